@@ -1,0 +1,32 @@
+"""fullgraph: what keeps a model from `torch.compile(model, fullgraph=True)`, and what to do.
+
+Importing this package loads no torch; each name is loaded when it is first used (PEP 562).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fullgraph.compiler.errors import FullgraphError as FullgraphError
+    from fullgraph.diagnose.explain import explain as explain
+    from fullgraph.diagnose.explanation import Explanation as Explanation
+
+_HOMES = {
+    "explain": "fullgraph.diagnose.explain",
+    "Explanation": "fullgraph.diagnose.explanation",
+    "FullgraphError": "fullgraph.compiler.errors",
+}
+
+__all__ = ["Explanation", "FullgraphError", "explain"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'fullgraph' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
