@@ -1,0 +1,118 @@
+"""The source text of running code, and the syntax node that a position means."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fullgraph.compiler.events import Position
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One parsed file. `parents` gives the node around a node; the module has none."""
+
+    file: str
+    text: str
+    tree: ast.Module
+    parents: dict[ast.AST, ast.AST]
+    starts: dict[tuple[int, int], tuple[ast.AST, ...]]
+    """Nodes by (line, column) of their start, outer nodes first."""
+
+    def position(self, node: ast.AST, function: str = "") -> Position:
+        """The whole span of an expression or a statement."""
+        return Position(
+            self.file,
+            node.lineno,  # type: ignore[attr-defined]
+            node.col_offset,  # type: ignore[attr-defined]
+            node.end_lineno,  # type: ignore[attr-defined]
+            node.end_col_offset,  # type: ignore[attr-defined]
+            function,
+        )
+
+    def segment(self, node: ast.AST) -> str:
+        """The source text of a node."""
+        return ast.get_source_segment(self.text, node) or ""
+
+    def around(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes that hold `node`, from the inside out."""
+        while (parent := self.parents.get(node)) is not None:
+            yield parent
+            node = parent
+
+    def node(self, position: Position) -> ast.AST | None:
+        """The node whose span is `position`: of several the outermost, expressions first.
+
+        An end that is None fits any. None without a column, and where no span fits.
+        """
+        fitting = [
+            node
+            for node in self.starts.get((position.line, position.column), ())  # type: ignore[arg-type]
+            if position.end_column in (None, node.end_col_offset)  # type: ignore[attr-defined]
+            and position.end_line in (None, node.end_lineno)  # type: ignore[attr-defined]
+        ]
+        expressions = [node for node in fitting if isinstance(node, ast.expr)]
+        return next(iter(expressions + fitting), None)
+
+    def statement_at(self, line: int) -> ast.stmt | None:
+        """The innermost statement that covers a line, decorators included."""
+        covering = [
+            node
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.stmt) and first_line(node) <= line <= (node.end_lineno or 0)
+        ]
+        return covering[-1] if covering else None  # ast.walk goes from the outside in
+
+
+def read(file: str, namespace: dict[str, object] | None = None) -> Source | None:
+    """The parsed source of `file`, notebook cells included; None if it cannot be read or parsed.
+
+    `namespace` is the globals of a function of that file: its loader may know the text.
+    """
+    lines = linecache.getlines(file, namespace)
+    return _parsed(file, "".join(lines)) if lines else None
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(file: str, text: str) -> Source | None:
+    try:
+        tree = ast.parse(text, file)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    parents: dict[ast.AST, ast.AST] = {}
+    starts: dict[tuple[int, int], tuple[ast.AST, ...]] = {}
+    for node in ast.walk(tree):
+        for child in ast.iter_child_nodes(node):
+            parents[child] = node
+        for start in _starts(node):
+            starts[start] = (*starts.get(start, ()), node)
+    return Source(file, text, tree, parents, starts)
+
+
+def _starts(node: ast.AST) -> list[tuple[int, int]]:
+    """Where instructions of `node` may start: at the node, or at the name of a called method.
+
+    Since 3.10 the call of a method that stands on a later line than its object is located at
+    the method's name (`update_start_location_to_match_attr` in CPython's compiler).
+    """
+    if not isinstance(node, ast.expr | ast.stmt | ast.pattern):
+        return []
+    starts = [(node.lineno, node.col_offset)]
+    attribute = node.func if isinstance(node, ast.Call) else node
+    if isinstance(attribute, ast.Attribute) and attribute.lineno != attribute.end_lineno:
+        assert attribute.end_lineno is not None and attribute.end_col_offset is not None
+        column = attribute.end_col_offset - len(attribute.attr.encode())
+        starts.append((attribute.end_lineno, column))
+    return starts
+
+
+def first_line(node: ast.stmt | Function | Comprehension) -> int:
+    """The line a code object made from `node` calls its first: that of the first decorator."""
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(d.lineno for d in decorators)])
