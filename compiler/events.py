@@ -62,8 +62,10 @@ class Break:
     hints: tuple[str, ...] = ()
     wrappers: tuple[str, ...] = ()
     """The `gb_type`s this break was wrapped in, outermost first, such as "Graph break in loop"."""
-    module_path: str | None = None
-    """The innermost nn.Module that was running, relative to the recorded root: "layers.0.attn"."""
+    module_paths: tuple[str, ...] = ()
+    """The innermost nn.Module that was running, relative to the recorded root ("" is the root
+    itself), and those beside it in the same list that run the same code: Dynamo may reuse one's
+    graphs for the others and tell nothing. Empty outside of modules."""
     state: tuple[str, ...] = ()
     """What was on at the break: "no_grad", "inference_mode", "autocast(cpu, bfloat16)"."""
 

@@ -1,0 +1,161 @@
+"""Where to listen while Dynamo compiles: a few functions of torch, wrapped and put back.
+
+The places and what each carries are those of torch 2.10 to 2.15:
+
+- `InstructionTranslatorBase.log_graph_break` sees every break inside the tracer;
+- `ConvertFrameAssert.__call__` sees what leaves the tracer as an exception: generators, the
+  recompile limit, `fullgraph=True` errors, crashes;
+- `CatchErrorsWrapper._handle_skip` (2.13) sees frames left to eager, with the reason;
+- `OutputGraph.call_user_compiler` sees every graph that goes to the backend;
+- `get_and_maybe_log_recompilation_reasons` sees the guards that failed;
+- the metrics context's exit sees compile times.
+
+`torch.__trace`'s handler would tell much of it too, but it makes torch print every graph as text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import torch
+
+
+class Listener(Protocol):
+    """Who wants to know. Every argument is torch's own live object: read it, keep nothing."""
+
+    def broke(self, tx: Any, reason: str, exc: BaseException | None) -> None: ...
+    def escaped(self, frame: Any, exc: BaseException, one_graph: bool) -> None: ...
+    def skipped(self, code: Any, reason: str) -> None: ...
+    def graph(self, output: Any, gm: torch.fx.GraphModule) -> None: ...
+    def split(self, pieces: int) -> None: ...
+    def recompiled(self, frame: Any, reasons: list[str]) -> None: ...
+    def timed(self, metrics: Any) -> None: ...
+
+
+@contextlib.contextmanager
+def listening(listener: Listener) -> Iterator[tuple[str, ...]]:
+    """Have torch tell `listener` what happens; yields what this torch cannot tell.
+
+    Wraps nest: an inner `listening` hears what the outer one hears.
+    """
+    with contextlib.ExitStack() as stack:
+        yield tuple(
+            sentence for install, sentence in _PLACES if not install(stack, listener)
+        )
+
+
+def _swap(stack: contextlib.ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> bool:
+    """Replace `owner.name` by `make(old)` until `stack` closes; False if there is none."""
+    old = vars(owner).get(name)
+    if old is None:
+        return False
+    setattr(owner, name, make(old))
+    stack.callback(setattr, owner, name, old)
+    return True
+
+
+def _breaks(stack: contextlib.ExitStack, listener: Listener) -> bool:
+    from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+    def make(old: Any) -> Any:
+        def log_graph_break(tx: Any, code_options: Any, reason: str = "", *a: Any, **k: Any) -> Any:
+            exc = next((x for x in (*a, *k.values()) if isinstance(x, BaseException)), None)
+            listener.broke(tx, reason, exc)
+            return old(tx, code_options, reason, *a, **k)
+
+        return log_graph_break
+
+    return _swap(stack, InstructionTranslatorBase, "log_graph_break", make)
+
+
+def _escapes(stack: contextlib.ExitStack, listener: Listener) -> bool:
+    from torch._dynamo.convert_frame import ConvertFrameAssert
+
+    def make(old: Any) -> Any:
+        def __call__(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return old(self, frame, *args, **kwargs)
+            except Exception as exc:
+                listener.escaped(frame, exc, getattr(self, "_one_graph", False))
+                raise
+
+        return __call__
+
+    return _swap(stack, ConvertFrameAssert, "__call__", make)
+
+
+def _skips(stack: contextlib.ExitStack, listener: Listener) -> bool:
+    from torch._dynamo.convert_frame import CatchErrorsWrapper
+
+    def make(old: Any) -> Any:
+        def _handle_skip(self: Any, result: Any, frame: Any) -> Any:
+            if result.skip_reason is not None and result.guarded_code is None:
+                listener.skipped(frame.f_code, result.skip_reason)
+            return old(self, result, frame)
+
+        return _handle_skip
+
+    return _swap(stack, CatchErrorsWrapper, "_handle_skip", make)
+
+
+def _graphs(stack: contextlib.ExitStack, listener: Listener) -> bool:
+    from torch._dynamo.output_graph import OutputGraph
+
+    def make(old: Any) -> Any:
+        def call_user_compiler(self: Any, gm: Any, example_inputs: Any) -> Any:
+            listener.graph(self, gm)
+            compiled = old(self, gm, example_inputs)
+            buckets = getattr(getattr(self.compiler_fn, "__self__", None), "buckets", None)
+            if buckets:  # DDPOptimizer's
+                listener.split(len(buckets))
+            return compiled
+
+        return call_user_compiler
+
+    return _swap(stack, OutputGraph, "call_user_compiler", make)
+
+
+def _recompiles(stack: contextlib.ExitStack, listener: Listener) -> bool:
+    from torch._dynamo import convert_frame
+
+    def make(old: Any) -> Any:
+        def wrapped(entries: Any, frame: Any, backend: Any, skip_logging: bool = False) -> Any:
+            reasons = old(entries, frame, backend, skip_logging)
+            if reasons and not skip_logging:
+                listener.recompiled(frame, reasons)
+            return reasons
+
+        return wrapped
+
+    return _swap(stack, convert_frame, "get_and_maybe_log_recompilation_reasons", make)
+
+
+def _timings(stack: contextlib.ExitStack, listener: Listener) -> bool:
+    from torch._dynamo import utils
+
+    context = utils.get_metrics_context()  # of this thread, where CPU backward runs too
+
+    def make(old: Any) -> Any:
+        @torch.compiler.disable  # a lazily compiled backward exits it while user code runs
+        def on_exit(*args: Any, **kwargs: Any) -> Any:
+            result = old(*args, **kwargs)
+            metrics = utils.get_compilation_metrics()
+            if metrics:
+                listener.timed(metrics[-1])
+            return result
+
+        return on_exit
+
+    return _swap(stack, context, "_on_exit", make)
+
+
+_PLACES: tuple[tuple[Callable[[contextlib.ExitStack, Listener], bool], str], ...] = (
+    (_breaks, "graph breaks inside the tracer"),
+    (_escapes, "generators, recompile limits and crashes"),
+    (_skips, "why a frame ran eager without a break"),
+    (_graphs, "the graphs"),
+    (_recompiles, "the guards behind a recompile"),
+    (_timings, "compile times"),
+)

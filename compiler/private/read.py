@@ -1,0 +1,198 @@
+"""Reading torch's live objects: where the tracer is, what a graph holds, which module runs."""
+
+from __future__ import annotations
+
+import functools
+import re
+import traceback
+from collections.abc import Iterator, Mapping
+from types import CodeType
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.events import Node, Position
+
+_RESUME = re.compile(r"^torch_dynamo_resume_in_(.*)_at_\d+$")
+_FRAME_LINE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
+
+
+def compile_id() -> str:
+    """The id of the compilation under way, such as "0/1" or "!0/3/0"; "" outside of one."""
+    from torch._guards import CompileContext
+
+    current = CompileContext.current_compile_id()
+    return "" if current is None else str(current)
+
+
+@functools.cache
+def gb_ids() -> Mapping[str, str]:
+    """`gb_type` → id, from the registry in torch's wheel; empty if this torch has none."""
+    from torch._dynamo import exc
+
+    load = getattr(exc, "_load_gb_type_to_gb_id_map", None)
+    return load() if load else {}
+
+
+def function_name(name: str) -> str:
+    """A code object's name, resume functions under the name of the function they resume."""
+    resumed = _RESUME.match(name)
+    return resumed[1] if resumed else name
+
+
+def frame_position(code: CodeType) -> Position:
+    """The function that `code` belongs to, at its first line."""
+    return Position(code.co_filename, code.co_firstlineno, function=function_name(code.co_name))
+
+
+def translators(tx: Any, exc: BaseException | None) -> list[Any]:
+    """The tracers that were running, from the frame being compiled to the innermost inlined one.
+
+    `tx` is the tracer that caught `exc`; those it had inlined are found in the traceback.
+    """
+    from torch._dynamo.symbolic_convert import InstructionTranslatorBase
+
+    while _handles_another(exc):  # a wrapper such as "graph break in loop"
+        assert exc is not None
+        exc = exc.__context__
+    innermost = tx
+    step = exc.__traceback__ if exc is not None else None
+    while step is not None:
+        inner = step.tb_frame.f_locals.get("self") if step.tb_frame.f_code.co_name == "step" else None
+        if isinstance(inner, InstructionTranslatorBase):
+            innermost = inner
+        step = step.tb_next
+    chain: list[Any] = []
+    while innermost is not None:
+        chain.append(innermost)
+        innermost = getattr(innermost, "parent", None)
+    return chain[::-1]
+
+
+def _handles_another(exc: BaseException | None) -> bool:
+    """Whether `exc` was raised while another graph break was handled, and quotes it."""
+    before = getattr(exc, "__context__", None)
+    message = getattr(before, "msg", None)
+    return bool(message) and message in (getattr(exc, "msg", None) or "")
+
+
+def tx_position(tx: Any) -> Position:
+    """The expression whose bytecode `tx` was at."""
+    code: CodeType = tx.f_code
+    where = getattr(tx.current_instruction, "positions", None)
+    return Position(
+        code.co_filename,
+        (where and where.lineno) or tx.lineno or code.co_firstlineno,
+        where and where.col_offset,
+        where and where.end_lineno,
+        where and where.end_col_offset,
+        function_name(code.co_name),
+    )
+
+
+def summary_positions(stack: traceback.StackSummary | None) -> tuple[Position, ...]:
+    """`exc.real_stack` as positions; columns are there since 2.13."""
+    return tuple(
+        Position(
+            f.filename,
+            f.lineno or 0,
+            getattr(f, "colno", None),
+            f.lineno if getattr(f, "end_colno", None) is not None else None,
+            getattr(f, "end_colno", None),
+            function_name(f.name),
+        )
+        for f in stack or ()
+    )
+
+
+def modules(txs: list[Any]) -> Iterator[torch.nn.Module]:
+    """The modules whose methods are running, innermost first."""
+    for tx in reversed(txs):
+        names = tx.f_code.co_varnames
+        first = names[0] if tx.f_code.co_argcount and names else None
+        if first is None:
+            continue
+        value = tx.f_locals.get(first) if tx is txs[0] else None
+        if value is None:
+            value = _real(tx.symbolic_locals.get(first))
+        if isinstance(value, torch.nn.Module):
+            yield value
+
+
+def _real(variable: Any) -> object:
+    """The object a VariableTracker stands for, if it holds one. Never realizes a lazy one."""
+    fields = getattr(variable, "__dict__", {})
+    cache = fields.get("_cache")
+    return fields.get("value") if cache is None else getattr(cache, "value", None)
+
+
+def shape_text(value: object) -> str | None:
+    """dtype and sizes of a (fake) tensor, "f32[2, 3]"; None if it is no tensor."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    dtype = str(value.dtype).removeprefix("torch.")
+    short = re.sub(r"^(b?)(?:float|int|uint|complex)", lambda m: _SHORT[m[0]], dtype)
+    return f"{short}[{', '.join(map(str, value.shape))}]"
+
+
+_SHORT = {
+    "float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c",
+    "bint": "bi", "buint": "bu", "bcomplex": "bc",
+}  # fmt: skip
+
+
+def graph_nodes(gm: torch.fx.GraphModule) -> tuple[tuple[Node, ...], tuple[str, ...], int]:
+    """The call nodes of a graph, its inputs' shapes, and the number of its outputs."""
+    nodes, inputs, outputs = [], [], 0
+    for node in gm.graph.nodes:
+        value = node.meta.get("example_value")
+        if node.op == "placeholder":
+            inputs.append(shape_text(value) or str(value))
+        elif node.op == "output":
+            outputs = len(node.args[0]) if isinstance(node.args[0], tuple | list) else 1
+        elif node.op.startswith("call_"):
+            found = _FRAME_LINE.findall(node.meta.get("stack_trace") or "")
+            file, line = _innermost_user(found)
+            nodes.append(Node(_target(node, gm), file, line, shape_text(value)))
+    return tuple(nodes), tuple(inputs), outputs
+
+
+_TORCH = torch.__path__[0]
+
+
+def _innermost_user(frames: list[tuple[str, str]]) -> tuple[str | None, int | None]:
+    for file, line in reversed(frames):
+        if not file.startswith(_TORCH):
+            return file, int(line)
+    return (frames[-1][0], int(frames[-1][1])) if frames else (None, None)
+
+
+def _target(node: torch.fx.Node, gm: torch.fx.GraphModule) -> str:
+    if node.op == "call_module":
+        return type(gm.get_submodule(str(node.target))).__name__
+    return getattr(node.target, "__name__", None) or str(node.target)
+
+
+def guard_lines(output: Any) -> dict[str, tuple[Position, ...]]:
+    """The user's lines behind the guards of the graph being built, by the guarded source."""
+    lines: dict[str, tuple[Position, ...]] = {}
+    context = getattr(getattr(output, "tracing_context", None), "guards_context", None)
+    for guard in getattr(context, "dynamo_guards", ()) or ():
+        stack = summary_positions(guard.user_stack)
+        if stack:
+            lines.setdefault(guard.name if isinstance(guard.name, str) else guard.name(), stack)
+    return lines
+
+
+def surroundings() -> tuple[str, ...]:
+    """What is switched on right now: "no_grad", "inference_mode", "autocast(cpu, bfloat16)"."""
+    state = []
+    if torch.is_inference_mode_enabled():
+        state.append("inference_mode")
+    elif not torch.is_grad_enabled():
+        state.append("no_grad")
+    for device in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(device):
+            dtype = str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+            state.append(f"autocast({device}, {dtype})")
+    return tuple(state)
