@@ -1,0 +1,1 @@
+"""What fullgraph finds and what it costs, beside `torch._dynamo.explain`."""
