@@ -1,0 +1,164 @@
+"""Which function a break is about, and why it cannot be traced.
+
+Dynamo has one bucket for every function it does not enter ("Attempted to call function marked as
+skipped") and one for every builtin ("Failed to trace builtin operator"). People know the function
+they called, so a break in these buckets is classified by that function's name.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from fnmatch import fnmatchcase
+from pathlib import PurePath
+
+from fullgraph.compiler.events import Break
+from fullgraph.compiler.whose import Owner, owner
+from fullgraph.diagnose.taxonomy.categories import Category as C
+
+_CALLED: tuple[tuple[str, C, str], ...] = (
+    ("time.sleep", C.CLOCK, "it waits"),
+    ("time.*", C.CLOCK, "it reads the clock"),
+    ("*datetime.now", C.CLOCK, "it reads the clock"),
+    ("*datetime.utcnow", C.CLOCK, "it reads the clock"),
+    ("*datetime.today", C.CLOCK, "it reads the clock"),
+    ("*date.today", C.CLOCK, "it reads the clock"),
+    ("uuid.*", C.UNIQUE_ID, "it asks the operating system for random bytes"),
+    ("secrets.*", C.UNIQUE_ID, "it asks the operating system for random bytes"),
+    ("*urandom", C.UNIQUE_ID, "it asks the operating system for random bytes"),
+    ("torch.random.*", C.RNG_STATE, "it reads or sets the state of torch's random generator"),
+    ("torch*.*rng_state*", C.RNG_STATE, "it reads or sets the state of a random generator"),
+    ("torch.*seed*", C.RNG_STATE, "it sets the state of torch's random generator"),
+    ("*random.*seed", C.RNG_STATE, "it sets the state of a random generator"),
+    ("numpy.random.*", C.RANDOM, "it draws from NumPy's random generator"),
+    ("np.random.*", C.RANDOM, "it draws from NumPy's random generator"),
+    ("random.*", C.RANDOM, "it draws from Python's random generator"),
+    ("Random.*", C.RANDOM, "it draws from Python's random generator"),
+    ("warnings.*", C.WARNING, "a warning is a side effect"),
+    ("_warnings.*", C.WARNING, "a warning is a side effect"),
+    ("print", C.PRINT, "printing is a side effect"),
+    ("builtins.print", C.PRINT, "printing is a side effect"),
+    ("pprint.*", C.PRINT, "printing is a side effect"),
+    ("logging.*", C.PRINT, "logging is a side effect"),
+    ("tqdm.*", C.PRINT, "a progress bar is a side effect"),
+    ("sys.std*", C.PRINT, "printing is a side effect"),
+    ("subprocess.*", C.SYSTEM, "it starts a process"),
+    ("multiprocessing.*", C.SYSTEM, "it starts a process"),
+    ("threading.*", C.THREAD, "threads and locks live outside the graph"),
+    ("_thread.*", C.THREAD, "threads and locks live outside the graph"),
+    ("queue.*", C.THREAD, "threads and locks live outside the graph"),
+    ("open", C.SYSTEM, "it opens a file"),
+    ("builtins.open", C.SYSTEM, "it opens a file"),
+    ("input", C.SYSTEM, "it waits for input"),
+    ("torch.save", C.SYSTEM, "it writes a file"),
+    ("torch.load", C.SYSTEM, "it reads a file"),
+    ("torch.serialization.*", C.SYSTEM, "it reads or writes a file"),
+    ("os.*", C.SYSTEM, "it asks the operating system"),
+    ("posix.*", C.SYSTEM, "it asks the operating system"),
+    ("nt.*", C.SYSTEM, "it asks the operating system"),
+    ("pathlib.*", C.SYSTEM, "it asks the operating system"),
+    ("shutil.*", C.SYSTEM, "it asks the operating system"),
+    ("socket.*", C.SYSTEM, "it asks the operating system"),
+    ("io.*", C.SYSTEM, "it reads or writes a file"),
+    ("gc.*", C.SYSTEM, "it steers Python's garbage collector"),
+    ("*Variable", C.VARIABLE, "it is an empty wrapper since torch 0.4"),
+    ("_LegacyVariableBase.*", C.VARIABLE, "it is an empty wrapper since torch 0.4"),
+    ("*legacy_get_string", C.LEGACY_ARGUMENT, "`size_average` and `reduce` are deprecated"),
+    ("*pack_padded_sequence", C.PACKED, "the sizes of a packed sequence depend on the lengths"),
+    ("*pad_packed_sequence", C.PACKED, "the sizes of a packed sequence depend on the lengths"),
+    ("*pack_sequence", C.PACKED, "the sizes of a packed sequence depend on the lengths"),
+    ("torch.distributed.*", C.COLLECTIVE, "it talks to other processes"),
+    ("dist.*", C.COLLECTIVE, "it talks to other processes"),
+    ("*sparse_*_tensor", C.SPARSE, "torch.compile does not support sparse tensors"),
+    ("*.to_sparse*", C.SPARSE, "torch.compile does not support sparse tensors"),
+    ("torch.sparse*", C.SPARSE, "torch.compile does not support sparse tensors"),
+    ("copy.*", C.COPY, "copying an object runs code that Dynamo does not enter"),
+    ("dict.copy", C.COPY, "copying an object runs code that Dynamo does not enter"),
+    ("inspect.*", C.INTROSPECTION, "it looks at the running program"),
+    ("sys._getframe*", C.INTROSPECTION, "it looks at the running program"),
+    ("traceback.*", C.INTROSPECTION, "it looks at the running program"),
+    ("globals", C.INTROSPECTION, "it looks at the running program"),
+    ("dir", C.INTROSPECTION, "it looks at the running program"),
+    ("vars", C.INTROSPECTION, "it looks at the running program"),
+    ("importlib.*", C.IMPORT, "it imports a module"),
+    ("*__import__", C.IMPORT, "it imports a module"),
+    ("*_dynamo*disable", C.DISABLED, "it is excluded from compilation"),
+    ("str", C.TEXT, "the text of a tensor needs its values"),
+    ("repr", C.TEXT, "the text of a tensor needs its values"),
+    ("format", C.TEXT, "the text of a tensor needs its values"),
+    ("torch.cuda.*", C.DEVICE, "it talks to the device"),
+    ("torch.autograd.grad_mode.*", C.CONTEXT_MANAGER, "it is entered by hand, not by `with`"),
+    ("contextlib.ExitStack*", C.CONTEXT_MANAGER, "it enters a context manager by hand"),
+    ("numpy.*", C.NUMPY, "Dynamo has no torch equivalent of it"),
+    ("np.*", C.NUMPY, "Dynamo has no torch equivalent of it"),
+    ("json.*", C.C_EXTENSION, "it is implemented in C"),
+    ("pickle.*", C.C_EXTENSION, "it is implemented in C"),
+)
+
+_CONTEXTS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"module: (?P<module>[\w.]+|<unknown module>), qualname: (?P<name>[\w.<>]+)",
+        r"qualname: (?P<name>[\w.<>]+), name: ",
+        r"builtin (?P<name>\w+) \[",
+        r"Called `(?P<name>[\w.]+)\(",
+        r"method: <Logger .*?>\.(?P<logger>\w+)",
+        r"numpy function: <(?:class|function|built-in function|ufunc) '?(?P<numpy>[\w.]+)",
+        r"call_method UserDefinedClassVariable\(<class '(?P<module>[\w.]+)'>\) (?P<name>\w+)",
+        r"target: <(?:function|built-in (?:function|method)) (?P<name>\w+)",
+        r"<function (?P<name>[\w.<>]+) at ",
+    )
+)
+
+
+def callee(expression: str) -> str:
+    """The dotted name that `expression` calls, such as "time.time"; "" if it calls none."""
+    try:
+        node = ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return ""
+    if not isinstance(node, ast.Call):
+        return ""
+    try:
+        name = ast.unparse(node.func)
+    except RecursionError:
+        return ""
+    return name if re.fullmatch(r"[\w.]+", name) else ""
+
+
+def named_in_context(context: str) -> str:
+    """The dotted name of the function that a break's context names; "" if it names none."""
+    for pattern in _CONTEXTS:
+        if found := pattern.search(context):
+            parts = found.groupdict()
+            if parts.get("logger"):
+                return f"logging.{parts['logger']}"
+            if parts.get("numpy"):
+                return f"numpy.{parts['numpy'].removeprefix('numpy.')}"
+            module = parts.get("module") or ""
+            known = bool(module) and not module.startswith("<")
+            return f"{module}.{parts['name']}" if known else parts["name"]
+    return ""
+
+
+def reason(brk: Break, expression: str) -> tuple[C, str] | None:
+    """The category of the function a break is about and why it cannot be traced, or None.
+
+    Asked in turn: the user's own words, the library functions it came through from the outside
+    in (`uuid.uuid4` before the `posix.urandom` that it calls), and the function Dynamo names.
+    """
+    through = [_library_name(p.file, p.function) for p in brk.stack[1:]]
+    for name in (callee(expression), *through, named_in_context(brk.context)):
+        for pattern, category, why in _CALLED:
+            if name and fnmatchcase(name, pattern):
+                return category, why
+    return None
+
+
+def _library_name(file: str, function: str) -> str:
+    """`copy.deepcopy` for the function deepcopy in copy.py of the standard library."""
+    if owner(file) is not Owner.PYTHON:
+        return ""
+    path = PurePath(file)
+    module = path.parent.name if path.stem == "__init__" else path.stem.strip("<>")
+    return f"{module.removeprefix('frozen ').removesuffix('path')}.{function}"

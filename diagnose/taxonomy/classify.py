@@ -1,0 +1,161 @@
+"""From one break to its category."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fullgraph.compiler import source
+from fullgraph.compiler.events import Break
+from fullgraph.compiler.whose import Owner, owner
+from fullgraph.diagnose.places import place_of
+from fullgraph.diagnose.taxonomy import calls
+from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.diagnose.taxonomy.keywords import by_keywords
+
+_NUMPY = re.compile(r"\b(np|numpy)\.")
+_BY_CALL = {C.SKIPPED, C.BUILTIN, C.C_EXTENSION, C.CALL, C.CLOCK, C.OBJECT, C.CONTEXT_MANAGER}
+"""Where the function that was called says more than the `gb_type` does."""
+
+
+def classify(brk: Break, expression: str = "") -> str:
+    """The category of a break: one of the values of `Category`.
+
+    `expression` is the source text of the break's place in the user's code. It and the statement
+    around it (read from the file, if that can be read) refine what the break itself tells.
+    """
+    category = by_keywords(brk.gb_type)
+    if refine := _REFINE.get(category):
+        return refine(brk, expression, statement_of(brk)).value
+    if category in _BY_CALL:
+        return _by_call(brk, expression, category).value
+    return category.value
+
+
+def statement_of(brk: Break) -> str:
+    """The statement in the user's code that a break lies in; "" if its source cannot be read."""
+    place = place_of(brk)
+    if (file := source.read(place.file)) is None:
+        return ""
+    statement = file.statement_at(place.line)
+    return "" if statement is None else file.segment(statement)
+
+
+def is_consequence(brk: Break) -> bool:
+    """Whether a break is there only because of an earlier one.
+
+    - A frame that was skipped calls its comprehensions and generator expressions as frames of
+      their own, which Dynamo cannot start with (Python 3.11: "Missing tp_iternext").
+    - So it is with the generator functions of libraries that eager code goes through.
+    - A method that was loaded before a break among its arguments comes back in the resume
+      function as a bound method of the C type, which Dynamo does not enter.
+    """
+    frame = brk.frame
+    if by_keywords(brk.gb_type) is C.GENERATOR:
+        return frame.function == "<genexpr>" or owner(frame.file) is not Owner.USER
+    if "tp_iternext" in brk.gb_type and re.fullmatch(r"<(list|dict|set)comp>", frame.function):
+        return True
+    return bool(re.search(r"module: <unknown module>, qualname: Tensor\.", brk.context))
+
+
+def _by_call(brk: Break, expression: str, category: C) -> C:
+    if known := calls.reason(brk, expression):
+        return known[0]
+    if "site-packages/numpy/" in brk.context or _NUMPY.search(expression):
+        return C.NUMPY
+    if "C extension" in brk.context:
+        return C.C_EXTENSION
+    if "disable" in brk.context and category is C.SKIPPED:
+        return C.DISABLED
+    return category
+
+
+def _branch(brk: Break, expression: str, statement: str) -> C:
+    if re.match(r"assert\b", expression.strip()) or re.match(r"assert\b", statement.strip()):
+        return C.ASSERT
+    if re.search(r"\brandom\.\w+\(", expression) and "torch." not in expression:
+        return C.RANDOM
+    return C.BRANCH
+
+
+def _scalar(brk: Break, expression: str, statement: str) -> C:
+    if re.search(r"aten\.(equal|allclose|is_nonzero)", brk.context):
+        return C.COMPARISON if "nonzero" not in brk.context else C.BRANCH
+    return C.NUMPY_SCALAR if _NUMPY.search(expression) else C.SCALAR
+
+
+def _non_tensor(brk: Break, expression: str, statement: str) -> C:
+    if "original item" in brk.context or "original tolist" in brk.context:
+        return C.NUMPY_SCALAR
+    if "example_value type: str" in brk.context and "function mod" in brk.context:
+        return C.TEXT
+    return _by_call(brk, expression, C.NON_TENSOR)
+
+
+def _builtin(brk: Break, expression: str, statement: str) -> C:
+    name = calls.named_in_context(brk.context)
+    if "NumpyNdarrayVariable" in brk.context:
+        return C.NUMPY_LOOP
+    if name in ("range", "int", "float", "bool", "sorted", "slice", "round") and re.search(
+        r"Tensor|SymNode", brk.context
+    ):
+        return C.SCALAR
+    return _by_call(brk, expression, C.BUILTIN)
+
+
+def _dynamic_shape(brk: Break, expression: str, statement: str) -> C:
+    if "bincount" in brk.context:
+        return C.BINCOUNT
+    if "masked_select" in brk.context:
+        return C.MASK
+    if "nonzero" not in brk.context:
+        return C.DYNAMIC_SHAPE
+    if re.search(r"\b(nonzero|argwhere|where)\s*\(", expression) and not _is_subscript(expression):
+        return C.NONZERO
+    return C.MASKED_ASSIGNMENT if _assigns_masked(expression, statement) else C.MASK
+
+
+def _exception(brk: Break, expression: str, statement: str) -> C:
+    if "saved_variables" in brk.context + expression + statement:
+        return C.SAVED_VARIABLES
+    return C.EXCEPTION
+
+
+_REFINE = {
+    C.BRANCH: _branch,
+    C.SCALAR: _scalar,
+    C.NON_TENSOR: _non_tensor,
+    C.BUILTIN: _builtin,
+    C.DYNAMIC_SHAPE: _dynamic_shape,
+    C.EXCEPTION: _exception,
+}
+
+
+def _is_subscript(expression: str) -> bool:
+    try:
+        return isinstance(ast.parse(expression.strip(), mode="eval").body, ast.Subscript)
+    except (SyntaxError, ValueError):
+        return False
+
+
+def _assigns_masked(expression: str, statement: str) -> bool:
+    """Whether `statement` assigns to the same kind of subscript that `expression` reads.
+
+    `y[m] = f(y[m])` and `y[m] += 1` read through the mask only in order to write through it.
+    """
+    try:
+        tree = ast.parse(statement.strip())
+        read = ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return False
+    if not tree.body or not isinstance(read, ast.Subscript):
+        return False
+    assignment = tree.body[0]
+    if isinstance(assignment, ast.AugAssign):
+        targets: list[ast.expr] = [assignment.target]
+    elif isinstance(assignment, ast.Assign):
+        targets = assignment.targets
+    else:
+        return False
+    mask = ast.unparse(read.slice)
+    return any(isinstance(t, ast.Subscript) and ast.unparse(t.slice) == mask for t in targets)

@@ -1,0 +1,53 @@
+"""A fix: an advice, and the expressions it is for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fullgraph.diagnose.explanation import Advice
+
+BOTH = ("default", "fullgraph")
+
+
+@dataclass(frozen=True)
+class Fix:
+    """An advice with what the code must look like for it to make sense.
+
+    `when` and `unless` are patterns searched in the expression and in its statement.
+    """
+
+    advice: Advice
+    when: str = ""
+    unless: str = ""
+
+    def fits(self, *texts: str) -> bool:
+        """Whether the advice is for code that reads like one of `texts`."""
+        known = [text for text in texts if text.strip()]
+        if self.unless and any(re.search(self.unless, text) for text in known):
+            return False
+        return not self.when or any(re.search(self.when, text) for text in known or [""])
+
+
+def code(
+    text: str,
+    before: str = "",
+    after: str = "",
+    *,
+    trap: str = "",
+    when: str = "",
+    unless: str = "",
+) -> Fix:
+    """A change of the source.
+
+    `before` and `after` are programs: tests compile them, and see one break less and equal values
+    in both modes. A fix without an example claims no mode.
+    """
+    modes = BOTH if after else ()
+    return Fix(Advice(text, "code", before, after, trap, modes), when, unless)
+
+
+def config(setting: str, trap: str, *, before: str = "", modes: tuple[str, ...] = BOTH) -> Fix:
+    """A setting of the compiler, with its traps. `before` is a program that it makes whole."""
+    advice = Advice(f"Set `{setting}`.", "config", before, "", trap, modes if before else ())
+    return Fix(advice)
