@@ -140,9 +140,9 @@ def _edited(
             blocks.setdefault(block, []).append((node, edit))
     twins: dict[_Key, tuple[CodeType, CodeType]] = {}
     for block, group in blocks.items():
-        old = _compiled(source, source.tree.body[block], flags)
+        old = _compiled(source, block, source.tree.body[block], flags)
         try:
-            new = _compiled(source, _rewritten(source, block, group), flags)
+            new = _compiled(source, block, _rewritten(source, block, group), flags)
         except (SyntaxError, ValueError) as error:
             refused += [
                 Refusal(edit, f"the new code does not compile: {error}") for _, edit in group
@@ -197,25 +197,22 @@ def _unreached(
     return "no live function runs this code"
 
 
-def _compiled(source: Source, statement: ast.stmt, flags: int) -> CodeType:
-    """A top-level statement as module code; all else of the file does not matter to it."""
-    module = ast.Module([statement], [])
-    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | _flags_of(source.tree)
-    code = compile(module, source.file, "exec", flags=flags, dont_inherit=True)
+def _compiled(source: Source, block: int, statement: ast.stmt, flags: int) -> CodeType:
+    """The module's code with `statement` at top-level index `block`, without other definitions.
+
+    Module-level imports stay: since 3.11 CPython calls `name.attribute()` otherwise when the
+    module imports `name`.
+    """
+    definitions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    body = [
+        statement if index == block else other
+        for index, other in enumerate(source.tree.body)
+        if index == block or not isinstance(other, definitions)
+    ]
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    code = compile(ast.Module(body, []), source.file, "exec", flags=flags, dont_inherit=True)
     assert isinstance(code, CodeType)
     return code
-
-
-def _flags_of(tree: ast.Module) -> int:
-    """Compiler flags of the file's own `from __future__` imports."""
-    return sum(
-        {
-            getattr(__future__, name.name).compiler_flag
-            for statement in tree.body
-            if isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-            for name in statement.names
-        }
-    )
 
 
 def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:

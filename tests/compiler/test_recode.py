@@ -285,6 +285,19 @@ def test_future_flags_are_kept(load):
         assert module.f(1) == 7
 
 
+def test_calls_on_imported_modules(load):
+    module = load("""
+        try:
+            import math
+        finally:
+            pass
+        def f(x):
+            return math.floor(x) + 1
+        """)
+    with recoded([Edit(at(module, "math.floor(x)"), "7")]):
+        assert module.f(1.5) == 8
+
+
 def test_a_notebook_cell_is_read_from_linecache():
     text = "def cell(x):\n    return x + 1\n"
     name = "<ipython-input-3-abc>"

@@ -1,0 +1,27 @@
+"""Which expression of the user's code a break belongs to."""
+
+from __future__ import annotations
+
+from fullgraph.compiler.events import Break, Position
+from fullgraph.compiler.whose import is_users
+
+
+def place_of(brk: Break) -> Position:
+    """The innermost position outside torch and the standard library, else the innermost.
+
+    Other installed libraries count as the user's code: their lines are what breaks.
+    """
+    return next(iter(callers(brk)), brk.stack[-1])
+
+
+def callers(brk: Break) -> tuple[Position, ...]:
+    """The positions outside torch and the standard library, innermost first; may be empty."""
+    return tuple(position for position in reversed(brk.stack) if is_users(position.file))
+
+
+Key = tuple[str, int, int | None, int | None]
+
+
+def key(position: Position) -> Key:
+    """What makes two positions the same expression: in `a.b().c()` two calls share their start."""
+    return position.file, position.line, position.column, position.end_column

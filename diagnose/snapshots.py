@@ -1,0 +1,63 @@
+"""Copies of values that later code cannot change, and what makes two values alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
+"""Types whose values can be written down as literals."""
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is a literal's; subclasses (enums, NumPy's floats) are not."""
+    return type(value) in PLAIN
+
+
+def is_numpy(value: object) -> bool:
+    """Whether a value is an array or a scalar of NumPy, which need not be installed."""
+    return type(value).__module__ == "numpy" and hasattr(value, "dtype")
+
+
+def signature(value: Any) -> object:
+    """A hashable description, equal for values that a compiler cannot tell apart.
+
+    Tensors and arrays are described by their metadata, other objects by their identity.
+    """
+    kind = type(value)
+    if is_plain(value):
+        return kind, repr(value)
+    if isinstance(value, torch.Tensor):
+        layout = value.layout, value.device, value.requires_grad
+        return kind, value.dtype, tuple(value.shape), layout
+    if is_numpy(value):
+        return kind, value.dtype, value.shape
+    if kind is list or isinstance(value, tuple):
+        return kind, tuple(signature(item) for item in value)
+    if kind is dict:
+        return kind, tuple((signature(k), signature(v)) for k, v in value.items())
+    return kind, id(value)
+
+
+def snapshot(value: Any) -> Any:
+    """A copy that later in-place changes do not reach; tensors are cut from their autograd graph.
+
+    Parameters and objects of other types are kept as they are.
+    """
+    kind = type(value)
+    if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
+        try:
+            with torch.inference_mode(False), torch.no_grad():
+                return value.detach().clone().requires_grad_(value.requires_grad)
+        except Exception:  # a tensor of a running transform or of a fake mode cannot be copied
+            return value
+    if is_numpy(value):
+        return value.copy()
+    if kind in (list, tuple):
+        return kind(snapshot(item) for item in value)
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return kind(*(snapshot(item) for item in value))
+    if kind is dict:
+        return {key: snapshot(item) for key, item in value.items()}
+    return value
