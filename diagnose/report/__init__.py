@@ -1,0 +1,1 @@
+"""One `Explanation`, many renderers: terminal, HTML page, notebook, JSON, and what changed."""

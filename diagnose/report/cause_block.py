@@ -1,0 +1,127 @@
+"""One cause as a block of text: where, what, why, and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from fullgraph.diagnose.explanation import Advice, Cause
+from fullgraph.diagnose.report import wording
+from fullgraph.diagnose.report.layout import folded
+from fullgraph.diagnose.report.source import Line, lines
+
+
+def text(content: str, style: str = "") -> Text:
+    """`content` as it stands: no markup in it is obeyed, no control character survives."""
+    return Text(wording.printable(content), style=style, overflow="fold")
+
+
+def block(cause: Cause, tried: bool = True) -> RenderableType:
+    """All of `cause`; `tried`: was `fullgraph=True` tried?"""
+    return Group(*_parts(cause, tried))
+
+
+def _parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
+    colour = "yellow" if cause.frame == "resumed" else "red"
+    title = text(cause.id, f"bold {colour}").append_text(text(f" · {cause.category}", "bold"))
+    if cause.gb_id:
+        title.append_text(text(f" · {cause.gb_id}", "dim"))
+    yield Rule(title, align="left", style="dim")
+    where = wording.at(cause.position)
+    yield text(f"{where} · {cause.module_path}" if cause.module_path else where, "cyan")
+    yield text(" · ".join(wording.facts(cause, tried)), "dim")
+    yield Padding(SourceView(cause), (1, 0))
+    yield text(cause.message)
+    if cause.detail and cause.detail != cause.message:
+        yield text(cause.detail, "dim")
+    calls = folded(cause)
+    if calls:
+        yield text("Called from", "dim")
+        yield Padding(Group(*(text(call, "dim") for call in calls)), (0, 0, 0, 2))
+    yield from tips(cause.advice)
+    if cause.consequences:
+        yield text("Because of it", "bold")
+    for consequence in cause.consequences:
+        yield Padding(text(consequence), (0, 0, 0, 2))
+
+
+def tips(advice: Sequence[Advice]) -> list[RenderableType]:
+    """What to try, the proved first, numbered."""
+    if not advice:
+        return []
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(justify="right", overflow="fold")
+    grid.add_column(overflow="fold", ratio=1)
+    for number, one in enumerate(wording.ranked(advice), 1):
+        tag = wording.tried(one)
+        rows = [text(one.text).append_text(text(f" ({tag})", "green" if one.modes else "dim"))]
+        rows += [*_example("-", one.before, "red"), *_example("+", one.after, "green")]
+        if one.trap:
+            rows.append(text(f"Mind: {one.trap}", "yellow"))
+        grid.add_row(text(f"{number}."), Group(*rows))
+    return [Text("Try", style="bold"), grid]
+
+
+def _example(sign: str, code: str, style: str) -> Iterable[Text]:
+    return [text(f"{sign} {line}", style) for line in code.rstrip("\n").split("\n") if code]
+
+
+class SourceView:
+    """Numbered source with a caret line under the expression, cut to the room there is."""
+
+    def __init__(self, cause: Cause) -> None:
+        self.cause = cause
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        shown = lines(self.cause)
+        if not shown:
+            yield text(self.cause.expression or "The source cannot be read.", "dim")
+            return
+        digits = max(len(str(line.number)) for line in shown)
+        room = max(options.max_width - digits - 5, 8)
+        for line in shown:
+            before, marked, after = _cut(line, room)
+            row = Text(no_wrap=True, overflow="crop")
+            row.append("▸ " if line.hit else "  ", "bold red")
+            row.append(f"{line.number:>{digits}} │ ", "dim")
+            row.append(before, "" if line.hit else "dim")
+            row.append(marked, "bold red")
+            row.append(after, "" if line.hit else "dim")
+            yield row
+            if marked:
+                caret = Text(no_wrap=True, overflow="crop")
+                caret.append(" " * (digits + 2) + " │ ", "dim")
+                caret.append(" " * cell_len(before) + "^" * max(1, cell_len(marked)), "bold red")
+                yield caret
+
+
+def _cut(line: Line, room: int) -> tuple[str, str, str]:
+    """The parts of `line` that fit `room` columns, with the expression's start among them."""
+    before, marked, after = line.parts
+    if cell_len(before + marked) > room:
+        spare = max(room // 4, room - 1 - cell_len(marked))
+        kept = min(len(before), 4 * room)
+        while kept and cell_len(before[-kept:]) > spare:
+            kept -= 1
+        if kept < len(before):
+            before = "…" + (before[-kept:] if kept > 1 else "")
+    marked = _fit(marked, room - cell_len(before))
+    return before, marked, _fit(after, room - cell_len(before + marked))
+
+
+def _fit(part: str, room: int) -> str:
+    """`part`, or as much of its beginning as fits `room` columns, then "…"."""
+    if cell_len(part) <= room:
+        return part
+    part = part[: 4 * max(room, 1)]
+    while part and cell_len(part) > room - 1:
+        part = part[:-1]
+    return part + "…" if room > 0 else ""

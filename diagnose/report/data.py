@@ -1,0 +1,92 @@
+"""An `Explanation` as JSON-ready data, schema 1, and back."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.events import Position
+from fullgraph.diagnose.explanation import Cause, Explanation
+
+SCHEMA = 1
+"""Fields may be added to a schema (with a default in their dataclass), never renamed."""
+
+_PLACE = tuple(field.name for field in fields(Position))
+
+
+def to_dict(explanation: Explanation) -> dict[str, Any]:
+    """`explanation` as dicts, lists, strings and numbers, valid against `schema.EXPLAIN`."""
+    data: dict[str, Any] = _plain(explanation)
+    modes = {"default": data.pop("default"), "fullgraph": data.pop("fullgraph")}
+    data["causes"] = [cause_to_dict(cause) for cause in explanation.causes]
+    head = {name: data.pop(name) for name in ("torch", "target", "backend", "verdict")}
+    return {"schema": SCHEMA, "command": "explain", **head, "modes": modes, **data}
+
+
+def cause_to_dict(cause: Cause) -> dict[str, Any]:
+    """`cause` with its position's fields beside its own, as schema 1 has them."""
+    data = _plain(cause)
+    head = {name: data.pop(name) for name in ("id", "category", "gb_id", "gb_type")}
+    return {**head, **data.pop("position"), **data}
+
+
+def from_dict(data: Any) -> Explanation:
+    """The explanation that `to_dict` wrote as `data`, also after a trip through JSON.
+
+    Raises `FullgraphError` when `data` is something else.
+    """
+    if not isinstance(data, dict) or "schema" not in data or "causes" not in data:
+        raise FullgraphError(
+            "This is not a saved explanation: save one with `fullgraph explain … --json`."
+        )
+    if data["schema"] != SCHEMA:
+        raise FullgraphError(
+            f"This explanation has schema {data['schema']!r} and this fullgraph reads schema "
+            f"{SCHEMA}: save it again with `fullgraph explain … --json`."
+        )
+    try:
+        whole = {**data, **data["modes"], "causes": [_nested(cause) for cause in data["causes"]]}
+        explanation: Explanation = _read(Explanation, whole)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise FullgraphError(
+            f"This saved explanation is damaged ({problem}): save it again with "
+            "`fullgraph explain … --json`."
+        ) from problem
+    return explanation
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _nested(cause: dict[str, Any]) -> dict[str, Any]:
+    return {**cause, "position": {name: cause[name] for name in _PLACE}}
+
+
+def _read(kind: Any, value: Any) -> Any:
+    """`value` as the type `kind`; raises TypeError or ValueError where it does not fit."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        if not isinstance(value, dict):
+            raise TypeError(f"{kind.__name__} is not an object")
+        hints = get_type_hints(kind)
+        known = [field.name for field in fields(kind) if field.name in value]
+        return kind(**{name: _read(hints[name], value[name]) for name in known})
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        inner = next(argument for argument in arguments if argument is not type(None))
+        return None if value is None else _read(inner, value)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"{value!r} is not a list")
+        if arguments[-1] is Ellipsis:
+            return tuple(_read(arguments[0], item) for item in value)
+        return tuple(_read(a, item) for a, item in zip(arguments, value, strict=True))
+    if not isinstance(value, (int, float) if kind is float else kind):
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
+    return value

@@ -1,0 +1,123 @@
+"""Which causes are new, and which are gone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from fullgraph.diagnose.explanation import Cause, Explanation
+from fullgraph.diagnose.report.data import cause_to_dict, from_dict
+from fullgraph.diagnose.report.wording import count
+
+Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What changed between two explanations, in causes."""
+
+    new: tuple[Cause, ...]
+    gone: tuple[Cause, ...]
+    kept: tuple[Cause, ...]
+    """The causes of the newer explanation that the older one had too."""
+    reservations: tuple[str, ...] = ()
+    """Why a cause may seem new or gone without being so, one sentence each."""
+
+    @property
+    def sentence(self) -> str:
+        """ "2 new causes, 1 gone"."""
+        if self.new:
+            gone = f", {len(self.gone)} gone" if self.gone else ""
+            return count(len(self.new), "new cause") + gone
+        if self.gone:
+            return f"{count(len(self.gone), 'cause')} gone, none new"
+        return f"no cause new or gone, {len(self.kept)} kept"
+
+    def to_dict(self) -> dict[str, Any]:
+        """This difference as JSON-ready data; causes as in schema 1 of `explain`."""
+        return {
+            "schema": 1,
+            "command": "diff",
+            "sentence": self.sentence,
+            "new": [cause_to_dict(c) for c in self.new],
+            "gone": [cause_to_dict(c) for c in self.gone],
+            "kept": [cause_to_dict(c) for c in self.kept],
+            "reservations": list(self.reservations),
+        }
+
+    def __repr__(self) -> str:
+        from fullgraph.diagnose.report.terminal import plain_difference
+
+        return plain_difference(self)
+
+
+def diff(old: Explanation | dict[str, Any], new: Explanation | dict[str, Any]) -> Difference:
+    """What changed from `old` to `new`; each an explanation, or one saved as JSON.
+
+    Two causes are the same when category, file name, function and expression are, whatever
+    their line. Where several are equal in all of that, those in the most similar
+    surroundings are. Raises `FullgraphError` for data that is no saved explanation.
+    """
+    before = old if isinstance(old, Explanation) else from_dict(old)
+    after = new if isinstance(new, Explanation) else from_dict(new)
+    earlier = dict(enumerate(before.causes))
+    kept: set[int] = set()
+    for j, i in _pairs(before.causes, after.causes):
+        kept.add(j)
+        del earlier[i]
+    return Difference(
+        new=tuple(c for j, c in enumerate(after.causes) if j not in kept),
+        gone=tuple(earlier.values()),
+        kept=tuple(c for j, c in enumerate(after.causes) if j in kept),
+        reservations=_reservations(before, after),
+    )
+
+
+def _pairs(old: tuple[Cause, ...], new: tuple[Cause, ...]) -> list[tuple[int, int]]:
+    """Indices into `new` and `old` of the causes that are the same."""
+    places: dict[Key, list[int]] = defaultdict(list)
+    for i, cause in enumerate(old):
+        places[_key(cause)].append(i)
+    ranked = sorted(
+        (_distance(old[i], cause), i, j) for j, cause in enumerate(new) for i in places[_key(cause)]
+    )
+    found: dict[int, int] = {}
+    taken: set[int] = set()
+    for _, i, j in ranked:
+        if j not in found and i not in taken:
+            found[j] = i
+            taken.add(i)
+    return list(found.items())
+
+
+def _key(cause: Cause) -> Key:
+    position = cause.position
+    # Formatters move white space about; it does not make another expression.
+    expression = "".join(cause.expression.split())
+    return cause.category, PurePath(position.file).name, position.function, expression
+
+
+def _distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
+    """How unlike they are: another reason, then other lines around, then another line."""
+    lines = {text.strip() for _, text in one.source}
+    others = {text.strip() for _, text in other.source}
+    moved = abs(one.position.line - other.position.line)
+    return one.gb_type != other.gb_type, len(lines ^ others), moved
+
+
+def _reservations(before: Explanation, after: Explanation) -> tuple[str, ...]:
+    sentences = []
+    for name, explanation in (("older", before), ("newer", after)):
+        if explanation.error is not None or not explanation.complete:
+            sentences.append(
+                f"The {name} explanation was not finished: it may miss causes that exist."
+            )
+    for what, one, other in (
+        ("torch", before.torch, after.torch),
+        ("backend", before.backend, after.backend),
+    ):
+        if one != other:
+            sentences.append(f"They were made with different settings: {what} {one}, then {other}.")
+    return tuple(sentences)

@@ -1,0 +1,76 @@
+"""The JSON Schema of what `explain` saves: schema 1, open to further fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _or_null(kind: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [kind, {"type": "null"}]}
+
+
+_TEXT = {"type": "string"}
+_COUNT = {"type": "integer", "minimum": 0}
+_LINE = {"type": "integer", "description": "1-based"}
+_COLUMN = _or_null({"type": "integer", "description": "0-based, in UTF-8 bytes, as in `ast`"})
+_MODE = {"enum": ["default", "fullgraph"]}
+_BOOLEAN = {"type": "boolean"}
+
+_POSITION = {
+    "file": _TEXT,
+    "line": _LINE,
+    "column": _COLUMN,
+    "end_line": _or_null(_LINE),
+    "end_column": _COLUMN,
+    "function": _TEXT,
+}
+
+_ADVICE = _object(
+    text=_TEXT,
+    kind={"enum": ["code", "config"]},
+    before=_TEXT,
+    after=_TEXT,
+    trap=_TEXT,
+    modes=_list(_MODE),
+)
+
+_CAUSE = _object(
+    id=_TEXT,
+    category=_TEXT,
+    gb_id=_or_null(_TEXT),
+    **_POSITION,
+    module_path=_or_null(_TEXT),
+    message=_TEXT,
+    frame={"enum": ["resumed", "prefix", "skipped"]},
+    hidden=_BOOLEAN,
+    modes=_list(_MODE),
+    events=_COUNT,
+    advice=_list(_ADVICE),
+)
+
+EXPLAIN: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "What fullgraph explain found",
+    **_object(
+        schema={"const": 1},
+        torch=_TEXT,
+        verdict=_TEXT,
+        modes=_object(
+            default=_object(graphs=_or_null(_COUNT), breaks=_or_null(_COUNT)),
+            fullgraph=_object(ok=_or_null(_BOOLEAN), breaks=_or_null(_COUNT)),
+        ),
+        causes=_list(_CAUSE),
+        graphs=_list(_object(id=_TEXT, ops=_COUNT)),
+        recompiles=_list(_object(function=_TEXT, file=_TEXT, line=_LINE, guards=_list(_TEXT))),
+        fallbacks=_list(_object(function=_TEXT, file=_TEXT, line=_LINE, reason=_TEXT)),
+        crashes=_list(_object(stage=_TEXT, error=_TEXT, message=_TEXT)),
+    ),
+}

@@ -1,0 +1,233 @@
+"""The phrases that every renderer says alike."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+import unicodedata
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from fullgraph.compiler.events import Position
+from fullgraph.diagnose.explanation import Advice, Cause, Explanation, GraphInfo, Measurement, Mode
+
+_FATES = {
+    "resumed": "frame resumes after it",
+    "prefix": "rest of the frame runs eager",
+    "skipped": "whole frame runs eager",
+}
+MODES = {"default": "default mode", "fullgraph": "fullgraph=True"}
+
+
+def printable(text: str) -> str:
+    """`text` with every character visible: no escape codes, no bidirectional overrides.
+
+    Newlines stay, tabs become four spaces, other control and format characters (and lone
+    surrogates, which no file can hold) are written as Python would in a string.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_visible(character) for character in text)
+
+
+def _visible(character: str) -> str:
+    if character == "\n":
+        return character
+    if character == "\t":
+        return "    "
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
+        return character.encode("unicode_escape").decode("ascii")
+    return character
+
+
+def count(number: int, noun: str) -> str:
+    """ "1 graph", "2 graphs"; a noun that ends in "s" gets "es"."""
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{ending}"
+
+
+def known(number: int | None, noun: str) -> str:
+    """As `count`, and "unknown graphs" for what is not known."""
+    return f"unknown {noun}s" if number is None else count(number, noun)
+
+
+def path(file: str) -> str:
+    """`file` as short as it stays clear: from the working directory or from site-packages."""
+    parts = PurePath(file).parts
+    for index, part in enumerate(parts):
+        if part in ("site-packages", "dist-packages") and index + 1 < len(parts):
+            return "/".join(parts[index + 1 :])
+    try:
+        here = os.getcwd()
+    except OSError:  # the working directory was deleted
+        return file
+    inside = file.startswith(here.rstrip(os.sep) + os.sep)
+    return file[len(here.rstrip(os.sep)) + 1 :] if inside else file
+
+
+def library(file: str) -> bool:
+    """Whether `file` is installed, part of Python, or no file at all ("<frozen …>")."""
+    parts = PurePath(file).parts
+    if "site-packages" in parts or "dist-packages" in parts:
+        return True
+    return file.startswith(("<", sysconfig.get_path("stdlib") + os.sep))
+
+
+def place(file: str, line: int, column: int | None = None) -> str:
+    """ "model.py:14:9": the line 1-based, and the column too, as editors count."""
+    text = f"{path(file)}:{line}"
+    return text if column is None else f"{text}:{column + 1}"
+
+
+def at(position: Position) -> str:
+    """ "model.py:14:9 in Net.forward"."""
+    where = place(position.file, position.line, position.column)
+    return f"{where} in {position.function}" if position.function else where
+
+
+def facts(cause: Cause, tried: bool = True) -> tuple[str, ...]:
+    """What is known of `cause`, in short phrases; `tried`: was `fullgraph=True` tried?"""
+    phrases = [met(cause), modes(cause, tried), fate(cause)]
+    if cause.ops_before is not None or cause.ops_after is not None:
+        before, after = _number(cause.ops_before), _number(cause.ops_after)
+        phrases.append(f"ops {before} | {after}")
+    if cause.branch:
+        phrases.append(f"on the branch {cause.branch}")
+    phrases += [f"under {state}" for state in cause.state]
+    return tuple(phrases)
+
+
+def _number(number: int | None) -> str:
+    return "unknown" if number is None else f"{number:,}"
+
+
+def fate(cause: Cause) -> str:
+    """What the cause did to its frame: "frame resumes after it"."""
+    return _FATES.get(cause.frame, cause.frame)
+
+
+def met(cause: Cause) -> str:
+    """How often Dynamo met the cause."""
+    if cause.hidden:
+        return f"hidden behind {cause.behind}" if cause.behind else "hidden"
+    return "met once" if cause.events == 1 else f"met {cause.events:,} times"
+
+
+def modes(cause: Cause, tried: bool = True) -> str:
+    """In which modes the cause exists: "default mode only"."""
+    both = len(set(cause.modes)) > 1
+    return _names(cause.modes) + ("" if both or not (tried and cause.modes) else " only")
+
+
+def _names(modes: Sequence[str]) -> str:
+    if {"default", "fullgraph"} <= set(modes):
+        return "both modes"
+    return " and ".join(MODES.get(mode, mode) for mode in modes) or "an unknown mode"
+
+
+def graph(info: GraphInfo) -> str:
+    """ "G1 · 12 ops · net.py:11–12 · Net.forward"."""
+    parts = [info.id, count(info.ops, "op"), covers(info), info.function]
+    if info.splits > 1:
+        parts.append(f"cut into {info.splits} by DDPOptimizer")
+    return " · ".join(filter(None, parts))
+
+
+def covers(info: GraphInfo) -> str:
+    """The user's lines in a graph, "net.py:11–14"; where its frame starts if they are unknown."""
+    if info.first_line is None:
+        return f"{place(info.file, info.line)} (lines unknown)"
+    first = place(info.file, info.first_line)
+    return first if info.last_line in (None, info.first_line) else f"{first}–{info.last_line}"
+
+
+def default_mode(mode: Mode) -> str:
+    """ "3 graphs, 2 breaks"."""
+    return f"{known(mode.graphs, 'graph')}, {known(mode.breaks, 'break')}"
+
+
+def fullgraph_mode(mode: Mode) -> str:
+    """ "one graph", "not one graph: 2 causes" or "not tried"."""
+    if mode.ok is None:
+        return "not tried"
+    if mode.ok:
+        return "one graph"
+    return "not one graph" + (f": {count(mode.breaks, 'cause')}" if mode.breaks else "")
+
+
+def praise(explanation: Explanation) -> str | None:
+    """The one sentence for a model that is one graph; None for any other."""
+    e = explanation
+    troubled = e.causes or e.recompiles or e.fallbacks or e.crashes or e.error
+    one = e.default.ok is True or (e.default.graphs == 1 and e.default.breaks == 0)
+    if troubled or not one or e.default.ok is False or e.fullgraph.ok is False:
+        return None
+    ops = f" of {count(e.graphs[0].ops, 'op')}" if len(e.graphs) == 1 else ""
+    start = f"{e.target} is one graph{ops} without a break in default mode"
+    if e.fullgraph.ok:
+        return f"{start} and under fullgraph=True: the compiler sees all of it."
+    return f"{start}; fullgraph=True was not tried."
+
+
+def ranked(advice: Sequence[Advice]) -> tuple[Advice, ...]:
+    """Code fixes that were run first, then other code fixes, then settings."""
+    return tuple(sorted(advice, key=lambda one: (one.kind != "code", not one.modes)))
+
+
+def tried(advice: Advice) -> str:
+    """What running the advice has shown: "run: no break left in both modes"."""
+    if not advice.modes:
+        return "a setting, not run" if advice.kind == "config" else "not run"
+    return f"run: no break left in {_names(advice.modes)}"
+
+
+def runs(explanation: Explanation) -> str | None:
+    """ "Your code ran 3 times: 1 × default mode, 2 × eager values."; None if it is not told."""
+    if not explanation.runs:
+        return None
+    total = sum(times for _, times in explanation.runs)
+    parts = ", ".join(f"{times} × {purpose}" for purpose, times in explanation.runs)
+    return f"Your code ran {'once' if total == 1 else f'{total:,} times'}: {parts}."
+
+
+def seconds(value: float) -> str:
+    """ "12.3 ms"; three digits are all a median is good for."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= size:
+            return f"{value / size:,.3g} {unit}" if value < 1000 else f"{value:,.0f} s"
+    return f"{value * 1e9:.3g} ns"
+
+
+def size(value: int | None) -> str:
+    """ "1.5 MiB", or "unknown"."""
+    if value is None:
+        return "unknown"
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if value >= 1 << shift:
+            return f"{value / (1 << shift):,.1f} {unit}"
+    return f"{value:,} B"
+
+
+def measured(explanation: Explanation) -> tuple[tuple[str, str], ...]:
+    """What was timed, as (name, value) rows; none when nothing was."""
+    m = explanation.measurement
+    if m is None:
+        return ()
+    memory = f"eager {size(m.peak_eager)}, compiled {size(m.peak_compiled)}"
+    return (
+        ("eager", f"{seconds(m.eager)} a call"),
+        ("compiled", f"{seconds(m.compiled)} a call{_faster(m)}"),
+        ("compiling", seconds(m.compile)),
+        *((f"  {stage}", seconds(took)) for stage, took in explanation.compile_seconds),
+        ("peak memory", memory),
+        ("pays after", "never" if m.pays_after is None else count(m.pays_after, "call")),
+        ("measured as", f"medians of {count(m.repeats, 'call')}"),
+    )
+
+
+def _faster(m: Measurement) -> str:
+    if not (m.eager > 0 and m.compiled > 0):
+        return ""
+    if m.compiled <= m.eager:
+        return f", {m.eager / m.compiled:.3g} × as fast"
+    return f", {m.compiled / m.eager:.3g} × as slow"

@@ -1,0 +1,1 @@
+"""Tests of the renderers, on explanations built by hand."""
