@@ -15,20 +15,21 @@ from typing import Any
 
 import torch
 
-from benchmarks.models import ENTRIES
+from benchmarks.models import ENTRIES, survey
 from benchmarks.models.entry import Built
 
 TORCH, FULLGRAPH, EAGER = "torch", "fullgraph", "eager"
 Side = Callable[[Built], dict[str, Any]]
+MODELS = ENTRIES | {entry.key: entry for entry in survey.ENTRIES}
 
 
-def run(side: str, key: str, answer: Connection) -> None:
+def run(side: Side, key: str, answer: Connection) -> None:
     """Send what one side says of one model: a JSON-ready dict with `seconds` and `crash`."""
     os.setsid()  # whatever this trial starts is ended with it
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
-    answer.send(attempt(SIDES[side], ENTRIES[key].build))
+    answer.send(attempt(side, MODELS[key].build))
 
 
 def attempt(side: Side, build: Callable[[], Built]) -> dict[str, Any]:

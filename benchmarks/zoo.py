@@ -22,9 +22,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -32,78 +29,27 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import trial, zoo_table
+from benchmarks.models import ENTRIES
+from benchmarks.server import Server
 
-Ask = Callable[["Server", int, str], zoo_table.Row]
+Ask = Callable[[Server, int, str], zoo_table.Row]
 RESULTS = Path(__file__).parent / "results"
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "HF_HUB_OFFLINE": "1",
-    "TRANSFORMERS_VERBOSITY": "error",
-}
-
-
-class Server:
-    """Runs trials in processes forked from one that has everything imported."""
-
-    def __init__(self, timeout: float) -> None:
-        os.environ.update(ENVIRONMENT)
-        self.timeout = timeout
-        self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["benchmarks.warm"])
-        self.running: set[int] = set()
-        self.closed = False
-
-    def ask(self, side: str, key: str) -> dict[str, Any]:
-        """What one side says of one model; a death or a hang is an answer with `crash`."""
-        if self.closed:
-            raise InterruptedError("the server is closed")
-        mine, theirs = self.context.Pipe(duplex=False)
-        process = self.context.Process(target=trial.run, args=(side, key, theirs))
-        process.start()
-        theirs.close()
-        assert process.pid is not None
-        self.running.add(process.pid)
-        try:
-            if not mine.poll(self.timeout):
-                return {"seconds": None, "crash": f"no answer in {self.timeout:.0f} s"}
-            answer: dict[str, Any] = mine.recv()
-            return answer
-        except EOFError:
-            process.join()
-            return {"seconds": None, "crash": f"died with exit code {process.exitcode}"}
-        finally:
-            self._end(process.pid)
-            process.join()
-            self.running.discard(process.pid)
-
-    def close(self) -> None:
-        """End every trial that still runs, and start no more."""
-        self.closed = True
-        for pid in tuple(self.running):
-            self._end(pid)
-
-    @staticmethod
-    def _end(group: int) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
 
 
 def explain(server: Server, number: int, key: str) -> zoo_table.Row:
     """What both say of a model, one line of the results; torch goes first on even numbers."""
     sides = (trial.TORCH, trial.FULLGRAPH)[:: 1 if number % 2 == 0 else -1]
-    said = {side: server.ask(side, key) for side in sides}
-    return {"key": key, "library": trial.ENTRIES[key].library, "first": sides[0], **said}
+    said = {side: server.ask(trial.SIDES[side], key) for side in sides}
+    return {"key": key, "library": ENTRIES[key].library, "first": sides[0], **said}
 
 
 def check(server: Server, number: int, key: str) -> zoo_table.Row:
     """Whether a model runs in eager."""
-    return {"key": key, trial.EAGER: server.ask(trial.EAGER, key)}
+    return {"key": key, trial.EAGER: server.ask(trial.SIDES[trial.EAGER], key)}
 
 
 def _said(row: zoo_table.Row) -> str:
@@ -192,7 +138,7 @@ def _explain(server: Server, keys: Sequence[str], jobs: int, path: Path) -> int:
 def main() -> int:
     """Run the zoo; the exit code is what the module's docstring says."""
     options = _arguments()
-    keys = [key for key in trial.ENTRIES if not options.only or options.only in key]
+    keys = [key for key in ENTRIES if not options.only or options.only in key]
     keys = keys[: options.limit]
     if not keys:
         print(f"no model's key holds {options.only!r}", file=sys.stderr)
