@@ -269,6 +269,20 @@ def _holds_slice(node: ast.expr | None) -> bool:
     )
 
 
+def test_around(position: Position) -> Slot | None:
+    """The test that an expression is a part of: `x.item() > 0` for the `x.item()` in it."""
+    source = read(position.file)
+    node = source.node(position) if source else None
+    while source is not None and isinstance(node, ast.expr) and not isinstance(node, ast.Lambda):
+        if _is_test(source, node) and not isinstance(node, ast.UnaryOp | ast.BoolOp):
+            if any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node)):
+                return None
+            at = source.position(node, position.function)
+            return Slot(at, Use.TRUTH, source.segment(node))
+        node = source.parents[node]
+    return None
+
+
 def leads_on(position: Position, side: bool) -> bool:
     """Whether a test that goes to `side` may run code that its other side does not run."""
     source = read(position.file)

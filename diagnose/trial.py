@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fullgraph.compiler.events import Position, Recording
 from fullgraph.compiler.recode import Edit, recoded
-from fullgraph.diagnose.slots import NoSlot, Use
+from fullgraph.diagnose.slots import NoSlot
 from fullgraph.diagnose.standins import NoStandIn, differs, stand_in
 from fullgraph.diagnose.values import Observations, Reel, Tape, attempt
 
@@ -38,7 +38,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Test:
-    """A test that breaks, and the sides it took in eager, in order."""
+    """A test that breaks or holds what does, and the sides it took in eager, in order."""
 
     place: Position
     at: Position
@@ -81,7 +81,14 @@ def perform(trial: Trial, run: Callable[[], object], trace: Callable[[], Recordi
     chains = {target: _watch(reel, target) for target in trial.targets}
     for target in trial.targets:
         reel.watch_inside(target.place)
-    for at, side in trial.forced:
+    around = {
+        tape.slot.at: reel.watch_test(tape.slot.at)
+        for chain, _ in chains.values()
+        for _, tapes in chain
+        for tape in tapes
+    }
+    forced = dict(trial.forced)
+    for at, side in forced.items():
         if at in reel.tapes:
             reel.tapes[at].force = side
     with recoded(reel.edits()) as recoding:
@@ -103,11 +110,12 @@ def perform(trial: Trial, run: Callable[[], object], trace: Callable[[], Recordi
             replaced.append(
                 Replaced(target.place, at, varied and target.replay, varied and not target.replay)
             )
-            tests += [
-                Test(target.place, tape.slot.at, tuple(tape.sides))
-                for tape in tapes
-                if tape.slot.use in (Use.TRUTH, Use.OPERAND) and tape.slot.at in found
-            ]
+            for tape in (around[slot] for slot in found):
+                if tape is None:
+                    continue
+                tests.append(Test(target.place, tape.slot.at, tuple(tape.sides)))
+                if tape.slot.at in forced and tape.count:
+                    edits[tape.slot.at] = stand_in(tape, 100 * len(edits))
             break
         else:
             refused.append((target.place, reason))

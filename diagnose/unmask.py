@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from fullgraph.compiler.events import Break, Fate, Position, Recording
 from fullgraph.compiler.whose import Owner, owner
 from fullgraph.diagnose.places import Key, callers, key, place_of
-from fullgraph.diagnose.slots import NoSlot, Use, leads_on, slots
+from fullgraph.diagnose.slots import NoSlot, Use, leads_on, slots, test_around
 from fullgraph.diagnose.trial import NOT_EVALUATED, Outcome, Target, Test, Trial
 from fullgraph.diagnose.values import Observations
 
@@ -278,8 +278,12 @@ def _unreplaceable(target: Target) -> str:
 
 
 def _has_test(target: Target) -> bool:
+    """Whether a place decides which way the code goes."""
     try:
-        return any(slot.use in (Use.TRUTH, Use.OPERAND) for slot in slots(target.callers[0]))
+        return any(
+            slot.use in (Use.TRUTH, Use.OPERAND) or test_around(slot.at)
+            for slot in slots(target.callers[0])
+        )
     except NoSlot:
         return False
 

@@ -15,7 +15,7 @@ from fullgraph.compiler.events import Position
 from fullgraph.compiler.private.read import shape_text
 from fullgraph.compiler.recode import ORIGINAL, Edit, recoded
 from fullgraph.diagnose.places import key
-from fullgraph.diagnose.slots import NoSlot, Slot, Use, parts, slots
+from fullgraph.diagnose.slots import NoSlot, Slot, Use, parts, slots, test_around
 from fullgraph.diagnose.snapshots import is_numpy, is_plain, signature, snapshot
 
 TEXTS = 16
@@ -237,6 +237,18 @@ class Reel:
         for tape in found:
             tape.keep |= keep
         return found
+
+    def watch_test(self, slot: Position) -> Tape | None:
+        """The tape of the test that decides on the value at a watched slot, if one does."""
+        own = self.tapes[slot]
+        if own.slot.use in (Use.TRUTH, Use.OPERAND):
+            return own
+        test = test_around(slot)
+        if test is None:
+            return None
+        tape = self.tapes.setdefault(test.at, Tape(test))
+        tape.keep = True
+        return tape
 
     def watch_inside(self, place: Position) -> None:
         """Record the sub-expressions of a place too. Comes after all `watch`."""

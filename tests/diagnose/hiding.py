@@ -117,6 +117,12 @@ def early(x):
     return x
 
 
+def scalar_test(x):
+    if x.sum().item() > 100:
+        print(x)
+    return x + 1
+
+
 def generator(x):
     yield x
     print(x)
