@@ -3,6 +3,18 @@
 from fullgraph.diagnose.taxonomy.advice import advise
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.classify import classify, is_consequence
+from fullgraph.diagnose.taxonomy.guards import describe_guard
+from fullgraph.diagnose.taxonomy.limits import describe_limit
 from fullgraph.diagnose.taxonomy.sentences import sentence
+from fullgraph.diagnose.taxonomy.skips import describe_skip
 
-__all__ = ["Category", "advise", "classify", "is_consequence", "sentence"]
+__all__ = [
+    "Category",
+    "advise",
+    "classify",
+    "describe_guard",
+    "describe_limit",
+    "describe_skip",
+    "is_consequence",
+    "sentence",
+]

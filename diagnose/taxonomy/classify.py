@@ -79,8 +79,12 @@ def _branch(brk: Break, expression: str, statement: str) -> C:
 
 
 def _scalar(brk: Break, expression: str, statement: str) -> C:
+    if expression.startswith("not ") and statement.startswith("assert"):
+        return C.ASSERT  # `not t` takes the truth of the tensor before the assert can
     if re.search(r"aten\.(equal|allclose|is_nonzero)", brk.context):
         return C.COMPARISON if "nonzero" not in brk.context else C.BRANCH
+    if re.search(r"\b(np|numpy)\.random\.", expression):
+        return C.RANDOM
     return C.NUMPY_SCALAR if _NUMPY.search(expression) else C.SCALAR
 
 
@@ -118,10 +122,17 @@ def _dynamic_shape(brk: Break, expression: str, statement: str) -> C:
 def _exception(brk: Break, expression: str, statement: str) -> C:
     if "saved_variables" in brk.context + expression + statement:
         return C.SAVED_VARIABLES
+    if re.search(r"\b(id|hash|data_ptr)\(", expression) and "TypeError" in brk.context:
+        return C.INTROSPECTION  # Dynamo's stand-in for such a number takes part in no arithmetic
     return C.EXCEPTION
 
 
+def _iterator(brk: Break, expression: str, statement: str) -> C:
+    return C.COMPREHENSION if is_consequence(brk) else C.ITERATOR
+
+
 _REFINE = {
+    C.ITERATOR: _iterator,
     C.BRANCH: _branch,
     C.SCALAR: _scalar,
     C.NON_TENSOR: _non_tensor,

@@ -83,7 +83,7 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             "if torch.equal(x, x):\n    y = x + 1\nelse:\n    y = x - 1",
             "if x is x:\n    y = x + 1\nelse:\n    y = x - 1",
             trap="Another tensor with equal values is then a different one.",
-            when=r"equal\(",
+            unless=r"allclose\(",
         ),
     ),
     C.GUARD: (
@@ -135,6 +135,10 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             unless=r"\b(min|max)\(|\bmath\.|\brange\(|tolist\(",
         ),
         code(
+            "Let the caller pass the size: a size taken from data stays dynamic.",
+            when=r"\b(zeros|ones|empty|full|arange|eye|rand|randn|new_\w+|reshape|view|expand)\(",
+        ),
+        code(
             "In a test, choose with `torch.where`.",
             "if x.sum().item() > 0:\n    y = x + 1\nelse:\n    y = x - 1",
             "y = torch.where(x.sum() > 0, x + 1, x - 1)",
@@ -145,7 +149,8 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             "Return the tensor, and call `.item()` outside the compiled function.",
             "y = x.sum().item()",
             "y = x.sum()",
-            when=r"\breturn\b|self\.\w+.*=[^=]",
+            when=r"\A\s*return\s+[\w.\[\]()]*\.(item|tolist)\(\)\s*\Z"
+            r"|\A\s*return\s+(float|int)\([^-+*/]*\)\s*\Z|\A\s*self\.[^=]*=[^=]",
         ),
     ),
     C.MASK: (

@@ -126,12 +126,8 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             'y = nn.MSELoss(reduction="sum")(x, z)',
         ),
     ),
-    C.PACKED: (
-        code("Pack and unpack outside the compiled function, or pad and mask instead."),
-    ),
-    C.RNN: (
-        code("Leave the RNN outside the compiled function: its own kernel is fused already."),
-    ),
+    C.PACKED: (code("Pack and unpack outside the compiled function, or pad and mask instead."),),
+    C.RNN: (code("Leave the RNN outside the compiled function: its own kernel is fused already."),),
     C.C_EXTENSION: (_CUSTOM_OP, code(_OUTSIDE)),
     C.SKIPPED: (_CUSTOM_OP, code(_OUTSIDE)),
     C.DISABLED: (
@@ -291,6 +287,8 @@ FIXES: dict[C, tuple[Fix, ...]] = {
         code("Give the branches the same inputs, outputs, shapes and dtypes, and no side effects."),
     ),
     C.FAKE: (code("Register a fake kernel for the op with `torch.library.register_fake`."),),
+    C.OPERATOR_ERROR: (code("Run the model in eager: the operator most likely fails there too."),),
+    C.BACKEND: (code('Compile with `backend="eager"`: if that works, the backend is at fault.'),),
     C.NON_TENSOR: (code(_OUTSIDE),),
     C.CALL: (code(_OUTSIDE),),
     C.SIDE_EFFECT: (code("Return the new value, and store it outside the compiled function."),),

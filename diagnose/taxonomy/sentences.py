@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from fullgraph.compiler.events import Break
 from fullgraph.diagnose.taxonomy import calls
 from fullgraph.diagnose.taxonomy.categories import Category as C
-from fullgraph.diagnose.taxonomy.classify import classify
+from fullgraph.diagnose.taxonomy.classify import classify, is_consequence
+from fullgraph.diagnose.taxonomy.limits import describe_limit
 
 WIDTH = 60
 """How many characters of an expression a sentence quotes."""
@@ -33,6 +35,10 @@ _SENTENCES: dict[C, str] = {
     C.RNG_STATE: "{it} cannot be traced: it reads or sets the state of a random generator.",
     C.COLLECTIVE: "{it} cannot be traced: Dynamo does not support this form of a collective.",
     C.DEVICE: "{it} cannot be traced: it talks to the device or to a stream.",
+    C.UNIQUE_ID: "{it} cannot be traced: it asks the operating system for random bytes.",
+    C.SYSTEM: "{it} cannot be traced: it asks the operating system.",
+    C.THREAD: "{it} cannot be traced: threads and locks live outside the graph.",
+    C.PACKED: "{it} cannot be traced: the sizes of a packed sequence depend on the lengths.",
     C.IMPORT: "{it} cannot be traced: it imports a module.",
     C.NUMPY_SCALAR: "{it} turns a NumPy value into a Python number{here}: traced NumPy is made "
     "of tensors.",
@@ -47,7 +53,7 @@ _SENTENCES: dict[C, str] = {
     C.EXPLICIT: "{it} asks for a graph break.",
     C.TRITON: "{it} uses a feature of Triton kernels that Dynamo does not support.",
     C.TORCHSCRIPT: "{it} is TorchScript, which Dynamo does not enter.",
-    C.REQUIRES_GRAD: "{it} sets `requires_grad` inside the graph, which Dynamo does not support.",
+    C.REQUIRES_GRAD: "{it} sets `requires_grad` inside the compiled region.",
     C.GRAD_FN: "{it} reads the autograd graph, which does not exist while tracing.",
     C.HOOK: "{it} uses a backward hook, which needs compiled autograd.",
     C.AUTOGRAD: "{it} runs autograd inside the graph, which Dynamo does not trace by default.",
@@ -79,7 +85,6 @@ _SENTENCES: dict[C, str] = {
     C.FAKE: "{it} has no kernel that tells the shape of its result without running.",
     C.OPERATOR_ERROR: "{it} fails while it is traced: {explanation}",
     C.BACKEND: "The backend failed on the graph that ends at {it}.",
-    C.RECOMPILE_LIMIT: "{frame} was compiled too often and runs eager from now on.",
     C.INTERNAL: "{it} reaches a limit of Dynamo: {explanation}",
 }
 
@@ -92,6 +97,10 @@ def sentence(brk: Break, expression: str, value: str | None) -> str:
     """
     category = C(classify(brk, expression))
     known = calls.reason(brk, expression)
+    if limit := describe_limit(brk):
+        return limit
+    if is_consequence(brk):
+        return _consequence(brk, expression, category)
     if category is C.EXCEPTION:
         return _raised(brk, expression)
     if known and known[0] is category and calls.callee(expression):
@@ -103,7 +112,6 @@ def sentence(brk: Break, expression: str, value: str | None) -> str:
         here=_here(value),
         callee=_callee(brk, expression),
         explanation=_explanation(brk),
-        frame=f"`{brk.frame.function}`" if brk.frame.function else "This frame",
         object=_object(brk),
     )
     return text[0].upper() + text[1:] if not expression else text
@@ -111,7 +119,7 @@ def sentence(brk: Break, expression: str, value: str | None) -> str:
 
 def quote(expression: str) -> str:
     """The expression in backquotes, on one line and shortened in the middle; "this code" if ""."""
-    text = " ".join(expression.split())
+    text = " ".join(_head(expression).split())
     if not text:
         return "this code"
     if len(text) > WIDTH:
@@ -119,8 +127,25 @@ def quote(expression: str) -> str:
     return f"`{text}`"
 
 
+def _head(expression: str) -> str:
+    """The test of an `if` or `while`, the first line of any other compound statement."""
+    try:
+        node = ast.parse(expression.strip()).body[0]
+    except (SyntaxError, ValueError, IndexError):
+        return expression
+    if isinstance(node, ast.If | ast.While):
+        return ast.get_source_segment(expression.strip(), node.test) or expression
+    body = getattr(node, "body", None)
+    if not body or isinstance(node, ast.expr):
+        return expression
+    lines = expression.strip().encode().split(b"\n")[: body[0].lineno]
+    if body[0].lineno > 1:
+        return b"\n".join(lines[:-1]).decode().rstrip().rstrip(":")
+    return lines[0][: body[0].col_offset].decode().rstrip().rstrip(":")
+
+
 def _here(value: str | None) -> str:
-    """" (bool[], here True)" for a scalar tensor, " (here f32[3])" for anything else."""
+    """ " (bool[], here True)" for a scalar tensor, " (here f32[3])" for anything else."""
     if not value:
         return ""
     kind, _, number = value.partition("[] ")
@@ -136,18 +161,28 @@ def _raised(brk: Break, expression: str) -> str:
     return f"{start if expression else 'This code'} raises {what} while it is traced."
 
 
+def _consequence(brk: Break, expression: str, category: C) -> str:
+    if category in (C.GENERATOR, C.COMPREHENSION):
+        what = quote(expression) if expression else f"`{brk.frame.function}`"
+        return f"{what} runs as a frame of its own, because the code that calls it runs eager."
+    method = calls.named_in_context(brk.context)
+    return f"`{method}` was looked up before the break among its arguments."
+
+
 def _callee(brk: Break, expression: str) -> str:
     name = calls.callee(expression) or calls.named_in_context(brk.context)
     return f"`{name}`" if name else "this function"
 
 
 def _object(brk: Break) -> str:
-    """" (a lock)" for the class that Dynamo names in the break's context."""
+    """ " (a lock)" for the class that Dynamo names in the break's context."""
     found = re.search(r"UserDefinedObjectVariable\((\w+)\)|device\(type", brk.context)
     return f" (of type {found[1] or 'torch.device'})" if found else ""
 
 
 def _explanation(brk: Break) -> str:
-    """The compiler's own words, without a leading capital and with one full stop."""
-    text = (brk.explanation or brk.message or brk.gb_type).partition("\n")[0].strip()
-    return text.rstrip(".") + "."
+    """The first sentence of the compiler's own words, or the error it met."""
+    if error := re.match(r"\w*Error <.*?>: (.*)", brk.context):
+        return error[1].rstrip(".") + "."
+    text = (brk.explanation or brk.message or brk.gb_type).partition("\n")[0]
+    return text.partition(". ")[0].strip().rstrip(".") + "."

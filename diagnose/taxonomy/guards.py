@@ -1,0 +1,217 @@
+"""A guard that failed, as a sentence about the user's variable, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from fullgraph.diagnose.explanation import Advice
+
+Told = tuple[str, tuple[Advice, ...]]
+
+_MARK = Advice(
+    "Mark the dimension as dynamic before the first call.",
+    "code",
+    "compiled(x)",
+    "torch._dynamo.mark_dynamic(x, 0)\ncompiled(x)",
+    trap="It is an error if the code specialises the dimension after all.",
+)
+_DYNAMIC = Advice(
+    "Compile with `dynamic=True`.",
+    "config",
+    trap="Every size becomes symbolic, and kernels less specialised; sizes 0 and 1 still get "
+    "versions of their own.",
+)
+_AS_TENSOR = Advice(
+    "Pass the number as a 0-d tensor.", "code", "compiled(x, 0.5)", "compiled(x, torch.tensor(0.5))"
+)
+_SAME = Advice("Pass the same value at every call, or compile one function for each value.", "code")
+_COUNTER = (
+    Advice("Keep the counter in a buffer (a tensor), or count outside `forward`.", "code"),
+    Advice(
+        "Set `torch._dynamo.config.allow_unspec_int_on_nn_module = True`.",
+        "config",
+        trap="Integers of modules become symbolic, also those that should be constants.",
+    ),
+)
+_STATE = {
+    "grad_mode": "The grad mode",
+    "num_threads": "The number of threads",
+    "deterministic_algorithms": "`torch.use_deterministic_algorithms`",
+    "default_dtype": "The default dtype",
+    "torch_function": "The torch function mode",
+    "allow_tf32": "The TF32 setting",
+}
+
+
+def describe_guard(guard: str) -> Told:
+    """One plain sentence that names the user's variable, and what to do about it.
+
+    `guard` is a failed guard as `Recompile.guards` holds it. A guard of an unknown form is quoted.
+    """
+    guard = _plain_names(" ".join(guard.split()))
+    for pattern, tell in _FORMS:
+        if found := re.search(pattern, guard):
+            return tell(found)
+    return f"`{guard}` no longer holds.", ()
+
+
+def _plain_names(guard: str) -> str:
+    """The guard with names as the user writes them: `layers[0].n`, not `_modules['0'].n`."""
+    guard = re.sub(r"\b[LG]\[['\"](\w+)['\"]\]", r"\1", guard)
+    guard = re.sub(r"\._(?:modules|parameters|buffers)\['(\d+)'\]", r"[\1]", guard)
+    guard = re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", guard)
+    return re.sub(r"\.__dict__\['(\w+)'\]", r".\1", guard)
+
+
+def _size(found: re.Match[str]) -> Told:
+    name, dimension, old, new = found.groups()
+    what = f"{old} rows" if dimension == "0" else f"size {old} in dimension {dimension}"
+    text = f"`{name}` had {what}, now {new}."
+    if {old, new} & {"0", "1"}:
+        text += " Sizes 0 and 1 always get a version of their own."
+        return text, ()
+    if not name.isidentifier():
+        return text, (_MARK, _DYNAMIC)
+    before = f"compiled({name})"
+    after = f"torch._dynamo.mark_dynamic({name}, {dimension})\n{before}"
+    return text, (replace(_MARK, before=before, after=after), _DYNAMIC)
+
+
+def _rank(found: re.Match[str]) -> Told:
+    name, old, new = found.groups()
+    advice = Advice("Give it the same number of dimensions at every call.", "code")
+    return f"`{name}` had {old} dimensions, now {new}.", (advice,)
+
+
+def _tensor(found: re.Match[str]) -> Told:
+    name, what, old, new = found.groups()
+    advice = Advice(f"Give it the same {what} at every call.", "code")
+    if what == "stride":
+        text = f"`{name}` has another memory layout (stride {old}, now {new})."
+        return text, (Advice("Call `.contiguous()` before the compiled function.", "code"),)
+    return f"`{name}` had {what} {old}, now {new}.", (advice,)
+
+
+def _dispatch_keys(found: re.Match[str]) -> Told:
+    advice = Advice(
+        "Write buffers in place instead of assigning new tensors to them.",
+        "code",
+        "self.buffer = value",
+        "self.buffer.copy_(value)",
+        trap="What still holds the old tensor then sees the new values.",
+    )
+    return f"`{found[1]}` is a tensor of another kind than before.", (advice,)
+
+
+def _requires_grad(found: re.Match[str]) -> Told:
+    now = "now it does" if found[2] in ("0", "False") else "now it does not"
+    before = "did not require grad" if found[2] in ("0", "False") else "required grad"
+    advice = Advice("Expect a version with and one without grad, or detach before.", "code")
+    return f"`{found[1]}` {before}, {now}.", (advice,)
+
+
+def _state(found: re.Match[str]) -> Told:
+    what = next((text for key, text in _STATE.items() if key in found[1]), None)
+    text = f"{what} changed." if what else f"The global state changed: {found[1]}."
+    if "autocast" in found[1]:
+        text = "Autocast was switched on or off."
+    advice = Advice("Set it once, before the first call, and leave it.", "code")
+    return text, (advice,)
+
+
+def _training(found: re.Match[str]) -> Told:
+    now = "is not" if found[2] == "True" else "is"
+    was = "was" if found[2] == "True" else "was not"
+    advice = Advice("Expect one version for training and one for evaluation.", "code")
+    return f"`{found[1]}` {was} in training mode, now it {now}.", (advice,)
+
+
+def _from_break(found: re.Match[str]) -> Told:
+    advice = Advice("Remove the graph break that the number comes from.", "code")
+    return f"A value that was {found[1]} came out of the graph break before it.", (advice,)
+
+
+def _length(found: re.Match[str]) -> Told:
+    name, old = found.groups()
+    return f"`{name}` had length {old}, now another.", (_SAME,)
+
+
+def _empty(found: re.Match[str]) -> Told:
+    return f"`{found[1]}` was empty, now it is not.", (_SAME,)
+
+
+def _value(found: re.Match[str]) -> Told:
+    name, old = found.groups()
+    text = f"`{name}` was {old}, now another value."
+    if name.startswith("self.") and re.fullmatch(r"-?\d+", old):
+        return text, _COUNTER
+    if re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", old):
+        return text, (_AS_TENSOR, _SAME)
+    return text, (_SAME,)
+
+
+def _range(found: re.Match[str]) -> Told:
+    low, name, dimension, high = found.groups()
+    bounds = f"between {low} and {high}" if high else f"at least {low}"
+    text = f"The code holds only while size {dimension} of `{name}` is {bounds}."
+    return text, (Advice("Avoid tests on the size inside the compiled function.", "code"),)
+
+
+def _fixed_size(found: re.Match[str]) -> Told:
+    name, dimension, old = found.groups()
+    text = f"The code holds only while size {dimension} of `{name}` is {old}."
+    return text, (Advice("Avoid tests on the size inside the compiled function.", "code"),)
+
+
+def _object(found: re.Match[str]) -> Told:
+    name = found[1].removesuffix(".__code__").removesuffix(".__func__")
+    advice = Advice("Pass the same object at every call; make functions once, not at each.", "code")
+    return f"`{name}` is another object than before.", (advice,)
+
+
+def _type(found: re.Match[str]) -> Told:
+    name, old = found.groups()
+    advice = Advice("Pass the same type at every call.", "code")
+    return f"`{name}` was of type {old.rpartition('.')[2]}, now of another.", (advice,)
+
+
+def _no_tensor(found: re.Match[str]) -> Told:
+    advice = Advice("Pass the same type at every call.", "code")
+    return f"`{found[1]}` was a tensor, now it is of type {found[2].rpartition('.')[2]}.", (advice,)
+
+
+def _same_tensors(found: re.Match[str]) -> Told:
+    advice = Advice("Pass different tensors, or the same, at every call.", "code")
+    names = " and ".join(f"`{name}`" for name in re.findall(r"\"([^\"]+)\"", found[0]))
+    return f"{names or 'Two arguments'} are now the same tensor.", (advice,)
+
+
+def _other_tensors(found: re.Match[str]) -> Told:
+    advice = Advice("Pass different tensors, or the same, at every call.", "code")
+    return f"`{found[1]}` and `{found[2]}` were the same object, now they are not.", (advice,)
+
+
+_NAME = r"[\w.\[\]'\"]+?"
+_FORMS: tuple[tuple[str, Callable[[re.Match[str]], Told]], ...] = (
+    (r"tensor '(.+?)' size mismatch at index (\d+)\. expected (\d+), actual (\d+)", _size),
+    (r"tensor '(.+?)' rank mismatch\. expected (\d+), actual (\d+)", _rank),
+    (r"tensor '(.+?)' requires_grad mismatch\. expected requires_grad=(\w+)", _requires_grad),
+    (r"tensor '(.+?)' dispatch key set mismatch", _dispatch_keys),
+    (r"tensor '(.+?)' (dtype|stride|device).*? mismatch.*?expected (.+?), actual (.+)", _tensor),
+    (r"GLOBAL_STATE changed: (\S+)", _state),
+    (r"Duplicate tensors found.*", _same_tensors),
+    (r"expected type of '(.+?)' to be a?.*tensor.*but found <class '(.+?)'>", _no_tensor),
+    (r"expected type of '(.+?)' to be .*[pP]arameter.*but found <class '(.+?)'>", _no_tensor),
+    (rf"^({_NAME})\.training == (True|False)$", _training),
+    (r"^___stack\d+ == (\S+)$", _from_break),
+    (rf"^len\(({_NAME})\) == (\d+)$", _length),
+    (rf"^not ({_NAME})$", _empty),
+    (rf"^({_NAME}) is ({_NAME})$", _other_tensors),
+    (rf"^(\d+) <= ({_NAME})\.size\(\)\[(\d+)\](?: <= (\d+))?$", _range),
+    (rf"^({_NAME})\.size\(\)\[(\d+)\] == (\d+)$", _fixed_size),
+    (rf"^___check_obj_id\(({_NAME}), ", _object),
+    (rf"^___check_type_id\(({_NAME}), \d+\)?.*<class '(.+?)'>", _type),
+    (rf"^({_NAME}) == ([^=<>]+)$", _value),
+)
