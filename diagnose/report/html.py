@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from fullgraph.diagnose.explanation import Explanation, GraphInfo
 from fullgraph.diagnose.report import layout, source, wording
@@ -55,8 +55,18 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["prose"] = _prose
     environment.globals.update(words=wording, layout=layout, lines=source.lines, is_graph=_is_graph)
     return environment
+
+
+def _prose(text: str) -> Markup:
+    """`text`, escaped, with what stands between backticks as code."""
+    parts = wording.printable(text).split("`")
+    if len(parts) % 2 == 0:  # a lone backtick is just a character
+        return escape("`".join(parts))
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
 
 
 def _is_graph(piece: Any) -> bool:

@@ -1,0 +1,67 @@
+from dataclasses import replace
+
+import pytest
+
+from fullgraph.diagnose.explanation import Measurement
+from fullgraph.diagnose.report import wording
+
+from .explanations import CLEAN, TROUBLED
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain é 日本", "plain é 日本"),
+        ("two\nlines", "two\nlines"),
+        ("\ttab", "    tab"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("a\u202eb", "a\\u202eb"),
+        ("\ud800", "\\ud800"),
+        ("\x00", "\\x00"),
+    ],
+)
+def test_printable(text, expected):
+    assert wording.printable(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (4000.0, "4,000 s"),
+        (8.25, "8.25 s"),
+        (0.0123, "12.3 ms"),
+        (4.2e-5, "42 µs"),
+        (0.0, "0 ns"),
+    ],
+)
+def test_seconds(seconds, expected):
+    assert wording.seconds(seconds) == expected
+
+
+def test_places_count_columns_from_one_as_editors_do():
+    assert wording.place("a.py", 3, 0) == "a.py:3:1"
+
+
+def test_installed_files_are_named_from_their_package():
+    assert wording.path("/x/lib/site-packages/timm/vit.py") == "timm/vit.py"
+
+
+def test_files_below_the_working_directory_are_relative(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert wording.path(str(tmp_path / "a" / "b.py")) == "a/b.py"
+    assert wording.path(str(tmp_path) + "er/b.py") == str(tmp_path) + "er/b.py"
+
+
+def test_no_praise_where_anything_is_wrong():
+    assert wording.praise(CLEAN)
+    assert not wording.praise(replace(CLEAN, error="Stopped."))
+    assert not wording.praise(replace(CLEAN, recompiles=TROUBLED.recompiles))
+    assert not wording.praise(replace(CLEAN, default=replace(CLEAN.default, ok=False)))
+    assert not wording.praise(replace(CLEAN, fullgraph=replace(CLEAN.fullgraph, ok=False)))
+
+
+def test_compiling_that_never_pays_is_said_so():
+    slow = Measurement(0.01, 0.02, 1.0, 5, None, None, None)
+    rows = dict(wording.measured(replace(CLEAN, measurement=slow)))
+    assert rows["pays after"] == "never"
+    assert rows["compiled"] == "20 ms a call, 2 × as slow"
