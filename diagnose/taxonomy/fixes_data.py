@@ -165,7 +165,6 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             "y = x[mask].mean()",
             "y = torch.where(mask, x, 0).sum() / mask.sum()",
             trap=_ELEMENTWISE,
-            when=r"mean|loss|\A\s*\w+ = \w+\[\w+\]",
         ),
     ),
     C.MASKED_ASSIGNMENT: (

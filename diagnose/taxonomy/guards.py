@@ -184,7 +184,7 @@ def _no_tensor(found: re.Match[str]) -> Told:
 
 def _same_tensors(found: re.Match[str]) -> Told:
     advice = Advice("Pass different tensors, or the same, at every call.", "code")
-    names = " and ".join(f"`{name}`" for name in re.findall(r"\"([^\"]+)\"", found[0]))
+    names = " and ".join(f"`{name}`" for name in sorted(re.findall(r'"([^"]+)"', found[0])))
     return f"{names or 'Two arguments'} are now the same tensor.", (advice,)
 
 

@@ -103,18 +103,19 @@ def sentence(brk: Break, expression: str, value: str | None) -> str:
         return _consequence(brk, expression, category)
     if category is C.EXCEPTION:
         return _raised(brk, expression)
-    if known and known[0] is category and calls.callee(expression):
+    if known and known[0] is category and (calls.callee(expression) or not expression):
         template = f"{{it}} cannot be traced: {known[1]}."
     else:
         template = _SENTENCES.get(category, "{it} cannot be traced: {explanation}")
+    it = quote(expression or (calls.named_in_context(brk.context) if known else ""))
     text = template.format(
-        it=quote(expression),
+        it=it,
         here=_here(value),
         callee=_callee(brk, expression),
         explanation=_explanation(brk),
         object=_object(brk),
     )
-    return text[0].upper() + text[1:] if not expression else text
+    return f"This{text[4:]}" if text.startswith("this ") else text
 
 
 def quote(expression: str) -> str:

@@ -180,6 +180,10 @@ def branch_on_uniform(x):
     return x
 
 
+def numpy_random(x):
+    return x * np.random.rand()
+
+
 def math_of_tensor(x):
     return x * math.sqrt(x.sum())
 
@@ -268,6 +272,7 @@ ROWS = [
     ),
     Row(python_random, "random number", "random.random()", "torch.where", "Python's random"),
     Row(branch_on_uniform, "random number", "random.uniform(0, 1) < 1", "torch.where", "random"),
+    Row(numpy_random, "random number", "np.random.rand()", "torch", "NumPy's random"),
     Row(math_of_tensor, "scalar extraction", "math.sqrt(x.sum())", "own method", "number"),
     Row(
         deprecated_argument,

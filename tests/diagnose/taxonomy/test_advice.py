@@ -1,0 +1,65 @@
+"""What is advised, in which order, and in whose words."""
+
+from __future__ import annotations
+
+from snippets import a_break, breaks
+
+from fullgraph.diagnose.taxonomy import advise
+from fullgraph.diagnose.taxonomy.advice import FIXES
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy.own_words import in_own_words
+
+
+def texts(example: str, expression: str) -> list[str]:
+    return [advice.text for advice in advise(breaks(example, "default")[0], expression)]
+
+
+def in_words(category: Category, expression: str) -> str:
+    """The first example of a category that changes with the user's expression."""
+    for fix in FIXES[category]:
+        advice = in_own_words(fix.advice, category, expression)
+        if advice.before == expression:
+            return advice.after
+    return ""
+
+
+def test_code_comes_before_settings() -> None:
+    kinds = [
+        a.kind for a in advise(breaks("y = x * x.sum().item()", "default")[0], "x.sum().item()")
+    ]
+    assert kinds == sorted(kinds)
+    assert set(kinds) == {"code", "config"}
+
+
+def test_a_setting_always_names_a_trap() -> None:
+    settings = advise(breaks("print(x)\ny = x", "default")[0], "print(x)")
+    assert all(advice.trap for advice in settings if advice.kind == "config")
+
+
+def test_both_uses_of_a_mask_are_advised_on() -> None:
+    found = texts("y = x[mask].sum()", "x[mask]")
+    assert any("Reduce" in text for text in found) and any("mean" in text for text in found)
+
+
+def test_what_does_not_fit_the_expression_is_left_out() -> None:
+    assert not any("repeat_interleave" in t for t in texts("y = F.one_hot(labels)", "F.one_hot(x)"))
+
+
+def test_a_break_of_no_known_fix_gets_an_advice_all_the_same() -> None:
+    (advice,) = advise(a_break("a thing nobody has named"), "f(x)")
+    assert advice.text == "Move it out of the compiled function."
+
+
+def test_the_example_is_in_the_users_words_where_that_is_sure() -> None:
+    assert in_words(Category.VARIABLE, "Variable(self.w, requires_grad=True)") == "self.w"
+    assert in_words(Category.COPY, "copy.deepcopy(state)") == "state.clone()"
+    assert in_words(Category.SCALAR, "math.sqrt(a + b)") == "(a + b).sqrt()"
+    assert in_words(Category.SCALAR, "math.exp(x.sum())") == "x.sum().exp()"
+    assert in_words(Category.NUMPY_SCALAR, "int(np.prod(x.shape[1:]))") == "math.prod(x.shape[1:])"
+    assert in_words(Category.PRINT, "print(a)").endswith("is_compiling():\n    print(a)")
+
+
+def test_the_example_stays_general_where_it_is_not() -> None:
+    assert in_words(Category.COPY, "copy.deepcopy([a, b])") == ""
+    assert in_words(Category.SCALAR, "math.hypot(a, b)") == ""
+    assert in_words(Category.SCALAR, "not python") == ""

@@ -1,0 +1,75 @@
+"""Breaks in the two big buckets are known by the function that was called."""
+
+from __future__ import annotations
+
+import pytest
+from snippets import HERE, a_break, breaks
+
+from fullgraph.compiler.events import Position
+from fullgraph.diagnose.taxonomy import calls, classify, is_consequence, sentence
+
+CALLS = {
+    "import time as clock\ny = x * clock.monotonic()": ("clock", "reads the clock"),
+    "import datetime\ny = x * datetime.datetime.now().hour": ("clock", "reads the clock"),
+    "import uuid\ny = x + len(str(uuid.uuid4()))": ("unique id", "random bytes"),
+    "import os\ny = x + len(os.getcwd())": ("operating system", "operating system"),
+    "import os\ny = x + os.path.exists('/')": ("operating system", "operating system"),
+    "import subprocess\nsubprocess.run(['true'])\ny = x": ("operating system", "process"),
+    "import threading\nthreading.Lock()\ny = x + 1": ("lock or thread", "outside the graph"),
+    "import zlib\ny = x + zlib.crc32(b'a')": ("C extension", "implemented in C"),
+    "import json\ny = x + len(json.dumps({'a': 1}))": ("C extension", "implemented in C"),
+    "import logging\nlogging.info('a')\ny = x": ("print / logging", "logging"),
+    "y = x * random.choice([1, 2])": ("random number", "Python's random generator"),
+    "torch.manual_seed(0)\ny = x + torch.rand(4)": ("random generator state", "sets the state"),
+    "torch.save(x, '/dev/null')\ny = x": ("operating system", "writes a file"),
+    "y = x + len(globals())": ("introspection", "running program"),
+    "y = x + len(str(x))": ("tensor as text", "needs its values"),
+    "y = copy.deepcopy(x) + 1": ("copy", "copy"),
+    "y = outside(x) + 1": ("disabled function", "torch.compiler.disable"),
+    "torch._dynamo.graph_break()\ny = x + 1": ("explicit graph break", "asks for"),
+    "y = x.clone().resize_(12)": ("tensor mutation", "changes a tensor"),
+    "y = nn.Linear(4, 4)(x)": ("new parameter", "nn.Parameter"),
+    "with torch.device('cpu'):\n    y = x + torch.ones(4)": ("context manager", "torch.device"),
+    "import warnings as w\nw.warn('a')\ny = x": ("warning", "side effect"),
+}
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_a_call_is_known_by_its_name(text: str) -> None:
+    brk = breaks(text, "default")[0]
+    category, said = CALLS[text]
+    assert classify(brk) == category
+    assert said in sentence(brk, "", None)
+
+
+def test_a_users_own_words_come_before_those_of_dynamo() -> None:
+    context = "module: posix, qualname: urandom, skip reason: a C extension"
+    brk = a_break(context=context)
+    assert sentence(brk, "secrets.token_hex()", None).startswith("`secrets.token_hex()`")
+    assert calls.named_in_context(context) == "posix.urandom"
+
+
+def test_an_unknown_c_function_is_named() -> None:
+    brk = a_break(context="module: cv2, qualname: resize, skip reason: (likely a C extension)")
+    assert classify(brk, "cv2.resize(image, size)") == "C extension"
+    assert sentence(brk, "cv2.resize(image, size)", None) == (
+        "`cv2.resize(image, size)` cannot be traced: `cv2.resize` is implemented in C."
+    )
+
+
+def test_a_users_file_that_is_called_random_is_no_random_number() -> None:
+    inner = Position("/home/me/random.py", 9, 4, 9, 20, "helper")
+    brk = a_break(stack=(HERE, inner), context="module: random2, qualname: helper, skip reason: x")
+    assert classify(brk, "helper(x)") == "skipped function"
+
+
+def test_a_generator_of_a_library_is_a_consequence_and_the_users_own_is_not() -> None:
+    library = Position("<frozen typing>", 700, None, None, None, "cached")
+    assert is_consequence(a_break("Attempt to trace generator", frame=library, stack=(library,)))
+    assert not is_consequence(a_break("Attempt to trace generator"))
+
+
+def test_a_type_of_no_meaning_is_other_and_quoted() -> None:
+    brk = a_break("a thing nobody has named", explanation="Dynamo met a thing. More words.")
+    assert classify(brk) == "other"
+    assert sentence(brk, "f(x)", None) == "`f(x)` cannot be traced: Dynamo met a thing."

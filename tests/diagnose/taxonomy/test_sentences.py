@@ -1,0 +1,77 @@
+"""Sentences quote the user's expression and the value it had."""
+
+from __future__ import annotations
+
+import pytest
+from snippets import a_break, breaks
+
+from fullgraph.diagnose.taxonomy import sentence
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy.sentences import WIDTH, quote
+
+
+@pytest.mark.parametrize(
+    "text, expression, value, said",
+    [
+        (
+            "if x.sum() > 0:\n    y = x + 1\nelse:\n    y = x",
+            "x.sum() > 0",
+            "bool[] True",
+            "`x.sum() > 0` is a tensor (bool[], here True): the branch depends on data.",
+        ),
+        (
+            "y = x[mask]",
+            "x[mask]",
+            "f32[7]",
+            "`x[mask]` has a shape that depends on data (here f32[7]).",
+        ),
+        (
+            "y = x * x.sum().item()",
+            "x.sum().item()",
+            "5.25",
+            "`x.sum().item()` takes a Python number out of a tensor (here 5.25).",
+        ),
+        (
+            "y = x * time.time()",
+            "time.time()",
+            None,
+            "`time.time()` cannot be traced: it reads the clock.",
+        ),
+    ],
+)
+def test_a_sentence_holds_the_expression_and_its_value(text, expression, value, said) -> None:
+    assert sentence(breaks(text, "default")[0], expression, value) == said
+
+
+def test_a_raise_is_no_error_of_tracing() -> None:
+    brk = a_break("Observed exception", context="raised exception ValueError('no')")
+    assert sentence(brk, "raise ValueError('no')", None) == (
+        "`raise ValueError('no')` leaves the compiled region with an exception."
+    )
+    assert "`ValueError('no')`" in sentence(brk, "check(x)", None)
+
+
+def test_a_statement_is_quoted_by_its_head() -> None:
+    assert quote("if a > 0:\n    b()\nelse:\n    c()") == "`a > 0`"
+    assert quote("with lock, other as o:\n    b()") == "`with lock, other as o`"
+    assert quote("for row in rows: b(row)") == "`for row in rows`"
+    assert quote("class A:\n    pass") == "`class A`"
+
+
+def test_a_long_expression_is_shortened_in_the_middle() -> None:
+    text = quote("f(" + ", ".join(f"argument_{i}" for i in range(20)) + ")")
+    assert len(text) <= WIDTH + 2
+    assert text.startswith("`f(argument_0") and text.endswith("argument_19)`")
+
+
+def test_an_expression_that_cannot_be_read_is_this_code() -> None:
+    assert sentence(a_break("Data-dependent branching"), "", None).startswith("This code is")
+
+
+@pytest.mark.parametrize("category", Category)
+def test_every_category_has_a_sentence_of_one_line(category: Category) -> None:
+    from fullgraph.diagnose.taxonomy.sentences import _SENTENCES
+
+    own = {Category.EXCEPTION, Category.RECOMPILE_LIMIT, Category.OTHER}
+    assert (category in _SENTENCES) != (category in own)
+    assert "\n" not in _SENTENCES.get(category, "")
