@@ -29,9 +29,9 @@ def block(cause: Cause, tried: bool = True) -> RenderableType:
 
 def _parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
     colour = "yellow" if cause.frame == "resumed" else "red"
-    title = text(cause.id, f"bold {colour}").append_text(text(f" · {cause.category}", "bold"))
-    if cause.gb_id:
-        title.append_text(text(f" · {cause.gb_id}", "dim"))
+    gb_id = f" · {cause.gb_id}" if cause.gb_id else ""
+    name = text(f" · {cause.category}", "bold")
+    title = Text.assemble(text(cause.id, f"bold {colour}"), name, text(gb_id, "dim"))
     yield Rule(title, align="left", style="dim")
     where = wording.at(cause.position)
     yield text(f"{where} · {cause.module_path}" if cause.module_path else where, "cyan")
@@ -46,7 +46,7 @@ def _parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
         yield Padding(Group(*(text(call, "dim") for call in calls)), (0, 0, 0, 2))
     yield from tips(cause.advice)
     if cause.consequences:
-        yield text("Because of it", "bold")
+        yield Padding(text("Because of it", "bold"), (1, 0, 0, 0))
     for consequence in cause.consequences:
         yield Padding(text(consequence), (0, 0, 0, 2))
 
@@ -65,7 +65,7 @@ def tips(advice: Sequence[Advice]) -> list[RenderableType]:
         if one.trap:
             rows.append(text(f"Mind: {one.trap}", "yellow"))
         grid.add_row(text(f"{number}."), Group(*rows))
-    return [Text("Try", style="bold"), grid]
+    return [Padding(Text("Try", style="bold"), (1, 0, 0, 0)), grid]
 
 
 def _example(sign: str, code: str, style: str) -> Iterable[Text]:

@@ -209,7 +209,7 @@ def _rest(e: Explanation) -> Iterator[RenderableType]:
 
 
 def _section(kind: str, title: str, place: str, *parts: RenderableType) -> Iterator[RenderableType]:
-    heading = text(f"{kind} · ", "bold yellow").append_text(text(title, "bold"))
+    heading = Text.assemble(text(f"{kind} · ", "bold yellow"), text(title, "bold"))
     yield Padding(Rule(heading, align="left", style="dim"), (1, 0, 0, 0))
     yield text(place, "cyan")
     yield from parts
