@@ -1,18 +1,21 @@
-"""What an explanation costs beside `torch._dynamo.explain`, over thirty models, half of them breaking.
+"""What an explanation costs beside `torch._dynamo.explain`: thirty models, half of them breaking.
 
-    python benchmarks/explain_speed.py [--repeats 3] [--only PART] [--jobs 1]
+    python benchmarks/explain_speed.py [--repeats 3] [--only PART]
 
 Each measurement is made in a fresh process forked from one warmed server, and the order of what
-is compared alternates. For every model the medians of its repeats are taken; ratios are joined
-over the models by their geometric mean. Two of them have a target:
+is compared alternates. Every number is the median of a model's repeats by another such median;
+models are joined by the geometric mean. Two numbers have a target:
 
-- *report*: the default-mode report, by `torch._dynamo.explain`, at most 1.3;
+- *report*: seconds until the report of the default mode is there (the first thing that explain
+  gives; all of it for a clean model), by those of `torch._dynamo.explain`: at most 1.3;
 - *recorder*: a plain `torch.compile(backend="eager")` call from reset under `record()`, by the
-  same without, at most 1.05.
+  same without: at most 1.05.
 
-Beside them stand the prices of what explain does not have: the second mode, isolation in a forked
-child, and unmasking. Nothing here is an assertion on absolute time; the exit code is 1 if a
-target is missed.
+Beside them stand the prices of what `torch._dynamo.explain` does not have: *both modes*, the whole
+of `explain(unmask=False)`, and *unmasked*, the whole of `explain()`, by `torch._dynamo.explain`;
+*fork* and *process*, a recorded compilation isolated in a forked child or by snapshot and restore,
+by the same not isolated. The exit code is 1 if a target is missed or a side crashed; no absolute
+time is judged.
 """
 
 from __future__ import annotations
@@ -20,14 +23,14 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -36,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.models import survey
 from benchmarks.models.entry import Built
 from benchmarks.server import Server
+from benchmarks.trial import Side
 
 BREAKING = (
     *(entry.key for entry in survey.BREAKING),
@@ -65,8 +69,64 @@ PAIRS = 5
 """Compilations with and without the recorder, in one process."""
 
 
+TARGETS = {"report": 1.3, "recorder": 1.05}
+
+
+def theirs(built: Built) -> dict[str, Any]:
+    """Seconds of `torch._dynamo.explain`."""
+    model, args, kwargs = built
+    start = perf_counter()
+    torch._dynamo.explain(model)(*args, **kwargs)
+    return {"explain": perf_counter() - start}
+
+
+def ours(built: Built) -> dict[str, Any]:
+    """Seconds until each step of one explanation was reported."""
+    from fullgraph.diagnose.explain import explain
+
+    model, args, kwargs = built
+    steps: list[float] = []
+    start = perf_counter()
+    explain(model, args, kwargs=kwargs, progress=lambda _: steps.append(perf_counter() - start))
+    return {"report": steps[0], "both modes": steps[1], "unmasked": steps[-1]}
+
+
+def bare(built: Built) -> dict[str, Any]:
+    """Seconds of a recorded compilation that is not isolated."""
+    start = perf_counter()
+    _recording(built)
+    return {"bare": perf_counter() - start}
+
+
+def fork(built: Built) -> dict[str, Any]:
+    """Seconds of a recorded compilation in a forked child."""
+    return _isolated(built, "fork")
+
+
+def process(built: Built) -> dict[str, Any]:
+    """Seconds of a recorded compilation in this process, everything put back afterwards."""
+    return _isolated(built, "process")
+
+
+def _isolated(built: Built, where: Literal["fork", "process"]) -> dict[str, Any]:
+    from fullgraph.compiler import isolation
+
+    start = perf_counter()
+    isolation.run(lambda emit: _recording(built), objects=built, where=where)
+    return {where: perf_counter() - start}
+
+
+def _recording(built: Built) -> object:
+    from fullgraph.compiler.recorder import record
+
+    model, args, kwargs = built
+    with record(model) as listening:
+        torch.compile(model, backend="eager")(*args, **kwargs)
+    return listening.recording
+
+
 def recorder(built: Built) -> dict[str, Any]:
-    """Median seconds of a compilation from reset, `plain` and `recorded`, in alternating order."""
+    """Median seconds of a compilation from reset, with and without the recorder."""
     from fullgraph.compiler.recorder import record
 
     model, args, kwargs = built
@@ -80,10 +140,98 @@ def recorder(built: Built) -> dict[str, Any]:
             torch.compile(model, backend="eager")(*args, **kwargs)
         return perf_counter() - start
 
-    compile_once(False)
-    compile_once(True)
     times: dict[bool, list[float]] = {False: [], True: []}
-    for pair in range(PAIRS):
+    for pair in range(PAIRS + 1):
         for recorded in (False, True) if pair % 2 else (True, False):
             times[recorded].append(compile_once(recorded))
-    return {"plain": median(times[False]), "recorded": median(times[True])}
+    plain, recorded_times = (median(times[which][1:]) for which in (False, True))
+    return {"plain": plain, "recorded": recorded_times}
+
+
+@dataclass(frozen=True)
+class Price:
+    """One column: the sides that measure it, and the two seconds whose ratio it is."""
+
+    name: str
+    of: str
+    by: str
+
+
+PRICES = (
+    Price("report", "report", "explain"),
+    Price("recorder", "recorded", "plain"),
+    Price("both modes", "both modes", "explain"),
+    Price("unmasked", "unmasked", "explain"),
+    Price("fork", "fork", "bare"),
+    Price("process", "process", "bare"),
+)
+GROUPS: tuple[tuple[Side, ...], ...] = ((theirs, ours), (bare, fork, process), (recorder,))
+"""Sides that are compared with one another. The recorder repeats and alternates by itself."""
+
+
+def measure(server: Server, key: str, repeats: int) -> dict[str, float]:
+    """Median seconds of everything that was timed on one model. Raises RuntimeError on a crash."""
+    times: dict[str, list[float]] = {}
+    for group in GROUPS:
+        for repeat in range(1 if recorder in group else repeats):
+            for side in group[:: -1 if repeat % 2 else 1]:
+                answer = server.ask(side, key)
+                if answer["crash"]:
+                    raise RuntimeError(f"{side.__name__}: {answer['crash']}")
+                for name in answer.keys() - {"seconds", "crash"}:
+                    times.setdefault(name, []).append(answer[name])
+    return {name: median(values) for name, values in times.items()}
+
+
+def mean(ratios: Iterable[float]) -> float:
+    """The geometric mean."""
+    logs = [log(ratio) for ratio in ratios]
+    return exp(sum(logs) / len(logs))
+
+
+def main() -> int:
+    """Measure and print; the exit code is what the module's docstring says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=3, metavar="N", help="of each measurement")
+    parser.add_argument("--only", default="", metavar="PART", help="models whose key holds PART")
+    options = parser.parse_args()
+    keys = [key for key in (*BREAKING, *CLEAN) if options.only in key]
+    if not keys:
+        print(f"no model's key holds {options.only!r}", file=sys.stderr)
+        return 2
+    server = Server(timeout=300)
+    ratios: dict[str, dict[str, float]] = {}
+    crashes = 0
+    print(f"{'':40}{'explain s':>10}", *(f"{price.name:>10}" for price in PRICES))
+    for key in keys:
+        try:
+            seconds = measure(server, key, options.repeats)
+        except RuntimeError as crash:
+            crashes += 1
+            print(f"{key:40}{crash}", flush=True)
+            continue
+        ratios[key] = {price.name: seconds[price.of] / seconds[price.by] for price in PRICES}
+        print(f"{key:40}{seconds['explain']:10.3f}", *_cells(ratios[key]), flush=True)
+    means = {}
+    for title, chosen in (("clean", CLEAN), ("breaking", BREAKING), ("all", (*BREAKING, *CLEAN))):
+        rows = [ratios[key] for key in chosen if key in ratios]
+        if rows:
+            means = {price.name: mean(row[price.name] for row in rows) for price in PRICES}
+            print(f"{f'geometric mean, {title} ({len(rows)})':50}", *_cells(means))
+    missed = [
+        f"{name} costs {means[name]:.3f}, the target is {target}"
+        for name, target in TARGETS.items()
+        if means and means[name] > target
+    ]
+    print(*missed, sep="\n")
+    return 1 if missed or crashes else 0
+
+
+def _cells(row: dict[str, float]) -> list[str]:
+    return [f"{row[price.name]:10.3f}" for price in PRICES]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
