@@ -68,6 +68,8 @@ class Break:
     graphs for the others and tell nothing. Empty outside of modules."""
     state: tuple[str, ...] = ()
     """What was on at the break: "no_grad", "inference_mode", "autocast(cpu, bfloat16)"."""
+    called_from: Position | None = None
+    """The user's expression whose eager evaluation led here, when all of `stack` is torch's."""
 
 
 @dataclass(frozen=True)

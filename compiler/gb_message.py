@@ -49,9 +49,7 @@ def parse(message: str) -> BreakText:
     root, *wrapped = message.split(_ANOTHER)
     wrappers = tuple(_parse_one(part).gb_type for part in reversed(wrapped))
     text = _parse_one(root)
-    return BreakText(
-        text.gb_type, text.gb_id, text.explanation, text.context, text.hints, wrappers
-    )
+    return BreakText(text.gb_type, text.gb_id, text.explanation, text.context, text.hints, wrappers)
 
 
 def _parse_one(text: str) -> BreakText:

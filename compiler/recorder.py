@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -31,17 +31,20 @@ RECOMPILE_LIMIT = "Dynamo recompile limit exceeded"
 
 
 @contextlib.contextmanager
-def record(root: object = None) -> Iterator[Recorder]:
+def record(
+    root: object = None, tell: Callable[[Event], object] | None = None
+) -> Iterator[Recorder]:
     """Record what torch.compile does inside the `with` block.
 
-    `root` is the model: submodules are named relative to it. The recorder adds no graph, guard
+    `root` is the model: submodules are named relative to it. `tell` is called with each event as
+    it happens (a crash of the process then loses none). The recorder adds no graph, guard
     or compilation of its own, and costs a few microseconds an event.
 
     >>> with record(model) as recorder:
     ...     torch.compile(model)(x)
     >>> recorder.recording.breaks
     """
-    recorder = Recorder(root)
+    recorder = Recorder(root, tell)
     with hooks.listening(recorder) as unknown:
         recorder.unknown = unknown
         yield recorder
@@ -50,7 +53,8 @@ def record(root: object = None) -> Iterator[Recorder]:
 class Recorder:
     """Turns what torch tells into events. `recording` may be read at any time."""
 
-    def __init__(self, root: object = None) -> None:
+    def __init__(self, root: object, tell: Callable[[Event], object] | None) -> None:
+        self._tell = tell
         self.unknown: tuple[str, ...] = ()
         self._events: list[Event] = []
         self._seen: set[int] = set()
@@ -106,7 +110,7 @@ class Recorder:
         elif type(exc).__name__ == "SkipFrame":
             self.skipped(frame.f_code, str(exc))
         else:
-            self._events.append(
+            self._add(
                 Failure(
                     _id_of(exc) or read.compile_id(),
                     read.frame_position(frame.f_code),
@@ -124,7 +128,7 @@ class Recorder:
         if frame in self._broken or (frame, reason) in self._told or not is_users(frame.file):
             return
         self._told.add((frame, reason))
-        self._events.append(Skip(frame, reason))
+        self._add(Skip(frame, reason))
 
     def graph(self, output: Any, gm: torch.fx.GraphModule) -> None:
         tx = output.root_tx
@@ -139,7 +143,7 @@ class Recorder:
             why = None
         stack = read.summary_positions(why.user_stack) if why else ()
         compile_id = read.compile_id()
-        self._events.append(
+        self._add(
             Graph(
                 compile_id,
                 frame,
@@ -168,7 +172,7 @@ class Recorder:
             if code == where and any(source in guard.sources for guard in guards)
         ]
         told = [guard.position for guard in guards if guard.position is not None]
-        self._events.append(
+        self._add(
             Recompile(
                 read.compile_id(),
                 where,
@@ -187,7 +191,7 @@ class Recorder:
 
         backward = field("is_forward") is False
         started, ended = field("start_time_us"), field("end_time_us")
-        self._events.append(
+        self._add(
             Timing(
                 str(field("compile_id") or ""),
                 Position(
@@ -206,6 +210,11 @@ class Recorder:
 
     # How an event is put together.
 
+    def _add(self, event: Event) -> None:
+        self._events.append(event)
+        if self._tell is not None:
+            self._tell(event)
+
     def _add_break(
         self,
         code: Any,
@@ -216,11 +225,13 @@ class Recorder:
         compile_id: str = "",
     ) -> None:
         frame = read.frame_position(code)
-        self._events.append(
+        stack = stack or (frame,)
+        users = any(is_users(position.file) for position in stack)
+        self._add(
             Break(
                 compile_id or read.compile_id(),
                 frame,
-                stack or (frame,),
+                stack,
                 fate,
                 text.gb_type,
                 text.gb_id or read.gb_ids().get(text.gb_type),
@@ -231,6 +242,7 @@ class Recorder:
                 text.wrappers,
                 self._module_paths(txs),
                 read.surroundings(),
+                None if users else read.calling_position(),
             )
         )
 

@@ -15,8 +15,12 @@ def place_of(brk: Break) -> Position:
 
 
 def callers(brk: Break) -> tuple[Position, ...]:
-    """The positions outside torch and the standard library, innermost first; may be empty."""
-    return tuple(position for position in reversed(brk.stack) if is_users(position.file))
+    """The positions outside torch and the standard library, innermost first; may be empty.
+
+    A frame of torch's that eager code called has the calling expression.
+    """
+    inlined = tuple(position for position in reversed(brk.stack) if is_users(position.file))
+    return inlined or (() if brk.called_from is None else (brk.called_from,))
 
 
 Key = tuple[str, int, int | None, int | None]

@@ -41,9 +41,7 @@ def listening(listener: Listener) -> Iterator[tuple[str, ...]]:
     Wraps nest: an inner `listening` hears what the outer one hears.
     """
     with contextlib.ExitStack() as stack:
-        yield tuple(
-            sentence for install, sentence in _PLACES if not install(stack, listener)
-        )
+        yield tuple(sentence for install, sentence in _PLACES if not install(stack, listener))
 
 
 def _swap(stack: contextlib.ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> bool:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
+import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
+import fullgraph
 from fullgraph.compiler.events import Node, Position
+from fullgraph.compiler.whose import is_users
 
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.*)_at_\d+$")
 _FRAME_LINE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
@@ -58,7 +62,9 @@ def translators(tx: Any, exc: BaseException | None) -> list[Any]:
     innermost = tx
     step = exc.__traceback__ if exc is not None else None
     while step is not None:
-        inner = step.tb_frame.f_locals.get("self") if step.tb_frame.f_code.co_name == "step" else None
+        inner = (
+            step.tb_frame.f_locals.get("self") if step.tb_frame.f_code.co_name == "step" else None
+        )
         if isinstance(inner, InstructionTranslatorBase):
             innermost = inner
         step = step.tb_next
@@ -86,6 +92,30 @@ def tx_position(tx: Any) -> Position:
         where and where.col_offset,
         where and where.end_lineno,
         where and where.end_col_offset,
+        function_name(code.co_name),
+    )
+
+
+def calling_position() -> Position | None:
+    """The innermost expression of the user's that runs in eager above the compiler, if any."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and "CatchErrorsWrapper" not in frame.f_code.co_qualname:
+        frame = frame.f_back
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        if frame.f_code.co_filename.startswith(_OURS):
+            return None
+        frame = frame.f_back
+    if frame is None:
+        return None
+    code = frame.f_code
+    span = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    line, end_line, column, end_column = span
+    return Position(
+        code.co_filename,
+        line or frame.f_lineno,
+        column,
+        end_line,
+        end_column,
         function_name(code.co_name),
     )
 
@@ -158,6 +188,7 @@ def graph_nodes(gm: torch.fx.GraphModule) -> tuple[tuple[Node, ...], tuple[str, 
 
 
 _TORCH = torch.__path__[0]
+_OURS = fullgraph.__path__[0]
 
 
 def _innermost_user(frames: list[tuple[str, str]]) -> tuple[str | None, int | None]:

@@ -1,0 +1,80 @@
+"""Settings of the compiler that have no public name."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+
+@contextlib.contextmanager
+def fullgraph_capture() -> Iterator[None]:
+    """Trace what `fullgraph=True` traces by itself since torch 2.10: scalars, dynamic shapes."""
+    import torch._dynamo.config as config
+
+    with config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
+        yield
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep torch's own log lines off the standard streams, where the user's output is caught."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "torch"]
+    loggers = [logging.getLogger(name) for name in ("torch", *names)]
+    handlers = [logger.handlers for logger in loggers]
+    top = loggers[0]
+    propagate, top.propagate = top.propagate, False
+    for logger in loggers:
+        logger.handlers = [h for h in logger.handlers if type(h) is not logging.StreamHandler]
+    top.handlers = [*top.handlers, logging.NullHandler()]
+    try:
+        yield
+    finally:
+        top.propagate = propagate
+        for logger, kept in zip(loggers, handlers, strict=True):
+            logger.handlers = kept
+
+
+def unwrap(target: Any) -> Any:
+    """What the user wrote, when given what `torch.compile` made of it."""
+    for name in ("_orig_mod", "_torchdynamo_orig_callable"):
+        inner = inspect.getattr_static(target, name, None) or getattr(target, "__dict__", {}).get(
+            "_modules", {}
+        ).get(name)
+        if inner is not None:
+            return inner
+    return target
+
+
+def is_disabled(target: Callable[..., object]) -> bool:
+    """Whether `torch.compiler.disable` excludes `target` itself from compilation."""
+    function = target.forward if isinstance(target, torch.nn.Module) else target
+    return any(
+        getattr(f, "_torchdynamo_disable", False) is True
+        for f in (target, function, getattr(function, "__func__", None))
+    )
+
+
+def stance() -> str | None:
+    """The stance set by `torch.compiler.set_stance`, or None where this torch does not tell."""
+    from torch._dynamo import eval_frame
+
+    current = getattr(eval_frame, "_stance", None)
+    return getattr(current, "stance", None)
+
+
+def isolated_recompiles() -> dict[str, bool]:
+    """Arguments of torch.compile that keep its cache apart from other compiled functions'."""
+    known = "isolate_recompiles" in inspect.signature(torch.compile).parameters
+    return {"isolate_recompiles": True} if known else {}
+
+
+def dispatch_mode_active() -> bool:
+    """Whether a TorchDispatchMode of the user's is active."""
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    return bool(_get_current_dispatch_mode_stack())

@@ -1,0 +1,18 @@
+"""Loading the compiler once, so that a forked child finds it loaded."""
+
+from __future__ import annotations
+
+import functools
+
+from fullgraph.compiler.private import warming
+
+
+@functools.cache
+def up() -> None:
+    """Compile one tiny function; later calls do nothing.
+
+    A first compilation imports and tabulates for about a second, which every forked child would
+    do again. Dynamo's counters, metrics and frame numbers are left as they were, and the tiny
+    function is forgotten.
+    """
+    warming.compile_tiny()

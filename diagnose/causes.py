@@ -1,0 +1,269 @@
+"""From events to causes: one reason at one expression, however often it was met."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import networkx as nx
+
+from fullgraph.compiler import source
+from fullgraph.compiler.events import Break, Fate, Graph, Position, Recording
+from fullgraph.compiler.recorder import RECOMPILE_LIMIT
+from fullgraph.compiler.whose import Owner, is_users, owner
+from fullgraph.diagnose.explanation import Cause
+from fullgraph.diagnose.places import key, place_of
+from fullgraph.diagnose.taxonomy import advise, classify, is_consequence, sentence
+from fullgraph.diagnose.unmask import Hidden
+from fullgraph.diagnose.values import Observations
+
+Reason = tuple[str, tuple[object, ...]]
+"""What makes two breaks the same cause: the `gb_type` and the expression."""
+
+_WORST = {Fate.RESUMED: 0, Fate.PREFIX: 1, Fate.SKIPPED: 2, Fate.RAISED: 0}
+
+
+@dataclass
+class Group:
+    """The breaks of one cause."""
+
+    place: Position
+    breaks: list[Break]
+    modes: list[str]
+    consequences: list[Break] = field(default_factory=list)
+    graphs: list[int] = field(default_factory=list)
+    """Indices of the graphs that ended here."""
+    hidden: Hidden | None = None
+
+    @property
+    def first(self) -> Break:
+        return self.breaks[0]
+
+
+def reason(brk: Break) -> Reason:
+    """The key of the cause a break belongs to."""
+    return brk.gb_type, key(place_of(brk))
+
+
+def related(recording: Recording, target: Position | None = None) -> nx.DiGraph:
+    """Causes, frames and graphs of one recording, and what led to what.
+
+    Nodes are ("cause", reason), ("frame", file, line, name) and ("graph", index); the graph's
+    attributes hold nothing else. An edge leads from a cause to each frame it broke, from a frame
+    to each graph compiled from it, from a cause to each graph that ended at it, and from a cause
+    to each cause that is only its consequence. `target` is the function being explained.
+    """
+    relation = nx.DiGraph()
+    frames: dict[str, Reason] = {}
+    index = 0
+    for event in recording.events:
+        if isinstance(event, Break) and event.gb_type != RECOMPILE_LIMIT:
+            if _is_noise(event, target):
+                continue
+            cause = reason(event)
+            node = relation.nodes.get(("cause", cause))
+            if node is None:
+                relation.add_node(("cause", cause), breaks=[event])
+            else:
+                node["breaks"].append(event)
+            relation.add_edge(("cause", cause), _frame(event.frame), fate=event.fate)
+            frames[event.compile_id] = cause
+        elif isinstance(event, Graph):
+            relation.add_edge(_frame(event.frame), ("graph", index))
+            if event.ended_by is not None and event.compile_id in frames:
+                relation.add_edge(("cause", frames[event.compile_id]), ("graph", index))
+            index += 1
+    _hang_consequences(relation)
+    return relation
+
+
+def groups(recording: Recording, mode: str, target: Position | None = None) -> list[Group]:
+    """The causes of one recording, in the order they were met."""
+    relation = related(recording, target)
+    found = []
+    for node, data in relation.nodes(data=True):
+        if node[0] != "cause" or any(p[0] == "cause" for p in relation.predecessors(node)):
+            continue
+        group = Group(place_of(data["breaks"][0]), list(data["breaks"]), [mode])
+        for follower in relation.successors(node):
+            if follower[0] == "graph":
+                group.graphs.append(follower[1])
+            elif follower[0] == "cause":
+                group.consequences += relation.nodes[follower]["breaks"]
+        found.append(group)
+    return found
+
+
+def merge(base: list[Group], others: Iterable[Group]) -> list[Group]:
+    """`base` with the modes of `others`, and behind it those that it does not have."""
+    known = {reason(g.first): g for g in base}
+    places = {key(g.place): g for g in base}
+    merged = list(base)
+    for other in others:
+        group = known.get(reason(other.first)) or places.get(key(other.place))
+        if group is None:
+            merged.append(other)
+            known[reason(other.first)] = other
+        else:
+            group.modes += [mode for mode in other.modes if mode not in group.modes]
+    return merged
+
+
+def causes(
+    found: Sequence[Group], graphs: Sequence[Graph], values: Observations
+) -> tuple[Cause, ...]:
+    """The groups as causes with ids, sentences and advice; hidden ones come last."""
+    ordered = sorted(found, key=lambda g: g.hidden is not None)
+    ids = {key(group.place): f"C{n}" for n, group in reversed([*enumerate(ordered, 1)])}
+    return tuple(_cause(group, f"C{n}", ids, graphs, values) for n, group in enumerate(ordered, 1))
+
+
+def expression_at(place: Position) -> str:
+    """The source text of a place; its whole line where the column is not known, "" if unread."""
+    file = source.read(place.file)
+    if file is None:
+        return ""
+    node = file.node(place)
+    if node is not None:
+        return file.segment(node)
+    line = file.text.splitlines()[place.line - 1 : place.line]
+    if not line:
+        return ""
+    if place.column is None or place.end_column is None or place.end_line != place.line:
+        return line[0].strip()
+    return line[0].encode()[place.column : place.end_column].decode(errors="replace")
+
+
+def _cause(
+    group: Group,
+    id: str,
+    ids: dict[tuple[object, ...], str],
+    graphs: Sequence[Graph],
+    values: Observations,
+) -> Cause:
+    brk = group.first
+    place = group.place
+    expression = expression_at(place)
+    seen = values.at(place)
+    hidden = group.hidden
+    ended = [i for i in group.graphs if i < len(graphs)]
+    behind = ids.get(key(hidden.behind)) if hidden and hidden.behind else None
+    return Cause(
+        id=id,
+        category=classify(brk, expression),
+        gb_id=brk.gb_id,
+        gb_type=brk.gb_type,
+        position=place,
+        expression=expression,
+        source=_lines_around(place),
+        message=sentence(brk, expression, seen.values[0] if seen and seen.values else None),
+        detail=brk.explanation,
+        stack=brk.stack,
+        module_path=module_range(p for b in group.breaks for p in b.module_paths),
+        frame=_fate(group),
+        hidden=hidden is not None,
+        behind=behind,
+        branch="not taken" if hidden and hidden.not_taken else None,
+        modes=tuple(group.modes),
+        events=0 if hidden else len(group.breaks),
+        graphs=tuple(f"G{i + 1}" for i in ended),
+        ops_before=graphs[ended[0]].ops if ended else None,
+        ops_after=graphs[ended[0] + 1].ops if ended and ended[0] + 1 < len(graphs) else None,
+        state=brk.state,
+        advice=advise(brk, expression),
+        consequences=_consequences(group),
+    )
+
+
+def module_range(paths: Iterable[str]) -> str | None:
+    """Submodule paths in one row: "layers.0", "layers.1", "layers.2" → "layers[0..2]"."""
+    names = sorted({p for p in paths if p}, key=_numeric)
+    rows: dict[tuple[str, str], list[int]] = {}
+    plain: list[str] = []
+    for name in names:
+        found = re.match(r"(.*?)\.?(\d+)((?:\.\D[^.]*)*)$", name)
+        if found is None:
+            plain.append(name)
+        else:
+            rows.setdefault((found[1], found[3]), []).append(int(found[2]))
+    for (head, tail), numbers in rows.items():
+        plain.append(f"{head}[{_ranges(numbers)}]{tail}")
+    return ", ".join(plain) or None
+
+
+def _ranges(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}..{r[-1]}" for r in runs)
+
+
+def _numeric(path: str) -> list[tuple[int, str]]:
+    return [(int(p), "") if p.isdigit() else (-1, p) for p in path.split(".")]
+
+
+def _fate(group: Group) -> str:
+    fates = [brk.fate for brk in group.breaks]
+    worst = max(fates, key=lambda fate: _WORST[fate])
+    return Fate.RESUMED.value if worst is Fate.RAISED else worst.value
+
+
+def _lines_around(place: Position, around: int = 3) -> tuple[tuple[int, str], ...]:
+    file = source.read(place.file)
+    if file is None:
+        return ()
+    lines = file.text.splitlines()
+    last = min(place.end_line or place.line, place.line + 8)
+    numbers = range(max(1, place.line - around), min(len(lines), last + around) + 1)
+    return tuple((n, lines[n - 1]) for n in numbers)
+
+
+def _consequences(group: Group) -> tuple[str, ...]:
+    told = dict.fromkeys(
+        f"`{brk.frame.function}` at line {brk.frame.line} broke too "
+        f"({brk.gb_id or brk.gb_type}), because its caller ran eager."
+        for brk in group.consequences
+    )
+    return tuple(told)
+
+
+def _frame(position: Position) -> tuple[object, ...]:
+    return "frame", position.file, position.line, position.function
+
+
+def _is_noise(brk: Break, target: Position | None) -> bool:
+    """Whether eager code of Python's or torch's own broke that nobody asked to compile."""
+    if any(is_users(position.file) for position in brk.stack):
+        return False
+    if target is not None and brk.frame.file == target.file:
+        return False
+    return owner(brk.frame.file) is Owner.PYTHON or brk.called_from is None
+
+
+def _hang_consequences(relation: nx.DiGraph) -> None:
+    """Edges from causes to what broke only because they left code to eager."""
+    nodes = [n for n in relation if n[0] == "cause"]
+    firsts: dict[object, Break] = {n: relation.nodes[n]["breaks"][0] for n in nodes}
+    skipping = [
+        n
+        for n in nodes
+        if any(
+            d.get("fate", Fate.RESUMED) is not Fate.RESUMED for *_, d in relation.out_edges(n, True)
+        )
+    ]
+    for node, brk in firsts.items():
+        place = place_of(brk)
+        if is_consequence(brk):
+            roots = [n for n in skipping if n != node]
+            near = [n for n in roots if place_of(firsts[n]).file == place.file]
+            roots = near or roots
+        elif any(is_users(position.file) for position in brk.stack):
+            continue
+        else:  # torch's own code, run by an expression that broke
+            roots = [n for n in nodes if n != node and key(place_of(firsts[n])) == key(place)]
+        if roots and not nx.has_path(relation, node, roots[0]):
+            relation.add_edge(roots[0], node)
