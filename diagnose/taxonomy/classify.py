@@ -13,7 +13,10 @@ from fullgraph.diagnose.taxonomy import calls
 from fullgraph.diagnose.taxonomy.categories import Category as C
 from fullgraph.diagnose.taxonomy.keywords import by_keywords
 
+_COMPREHENSION = re.compile(r"<(list|dict|set)comp>")
+_NEXT = re.compile(r"tp_iternext|\b__next__\b")
 _NUMPY = re.compile(r"\b(np|numpy)\.")
+_RANDOM = re.compile(r"(?<!torch\.)\brandom\.\w+\(")
 _BY_CALL = {C.SKIPPED, C.BUILTIN, C.C_EXTENSION, C.CALL, C.CLOCK, C.OBJECT, C.CONTEXT_MANAGER}
 """Where the function that was called says more than the `gb_type` does."""
 
@@ -24,7 +27,11 @@ def classify(brk: Break, expression: str = "") -> str:
     `expression` is the source text of the break's place in the user's code. It and the statement
     around it (read from the file, if that can be read) refine what the break itself tells.
     """
+    if is_consequence(brk) and _COMPREHENSION.fullmatch(brk.frame.function):
+        return C.COMPREHENSION.value
     category = by_keywords(brk.gb_type)
+    if category is C.CALL and (delayed := re.search(r"\bReason: (.*)", brk.explanation)):
+        category = by_keywords(delayed[1])
     if refine := _REFINE.get(category):
         return refine(brk, expression, statement_of(brk)).value
     if category in _BY_CALL:
@@ -45,7 +52,7 @@ def is_consequence(brk: Break) -> bool:
     """Whether a break is there only because of an earlier one.
 
     - A frame that was skipped calls its comprehensions and generator expressions as frames of
-      their own, which Dynamo cannot start with (Python 3.11: "Missing tp_iternext").
+      their own, which Dynamo cannot start with (Python 3.11: it cannot step their iterator).
     - So it is with the generator functions of libraries that eager code goes through.
     - A method that was loaded before a break among its arguments comes back in the resume
       function as a bound method of the C type, which Dynamo does not enter.
@@ -53,7 +60,7 @@ def is_consequence(brk: Break) -> bool:
     frame = brk.frame
     if by_keywords(brk.gb_type) is C.GENERATOR:
         return frame.function == "<genexpr>" or owner(frame.file) is not Owner.USER
-    if "tp_iternext" in brk.gb_type and re.fullmatch(r"<(list|dict|set)comp>", frame.function):
+    if _COMPREHENSION.fullmatch(frame.function) and _NEXT.search(f"{brk.gb_type} {brk.context}"):
         return True
     return bool(re.search(r"module: <unknown module>, qualname: Tensor\.", brk.context))
 
@@ -63,7 +70,7 @@ def _by_call(brk: Break, expression: str, category: C) -> C:
         return known[0]
     if "site-packages/numpy/" in brk.context or _NUMPY.search(expression):
         return C.NUMPY
-    if "C extension" in brk.context:
+    if category is C.SKIPPED and "C/C++" in brk.explanation + brk.gb_type:
         return C.C_EXTENSION
     if "disable" in brk.context and category is C.SKIPPED:
         return C.DISABLED
@@ -73,9 +80,7 @@ def _by_call(brk: Break, expression: str, category: C) -> C:
 def _branch(brk: Break, expression: str, statement: str) -> C:
     if re.match(r"assert\b", expression.strip()) or re.match(r"assert\b", statement.strip()):
         return C.ASSERT
-    if re.search(r"\brandom\.\w+\(", expression) and "torch." not in expression:
-        return C.RANDOM
-    return C.BRANCH
+    return C.RANDOM if _RANDOM.search(expression) else C.BRANCH
 
 
 def _scalar(brk: Break, expression: str, statement: str) -> C:
@@ -83,7 +88,7 @@ def _scalar(brk: Break, expression: str, statement: str) -> C:
         return C.ASSERT  # `not t` takes the truth of the tensor before the assert can
     if re.search(r"aten\.(equal|allclose|is_nonzero)", brk.context):
         return C.COMPARISON if "nonzero" not in brk.context else C.BRANCH
-    if re.search(r"\b(np|numpy)\.random\.", expression):
+    if _RANDOM.search(expression):
         return C.RANDOM
     return C.NUMPY_SCALAR if _NUMPY.search(expression) else C.SCALAR
 
@@ -104,6 +109,8 @@ def _builtin(brk: Break, expression: str, statement: str) -> C:
         r"Tensor|SymNode", brk.context
     ):
         return C.SCALAR
+    if "UnspecializedPythonVariable" in brk.context and _RANDOM.search(expression):
+        return C.RANDOM
     return _by_call(brk, expression, C.BUILTIN)
 
 
@@ -127,12 +134,7 @@ def _exception(brk: Break, expression: str, statement: str) -> C:
     return C.EXCEPTION
 
 
-def _iterator(brk: Break, expression: str, statement: str) -> C:
-    return C.COMPREHENSION if is_consequence(brk) else C.ITERATOR
-
-
 _REFINE = {
-    C.ITERATOR: _iterator,
     C.BRANCH: _branch,
     C.SCALAR: _scalar,
     C.NON_TENSOR: _non_tensor,

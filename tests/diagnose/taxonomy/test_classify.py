@@ -50,7 +50,10 @@ def test_a_users_own_words_come_before_those_of_dynamo() -> None:
 
 
 def test_an_unknown_c_function_is_named() -> None:
-    brk = a_break(context="module: cv2, qualname: resize, skip reason: (likely a C extension)")
+    brk = a_break(
+        context="module: cv2, qualname: resize, skip reason: <missing reason>",
+        explanation="This function is a third-party C/C++ Python extension.",
+    )
     assert classify(brk, "cv2.resize(image, size)") == "C extension"
     assert sentence(brk, "cv2.resize(image, size)", None) == (
         "`cv2.resize(image, size)` cannot be traced: `cv2.resize` is implemented in C."

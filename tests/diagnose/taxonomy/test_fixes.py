@@ -35,6 +35,30 @@ HARD_ERRORS = {"Return a clone where a branch returns its input."}
 """Fixes of what is an error in eager too, so that there is no value to compare with."""
 
 
+SINCE = {
+    "Compile the function that calls the generator.": "2.13",
+    "Print from inside the graph.": "2.12",
+    "Set `torch._dynamo.config.ignore_logging_functions = {print}`.": "2.12",
+}
+"""The first torch that has what the advice needs."""
+UNTIL = {"Draw with `random.uniform(0.0, 1.0)`: Dynamo traces it.": "2.14"}
+"""The first torch in which the example is whole without the fix."""
+
+
+def version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
+
+
+@pytest.fixture(autouse=True)
+def told_by_this_torch(advice: Advice) -> None:
+    """Skip what the installed torch does not have, or no longer needs."""
+    now = version(torch.__version__)
+    if now < version(SINCE.get(advice.text, "2.10")) or now >= version(
+        UNTIL.get(advice.text, "9.0")
+    ):
+        pytest.skip(f"not for torch {torch.__version__}")
+
+
 @pytest.fixture(autouse=True, scope="module")
 def world():
     """One process that talks to itself, for the collectives."""
