@@ -13,12 +13,12 @@ from fullgraph.compiler.events import Break, Fate, Graph, Position, Recording
 from fullgraph.compiler.recorder import RECOMPILE_LIMIT
 from fullgraph.compiler.whose import Owner, is_users, owner
 from fullgraph.diagnose.explanation import Cause
-from fullgraph.diagnose.places import key, place_of
+from fullgraph.diagnose.places import Key, key, place_of
 from fullgraph.diagnose.taxonomy import advise, classify, is_consequence, sentence
 from fullgraph.diagnose.unmask import Hidden
 from fullgraph.diagnose.values import Observations
 
-Reason = tuple[str, tuple[object, ...]]
+Reason = tuple[str, Key]
 """What makes two breaks the same cause: the `gb_type` and the expression."""
 
 _WORST = {Fate.RESUMED: 0, Fate.PREFIX: 1, Fate.SKIPPED: 2, Fate.RAISED: 0}
@@ -54,7 +54,7 @@ def related(recording: Recording, target: Position | None = None) -> nx.DiGraph:
     to each graph compiled from it, from a cause to each graph that ended at it, and from a cause
     to each cause that is only its consequence. `target` is the function being explained.
     """
-    relation = nx.DiGraph()
+    relation: nx.DiGraph = nx.DiGraph()
     frames: dict[str, Reason] = {}
     index = 0
     for event in recording.events:
@@ -138,7 +138,7 @@ def expression_at(place: Position) -> str:
 def _cause(
     group: Group,
     id: str,
-    ids: dict[tuple[object, ...], str],
+    ids: dict[Key, str],
     graphs: Sequence[Graph],
     values: Observations,
 ) -> Cause:

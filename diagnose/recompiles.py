@@ -46,12 +46,15 @@ def guard_notes(program: Program, trace: Trace) -> Iterable[Note]:
             "where `forward` reads it, each call recompiles until the limit.",
         )
     call = program.calls[0]
-    for name, value in (*enumerate(call.args), *call.kwargs.items()):
+    named: list[tuple[str, object]] = [
+        *((f"argument {n}", value) for n, value in enumerate(call.args, 1)),
+        *((f"`{name}`", value) for name, value in call.kwargs.items()),
+    ]
+    for name, value in named:
         if type(value) in (int, float, str):
-            what = f"argument {name + 1}" if isinstance(name, int) else f"`{name}`"
             then = (
                 "each other value recompiles"
                 if isinstance(value, str)
                 else "a second value recompiles once, and it is dynamic from then on"
             )
-            yield Note("guard", f"{what} is the Python value {value!r}, guarded: {then}.")
+            yield Note("guard", f"{name} is the Python value {value!r}, guarded: {then}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,7 +23,7 @@ def fullgraph_capture() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep torch's own log lines off the standard streams, where the user's output is caught."""
+    """Keep torch's own logs and warnings off the streams on which the user's output is caught."""
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "torch"]
     loggers = [logging.getLogger(name) for name in ("torch", *names)]
     handlers = [logger.handlers for logger in loggers]
@@ -32,7 +33,9 @@ def quiet() -> Iterator[None]:
         logger.handlers = [h for h in logger.handlers if type(h) is not logging.StreamHandler]
     top.handlers = [*top.handlers, logging.NullHandler()]
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"torch\.")
+            yield
     finally:
         top.propagate = propagate
         for logger, kept in zip(loggers, handlers, strict=True):

@@ -1,0 +1,45 @@
+# `make demo` and `make test` set up their own environment on a fresh machine.
+# TORCH=2.15.0 runs the tests that must pass on any torch, in an environment of that version.
+
+PYTHON ?= python3
+TORCH ?=
+VENV := .venv$(if $(TORCH),-$(TORCH))
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint zoo docs clean
+
+demo: $(READY)
+	@$(BIN)/python -m examples.demo
+
+ifeq ($(TORCH),)
+test: $(READY) lint
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+else
+test: $(READY)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "any_torch"
+endif
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+zoo: $(READY)
+	@$(BIN)/pip install -q -c constraints.txt -e '.[zoo]'
+	@$(BIN)/python benchmarks/zoo.py
+
+$(READY): pyproject.toml constraints.txt
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	@echo "Setting up $(VENV) (torch $(or $(TORCH),as constraints.txt pins it))"
+ifeq ($(TORCH),)
+	@$(BIN)/pip install -q -c constraints.txt torch
+	@$(BIN)/pip install -q -c constraints.txt -e '.[dev,lint,models]'
+else
+	@$(BIN)/pip install -q torch==$(TORCH)
+	@$(BIN)/pip install -q -e '.[dev]'
+endif
+	@touch $@
+
+clean:
+	rm -rf .venv .venv-* build dist *.egg-info

@@ -1,0 +1,268 @@
+"""Running a job in a forked child, which may crash, hang or change what it likes. Linux only.
+
+The child has the parent's objects as they are, caches included, but a memory, standard streams,
+signal handlers and a process group of its own. What it did to a file, a socket or a server stays
+done, and an open file's position is shared with the parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import gc
+import os
+import pickle
+import resource
+import selectors
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeVar
+
+import torch
+
+from fullgraph.compiler import output, shared_memory
+from fullgraph.compiler.outcome import Error, Outcome, describe, plain
+
+T = TypeVar("T")
+
+_HEADER = struct.Struct("!cQ")
+"""Kind and length of the pickled bytes that follow."""
+_MESSAGE, _VALUE, _ERROR = b"m", b"v", b"e"
+_CHUNK = 1 << 20
+_POLL = 0.05
+"""Seconds between looks at whether the child is still there, when it says nothing."""
+
+
+def run_forked(
+    job: Callable[[Callable[[object], None]], T],
+    *,
+    seconds: float | None,
+    on_message: Callable[[object], None] | None,
+) -> Outcome[T]:
+    """`job` run in a forked child that has `seconds` of wall time.
+
+    Whatever ends this call (KeyboardInterrupt and an exception of `on_message` too), the child
+    and the processes it started are gone when it returns.
+    """
+    start = time.monotonic()
+    folder = tempfile.mkdtemp(prefix="fullgraph-")
+    child = _Child()
+    try:
+        child.start(job, folder)
+        timed_out = child.listen(None if seconds is None else start + seconds, on_message)
+    finally:
+        child.end()
+        shutil.rmtree(folder, ignore_errors=True)
+    return child.outcome(timed_out, time.monotonic() - start)
+
+
+@contextlib.contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Keep a Ctrl-C back until the block is over."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+class _Child:
+    """The parent's end of a forked child."""
+
+    def __init__(self) -> None:
+        self._messages: list[object] = []
+        self._clip = output.Clip()
+        self._unread = bytearray()
+        self._result: tuple[bytes, Any] | None = None
+        self._pid: int | None = None
+        self._status: int | None = None
+        self._words = self._prints = -1
+
+    def start(self, job: Callable[[Callable[[object], None]], T], folder: str) -> None:
+        output.flush()  # else the child would write the same again
+        parent = os.getpid()
+        with _no_interrupt():  # until the child has a handler of its own
+            self._words, words = os.pipe()
+            self._prints, prints = os.pipe()
+            for descriptor in (self._words, self._prints):
+                os.set_blocking(descriptor, False)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", DeprecationWarning)  # threads, Python 3.12+
+                    pid = os.fork()
+                if pid == 0:
+                    _child_main(job, words, prints, parent, folder)
+                self._pid = pid
+            finally:
+                os.close(words)
+                os.close(prints)
+
+    def listen(self, deadline: float | None, on_message: Callable[[object], None] | None) -> bool:
+        """Take in what the child says until it is gone. Returns whether `deadline` came first."""
+        with selectors.DefaultSelector() as selector:
+            for descriptor in (self._words, self._prints):
+                selector.register(descriptor, selectors.EVENT_READ)
+            while not self._gone():
+                left = _POLL if deadline is None else min(_POLL, deadline - time.monotonic())
+                if left <= 0:
+                    return True
+                for key, _ in selector.select(left):
+                    if not self._read(key.fd, on_message):
+                        selector.unregister(key.fd)
+            for key in list(selector.get_map().values()):  # what it said last
+                while self._read(key.fd, on_message, wait=False):
+                    pass
+        return False
+
+    def end(self) -> None:
+        """Kill the child with all it started, and leave no zombie."""
+        with _no_interrupt():
+            if self._pid is not None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(self._pid, signal.SIGKILL)
+                    os.killpg(self._pid, signal.SIGKILL)  # last: the group may not exist yet
+                with contextlib.suppress(ChildProcessError):
+                    _, status = os.waitpid(self._pid, 0)
+                    self._status = os.waitstatus_to_exitcode(status)
+            for descriptor in (self._words, self._prints):
+                if descriptor >= 0:
+                    os.close(descriptor)
+
+    def outcome(self, timed_out: bool, seconds: float) -> Outcome[Any]:
+        shared: dict[str, Any] = {
+            "where": "fork",
+            "seconds": seconds,
+            "messages": tuple(self._messages),
+            "output": self._clip.text(),
+        }
+        if self._result is not None:
+            kind, content = self._result
+            if kind == _VALUE:
+                return Outcome("ok", value=content, **shared)
+            return Outcome("raised", error=content, **shared)
+        if timed_out:
+            return Outcome("timeout", **shared)
+        if self._status is not None and self._status < 0:
+            return Outcome("signal", signal=signal.Signals(-self._status).name, **shared)
+        code = "unknown" if self._status is None else self._status
+        message = f"the process ended itself with exit code {code} before the job was done"
+        return Outcome("raised", error=Error("SystemExit", "builtins", message, ""), **shared)
+
+    def _gone(self) -> bool:
+        """Whether the child has ended. Its pid stays taken until `end`."""
+        assert self._pid is not None
+        try:
+            look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self._pid, look) is not None
+        except ChildProcessError:  # SIGCHLD is ignored, or another thread waits for all children
+            self._pid = None
+            return True
+
+    def _read(
+        self, descriptor: int, on_message: Callable[[object], None] | None, wait: bool = True
+    ) -> bool:
+        """Take in what there is. Returns whether there may be more."""
+        try:
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            return wait
+        if descriptor == self._prints:
+            self._clip.feed(data)
+            return bool(data)
+        self._unread += data
+        self._understand(on_message)
+        return bool(data)
+
+    def _understand(self, on_message: Callable[[object], None] | None) -> None:
+        while len(self._unread) >= _HEADER.size:
+            kind, length = _HEADER.unpack_from(self._unread)
+            if len(self._unread) < _HEADER.size + length:
+                return
+            try:
+                content = pickle.loads(self._unread[_HEADER.size : _HEADER.size + length])
+            except Exception as error:  # of a class that only the child could import
+                kind, content = _ERROR, describe(error)
+            del self._unread[: _HEADER.size + length]
+            if kind != _MESSAGE:
+                self._result = kind, content
+                continue
+            self._messages.append(content)
+            if on_message is not None:
+                on_message(content)
+
+
+def _child_main(
+    job: Callable[[Callable[[object], None]], T], words: int, prints: int, parent: int, folder: str
+) -> NoReturn:
+    """The child's whole life. It never returns into the parent's code."""
+    try:
+        with os.fdopen(words, "wb") as pipe:
+            lock = threading.Lock()
+
+            def say(kind: bytes, content: bytes) -> None:
+                with lock:
+                    pipe.write(_HEADER.pack(kind, len(content)))
+                    pipe.write(content)
+                    pipe.flush()
+
+            try:
+                _leave(parent)
+                _own_streams(prints)
+                shared_memory.make_private()
+                _own_compiler(folder)
+                result = job(lambda message: say(_MESSAGE, plain(message, "the message")))
+                say(_VALUE, plain(result, "the result"))
+            except BaseException as error:
+                say(_ERROR, plain(describe(error, outer_frames=1), "the error"))
+            output.flush()
+    finally:
+        os._exit(0)  # no atexit handler, no finalizer of the parent's runs twice
+
+
+def _leave(parent: int) -> None:
+    """Away from the parent's terminal, signal handlers, debugger and garbage."""
+    os.setsid()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a killed parent leaves nothing
+    if os.getppid() != parent:
+        os._exit(1)
+    signal.set_wakeup_fd(-1)  # an event loop's
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    gc.freeze()  # finalizers of the parent's garbage are the parent's to run
+
+
+def _own_streams(prints: int) -> None:
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    sys.stdin = sys.__stdin__ = os.fdopen(0, closefd=False)
+    output.to_descriptor(prints)
+    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+    os.close(empty)
+    os.close(prints)
+    faulthandler.enable(2)  # a crash says in which Python line; and not on the parent's stderr
+
+
+def _own_compiler(folder: str) -> None:
+    """One thread, no compile cache of the parent's, and files only in `folder`."""
+    # libgomp's threads are not in the child: a parallel op would wait for them for ever
+    torch.set_num_threads(1)
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # nor is Inductor's pool of processes
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
+    config = sys.modules.get("torch._inductor.config")
+    if config is not None:
+        config.compile_threads = 1  # type: ignore[attr-defined]
+    if "torch._dynamo" in sys.modules:  # else nothing was compiled yet
+        torch.compiler.reset()

@@ -1,0 +1,116 @@
+"""Catching what code prints, from Python and from C."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import TextIO
+
+_LIMIT = 1 << 20
+"""Bytes of output that are kept: three quarters from its beginning, a quarter from its end."""
+
+
+class Clip:
+    """Text of bounded size out of any amount of bytes: its beginning and its end."""
+
+    def __init__(self, limit: int = _LIMIT) -> None:
+        self._head, self._tail, self._total = bytearray(), bytearray(), 0
+        self._head_limit, self._tail_limit = limit - limit // 4, limit // 4
+
+    def feed(self, data: bytes) -> None:
+        self._total += len(data)
+        room = max(0, self._head_limit - len(self._head))
+        self._head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > 2 * self._tail_limit:
+            del self._tail[: -self._tail_limit]
+
+    def text(self) -> str:
+        tail = self._tail[-self._tail_limit :]
+        left_out = self._total - len(self._head) - len(tail)
+        gap = f"\n… {left_out} bytes left out …\n".encode() if left_out else b""
+        return (self._head + gap + tail).decode("utf-8", errors="replace")
+
+
+def flush() -> None:
+    """Write out what Python's and C's stdout and stderr still hold back."""
+    for stream in {sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__}:
+        with contextlib.suppress(Exception):  # a closed stream, or one that is not a file
+            stream.flush()  # type: ignore[union-attr]
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        for name in ("stdout", "stderr"):  # not fflush(NULL), which waits for a thread in stdin
+            libc.fflush(ctypes.c_void_p.in_dll(libc, name))
+
+
+def to_descriptor(descriptor: int) -> list[tuple[logging.StreamHandler[TextIO], TextIO]]:
+    """Send descriptors 1 and 2, sys.stdout, sys.stderr and every logging handler's stream to
+    `descriptor`. Returns the handlers changed, each with its former stream."""
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    sys.stdout = _writer(1)
+    sys.stderr = _writer(2)
+    changed = []
+    for handler in _stream_handlers():
+        changed.append((handler, handler.stream))
+        handler.stream = sys.stderr
+    return changed
+
+
+def _writer(descriptor: int) -> TextIO:
+    """Text to `descriptor` without a buffer, so that it keeps its order with C's and survives a
+    crash."""
+    raw = io.FileIO(descriptor, "w", closefd=False)
+    return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", write_through=True)  # type: ignore[arg-type]
+
+
+def _stream_handlers() -> list[logging.StreamHandler[TextIO]]:
+    loggers = [logging.root, *logging.root.manager.loggerDict.values()]
+    handlers = {h for one in loggers if isinstance(one, logging.Logger) for h in one.handlers}
+    # a delayed FileHandler has no stream yet
+    return [h for h in handlers if isinstance(h, logging.StreamHandler) and h.stream]
+
+
+@contextlib.contextmanager
+def captured() -> Iterator[Clip]:
+    """Catch what this process prints; the Clip is filled when the block ends.
+
+    It goes through an unnamed file, not a pipe: a process left running by the block may go on
+    writing to it without blocking anyone.
+    """
+    clip = Clip()
+    flush()
+    streams = sys.stdout, sys.stderr
+    with tempfile.TemporaryFile(buffering=0) as file:
+        kept = [(number, _duplicate(number)) for number in (1, 2)]
+        handlers = to_descriptor(file.fileno())
+        try:
+            yield clip
+        finally:
+            flush()
+            for handler, stream in handlers:
+                handler.stream = stream
+            sys.stdout, sys.stderr = streams
+            for number, copy in kept:
+                if copy is None:
+                    os.close(number)
+                else:
+                    os.dup2(copy, number)
+                    os.close(copy)
+            file.seek(0)
+            while data := file.read(_LIMIT):
+                clip.feed(data)
+
+
+def _duplicate(descriptor: int) -> int | None:
+    """A copy of `descriptor`; None when it is closed (`python >&-`, a GUI program)."""
+    try:
+        return os.dup(descriptor)
+    except OSError:
+        return None

@@ -1,0 +1,100 @@
+"""State of torch that has no public getter or setter."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import sys
+from typing import Any
+
+import torch
+
+_CONFIGS = (
+    "torch._dynamo.config",
+    "torch._functorch.config",
+    "torch._inductor.config",
+    "torch.compiler.config",
+    "torch.fx.experimental._config",
+)
+
+
+def configs() -> dict[str, dict[str, Any]]:
+    """Every setting of the compiler's configuration modules that are loaded."""
+    return {
+        name: sys.modules[name].get_config_copy()  # type: ignore[attr-defined]
+        for name in _CONFIGS
+        if name in sys.modules
+    }
+
+
+def set_configs(saved: dict[str, dict[str, Any]]) -> None:
+    now = configs()
+    for name, settings in saved.items():
+        for key, value in settings.items():
+            if now[name].get(key) != value:
+                setattr(sys.modules[name], key, value)
+
+
+def default_device() -> torch.device | None:
+    """What `torch.set_default_device` was given; None if it was not called."""
+    context = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
+    mode = getattr(context, "device_context", None)
+    return getattr(mode, "device", None)
+
+
+def log_state() -> dict[str, Any]:
+    """Which of torch's loggers and artifacts `torch._logging.set_logs` has switched on."""
+    state = getattr(getattr(torch._logging, "_internal", None), "log_state", None)
+    return {name: copy.copy(value) for name, value in vars(state).items()} if state else {}
+
+
+def set_log_state(saved: dict[str, Any]) -> None:
+    if saved != log_state():
+        vars(torch._logging._internal.log_state).update(saved)
+
+
+def level_cache(logger: logging.Logger) -> None:
+    """Let `logger` forget which levels it found enabled; logging does so in `setLevel`."""
+    logger.manager._clear_cache()  # type: ignore[attr-defined]
+
+
+def set_version(tensor: torch.Tensor, version: int) -> None:
+    """Set the counter with which autograd notices that a saved tensor was changed in place."""
+    torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
+
+
+def inner_tensors(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
+    """The tensors that `tensor` is made of, when it has no memory of its own."""
+    if tensor.layout is torch.sparse_coo:
+        return [("indices", tensor._indices()), ("values", tensor._values())]
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [
+            ("crow_indices", tensor.crow_indices()),
+            ("col_indices", tensor.col_indices()),
+            ("values", tensor.values()),
+        ]
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [
+            ("ccol_indices", tensor.ccol_indices()),
+            ("row_indices", tensor.row_indices()),
+            ("values", tensor.values()),
+        ]
+    if hasattr(type(tensor), "__tensor_flatten__"):
+        names, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
+        return [(name, getattr(tensor, name)) for name in names]
+    return []
+
+
+def sequence_numbers() -> dict[str, int]:
+    """How many collectives each process group has begun."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return {}
+    from torch.distributed import distributed_c10d
+
+    numbers = {}
+    for group in list(distributed_c10d._world.pg_map):
+        try:
+            numbers[group.group_name] = group._get_sequence_number_for_group()
+        except RuntimeError:  # a backend that does not count
+            continue
+    return numbers

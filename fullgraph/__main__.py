@@ -1,0 +1,5 @@
+"""`python -m fullgraph`."""
+
+from fullgraph.cli import main
+
+raise SystemExit(main())

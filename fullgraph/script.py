@@ -1,0 +1,75 @@
+"""`fullgraph run`: an unmodified script under the recorder, with a report at its end."""
+
+from __future__ import annotations
+
+import runpy
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.diagnose.explanation import Explanation
+
+
+def run(script: str, args: Sequence[str], report: Callable[[Explanation], object]) -> int:
+    """Run `script` as `python script args…` would, give its explanation to `report`.
+
+    Returns the exit code the script would have had: its own, 1 for an uncaught exception (whose
+    traceback is printed), 130 for Ctrl-C, 143 for SIGTERM. The report comes in every case.
+    Raises FullgraphError if there is no such script.
+    """
+    path = Path(script)
+    if not path.is_file():
+        raise FullgraphError(f"There is no file {script}: give the path of a Python script.")
+    from fullgraph.compiler.recorder import record
+    from fullgraph.diagnose.explain import explain_recording
+
+    before = sys.argv, sys.path[0], signal.getsignal(signal.SIGTERM)
+    sys.argv, sys.path[0] = [script, *args], str(path.resolve().parent)
+    signal.signal(signal.SIGTERM, _terminated)
+    error = None
+    with record() as recorder:
+        try:
+            runpy.run_path(script, run_name="__main__")
+            code = 0
+        except SystemExit as stop:
+            code = _exit_code(stop)
+        except KeyboardInterrupt:
+            code, error = 130, f"{path.name} was interrupted; this is what was seen until then."
+        except BaseException as failure:
+            code = 1
+            error = (
+                f"{path.name} raised {type(failure).__name__}; this is what was seen until then."
+            )
+            _print_traceback(failure)
+        finally:
+            sys.argv, sys.path[0] = before[:2]
+            signal.signal(signal.SIGTERM, before[2] or signal.SIG_DFL)
+    sys.stdout.flush()
+    report(explain_recording(recorder.recording, path.name, error))
+    return code
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+def _exit_code(stop: SystemExit) -> int:
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code
+    print(stop.code, file=sys.stderr)
+    return 1
+
+
+def _print_traceback(failure: BaseException) -> None:
+    """Print `failure` as Python would have, without the frames that ran the script."""
+    step = failure.__traceback__
+    ours = (__file__, runpy.__file__, "<frozen runpy>")
+    while step is not None and step.tb_frame.f_code.co_filename in ours:
+        step = step.tb_next
+    traceback.print_exception(type(failure), failure, step)

@@ -1,0 +1,203 @@
+"""From `FILE.py:NAME` or `pkg.mod:NAME` to a model and its inputs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fullgraph.compiler.errors import FullgraphError
+
+CONVENTION = (
+    "Inputs are read from {name}_inputs, else from inputs, else from a build() that returns "
+    "(model, inputs): a tensor, a tuple of positional arguments, a dict of keyword arguments, "
+    "or a function that makes one."
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a command works on."""
+
+    name: str
+    model: Any
+    inputs: Any
+    calls: tuple[Any, ...] = ()
+
+
+def load(spec: str) -> Target:
+    """The model and inputs that `spec` names.
+
+    `FILE.py:NAME` and `pkg.mod:NAME` name an nn.Module, a class of one that needs no arguments,
+    a function, or a `build()`. Without NAME, the file's `build()`, `model` or only module is
+    taken. `NAME_calls`, else `calls`, holds further inputs. Raises FullgraphError.
+    """
+    where, name = _split(spec)
+    module = _module(where)
+    if not name:
+        name = _only_name(module, where)
+    if not hasattr(module, name):
+        raise FullgraphError(f"{where} has no name {name!r}; it has {_names(module)}.")
+    found = getattr(module, name)
+    if name == "build" or (not hasattr(module, f"{name}_inputs") and _builds(found, name)):
+        return _built(found, f"{where}:{name}", module)
+    inputs = _inputs(module, name, where)
+    calls = getattr(module, f"{name}_calls", getattr(module, "calls", ()))
+    return Target(f"{where}:{name}", _instance(found, name), inputs, tuple(calls))
+
+
+def _split(spec: str) -> tuple[str, str]:
+    where, colon, name = spec.rpartition(":")
+    if not colon or "/" in name or name.endswith(".py"):
+        where, name = spec, ""
+    if not where:
+        raise FullgraphError(f"{spec!r} names no file: write FILE.py:NAME or pkg.mod:NAME.")
+    return where, name
+
+
+def _module(where: str) -> ModuleType:
+    path = Path(where)
+    if where.endswith(".py") or path.is_file():
+        if not path.is_file():
+            raise FullgraphError(f"There is no file {where}: give the path of a Python file.")
+        return _from_file(path)
+    sys.path.insert(0, "")  # as `python -m` does
+    try:
+        return importlib.import_module(where)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (where + ".").startswith(error.name + "."):
+            hint = f" Did you mean {where}.py?" if Path(f"{where}.py").is_file() else ""
+            raise FullgraphError(
+                f"There is no module named {error.name!r}: write FILE.py:NAME, or pkg.mod:NAME "
+                f"for a module that can be imported here.{hint}"
+            ) from None
+        raise _import_error(where, error) from error
+    except Exception as error:
+        raise _import_error(where, error) from error
+
+
+def _from_file(path: Path) -> ModuleType:
+    name = path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise FullgraphError(f"{path} is no Python file: its name must end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))  # as `python FILE.py` does
+    sys.modules.setdefault(name, module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _import_error(str(path), error) from error
+    return module
+
+
+def _import_error(where: str, error: Exception) -> FullgraphError:
+    if isinstance(error, SyntaxError):
+        place = f"{error.filename}:{error.lineno}"
+    else:
+        steps = [
+            s for s in traceback.extract_tb(error.__traceback__) if "<frozen" not in s.filename
+        ]
+        place = f"{steps[-1].filename}:{steps[-1].lineno}" if steps else where
+    what = str(error).partition("\n")[0]
+    return FullgraphError(
+        f"{where} cannot be imported: {type(error).__name__}: {what} at {place}; it must import "
+        "without side effects, so guard what only a script does with `if __name__ == '__main__'`."
+    )
+
+
+def _only_name(module: ModuleType, where: str) -> str:
+    for name in ("build", "model"):
+        if hasattr(module, name):
+            return name
+    named = vars(module)
+    own = [name for name in named if f"{name}_inputs" in named or _is_own_module(module, name)]
+    if len(own) == 1:
+        return own[0]
+    what = "no module" if not own else f"several modules ({', '.join(own)})"
+    raise FullgraphError(
+        f"{where} has {what}: say which with {where}:NAME, or write a build() that returns "
+        "(model, inputs)."
+    )
+
+
+def _is_own_module(module: ModuleType, name: str) -> bool:
+    """Whether `name` is an nn.Module, or a class of one that the file itself defines."""
+    import torch
+
+    value = getattr(module, name)
+    if inspect.isclass(value):
+        return issubclass(value, torch.nn.Module) and value.__module__ == module.__name__
+    return isinstance(value, torch.nn.Module)
+
+
+def _builds(found: object, name: str) -> bool:
+    """Whether `found` is a function that makes (model, inputs), by its name: "build_resnet"."""
+    return inspect.isfunction(found) and name.startswith("build_") and not _required(found)
+
+
+def _built(build: Callable[[], Any], name: str, module: ModuleType) -> Target:
+    try:
+        result = build()
+    except Exception as error:
+        raise FullgraphError(
+            f"{name} raises {type(error).__name__}: {str(error).partition(chr(10))[0]}; call it "
+            "by hand and mend it first."
+        ) from error
+    if not isinstance(result, tuple) or len(result) not in (2, 3):
+        raise FullgraphError(
+            f"{name} must return (model, inputs), and returned {type(result).__name__}."
+        )
+    calls = result[2] if len(result) == 3 else getattr(module, "calls", ())
+    return Target(name, result[0], result[1], tuple(calls))
+
+
+def _inputs(module: ModuleType, name: str, where: str) -> Any:
+    for candidate in (f"{name}_inputs", "inputs"):
+        if hasattr(module, candidate):
+            value = getattr(module, candidate)
+            return value() if inspect.isfunction(value) else value
+    build = getattr(module, "build", None)
+    if inspect.isfunction(build):
+        return _built(build, f"{where}:build", module).inputs
+    raise FullgraphError(
+        f"{where} says nothing about the inputs of {name}. {CONVENTION.format(name=name)}"
+    )
+
+
+def _instance(found: Any, name: str) -> Any:
+    if not inspect.isclass(found):
+        return found
+    needed = _required(found)
+    if needed:
+        raise FullgraphError(
+            f"{name} is a class that needs {', '.join(needed)}: make an instance in the file, "
+            "or write a build() that returns (model, inputs)."
+        )
+    return found()
+
+
+def _required(function: Any) -> list[str]:
+    kinds = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+    )
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
+
+
+def _names(module: ModuleType) -> str:
+    own = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+    return ", ".join(own) or "no functions or classes of its own"

@@ -1,0 +1,225 @@
+"""The command line, as a person meets it: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+import torch
+
+from fullgraph.diagnose.report.schema import EXPLAIN
+
+MODEL = """
+import time
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.lin(x) * time.time()
+
+class Clean(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+class NeedsSize(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+
+def raises(x):
+    raise ValueError("no such thing")
+
+def build_clean():
+    return Clean(), torch.ones(2)
+
+Net_inputs = torch.ones(2, 4)
+Clean_inputs = (torch.ones(2),)
+NeedsSize_inputs = torch.ones(2)
+raises_inputs = {"x": torch.ones(2)}
+number = 3
+number_inputs = torch.ones(2)
+misfit = Clean()
+misfit_inputs = (torch.ones(2), torch.ones(2))
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.py"
+    path.write_text(textwrap.dedent(MODEL))
+    return path
+
+
+def fullgraph(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fullgraph", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=240)
+
+
+def test_explain_shows_the_cause_at_its_expression(model: Path) -> None:
+    done = fullgraph("explain", f"{model}:Net")
+    assert done.returncode == 0, done.stderr
+    assert "2 graphs, 1 break from 1 cause" in done.stdout
+    assert "`time.time()` cannot be traced" in done.stdout
+    assert f"{model}:12:31" in done.stdout.replace("\n", "")
+
+
+def test_a_model_that_is_one_graph_gets_a_positive_sentence(model: Path) -> None:
+    done = fullgraph("explain", f"{model}:Clean", "--exit-nonzero-on-break")
+    assert done.returncode == 0
+    assert "Clean is 1 graph, without a break in both modes" in done.stdout
+
+
+def test_a_build_function_is_found_by_its_name(model: Path) -> None:
+    assert "without a break" in fullgraph("explain", f"{model}:build_clean").stdout
+
+
+def test_a_module_is_imported_by_its_dotted_name(model: Path) -> None:
+    done = fullgraph("explain", "model:Net", "--no-unmask", cwd=model.parent)
+    assert "1 break from 1 cause" in done.stdout
+
+
+def test_exit_code_1_is_asked_for(model: Path) -> None:
+    done = fullgraph("explain", f"{model}:Net", "--no-unmask", "--exit-nonzero-on-break")
+    assert done.returncode == 1
+
+
+def test_json_fits_the_schema_and_nothing_else_is_on_stdout(model: Path) -> None:
+    data = json.loads(fullgraph("explain", f"{model}:Net", "--json").stdout)
+    jsonschema.validate(data, EXPLAIN)
+    (cause,) = data["causes"]
+    assert (cause["line"], cause["column"], cause["end_column"]) == (12, 30, 41)
+    assert data["modes"]["default"] == {"graphs": 2, "breaks": 1} | data["modes"]["default"]
+
+
+def test_html_and_against(model: Path, tmp_path: Path) -> None:
+    saved, page = tmp_path / "saved.json", tmp_path / "report.html"
+    saved.write_text(fullgraph("explain", f"{model}:Net", "--json").stdout)
+    model.write_text(model.read_text().replace("time.time()", "x.sum().item()"))
+    done = fullgraph("explain", f"{model}:Net", "--against", saved, "--html", page)
+    assert done.returncode == 0, done.stderr
+    assert "1 new cause, 1 gone" in done.stdout
+    assert page.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_train_runs_the_backward(model: Path) -> None:
+    done = fullgraph("explain", f"{model}:Net", "--train", "--backend", "aot_eager", "--no-unmask")
+    assert done.returncode == 0, done.stderr
+    assert "1 break" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("nowhere.py", "There is no file nowhere.py"),
+        ("no.such.module:f", "There is no module named 'no'"),
+        ("MODEL:missing", "has no name 'missing'"),
+        ("MODEL", "several"),
+        ("MODEL:number", "explain needs a module or a function"),
+        ("MODEL:NeedsSize", "is a class that needs size"),
+        ("MODEL:misfit", "too many positional arguments"),
+        ("MODEL:raises", "raises in eager, without torch.compile: ValueError: no such thing"),
+        ("MODEL:nn", "Inputs are read from nn_inputs"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(model: Path, target: str, words: str) -> None:
+    done = fullgraph("explain", target.replace("MODEL", str(model)))
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_an_unknown_backend_lists_what_there_is(model: Path) -> None:
+    done = fullgraph("explain", f"{model}:Net", "--backend", "inducktor")
+    assert done.returncode == 2
+    assert "There is no backend named 'inducktor'" in done.stderr
+
+
+def test_a_file_that_does_not_import_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("x = 1\nraise RuntimeError('not today')\n")
+    done = fullgraph("explain", path)
+    assert done.returncode == 2
+    assert f"RuntimeError: not today at {path}:2" in done.stderr
+
+
+def test_a_saved_report_that_is_none_is_refused(model: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text('{"hello": 1}')
+    done = fullgraph("explain", f"{model}:Clean", "--against", other)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_backends_start_with_the_ladder() -> None:
+    lines = fullgraph("backends").stdout.splitlines()
+    names = [line.split()[0] for line in lines]
+    assert names[:4] == ["eager", "aot_eager", "aot_eager_decomp_partition", "inductor"]
+    assert set(names) == set(torch.compiler.list_backends(exclude_tags=None))
+
+
+SCRIPT = """
+import sys, time
+import torch
+
+def step(x):
+    if x.sum() > 0:
+        x = x + 1
+    return x * 2
+
+compiled = torch.compile(step, backend="eager")
+for n in (2, 3, 4):
+    print("step", n, compiled(torch.ones(n)).sum().item())
+END
+"""
+
+
+def script(folder: Path, end: str) -> Path:
+    path = folder / "train.py"
+    path.write_text(SCRIPT.replace("END", end))
+    return path
+
+
+def test_run_leaves_the_script_its_output_arguments_and_exit_code(tmp_path: Path) -> None:
+    path = script(tmp_path, "print(sys.argv[1:], __name__); sys.exit(7)")
+    done = fullgraph("run", path, "--lr", "3")
+    assert done.returncode == 7
+    assert done.stdout.splitlines()[-1] == "['--lr', '3'] __main__"
+    assert "`x.sum() > 0` is a tensor" in done.stderr
+
+
+def test_run_reports_a_script_that_crashes(tmp_path: Path) -> None:
+    done = fullgraph("run", script(tmp_path, "raise KeyError('lost')"))
+    assert done.returncode == 1
+    assert "KeyError: 'lost'" in done.stderr
+    assert "runpy" not in done.stderr
+    assert "data-dependent branch" in done.stderr
+
+
+def test_run_reports_a_script_that_is_interrupted(tmp_path: Path) -> None:
+    path = script(tmp_path, "print('ready', flush=True); time.sleep(100)")
+    command = [sys.executable, "-m", "fullgraph", "run", str(path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        while "ready" not in process.stdout.readline():
+            assert process.poll() is None
+        time.sleep(0.2)
+        os.kill(process.pid, signal.SIGINT)
+        errors = process.stderr.read()
+    assert process.returncode == 130
+    assert "was interrupted" in errors
+    assert "data-dependent branch" in errors
