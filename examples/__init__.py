@@ -1,0 +1,1 @@
+"""Programs with known graph breaks, for the demo, the tests and the README."""

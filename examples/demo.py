@@ -1,0 +1,52 @@
+"""`make demo`: two small networks, what torch's own explain says of them, and what we say."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.rule import Rule
+from torch import nn
+
+from examples import suspects
+from fullgraph import explain
+from fullgraph.diagnose.report.terminal import render
+
+PAGE = Path("report.html")
+
+
+def torchs_own(model: nn.Module, x: torch.Tensor) -> str:
+    """What `torch._dynamo.explain` says, in its own words."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        said = torch._dynamo.explain(model)(x)
+    torch._dynamo.reset()
+    reasons = [f"  reason: {r.reason.partition(chr(10))[0]}" for r in said.break_reasons]
+    counts = f"graphs: {said.graph_count}, breaks: {said.graph_break_count}"
+    return "\n".join([counts, *(reasons or ["  no reason given"])])
+
+
+def main() -> int:
+    """Explain both networks in colour and write the second one's page."""
+    console = Console(force_terminal=True if sys.stdout.isatty() else None, highlight=False)
+    for title, build in (
+        ("a network with four suspects", suspects.build),
+        ("the same lines in a loop", suspects.build_loop),
+    ):
+        model, x = build()
+        console.print(Rule(f"torch._dynamo.explain: {title}", align="left"))
+        console.print(torchs_own(model, x), markup=False)
+        console.print(Rule(f"fullgraph.explain: {title}", align="left"))
+        explanation = explain(model, x)
+        render(explanation, console)
+        console.print()
+    explanation.to_html(PAGE)
+    console.print(f"The last report as a page: {PAGE.resolve()}", markup=False)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
