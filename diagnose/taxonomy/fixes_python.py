@@ -249,6 +249,22 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             'd = {"x": x}\ny = dict(d)["x"] + 1',
             when=r"copy\.copy|(?<!deep)copy\(",
         ),
+        code(
+            "Write the fields of the dataclass out.",
+            "import dataclasses\n\n\n"
+            "@dataclasses.dataclass\nclass Pair:\n    a: object\n    b: object\n\n\n"
+            "def forward(x):\n"
+            "    pair = dataclasses.asdict(Pair(x + 1, x + 2))\n"
+            '    return pair["a"] + pair["b"]',
+            "import dataclasses\n\n\n"
+            "@dataclasses.dataclass\nclass Pair:\n    a: object\n    b: object\n\n\n"
+            "def forward(x):\n"
+            "    pair = Pair(x + 1, x + 2)\n"
+            '    pair = {"a": pair.a, "b": pair.b}\n'
+            '    return pair["a"] + pair["b"]',
+            trap="`asdict` copies the tensors; written out, they are shared.",
+            when=r"as(dict|tuple)\(",
+        ),
         code("Copy it outside the compiled function."),
     ),
     C.CLASS: (

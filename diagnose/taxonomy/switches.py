@@ -19,11 +19,13 @@ _SHAPES = config(
 )
 _AUTOGRAD = config(
     "torch._dynamo.config.trace_autograd_ops = True",
-    "Needs torch 2.12; only leaves and tensors made inside the graph.",
+    "Needs torch 2.12. Only for leaves, and for tensors made inside the graph.",
+    before="w = x.detach().requires_grad_()\n(w * w).sum().backward()\ny = w.grad",
 )
 _COMPILED_AUTOGRAD = config(
     "torch._dynamo.config.compiled_autograd = True",
     "The backward is compiled at its first call, once for each autograd graph.",
+    before="y = hooked(x)",
 )
 _LIMIT = config(
     "torch._dynamo.config.recompile_limit = 32",
@@ -68,6 +70,5 @@ SWITCHES: dict[C, tuple[Fix, ...]] = {
     ),
     C.AUTOGRAD: (_AUTOGRAD,),
     C.HOOK: (_COMPILED_AUTOGRAD,),
-    C.GRAD_FN: (_COMPILED_AUTOGRAD,),
     C.RECOMPILE_LIMIT: (_LIMIT,),
 }

@@ -51,12 +51,20 @@ def outside(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
+def hooked() -> nn.Module:
+    """A module with a full backward hook."""
+    module = nn.Linear(4, 4)
+    module.register_full_backward_hook(lambda *_: None)
+    return module
+
+
 WORLD: dict[str, Any] = {
     "F": F,
     "Variable": Variable,
     "contextlib": contextlib,
     "copy": copy,
     "dist": dist,
+    "hooked": hooked(),
     "log": logging.getLogger("example"),
     "math": math,
     "nn": nn,

@@ -39,6 +39,7 @@ SINCE = {
     "Compile the function that calls the generator.": "2.13",
     "Print from inside the graph.": "2.12",
     "Set `torch._dynamo.config.ignore_logging_functions = {print}`.": "2.12",
+    "Set `torch._dynamo.config.trace_autograd_ops = True`.": "2.12",
 }
 """The first torch that has what the advice needs."""
 UNTIL = {"Draw with `random.uniform(0.0, 1.0)`: Dynamo traces it.": "2.14"}
