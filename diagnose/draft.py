@@ -69,17 +69,21 @@ class Draft:
     def groups(self) -> list[causal.Group]:
         """The causes of both modes, and those behind them."""
         found = causal.groups(self.default.recording, "default", self.where)
+        found = causal.merge(found, self._behind("default"))
         if self.capture is not None and not self.whole:
-            others = causal.groups(self.capture.recording, "fullgraph", self.where)
-            if self.fullgraph is not None:
-                others = causal.merge(
-                    others, causal.groups(self.fullgraph.recording, "fullgraph", self.where)
-                )
-            found = causal.merge(found, others)
-        for hidden, mode in self.hidden:
-            group = causal.Group(hidden.place, [hidden.event], [mode], hidden=hidden)
-            found = causal.merge(found, [group])
+            for trace in (self.capture, self.fullgraph):
+                if trace is not None:
+                    met = causal.groups(trace.recording, "fullgraph", self.where)
+                    found = causal.merge(found, met)
+            found = causal.merge(found, self._behind("fullgraph"))
         return found
+
+    def _behind(self, mode: str) -> list[causal.Group]:
+        return [
+            causal.Group(hidden.place, [hidden.event], [mode], hidden=hidden)
+            for hidden, found_in in self.hidden
+            if found_in == mode
+        ]
 
     @property
     def whole(self) -> bool | None:
@@ -101,7 +105,7 @@ class Draft:
         first = self.default.recording.events[: self.default.first_call]
         in_first = sum(1 for e in Recording("", tuple(first)).graphs if e.phase == "forward")
         default = Mode(in_first, breaks, not breaks and bool(graphs) and not crashes)
-        both = [c for c in found if "fullgraph" in c.modes and not c.hidden]
+        both = [cause for cause in found if "fullgraph" in cause.modes]
         known = self.whole is not None
         fullgraph = Mode(
             in_first if self.whole and not breaks else (1 if self.whole else None),
