@@ -91,6 +91,8 @@ _CALLED: tuple[tuple[str, C, str], ...] = (
     ("contextlib.ExitStack*", C.CONTEXT_MANAGER, "it enters a context manager by hand"),
     ("numpy.*", C.NUMPY, "Dynamo has no torch equivalent of it"),
     ("np.*", C.NUMPY, "Dynamo has no torch equivalent of it"),
+    ("decimal.*", C.C_EXTENSION, "it is implemented in C"),
+    ("hashlib.*", C.C_EXTENSION, "it is implemented in C"),
     ("json.*", C.C_EXTENSION, "it is implemented in C"),
     ("pickle.*", C.C_EXTENSION, "it is implemented in C"),
 )
@@ -105,6 +107,8 @@ _CONTEXTS = tuple(
         r"method: <Logger .*?>\.(?P<logger>\w+)",
         r"numpy function: <(?:class|function|built-in function|ufunc) '?(?P<numpy>[\w.]+)",
         r"call_method UserDefinedClassVariable\(<class '(?P<module>[\w.]+)'>\) (?P<name>\w+)",
+        r"call_function UserDefinedClassVariable\(<class '(?P<name>[\w.]+)'>\)",
+        r"call_method \w+Variable\((?P<module>[\w.]+)\) (?P<name>\w+)",
         r"target: <(?:function|built-in (?:function|method)) (?P<name>\w+)",
         r"<function (?P<name>[\w.<>]+) at ",
     )
@@ -156,9 +160,15 @@ def reason(brk: Break, expression: str) -> tuple[C, str] | None:
 
 
 def _library_name(file: str, function: str) -> str:
-    """`copy.deepcopy` for the function deepcopy in copy.py of the standard library."""
+    """`copy.deepcopy` for the function deepcopy in copy.py of the standard library.
+
+    "" for the files of users and of installed libraries other than torch.
+    """
+    path = PurePath(file)
+    if owner(file) is Owner.TORCH and "torch" in path.parts:
+        start = len(path.parts) - 1 - path.parts[::-1].index("torch")
+        return ".".join((*path.with_suffix("").parts[start:], function))
     if owner(file) is not Owner.PYTHON:
         return ""
-    path = PurePath(file)
     module = path.parent.name if path.stem == "__init__" else path.stem.strip("<>")
     return f"{module.removeprefix('frozen ').removesuffix('path')}.{function}"

@@ -117,13 +117,13 @@ def _builtin(brk: Break, expression: str, statement: str) -> C:
 def _dynamic_shape(brk: Break, expression: str, statement: str) -> C:
     if "bincount" in brk.context:
         return C.BINCOUNT
-    if "masked_select" in brk.context:
-        return C.MASK
-    if "nonzero" not in brk.context:
+    if not re.search(r"nonzero|masked_select", brk.context):
         return C.DYNAMIC_SHAPE
-    if re.search(r"\b(nonzero|argwhere|where)\s*\(", expression) and not _is_subscript(expression):
+    if _is_subscript(expression):
+        return C.MASKED_ASSIGNMENT if _assigns_masked(expression, statement) else C.MASK
+    if re.search(r"\b(nonzero|argwhere|where)\s*\(", expression):
         return C.NONZERO
-    return C.MASKED_ASSIGNMENT if _assigns_masked(expression, statement) else C.MASK
+    return C.MASK if not expression or "masked_select" in expression else C.DYNAMIC_SHAPE
 
 
 def _exception(brk: Break, expression: str, statement: str) -> C:

@@ -115,6 +115,13 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             when=r"\[[^\]]*:[^\]]*\]\s*=[^=]|^:|:\s*\Z",
         ),
         code(
+            "Index with a tensor of one dimension.",
+            "y = x[x.argmax() // 4]",
+            "y = x[(x.argmax() // 4)[None]][0]",
+            when=r"\A[^\n]*\w\[[^:\]]+\]\s*\Z",
+            unless=r"\b(int|float)\(|item\(|tolist\(",
+        ),
+        code(
             "Loop over all rows and mask those that do not count.",
             "y = x[0] * 0\nfor i in range(index):\n    y = y + x[i]",
             "count = torch.arange(len(x)) < index\ny = torch.where(count[:, None], x, 0).sum(0)",

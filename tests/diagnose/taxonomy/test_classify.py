@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch.distributed as dist
 from snippets import HERE, a_break, breaks
 
 from fullgraph.compiler.events import Position
@@ -47,6 +48,18 @@ def test_a_users_own_words_come_before_those_of_dynamo() -> None:
     brk = a_break(context=context)
     assert sentence(brk, "secrets.token_hex()", None).startswith("`secrets.token_hex()`")
     assert calls.named_in_context(context) == "posix.urandom"
+
+
+def test_a_collective_is_known_under_any_name_of_its_module() -> None:
+    file = dist.distributed_c10d.__file__
+    brk = a_break(stack=(HERE, Position(file, 9, 4, 9, 20, "barrier")), context="module: x")
+    assert classify(brk, "d.barrier()") == "collective"
+
+
+def test_a_mask_inside_a_torch_function_is_no_mask_of_the_users() -> None:
+    (brk,) = breaks("y = torch.combinations(x[0])", "default")
+    assert classify(brk, "torch.combinations(x[0])") == "dynamic output shape"
+    assert classify(brk, "x[mask]") == "boolean mask"
 
 
 def test_an_unknown_c_function_is_named() -> None:
