@@ -14,6 +14,8 @@ from fullgraph.diagnose.taxonomy.limits import describe_limit
 WIDTH = 60
 """How many characters of an expression a sentence quotes."""
 
+_TENSOR = re.compile(r"[a-z]+\d*\[")
+"""How the text of a tensor's value begins: "f32[3, 4]"."""
 _SENTENCES: dict[C, str] = {
     C.BRANCH: "{it} is a tensor{here}: the branch depends on data.",
     C.ASSERT: "{it} tests a tensor{here}: the assert depends on data.",
@@ -110,7 +112,7 @@ def sentence(brk: Break, expression: str, value: str | None) -> str:
     it = quote(expression or (calls.named_in_context(brk.context) if known else ""))
     text = template.format(
         it=it,
-        here=_here(value),
+        here=_here(value, category),
         callee=_callee(brk, expression),
         explanation=_explanation(brk),
         object=_object(brk),
@@ -145,12 +147,16 @@ def _head(expression: str) -> str:
     return lines[0][: body[0].col_offset].decode().rstrip().rstrip(":")
 
 
-def _here(value: str | None) -> str:
+def _here(value: str | None, category: C) -> str:
     """ " (bool[], here True)" for a scalar tensor, " (here f32[3])" for anything else."""
-    if not value:
-        return ""
+    if not value or (category is C.SCALAR and _TENSOR.match(value)):
+        return ""  # the tensor made with the number, not the number
     kind, _, number = value.partition("[] ")
-    return f" ({kind}[], here {number})" if number else f" (here {value})"
+    if number:
+        return f" ({kind}[], here {number})"
+    if re.fullmatch(r"-?\d+\.\d{5,}", value):
+        value = f"{float(value):.6g}"
+    return f" (here {value})"
 
 
 def _raised(brk: Break, expression: str) -> str:

@@ -28,8 +28,14 @@ from fullgraph.diagnose.taxonomy.sentences import WIDTH, quote
         (
             "y = x * x.sum().item()",
             "x.sum().item()",
-            "5.25",
-            "`x.sum().item()` takes a Python number out of a tensor (here 5.25).",
+            "5.074623755428107",
+            "`x.sum().item()` takes a Python number out of a tensor (here 5.07462).",
+        ),
+        (
+            "y = torch.ones(index, 2)",
+            "torch.ones(index, 2)",
+            "f32[2, 2]",
+            "`torch.ones(index, 2)` takes a Python number out of a tensor.",
         ),
         (
             "y = x * time.time()",
