@@ -84,8 +84,6 @@ def _branch(brk: Break, expression: str, statement: str) -> C:
 
 
 def _scalar(brk: Break, expression: str, statement: str) -> C:
-    if expression.startswith("not ") and statement.startswith("assert"):
-        return C.ASSERT  # `not t` takes the truth of the tensor before the assert can
     if re.search(r"aten\.(equal|allclose|is_nonzero)", brk.context):
         return C.COMPARISON if "nonzero" not in brk.context else C.BRANCH
     if _RANDOM.search(expression):

@@ -32,10 +32,10 @@ from fullgraph.diagnose.taxonomy.sentences import WIDTH, quote
             "`x.sum().item()` takes a Python number out of a tensor (here 5.07462).",
         ),
         (
-            "y = torch.ones(index, 2)",
-            "torch.ones(index, 2)",
-            "f32[2, 2]",
-            "`torch.ones(index, 2)` takes a Python number out of a tensor.",
+            "y = torch.ones(labels.sum(), 2)",
+            "torch.ones(labels.sum(), 2)",
+            "f32[11, 2]",
+            "`torch.ones(labels.sum(), 2)` takes a Python number out of a tensor.",
         ),
         (
             "y = x * time.time()",
