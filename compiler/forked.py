@@ -23,12 +23,12 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 import torch
 
-from fullgraph.compiler import output, shared_memory
+from fullgraph.compiler import interrupts, output, shared_memory
 from fullgraph.compiler.outcome import Error, Outcome, describe, plain
 
 T = TypeVar("T")
@@ -64,16 +64,6 @@ def run_forked(
     return child.outcome(timed_out, time.monotonic() - start)
 
 
-@contextlib.contextmanager
-def _no_interrupt() -> Iterator[None]:
-    """Keep a Ctrl-C back until the block is over."""
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
 class _Child:
     """The parent's end of a forked child."""
 
@@ -89,7 +79,7 @@ class _Child:
     def start(self, job: Callable[[Callable[[object], None]], T], folder: str) -> None:
         output.flush()  # else the child would write the same again
         parent = os.getpid()
-        with _no_interrupt():  # until the child has a handler of its own
+        with interrupts.held():  # until the child has a handler of its own
             self._words, words = os.pipe()
             self._prints, prints = os.pipe()
             for descriptor in (self._words, self._prints):
@@ -124,7 +114,7 @@ class _Child:
 
     def end(self) -> None:
         """Kill the child with all it started, and leave no zombie."""
-        with _no_interrupt():
+        with interrupts.held():
             if self._pid is not None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(self._pid, signal.SIGKILL)
@@ -238,7 +228,6 @@ def _leave(parent: int) -> None:
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     gc.freeze()  # finalizers of the parent's garbage are the parent's to run
 
@@ -246,9 +235,10 @@ def _leave(parent: int) -> None:
 def _own_streams(prints: int) -> None:
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
-    sys.stdin = sys.__stdin__ = os.fdopen(0, closefd=False)
+    sys.stdin = os.fdopen(0, closefd=False)
     output.to_descriptor(prints)
-    sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
+    for name in ("stdin", "stdout", "stderr"):
+        setattr(sys, f"__{name}__", getattr(sys, name))
     os.close(empty)
     os.close(prints)
     faulthandler.enable(2)  # a crash says in which Python line; and not on the parent's stderr

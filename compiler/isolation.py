@@ -1,19 +1,27 @@
 """Running a user's callable without leaving a trace of it.
 
-On CPU it runs in a forked child, and nothing of the user's can change. Where a fork would not
-work it runs in this process, and everything is put back afterwards (`snapshot.py`).
+On CPU it runs in a forked child, and nothing of the user's can change. Where a forked child would
+not work it runs in this process, and what it changed is put back.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
 
-from fullgraph.compiler.outcome import Outcome, Where
+from fullgraph.compiler import interrupts, output
+from fullgraph.compiler.outcome import Error, Outcome, Status, Where, describe, plain, unpickled
+from fullgraph.compiler.outside import Outside
+from fullgraph.compiler.private.caches import Caches
+from fullgraph.compiler.snapshot import devices, snapshot
+
+__all__ = ["Error", "Outcome", "Status", "Where", "choose", "run"]
 
 T = TypeVar("T")
 
@@ -26,6 +34,106 @@ def run(
     on_message: Callable[[object], None] | None = None,
     where: Where | None = None,
 ) -> Outcome[T]:
-    from fullgraph.compiler.forked import run_forked
+    """Run `job(emit)` isolated, and tell how it ended.
 
-    return run_forked(job, seconds=seconds, on_message=on_message)
+    `objects` is what the job uses: what is put back when it runs in this process, and what
+    `choose` looks at when `where` is None. `emit(value)` hands plain data out at once, to
+    `on_message` and to `Outcome.messages`; a crash later loses nothing of it. The job's result
+    must be plain data too: both arrive as copies.
+
+    `seconds` of wall time are given; in this process only code that comes back to Python's main
+    thread can be stopped. KeyboardInterrupt, and an exception of `on_message`, come out of this
+    call after everything is put back.
+    """
+    if (where or choose(objects)[0]) == "fork":
+        from fullgraph.compiler.forked import run_forked
+
+        return run_forked(job, seconds=seconds, on_message=on_message)
+    return _run_here(job, objects, seconds, on_message)
+
+
+def choose(objects: Sequence[object]) -> tuple[Where, str]:
+    """Where a job on `objects` is to run, and why, as half a sentence."""
+    if sys.platform != "linux":
+        return "process", f"a fork is not safe on {sys.platform}"
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return "process", "a process group is live, and its threads do not survive a fork"
+    for accelerator in (torch.cuda, torch.xpu):
+        if accelerator.is_initialized():
+            return "process", f"{accelerator.__name__} is initialised and does not survive a fork"
+    if _driver_open():
+        return "process", "a GPU driver is open in this process and does not survive a fork"
+    elsewhere = sorted(devices(objects) - {"cpu", "meta"})
+    if elsewhere:
+        return "process", f"there are tensors on {', '.join(elsewhere)}"
+    return "fork", "everything is on CPU"
+
+
+def _driver_open() -> bool:
+    """Whether a GPU driver is in use, though torch itself may not have initialised it:
+    `torch.cuda.is_available()` is enough."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if os.readlink(f"/proc/self/fd/{name}").startswith(("/dev/nvidia", "/dev/kfd")):
+                    return True
+    return False
+
+
+def _run_here(
+    job: Callable[[Callable[[object], None]], T],
+    objects: Sequence[object],
+    seconds: float | None,
+    on_message: Callable[[object], None] | None,
+) -> Outcome[T]:
+    start = time.monotonic()
+    messages: list[object] = []
+    listener_failed: list[BaseException] = []
+    capture = output.Capture()
+
+    def emit(message: object) -> None:
+        messages.append(unpickled(plain(message, "the message")))
+        if on_message is None:
+            return
+        with capture.paused():
+            try:
+                on_message(messages[-1])
+            except Exception as failure:
+                listener_failed.append(failure)
+                raise
+
+    status: Status = "ok"
+    value: T | None = None
+    error: Error | None = None
+    before = snapshot(objects)
+    caches = Caches(before.codes)
+    outside = Outside()
+    try:
+        caches.hide()
+        capture.start()
+        with interrupts.time_limit(seconds):
+            value = unpickled(plain(job(emit), "the result"))
+    except interrupts.OutOfTime:
+        status = "timeout"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as raised:
+        status, error = "raised", describe(raised, outer_frames=1)
+    finally:
+        with interrupts.held():
+            capture.stop()
+            unrestored = [*caches.restore(), *before.restore(), *outside.changes()]
+    if listener_failed:
+        raise listener_failed[0]
+    if seconds is not None and not interrupts.can_limit():
+        unrestored.append("The time limit was not kept: that takes Unix and the main thread.")
+    return Outcome(
+        status,
+        "process",
+        time.monotonic() - start,
+        value=value,
+        messages=tuple(messages),
+        error=error,
+        output=capture.text(),
+        unrestored=tuple(unrestored),
+    )

@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Any, TextIO
 
 _LIMIT = 1 << 20
 """Bytes of output that are kept: three quarters from its beginning, a quarter from its end."""
@@ -40,9 +40,10 @@ class Clip:
 
 def flush() -> None:
     """Write out what Python's and C's stdout and stderr still hold back."""
-    for stream in {sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__}:
-        with contextlib.suppress(Exception):  # a closed stream, or one that is not a file
-            stream.flush()  # type: ignore[union-attr]
+    streams: list[Any] = [sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
+    for stream in streams:
+        with contextlib.suppress(Exception):  # a closed stream, or none at all
+            stream.flush()
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         for name in ("stdout", "stderr"):  # not fflush(NULL), which waits for a thread in stdin
@@ -67,7 +68,7 @@ def _writer(descriptor: int) -> TextIO:
     """Text to `descriptor` without a buffer, so that it keeps its order with C's and survives a
     crash."""
     raw = io.FileIO(descriptor, "w", closefd=False)
-    return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", write_through=True)  # type: ignore[arg-type]
+    return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", write_through=True)
 
 
 def _stream_handlers() -> list[logging.StreamHandler[TextIO]]:
@@ -77,35 +78,57 @@ def _stream_handlers() -> list[logging.StreamHandler[TextIO]]:
     return [h for h in handlers if isinstance(h, logging.StreamHandler) and h.stream]
 
 
-@contextlib.contextmanager
-def captured() -> Iterator[Clip]:
-    """Catch what this process prints; the Clip is filled when the block ends.
+class Capture:
+    """Catches what this process prints between `start` and `stop`.
 
-    It goes through an unnamed file, not a pipe: a process left running by the block may go on
+    It goes through an unnamed file, not a pipe: a process left running meanwhile may go on
     writing to it without blocking anyone.
     """
-    clip = Clip()
-    flush()
-    streams = sys.stdout, sys.stderr
-    with tempfile.TemporaryFile(buffering=0) as file:
-        kept = [(number, _duplicate(number)) for number in (1, 2)]
-        handlers = to_descriptor(file.fileno())
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        self._undo = contextlib.ExitStack()
+
+    def start(self) -> None:
+        flush()
+        for number in (1, 2):
+            self._undo.callback(_put_back, number, _duplicate(number))
+        for name in ("stdout", "stderr"):
+            self._undo.callback(setattr, sys, name, getattr(sys, name))
+        for handler, stream in to_descriptor(self._file.fileno()):
+            self._undo.callback(setattr, handler, "stream", stream)
+
+    def stop(self) -> None:
+        flush()
+        self._undo.close()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Print to where it went before, for the length of the block."""
+        self.stop()
         try:
-            yield clip
+            yield
         finally:
-            flush()
-            for handler, stream in handlers:
-                handler.stream = stream
-            sys.stdout, sys.stderr = streams
-            for number, copy in kept:
-                if copy is None:
-                    os.close(number)
-                else:
-                    os.dup2(copy, number)
-                    os.close(copy)
-            file.seek(0)
-            while data := file.read(_LIMIT):
-                clip.feed(data)
+            self.start()
+
+    def text(self) -> str:
+        """What was caught until now."""
+        clip = Clip()
+        end = self._file.tell()
+        position = 0
+        while position < end:
+            data = os.pread(self._file.fileno(), _LIMIT, position)
+            clip.feed(data)
+            position += len(data)
+        return clip.text()
+
+
+def _put_back(descriptor: int, copy: int | None) -> None:
+    if copy is None:
+        os.close(descriptor)
+    else:
+        os.dup2(copy, descriptor)
+        os.close(copy)
 
 
 def _duplicate(descriptor: int) -> int | None:

@@ -66,14 +66,12 @@ class Caches:
         compiled = _compiled_codes()
         self._compiled = {id(code) for code in compiled}
         self._codes = {id(code): (code, _read(code)) for code in [*compiled, *codes]}
-        self._values = [
-            (owner, name, getattr(owner, name))
-            for owner, name in _named(_VALUES)
-        ]
+        self._values = [(owner, name, getattr(owner, name)) for owner, name in _named(_VALUES)]
         self._containers = [
             (getattr(owner, name), _content(getattr(owner, name)))
             for owner, name in _named(_CONTAINERS)
         ]
+        self._cleanups = frozenset(_cleanups().values)
         self._globals = {
             id(namespace): (namespace, _installed(namespace)) for namespace in _namespaces()
         }
@@ -106,16 +104,23 @@ class Caches:
             setattr(owner, name, value)
         for container, content in self._containers:
             _refill(container, content)
-        gc.collect()  # Dynamo's own finalizers take most of the globals away
-        for namespace in _namespaces():
-            _, had = self._globals.get(id(namespace), (namespace, frozenset()))
-            for name in _installed(namespace) - had:
-                del namespace[name]
+        self._clean_globals()
         return tuple(
             f"Dynamo's cache of {place} keeps {count} dead entr{'y' if count == 1 else 'ies'}, "
             "counted towards its recompile limit."
             for place, count in dead.items()
         )
+
+    def _clean_globals(self) -> None:
+        """Take away the globals that Dynamo installed for what was compiled meanwhile."""
+        gc.collect()
+        cleanups = _cleanups()
+        for key in [key for key in cleanups.values if key not in self._cleanups]:
+            cleanups._remove_id(key)  # what it does itself when the compiled code dies
+        for namespace in _namespaces():
+            _, had = self._globals.get(id(namespace), (namespace, frozenset()))
+            for name in _installed(namespace) - had:
+                del namespace[name]
 
     def summary(self) -> dict[str, str]:
         """What can be compared: the codes with something on them, counters, settings."""
@@ -185,6 +190,13 @@ def _namespaces() -> list[dict[str, Any]]:
     return [vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__")]
 
 
+def _cleanups() -> Any:
+    """Dynamo's table of the globals to take away when a compiled code object dies."""
+    from torch._dynamo.utils import CleanupManager
+
+    return CleanupManager.instance
+
+
 def _installed(namespace: dict[str, Any]) -> frozenset[str]:
     return frozenset(n for n in list(namespace) if isinstance(n, str) and n.startswith(_INSTALLED))
 
@@ -244,11 +256,10 @@ def _action(code: CodeType) -> str:
     place, and stopped before its first instruction: Dynamo skips without looking into the cache,
     or looks and calls nobody, or looks and calls back.
     """
-    from torch._C._dynamo import eval_frame
-
+    eval_frame: Any = sys.modules["torch._C._dynamo.eval_frame"]
     seen: list[str] = []
 
-    def looked(hit: bool) -> bool:
+    def looked(hit: bool) -> Any:
         seen.append("looked")
         return hit
 

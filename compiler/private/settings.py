@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import logging
+import os
 import sys
 from typing import Any
 
@@ -20,11 +21,7 @@ _CONFIGS = (
 
 def configs() -> dict[str, dict[str, Any]]:
     """Every setting of the compiler's configuration modules that are loaded."""
-    return {
-        name: sys.modules[name].get_config_copy()  # type: ignore[attr-defined]
-        for name in _CONFIGS
-        if name in sys.modules
-    }
+    return {name: sys.modules[name].get_config_copy() for name in _CONFIGS if name in sys.modules}
 
 
 def set_configs(saved: dict[str, dict[str, Any]]) -> None:
@@ -53,9 +50,9 @@ def set_log_state(saved: dict[str, Any]) -> None:
         vars(torch._logging._internal.log_state).update(saved)
 
 
-def level_cache(logger: logging.Logger) -> None:
-    """Let `logger` forget which levels it found enabled; logging does so in `setLevel`."""
-    logger.manager._clear_cache()  # type: ignore[attr-defined]
+def no_overrides() -> contextlib.AbstractContextManager[None]:
+    """Look at tensors past the `__torch_function__` of their classes."""
+    return torch._C.DisableTorchFunctionSubclass()
 
 
 def set_version(tensor: torch.Tensor, version: int) -> None:
@@ -91,10 +88,18 @@ def sequence_numbers() -> dict[str, int]:
         return {}
     from torch.distributed import distributed_c10d
 
-    numbers = {}
+    numbers: dict[str, int] = {}
     for group in list(distributed_c10d._world.pg_map):
+        counted: Any = group
         try:
-            numbers[group.group_name] = group._get_sequence_number_for_group()
+            numbers[str(group.group_name)] = counted._get_sequence_number_for_group()
         except RuntimeError:  # a backend that does not count
             continue
     return numbers
+
+
+def inductor_folder() -> str | None:
+    """Where Inductor keeps what it compiled; None while it is not loaded."""
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    module = sys.modules.get("torch._inductor.runtime.cache_dir_utils")
+    return folder or (module.default_cache_dir() if module is not None else None)
