@@ -15,6 +15,8 @@ from fullgraph.diagnose.taxonomy.keywords import by_keywords
 
 _COMPREHENSION = re.compile(r"<(list|dict|set)comp>")
 _NEXT = re.compile(r"tp_iternext|\b__next__\b")
+_HOOKS = re.compile(r"torch[/\\]utils[/\\]hooks\.py|setting up backward hooks")
+"""torch's own code that runs around a module with a full backward hook."""
 _NUMPY = re.compile(r"\b(np|numpy)\.")
 _RANDOM = re.compile(r"(?<!torch\.)\brandom\.\w+\(")
 _BY_CALL = {C.SKIPPED, C.BUILTIN, C.C_EXTENSION, C.CALL, C.CLOCK, C.OBJECT, C.CONTEXT_MANAGER}
@@ -29,6 +31,8 @@ def classify(brk: Break, expression: str = "") -> str:
     """
     if is_consequence(brk) and _COMPREHENSION.fullmatch(brk.frame.function):
         return C.COMPREHENSION.value
+    if _HOOKS.search(f"{brk.stack[-1].file} {brk.context}"):
+        return C.HOOK.value
     category = by_keywords(brk.gb_type)
     if category is C.CALL and (delayed := re.search(r"\bReason: (.*)", brk.explanation)):
         category = by_keywords(delayed[1])

@@ -107,6 +107,8 @@ def sentence(brk: Break, expression: str, value: str | None) -> str:
         return _raised(brk, expression)
     if known and known[0] is category and (calls.callee(expression) or not expression):
         template = f"{{it}} cannot be traced: {known[1]}."
+    elif category is C.REQUIRES_GRAD and expression.startswith("return"):
+        template = "{it} returns a tensor whose `requires_grad` was set inside the compiled region."
     else:
         template = _SENTENCES.get(category, "{it} cannot be traced: {explanation}")
     it = quote(expression or (calls.named_in_context(brk.context) if known else ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 import torch.distributed as dist
 from snippets import HERE, a_break, breaks
 
@@ -54,6 +55,13 @@ def test_a_collective_is_known_under_any_name_of_its_module() -> None:
     file = dist.distributed_c10d.__file__
     brk = a_break(stack=(HERE, Position(file, 9, 4, 9, 20, "barrier")), context="module: x")
     assert classify(brk, "d.barrier()") == "collective"
+
+
+def test_what_torch_does_around_a_backward_hook_is_a_backward_hook() -> None:
+    file = torch.utils.hooks.__file__
+    brk = a_break("Tensor with grad_fn()", stack=(HERE, Position(file, 9, 4, 9, 20, "setup")))
+    assert classify(brk, "t.grad_fn") == "backward hook"
+    assert classify(a_break("Tensor with grad_fn()"), "t.grad_fn") == "grad_fn"
 
 
 def test_a_mask_inside_a_torch_function_is_no_mask_of_the_users() -> None:
