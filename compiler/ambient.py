@@ -25,6 +25,8 @@ class Fact:
     name: str
     read: Callable[[], Any]
     write: Callable[[Any], object]
+    show: Callable[[Any], str] = repr
+    """A value as text, for a digest."""
 
 
 def facts() -> list[Fact]:
@@ -144,7 +146,7 @@ def _python() -> Iterator[Fact]:
     yield Fact("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit)
     yield Fact("standard streams", _streams, _set_streams)
     yield Fact("warnings filters", lambda: list(warnings.filters), _set_filters)
-    yield Fact("loggers", _loggers, _set_loggers)
+    yield Fact("loggers", _loggers, _set_loggers, _show_loggers)
 
 
 def _set_path(was: list[str]) -> None:
@@ -189,3 +191,8 @@ def _set_loggers(was: dict[str, tuple[Any, ...]]) -> None:
         logger.handlers[:], logger.filters[:] = handlers, filters
         if logger.level != level:
             logger.setLevel(level)
+
+
+def _show_loggers(states: dict[str, tuple[Any, ...]]) -> str:
+    """Without those that nobody set up: every import adds some."""
+    return repr({name: s for name, s in states.items() if s[0] or any(s[2:])})

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -63,6 +64,8 @@ def choose(objects: Sequence[object]) -> tuple[Where, str]:
             return "process", f"{accelerator.__name__} is initialised and does not survive a fork"
     if _driver_open():
         return "process", "a GPU driver is open in this process and does not survive a fork"
+    if _autograd_threads():
+        return "process", "autograd's device threads run here, and a fork has no backward then"
     elsewhere = sorted(devices(objects) - {"cpu", "meta"})
     if elsewhere:
         return "process", f"there are tensors on {', '.join(elsewhere)}"
@@ -76,6 +79,17 @@ def _driver_open() -> bool:
         for name in os.listdir("/proc/self/fd"):
             with contextlib.suppress(OSError):  # closed meanwhile
                 if os.readlink(f"/proc/self/fd/{name}").startswith(("/dev/nvidia", "/dev/kfd")):
+                    return True
+    return False
+
+
+def _autograd_threads() -> bool:
+    """Whether autograd has started a thread for each device. It does so at the first backward if
+    there are devices, and on a CUDA build without a GPU if that backward ran in AOTAutograd."""
+    with contextlib.suppress(OSError):
+        for thread in os.listdir("/proc/self/task"):
+            with contextlib.suppress(OSError):  # ended meanwhile
+                if Path(f"/proc/self/task/{thread}/comm").read_text().startswith("pt_autograd_"):
                     return True
     return False
 

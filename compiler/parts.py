@@ -309,6 +309,8 @@ class Place(Part):
         if tensor.grad_fn is not state.history:
             if state.history is not None:
                 raise RuntimeError("its autograd history was rewritten by an in-place change")
+            if tensor._is_view():
+                raise RuntimeError("a view cannot lose the autograd history of its base")
             tensor.detach_()
         if tensor.is_leaf and tensor.requires_grad != state.requires_grad:
             tensor.requires_grad_(state.requires_grad)
@@ -354,12 +356,13 @@ def _has_memory(tensor: torch.Tensor) -> bool:
 
 
 def _same_place(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.layout is torch.strided and one.untyped_storage() is not other.untyped_storage():
+        return False
     return _place(one) == _place(other)
 
 
 def _place(tensor: torch.Tensor) -> list[object]:
     place: list[object] = [tensor.dtype, tensor.device, tuple(tensor.shape), tensor.layout]
     if tensor.layout is torch.strided:
-        place += [tensor.stride(), tensor.storage_offset(), tensor.data_ptr()]
-        place.append(tensor.untyped_storage().nbytes())
+        place += [tensor.stride(), tensor.storage_offset()]
     return place

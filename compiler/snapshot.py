@@ -9,7 +9,7 @@ from types import CodeType
 import torch
 
 from fullgraph.compiler import ambient
-from fullgraph.compiler.private import caches
+from fullgraph.compiler.private import caches, settings
 from fullgraph.compiler.reachable import Found, Walk
 
 
@@ -18,7 +18,8 @@ class Snapshot:
 
     def __init__(self, objects: Sequence[object]) -> None:
         walk = Walk(objects)
-        self._found = list(walk)
+        # a view takes over its base's autograd history when asked for it: bases come first
+        self._found = sorted(walk, key=lambda found: _is_view(found.part.target))
         self._unread = tuple(walk.unread)
         self._facts = [(fact, fact.read()) for fact in ambient.facts()]
         self.codes: tuple[CodeType, ...] = tuple(f.__code__ for f in walk.functions)
@@ -73,9 +74,14 @@ def digest(objects: Sequence[object]) -> dict[str, str]:
             name, number = f"{title} {number}", number + 1
         hashes[name] = hashlib.sha256(_text(one, walk)).hexdigest()
     for fact in ambient.facts():
-        hashes[fact.name] = hashlib.sha256(repr(fact.read()).encode()).hexdigest()
+        hashes[fact.name] = hashlib.sha256(fact.show(fact.read()).encode()).hexdigest()
     codes = [function.__code__ for function in walk.functions]
     return hashes | caches.Caches(codes).summary()
+
+
+def _is_view(thing: object) -> bool:
+    with settings.no_overrides():
+        return isinstance(thing, torch.Tensor) and thing._is_view()
 
 
 def _text(found: Found, walk: Walk) -> bytes:

@@ -1,0 +1,568 @@
+"""A job leaves no trace, on both paths, however it ends."""
+
+import ctypes
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch._dynamo
+from torch import nn
+
+from fullgraph.compiler import shared_memory
+from fullgraph.compiler.isolation import choose, run
+from fullgraph.compiler.snapshot import digest
+
+both = pytest.mark.parametrize("where", ["fork", "process"])
+
+SEEN: list[object] = []
+COUNT = 0
+
+
+class Untidy(nn.Module):
+    """Changes everything that a forward can change."""
+
+    calls = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.drop = nn.Dropout(0.5)
+        self.linear = nn.Linear(4, 4)
+        self.shared = nn.Linear(4, 4).share_memory()
+        self.register_buffer("total", torch.zeros(4))
+        self.steps = 0
+        self.log: list[int] = []
+        self.cache = {"shapes": [()]}
+        self.order = OrderedDict(first=1, second=2)
+        self.names = {"a"}
+        self.array = np.zeros(3)
+        self.generator = torch.Generator().manual_seed(1)
+        self.linear.register_forward_hook(lambda module, args, out: SEEN.append("hook"))
+        self.linear.weight.register_hook(lambda grad: SEEN.append("grad"))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        global COUNT
+        COUNT += 1
+        SEEN.append(x)
+        Untidy.calls += 1
+        self.steps += 1
+        self.log.append(self.steps)
+        self.cache["shapes"].append(tuple(x.shape))
+        self.cache["late"] = [x]
+        self.order.move_to_end("first")
+        self.names.add("b")
+        self.array += 1
+        self.late = nn.Linear(1, 1)
+        self.total.add_(self.linear.weight[0])
+        with torch.no_grad():
+            self.shared.weight.add_(1)
+        random.random()
+        np.random.rand()
+        torch.rand(2, generator=self.generator)
+        return self.drop(self.linear(self.norm(x)))
+
+
+def train(model: nn.Module, x: torch.Tensor) -> None:
+    model.train()
+    model(x).sum().backward()
+    x.mul_(2).resize_(2, 4)
+    model.linear.requires_grad_(False)
+    model.linear.bias.data = torch.zeros(4, dtype=torch.float64)
+    model.eval()
+    torch.set_default_dtype(torch.float64)
+    torch.set_grad_enabled(False)
+    torch.use_deterministic_algorithms(True)
+    torch.set_num_threads(1)
+    torch._dynamo.config.recompile_limit = 3
+    os.environ["LEFT_BEHIND"] = "1"
+    logging.getLogger("torch").addHandler(logging.NullHandler())
+
+
+@both
+def test_nothing_of_a_model_or_the_process_changes(where):
+    model, x = Untidy(), torch.randn(8, 4)
+    if where == "fork" and choose([])[0] == "process":
+        pytest.skip(choose([])[1])
+    with torch.no_grad():
+        torch.compile(model, backend="eager")(x)
+    before = digest([model, x, train])
+    outcome = run(lambda emit: train(model, x), objects=[model, x, train], where=where)
+    assert outcome.status == "ok", outcome.error
+    assert outcome.unrestored == ()
+    assert digest([model, x, train]) == before
+
+
+@both
+def test_compiling_changes_nothing_either(where):
+    model, x = Untidy(), torch.randn(8, 4)
+    torch.compile(nn.Linear(4, 4), backend="aot_eager")(x).sum().backward()
+    if where == "fork" and choose([])[0] == "process":
+        pytest.skip(choose([])[1])
+    before = digest([model, x])
+
+    def job(emit):
+        torch.compile(model, backend="aot_eager")(x).sum().backward()
+
+    outcome = run(job, objects=[model, x], where=where)
+    assert outcome.status == "ok", outcome.error
+    assert digest([model, x]) == before
+
+
+class Counting:
+    """A backend that counts its graphs."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+
+    def __call__(self, graph, inputs):
+        self.graphs += 1
+        return graph.forward
+
+
+def shared_callee(x):
+    return x.sin()
+
+
+def whole(x):
+    return shared_callee(x) + 1
+
+
+def skipped(x):
+    for _ in range(2):
+        print("in the loop")
+        x = shared_callee(x)
+    return x
+
+
+def limited(x):
+    return x + x.shape[0]
+
+
+@both
+def test_other_compiled_functions_do_not_recompile_and_hide_nothing(where, capsys):
+    mine = Counting()
+    sizes = [torch.ones(n) for n in range(2, 14)]
+    compiled = [torch.compile(f, backend=mine, dynamic=False) for f in (whole, skipped, limited)]
+
+    def use_all():
+        compiled[0](sizes[0])
+        compiled[1](sizes[0])
+        for x in sizes:
+            compiled[2](x)
+
+    use_all()
+    graphs = mine.graphs
+    before = digest([whole, skipped, limited])
+
+    def job(emit):
+        isolated = {"isolate_recompiles": True} if torch.__version__ >= "2.13" else {}
+        for function in (whole, skipped, limited):
+            seen = Counting()
+            torch.compile(function, backend=seen, **isolated)(torch.ones(40))
+            emit(seen.graphs)
+
+    outcome = run(job, where=where)
+    # before torch 2.13 the versions of `limited` count for everyone who compiles it
+    own_count = where == "fork" or torch.__version__ >= "2.13"
+    assert outcome.messages == (1, 1, 1 if own_count else 0)
+    assert digest([whole, skipped, limited]) == before
+    use_all()
+    assert mine.graphs == graphs
+
+
+def test_code_compiled_only_by_the_job_is_forgotten():
+    def fresh(x):
+        return x * 3
+
+    def job(emit):
+        torch.compile(fresh, backend="eager")(torch.ones(3))
+
+    names = set(globals())
+    run(job, where="process")
+    mine = Counting()
+    torch.compile(fresh, backend=mine)(torch.ones(3))
+    assert mine.graphs == 1
+    assert not [n for n in set(globals()) - names if "import" in n]
+
+
+@both
+def test_parallel_ops_run_after_the_parent_ran_some(where):
+    big = torch.randn(800, 800)
+    _ = big @ big
+    outcome = run(lambda emit: float((big @ big).sum()), seconds=60, where=where)
+    assert outcome.status == "ok"
+
+
+def test_a_child_has_shared_memory_of_its_own(tmp_path):
+    tensor = torch.zeros(3).share_memory_()
+    file = torch.from_file(str(tmp_path / "t"), shared=True, size=4)
+    mapped = np.memmap(tmp_path / "m", dtype="float32", mode="w+", shape=4)
+    (tmp_path / "gone").touch()
+    gone = np.memmap(tmp_path / "gone", dtype="float32", mode="w+", shape=4)
+    gone[:] = 7
+    (tmp_path / "gone").unlink()
+
+    def job(emit):
+        for memory in (tensor, file, mapped, gone):
+            memory += 1
+        mapped.flush()
+        return [float(memory.sum()) for memory in (tensor, file, mapped, gone)]
+
+    assert run(job, where="fork").value == [3, 4, 4, 32]
+    assert [float(memory.sum()) for memory in (tensor, file, mapped, gone)] == [0, 0, 0, 28]
+
+
+def test_every_shared_mapping_is_found(tmp_path):
+    mapped = np.memmap(tmp_path / "m", dtype="float32", mode="w+", shape=4)
+    assert str(tmp_path / "m") in {mapping.path for mapping in shared_memory.shared()}
+    del mapped
+
+
+@both
+def test_output_of_python_and_c_is_caught(where, capfd):
+    handler = logging.StreamHandler(sys.stderr)
+    logger = logging.getLogger(f"a user's logger, {where}")
+    logger.addHandler(handler)
+    logger.propagate = False  # pytest listens at the root
+
+    def job(emit):
+        print("python")
+        print("error", file=sys.stderr)
+        logger.warning("logged")
+        os.system("echo grandchild")
+        ctypes.CDLL(None).puts(b"from c")
+
+    print("before")
+    outcome = run(job, where=where)
+    logger.removeHandler(handler)
+    print("after")
+    lines = sorted(outcome.output.splitlines())
+    assert lines == ["error", "from c", "grandchild", "logged", "python"]
+    caught = capfd.readouterr()
+    assert (caught.out, caught.err) == ("before\nafter\n", "")
+
+
+@both
+def test_output_is_bounded(where):
+    outcome = run(lambda emit: print("a" * 3_000_000 + "z"), where=where)
+    assert len(outcome.output) < 1_100_000
+    assert "bytes left out" in outcome.output
+    assert outcome.output.endswith("z\n")
+
+
+@both
+def test_messages_arrive_at_once(where, capsys):
+    arrived = []
+
+    def listen(message):
+        arrived.append(message)
+        print("heard", message)
+
+    def job(emit):
+        for n in range(3):
+            emit(n)
+            print("said", n)
+
+    outcome = run(job, on_message=listen, where=where)
+    assert arrived == [0, 1, 2] == list(outcome.messages)
+    assert outcome.output == "said 0\nsaid 1\nsaid 2\n"
+    assert capsys.readouterr().out == "heard 0\nheard 1\nheard 2\n"
+
+
+@both
+def test_an_exception_is_told(where):
+    def job(emit):
+        raise ValueError("no such thing")
+
+    outcome = run(job, where=where)
+    assert outcome.status == "raised"
+    assert (outcome.error.type, outcome.error.message) == ("ValueError", "no such thing")
+    assert outcome.error.traceback.count("File ") == 1
+    assert isinstance(outcome.error.exception, ValueError)
+
+
+@both
+def test_an_exception_that_cannot_be_pickled_is_told_too(where):
+    class Private(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def job(emit):
+        raise Private
+
+    outcome = run(job, where=where)
+    assert outcome.error.type.endswith("Private")
+    assert outcome.error.exception is None
+
+
+@both
+def test_a_result_that_is_not_plain_data_is_an_error(where):
+    outcome = run(lambda emit: lambda: 0, where=where)
+    assert outcome.status == "raised"
+    assert "the result is a function that cannot be pickled" in outcome.error.message
+
+
+@both
+def test_a_large_result_arrives(where):
+    outcome = run(lambda emit: b"x" * 50_000_000, seconds=60, where=where)
+    assert len(outcome.value) == 50_000_000
+
+
+@both
+def test_sys_exit_does_not_end_the_program(where):
+    outcome = run(lambda emit: sys.exit(3), where=where)
+    assert (outcome.status, outcome.error.type) == ("raised", "SystemExit")
+
+
+@both
+def test_a_failing_listener_is_the_callers_error(where):
+    def listen(message):
+        raise LookupError("listener")
+
+    with pytest.raises(LookupError, match="listener"):
+        run(lambda emit: emit(1), on_message=listen, where=where)
+
+
+@both
+def test_time_runs_out(where):
+    def job(emit):
+        emit("started")
+        while True:
+            time.sleep(0.01)
+
+    outcome = run(job, seconds=1, where=where)
+    assert outcome.status == "timeout"
+    assert outcome.messages == ("started",)
+
+
+def test_a_time_limit_keeps_the_programs_own_alarm():
+    rang = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rang.append(1))
+    left = signal.setitimer(signal.ITIMER_REAL, 100)
+    try:
+        run(lambda emit: None, seconds=5, where="process")
+        assert 50 < signal.getitimer(signal.ITIMER_REAL)[0] <= 100
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *left)
+    assert not rang
+
+
+def test_processes_started_by_a_hanging_child_end_with_it(tmp_path):
+    def job(emit):
+        child = subprocess.Popen(["sleep", "1000"])
+        emit(child.pid)
+        child.wait()
+
+    outcome = run(job, seconds=2, where="fork")
+    (pid,) = outcome.messages
+    for _ in range(500):
+        if not os.path.exists(f"/proc/{pid}"):
+            return
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        if state == "Z":  # whoever adopted it has not waited for it yet
+            return
+        time.sleep(0.01)
+    raise AssertionError("the grandchild is still running")
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT"])
+def test_a_crash_is_a_signal_and_loses_no_message(name):
+    def job(emit):
+        emit("first")
+        print("last words")
+        if name == "SIGSEGV":
+            ctypes.string_at(0)
+        os.abort()
+
+    outcome = run(job, where="fork")
+    assert (outcome.status, outcome.signal) == ("signal", name)
+    assert outcome.messages == ("first",)
+    assert outcome.output.startswith("last words\nFatal Python error")
+
+
+def test_a_child_that_leaves_early_is_told():
+    outcome = run(lambda emit: os._exit(3), where="fork")
+    assert outcome.status == "raised"
+    assert "exit code 3" in outcome.error.message
+
+
+def test_no_zombie_and_no_descriptor_stays():
+    before = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        run(lambda emit: None, where="fork")
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_child_reads_nothing_from_the_terminal():
+    assert run(lambda emit: sys.stdin.read() + str(os.read(0, 1)), where="fork").value == "b''"
+
+
+def test_it_works_in_a_thread():
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(run(lambda emit: 5, where="fork")))
+    thread.start()
+    thread.join()
+    assert outcomes[0].value == 5
+
+
+def test_it_works_inside_itself():
+    outcome = run(lambda emit: run(lambda emit: os.getpid(), where="fork").value, where="fork")
+    assert outcome.value not in (None, os.getpid())
+
+
+def test_streams_that_are_no_files_are_left_alone(monkeypatch):
+    class OutStream:
+        """As in a notebook: no descriptor."""
+
+        def __init__(self):
+            self.text = ""
+
+        def write(self, text):
+            self.text += text
+
+        def flush(self):
+            pass
+
+    stream = OutStream()
+    monkeypatch.setattr(sys, "stdout", stream)
+    for where in ("fork", "process"):
+        assert run(lambda emit: print("inside"), where=where).output == "inside\n"
+    print("outside")
+    assert stream.text == "outside\n"
+
+
+@pytest.mark.parametrize("where", ["fork", "process"])
+def test_ctrl_c_puts_everything_back(where, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import os, signal, time, torch
+            from fullgraph.compiler.isolation import run
+            from fullgraph.compiler.snapshot import digest
+
+            model = torch.nn.BatchNorm1d(2)
+            x = torch.randn(4, 2)
+
+            def job(emit):
+                model(x)
+                torch.rand(1)
+                emit(os.getpid())
+                time.sleep(100)
+
+            def on_message(pid):
+                print("child", pid, flush=True)
+                os.kill(os.getpid(), signal.SIGINT)
+
+            before = digest([model, x])
+            try:
+                run(job, objects=[model, x], on_message=on_message, where="{where}")
+            except KeyboardInterrupt:
+                print("interrupted", digest([model, x]) == before, flush=True)
+            """
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=100, check=True
+    )
+    child, last = done.stdout.splitlines()
+    assert last == "interrupted True"
+    assert done.stderr == ""
+    if where == "fork":
+        assert not os.path.exists(f"/proc/{child.split()[1]}")
+
+
+def test_buffered_output_and_exit_handlers_do_not_run_twice(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import atexit, sys
+            from fullgraph.compiler.isolation import run
+            atexit.register(print, "at exit")
+            sys.stdout.write("held back ")
+            run(lambda emit: None, where="fork")
+            """
+        )
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert done.stdout == "held back at exit\n"
+
+
+def test_a_live_process_group_keeps_the_job_in_process(tmp_path):
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        where, why = choose([torch.ones(1)])
+        assert where == "process"
+        assert "process group" in why
+
+        def job(emit):
+            x = torch.ones(2)
+            torch.distributed.all_reduce(x)
+            return float(x.sum())
+
+        outcome = run(job, seconds=60)
+        assert (outcome.value, outcome.where) == (2.0, "process")
+        assert any("collectives ran" in sentence for sentence in outcome.unrestored)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+AUTOGRAD_FIRST_IN_AOT = """
+import torch
+from fullgraph.compiler.isolation import choose, run
+
+def job(emit):
+    torch.compile(torch.nn.Linear(3, 3), backend="aot_eager")(torch.ones(2, 3)).sum().backward()
+
+job(None)
+where, why = choose([])
+assert where == "fork" or "autograd" in why, why
+outcome = run(job)
+assert outcome.status == "ok", outcome.error
+"""
+
+
+def test_a_backward_works_after_one_in_the_parent():
+    subprocess.run([sys.executable, "-c", AUTOGRAD_FIRST_IN_AOT], timeout=100, check=True)
+
+
+CHOICE = """
+import torch
+from fullgraph.compiler.isolation import choose
+print(choose([torch.nn.Linear(2, 2), {"a": torch.ones(1)}]))
+print(choose([[torch.ones(1, device="meta")]]))
+"""
+
+
+def test_a_fork_is_chosen_on_cpu():
+    """In a process of its own: on CUDA builds it depends on what ran before."""
+    command = [sys.executable, "-c", CHOICE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout == "('fork', 'everything is on CPU')\n" * 2
+
+
+def test_a_thread_left_running_is_told():
+    stop = threading.Event()
+
+    def job(emit):
+        threading.Thread(target=stop.wait, name="left over", daemon=True).start()
+
+    outcome = run(job, where="process")
+    stop.set()
+    assert outcome.unrestored == ("Threads that were started still run: left over.",)
