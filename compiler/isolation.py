@@ -148,6 +148,6 @@ def _run_here(
         value=value,
         messages=tuple(messages),
         error=error,
-        output=capture.text(),
+        output=capture.text,
         unrestored=tuple(unrestored),
     )

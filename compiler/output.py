@@ -86,6 +86,8 @@ class Capture:
     """
 
     def __init__(self) -> None:
+        self.text = ""
+        """What was caught, once stopped."""
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self._undo = contextlib.ExitStack()
 
@@ -99,28 +101,26 @@ class Capture:
             self._undo.callback(setattr, handler, "stream", stream)
 
     def stop(self) -> None:
-        flush()
-        self._undo.close()
+        self._release()
+        clip = Clip()
+        self._file.seek(0)
+        while data := self._file.read(_LIMIT):
+            clip.feed(data)
+        self._file.close()
+        self.text = clip.text()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Print to where it went before, for the length of the block."""
-        self.stop()
+        self._release()
         try:
             yield
         finally:
             self.start()
 
-    def text(self) -> str:
-        """What was caught until now."""
-        clip = Clip()
-        end = self._file.tell()
-        position = 0
-        while position < end:
-            data = os.pread(self._file.fileno(), _LIMIT, position)
-            clip.feed(data)
-            position += len(data)
-        return clip.text()
+    def _release(self) -> None:
+        flush()
+        self._undo.close()
 
 
 def _put_back(descriptor: int, copy: int | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 
 import torch
 
@@ -21,7 +22,7 @@ class Outside:
         self._groups = settings.sequence_numbers()
         self._cuda = torch.cuda.is_initialized()
         self._memory = _gpu_memory()
-        self._written = _last_written(settings.inductor_folder())
+        self._start = time.time_ns()
 
     def changes(self) -> tuple[str, ...]:
         """A sentence for each."""
@@ -38,8 +39,8 @@ class Outside:
         elif _gpu_memory() != self._memory:
             told.append("CUDA's allocator keeps memory it reserved; its peaks include this run.")
         folder = settings.inductor_folder()
-        if _last_written(folder) != self._written:
-            told.append(f"TorchInductor wrote to its cache in {folder}.")
+        if _last_written(folder) > self._start:
+            told.append(f"TorchInductor's cache in {folder} was written to.")
         return tuple(told)
 
 

@@ -48,10 +48,15 @@ _ITERATORS = tuple(type(iter(one)) for one in _ITERABLES)
 class Found:
     """A part, and its state when it was found."""
 
-    path: str
-    """How it is reached: "Net.layers.0.weight"."""
+    way: str
+    """How it is reached, as an expression."""
     part: Part
     state: Any
+
+    @property
+    def path(self) -> str:
+        """How it is reached, for people: "Net.layers.0.weight"."""
+        return _path(self.way)
 
 
 class Walk:
@@ -74,17 +79,18 @@ class Walk:
             for part in _parts(thing):
                 if not self._memory and isinstance(part, parts.Memory | parts.Array):
                     continue
-                name = _MODULE_DICTS.sub(r".\1", path)
                 try:
                     state = part.read()
                     children = list(part.children(state))
                 except Exception as error:
                     kind = type(thing).__qualname__
-                    self.unread.append(f"Whether {name} changed is not known: {kind}: {error}.")
+                    self.unread.append(
+                        f"Whether {_path(path)} changed is not known: {kind}: {error}."
+                    )
                     continue
                 for suffix, child in children:
                     self._add(path + suffix, child)
-                yield Found(name, part, state)
+                yield Found(path, part, state)
 
     @property
     def functions(self) -> list[types.FunctionType]:
@@ -101,6 +107,10 @@ class Walk:
         self._numbers[id(thing)] = len(self._numbers)
         self._alive.append(thing)
         self._waiting.append((path, thing))
+
+
+def _path(way: str) -> str:
+    return _MODULE_DICTS.sub(r".\1", way)
 
 
 def _root(number: int, thing: object) -> str:

@@ -90,7 +90,8 @@ def train(model: nn.Module, x: torch.Tensor) -> None:
 
 
 @both
-def test_nothing_of_a_model_or_the_process_changes(where):
+def test_nothing_of_a_model_or_the_process_changes(where, monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # others may use the usual one
     model, x = Untidy(), torch.randn(8, 4)
     if where == "fork" and choose([])[0] == "process":
         pytest.skip(choose([])[1])
@@ -557,6 +558,23 @@ def test_a_fork_is_chosen_on_cpu():
     assert done.stdout == "('fork', 'everything is on CPU')\n" * 2
 
 
+def test_writing_to_the_compile_cache_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+
+    def job(emit):
+        time.sleep(0.02)  # a file's time is that of the last clock tick
+        (tmp_path / "entry").touch()
+
+    outcome = run(job, where="process")
+    assert outcome.unrestored == (f"TorchInductor's cache in {tmp_path} was written to.",)
+
+
+def test_a_child_has_a_compile_cache_of_its_own():
+    folder = run(lambda emit: os.environ["TORCHINDUCTOR_CACHE_DIR"], where="fork").value
+    assert folder != os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    assert not os.path.exists(folder)
+
+
 def test_a_thread_left_running_is_told():
     stop = threading.Event()
 
@@ -565,4 +583,4 @@ def test_a_thread_left_running_is_told():
 
     outcome = run(job, where="process")
     stop.set()
-    assert outcome.unrestored == ("Threads that were started still run: left over.",)
+    assert "Threads that were started still run: left over." in outcome.unrestored
