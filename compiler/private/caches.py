@@ -280,7 +280,8 @@ def _action(code: CodeType) -> str:
     callback = eval_frame.set_eval_frame(called)
     sys.settrace(started)
     try:
-        function(*[None] * positional, **dict.fromkeys(named))
+        unstarted = function(*[None] * positional, **dict.fromkeys(named))
+        unstarted.close()  # a generator or coroutine, which starts later
     except _Stop:
         pass
     finally:

@@ -182,6 +182,35 @@ def test_other_compiled_functions_do_not_recompile_and_hide_nothing(where, capsy
     assert mine.graphs == graphs
 
 
+def test_versions_added_beside_the_users_own_are_dead_and_told():
+    mine = Counting()
+    compiled = torch.compile(whole, backend=mine)
+    compiled(torch.ones(3))
+
+    def job(emit):
+        torch.compile(whole, backend="eager")(torch.ones(3))
+
+    outcome = run(job, where="process")
+    (sentence,) = [s for s in outcome.unrestored if "Dynamo" in s]
+    assert "Dynamo's cache of whole" in sentence
+    assert "keeps 1 dead entry" in sentence
+    compiled(torch.ones(3))
+    assert mine.graphs == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_compiled_coroutines_are_looked_at_without_starting_them():
+    async def coroutine(x):
+        return x + 1
+
+    torch.compiler.reset()
+    with pytest.raises(StopIteration):
+        torch.compile(coroutine, backend="eager")(torch.ones(2)).send(None)
+    before = digest([coroutine])
+    assert run(lambda emit: 1, where="process").value == 1
+    assert digest([coroutine]) == before
+
+
 def test_code_compiled_only_by_the_job_is_forgotten():
     def fresh(x):
         return x * 3
