@@ -19,6 +19,7 @@ from fullgraph.diagnose.draft import Draft, nothing_compiled
 from fullgraph.diagnose.explanation import Explanation, Note
 from fullgraph.diagnose.program import Loss, Program, program
 from fullgraph.diagnose.recompiles import guard_notes
+from fullgraph.diagnose.report.notebook import live
 from fullgraph.diagnose.trace import Trace, trace, traced
 from fullgraph.diagnose.unmask import Round
 from fullgraph.diagnose.unmask import unmask as look_behind
@@ -62,6 +63,7 @@ def explain(
             `seconds` seconds.
         measure: whether to time eager against compiled, in this process.
         progress: called with every explanation on the way, the first as soon as it is known.
+            In a notebook they are shown by default.
 
     The user's code runs in a forked child on CPU, else in this process with everything put back:
     parameters, buffers, gradients, attributes, inputs, RNG, caches. The number of runs is in the
@@ -80,6 +82,7 @@ def explain(
         options=options,
     )
     explanation = None
+    progress = progress or live()
     steps = explanations(subject, unmask=unmask, measure=measure, rounds=rounds, seconds=seconds)
     for explanation in steps:
         if progress is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.report.html import fragment
 from fullgraph.diagnose.report.terminal import plain
@@ -10,3 +13,25 @@ from fullgraph.diagnose.report.terminal import plain
 def mimebundle(explanation: Explanation) -> dict[str, str]:
     """`explanation` by MIME type: plain text, and HTML that needs no JavaScript."""
     return {"text/plain": plain(explanation), "text/html": fragment(explanation)}
+
+
+def live() -> Callable[[Explanation], None] | None:
+    """A callback that shows an explanation while it grows; None outside of a notebook.
+
+    Once complete it is cleared away: the cell then shows the value itself.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import display
+
+    handle = display({"text/plain": ""}, raw=True, display_id=True)
+    if handle is None:
+        return None
+
+    def show(explanation: Explanation) -> None:
+        empty = {"text/plain": "", "text/html": ""}
+        handle.update(empty if explanation.complete else mimebundle(explanation), raw=True)
+
+    return show
