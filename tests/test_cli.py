@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -72,7 +73,7 @@ def test_explain_shows_the_cause_at_its_expression(model: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "2 graphs, 1 break from 1 cause" in done.stdout
     assert "`time.time()` cannot be traced" in done.stdout
-    assert f"{model}:12:31" in done.stdout.replace("\n", "")
+    assert re.search(r"model\.py:12:30\s+in forward", done.stdout)
 
 
 def test_a_model_that_is_one_graph_gets_a_positive_sentence(model: Path) -> None:
@@ -99,7 +100,7 @@ def test_json_fits_the_schema_and_nothing_else_is_on_stdout(model: Path) -> None
     data = json.loads(fullgraph("explain", f"{model}:Net", "--json").stdout)
     jsonschema.validate(data, EXPLAIN)
     (cause,) = data["causes"]
-    assert (cause["line"], cause["column"], cause["end_column"]) == (12, 30, 41)
+    assert (cause["line"], cause["column"], cause["end_column"]) == (12, 29, 40)
     assert data["modes"]["default"] == {"graphs": 2, "breaks": 1} | data["modes"]["default"]
 
 
@@ -110,7 +111,7 @@ def test_html_and_against(model: Path, tmp_path: Path) -> None:
     done = fullgraph("explain", f"{model}:Net", "--against", saved, "--html", page)
     assert done.returncode == 0, done.stderr
     assert "1 new cause, 1 gone" in done.stdout
-    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert page.read_text().startswith("<!doctype html>")
 
 
 def test_train_runs_the_backward(model: Path) -> None:
