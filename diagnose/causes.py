@@ -14,7 +14,7 @@ from fullgraph.compiler.recorder import RECOMPILE_LIMIT
 from fullgraph.compiler.whose import Owner, is_users, owner
 from fullgraph.diagnose.explanation import Cause
 from fullgraph.diagnose.places import Key, key, place_of
-from fullgraph.diagnose.taxonomy import advise, classify, is_consequence, sentence
+from fullgraph.diagnose.taxonomy import Category, advise, classify, is_consequence, sentence
 from fullgraph.diagnose.unmask import Hidden
 from fullgraph.diagnose.values import Observations
 
@@ -74,7 +74,7 @@ def related(recording: Recording, target: Position | None = None) -> nx.DiGraph:
             if event.ended_by is not None and event.compile_id in frames:
                 relation.add_edge(("cause", frames[event.compile_id]), ("graph", index))
             index += 1
-    _hang_consequences(relation)
+    _hang_consequences(relation, target)
     return relation
 
 
@@ -85,7 +85,7 @@ def groups(recording: Recording, mode: str, target: Position | None = None) -> l
     for node, data in relation.nodes(data=True):
         if node[0] != "cause" or any(p[0] == "cause" for p in relation.predecessors(node)):
             continue
-        group = Group(place_of(data["breaks"][0]), list(data["breaks"]), [mode])
+        group = Group(_place(data["breaks"][0], target), list(data["breaks"]), [mode])
         for follower in relation.successors(node):
             if follower[0] == "graph":
                 group.graphs.append(follower[1])
@@ -235,16 +235,31 @@ def _frame(position: Position) -> tuple[object, ...]:
     return "frame", position.file, position.line, position.function
 
 
+def _is_generator(brk: Break) -> bool:
+    """Whether a generator began as a frame of its own: inlined into its caller it is fine."""
+    return len(brk.stack) == 1 and classify(brk) == Category.GENERATOR
+
+
 def _is_noise(brk: Break, target: Position | None) -> bool:
-    """Whether eager code of Python's or torch's own broke that nobody asked to compile."""
-    if any(is_users(position.file) for position in brk.stack):
+    """Whether eager code broke that nobody asked to compile: Python's own, or a generator that
+    a library runs (sympy does, while a backward is compiled inside the region)."""
+    if brk.frame == target:
         return False
-    if target is not None and brk.frame.file == target.file:
-        return False
-    return owner(brk.frame.file) is Owner.PYTHON or brk.called_from is None
+    if _is_generator(brk) and owner(brk.frame.file) is not Owner.USER:
+        return True
+    return all(owner(position.file) is Owner.PYTHON for position in brk.stack)
 
 
-def _hang_consequences(relation: nx.DiGraph) -> None:
+def _place(brk: Break, target: Position | None) -> Position:
+    """The place of a break; that of the function itself where only torch's wrapper around it is
+    to be seen."""
+    place = place_of(brk)
+    if target is not None and not is_users(place.file) and is_users(target.file):
+        return target
+    return place
+
+
+def _hang_consequences(relation: nx.DiGraph, target: Position | None) -> None:
     """Edges from causes to what broke only because they left code to eager."""
     nodes = [n for n in relation if n[0] == "cause"]
     firsts: dict[object, Break] = {n: relation.nodes[n]["breaks"][0] for n in nodes}
@@ -257,7 +272,7 @@ def _hang_consequences(relation: nx.DiGraph) -> None:
     ]
     for node, brk in firsts.items():
         place = place_of(brk)
-        if is_consequence(brk):
+        if is_consequence(brk) or (_is_generator(brk) and brk.frame != target):
             roots = [n for n in skipping if n != node]
             near = [n for n in roots if place_of(firsts[n]).file == place.file]
             roots = near or roots

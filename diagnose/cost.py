@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import torch
 
+from fullgraph.compiler.private import compile as settings
 from fullgraph.diagnose.explanation import Measurement
 from fullgraph.diagnose.program import Program
 
@@ -23,6 +24,11 @@ def measure(program: Program) -> Measurement:
     Seconds are medians; `compile` is what the first compiled step took beyond a later one. Peak
     memory is CUDA's, in bytes; on CPU it is not known.
     """
+    with settings.quiet():
+        return _measure(program)
+
+
+def _measure(program: Program) -> Measurement:
     compiled = program.compiled(isolated=True)
     eager_step = _step(program, program.target)
     compiled_step = _step(program, compiled)

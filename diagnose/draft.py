@@ -101,7 +101,8 @@ class Draft:
         found = causal.causes(self.groups(), recording.graphs, self.values)
         crashes = tuple(self._crashes())
         graphs = _graphs(recording, found)
-        breaks = len(_breaks(recording))
+        met = causal.groups(recording, "default", self.where)
+        breaks = sum(len(group.breaks) for group in met)
         first = self.default.recording.events[: self.default.first_call]
         in_first = sum(1 for e in Recording("", tuple(first)).graphs if e.phase == "forward")
         default = Mode(in_first, breaks, not breaks and bool(graphs) and not crashes)
@@ -149,7 +150,10 @@ class Draft:
                     yield crash
             raised = trace.raised
             unexplained = (
-                raised and not failures and (mode == "default" or not _breaks(trace.recording))
+                raised
+                and not failures
+                and "RecompileLimit" not in raised.type
+                and (mode == "default" or not _breaks(trace.recording))
             )
             if raised and unexplained and (raised.type, raised.position) not in told:
                 told.add((raised.type, raised.position))

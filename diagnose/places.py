@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from fullgraph.compiler.events import Break, Position
-from fullgraph.compiler.whose import is_users
+from fullgraph.compiler.whose import Owner, is_users, owner
 
 
 def place_of(brk: Break) -> Position:
-    """The innermost position outside torch and the standard library, else the innermost.
+    """The innermost position outside torch and the standard library, else the innermost of torch's.
 
     Other installed libraries count as the user's code: their lines are what breaks.
     """
-    return next(iter(callers(brk)), brk.stack[-1])
+    torchs = (p for p in reversed(brk.stack) if owner(p.file) is not Owner.PYTHON)
+    return next(iter(callers(brk)), None) or next(torchs, brk.stack[-1])
 
 
 def callers(brk: Break) -> tuple[Position, ...]:

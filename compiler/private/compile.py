@@ -44,6 +44,8 @@ def quiet() -> Iterator[None]:
 
 def unwrap(target: Any) -> Any:
     """What the user wrote, when given what `torch.compile` made of it."""
+    if getattr(target, "_torchdynamo_disable", False):  # a wrapper that is meant
+        return target
     for name in ("_orig_mod", "_torchdynamo_orig_callable"):
         inner = inspect.getattr_static(target, name, None) or getattr(target, "__dict__", {}).get(
             "_modules", {}

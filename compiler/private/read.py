@@ -138,15 +138,19 @@ def summary_positions(stack: traceback.StackSummary | None) -> tuple[Position, .
 def modules(txs: list[Any]) -> Iterator[torch.nn.Module]:
     """The modules whose methods are running, innermost first."""
     for tx in reversed(txs):
-        names = tx.f_code.co_varnames
-        first = names[0] if tx.f_code.co_argcount and names else None
-        if first is None:
-            continue
-        value = tx.f_locals.get(first) if tx is txs[0] else None
-        if value is None:
-            value = _real(tx.symbolic_locals.get(first))
-        if isinstance(value, torch.nn.Module):
-            yield value
+        for name in _selves(tx.f_code):
+            value = tx.f_locals.get(name) if tx is txs[0] else None
+            if value is None:
+                value = _real(tx.symbolic_locals.get(name))
+            if isinstance(value, torch.nn.Module):
+                yield value
+                break
+
+
+def _selves(code: CodeType) -> tuple[str, ...]:
+    """The arguments that may be `self`: the first, or any of a resume function's."""
+    names = code.co_varnames[: code.co_argcount]
+    return names if _RESUME.match(code.co_name) else names[:1]
 
 
 def _real(variable: Any) -> object:

@@ -46,11 +46,11 @@ _RULES: tuple[tuple[C, str], ...] = (
     (C.GRAD_FN, r"^Tensor with grad_fn|retain_grad"),
     (C.AUTOGRAD, r"autograd|backward|_ImperativeEngine|dual tensor|sparse_grad|its gradient"),
     # The data decides.
+    (C.GUARD, r"guard on data-dependent|data-dependent (expression|symbol)|GuardOnDataDependent"),
     (C.ASSERT, r"\bassert(ion)?\b|torch\._check"),
     (C.BRANCH, r"data-dependent branching|guard_scalar|nb_bool|__bool__"),
     (C.SCALAR, r"\.item\(\)|\.tolist\(\)"),
     (C.SCALAR, r"with (Tensor arguments|non-scalar tensor)|index\(Tensor\)"),
-    (C.GUARD, r"guard on data-dependent|data-dependent (expression|symbol)|GuardOnDataDependent"),
     (C.SCALAR, r"extract specialized (integer|float)"),
     (C.SCALAR, r"data[- ]dependent operator"),
     (C.DYNAMIC_SHAPE, r"dynamic shape operator|data-dependent output shape"),
