@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
 import torch
@@ -97,20 +97,35 @@ class _Child:
 
     def listen(self, deadline: float | None, on_message: Callable[[object], None] | None) -> bool:
         """Take in what the child says until it is gone. Returns whether `deadline` came first."""
-        with selectors.DefaultSelector() as selector:
+        with selectors.DefaultSelector() as selector, self._watch(selector):
             for descriptor in (self._words, self._prints):
-                selector.register(descriptor, selectors.EVENT_READ)
+                selector.register(descriptor, selectors.EVENT_READ, self._read)
             while not self._gone():
                 left = _POLL if deadline is None else min(_POLL, deadline - time.monotonic())
                 if left <= 0:
                     return True
                 for key, _ in selector.select(left):
-                    if not self._read(key.fd, on_message):
+                    if key.data is not None and not key.data(key.fd, on_message):
                         selector.unregister(key.fd)
             for key in list(selector.get_map().values()):  # what it said last
-                while self._read(key.fd, on_message, wait=False):
+                while key.data is not None and key.data(key.fd, on_message, wait=False):
                     pass
         return False
+
+    @contextlib.contextmanager
+    def _watch(self, selector: selectors.BaseSelector) -> Iterator[None]:
+        """Wake `selector` as soon as the child ends, where the kernel can; else it is polled."""
+        assert self._pid is not None
+        try:
+            descriptor = os.pidfd_open(self._pid)
+        except OSError:
+            yield
+            return
+        try:
+            selector.register(descriptor, selectors.EVENT_READ)
+            yield
+        finally:
+            os.close(descriptor)
 
     def end(self) -> None:
         """Kill the child with all it started, and leave no zombie."""

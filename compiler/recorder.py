@@ -89,7 +89,7 @@ class Recorder:
             fate = Fate.PREFIX
         else:
             fate = Fate.RESUMED
-        self._add_break(txs[0].f_code, tuple(map(read.tx_position, txs)), fate, text, txs)
+        self._add_break(txs[0].f_code, _stack_of(txs, exc), fate, text, txs)
 
     def escaped(self, frame: Any, exc: BaseException, one_graph: bool) -> None:
         self._broken.add(read.frame_position(frame.f_code))
@@ -102,9 +102,7 @@ class Recorder:
             if text.gb_type == RECOMPILE_LIMIT:
                 self._forget_recompile(read.frame_position(frame.f_code))
             txs = read.translators(None, told)
-            stack = tuple(map(read.tx_position, txs)) or read.summary_positions(
-                getattr(told, "real_stack", None)
-            )
+            stack = _stack_of(txs, told)
             fate = Fate.RAISED if one_graph else Fate.SKIPPED
             self._add_break(frame.f_code, stack, fate, text, txs, _id_of(exc))
         elif type(exc).__name__ == "SkipFrame":
@@ -274,8 +272,25 @@ def _current_break() -> BaseException | None:
 
 
 def _text_of(exc: BaseException | None, reason: str = "") -> gb_message.BreakText:
-    message = getattr(exc, "msg", None) or getattr(exc, "message", None)
-    return gb_message.parse(message or reason or str(exc))
+    """What `exc` says: the root cause, with what it is wrapped in."""
+    root = read.root_of(exc)
+    text = gb_message.parse(_message(root) or reason or str(exc))
+    if root is exc or text.wrappers:
+        return text
+    outer = gb_message.parse(_message(exc))
+    return dataclasses.replace(text, wrappers=(*outer.wrappers, outer.gb_type))
+
+
+def _message(exc: BaseException | None) -> str:
+    return getattr(exc, "msg", None) or getattr(exc, "message", None) or str(exc or "")
+
+
+def _stack_of(txs: list[Any], exc: BaseException | None) -> tuple[Position, ...]:
+    """The tracers' positions; torch's own stack where it goes deeper (an exception that the
+    user's code raised in an inlined call is only seen by the caller's tracer)."""
+    stack = tuple(map(read.tx_position, txs))
+    real = read.summary_positions(getattr(read.root_of(exc), "real_stack", None))
+    return real if len(real) > len(stack) else stack
 
 
 def _id_of(exc: BaseException) -> str:

@@ -62,12 +62,13 @@ class Source:
 
     def statement_at(self, line: int) -> ast.stmt | None:
         """The innermost statement that covers a line, decorators included."""
-        covering = [
-            node
-            for node in ast.walk(self.tree)
-            if isinstance(node, ast.stmt) and first_line(node) <= line <= (node.end_lineno or 0)
-        ]
-        return covering[-1] if covering else None  # ast.walk goes from the outside in
+        covering = [s for s in self.statements if first_line(s) <= line <= (s.end_lineno or 0)]
+        return covering[-1] if covering else None
+
+    @functools.cached_property
+    def statements(self) -> list[ast.stmt]:
+        """Every statement, from the outside in."""
+        return [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)]
 
 
 def read(file: str, namespace: dict[str, object] | None = None) -> Source | None:

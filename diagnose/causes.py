@@ -15,6 +15,7 @@ from fullgraph.compiler.whose import Owner, is_users, owner
 from fullgraph.diagnose.explanation import Cause
 from fullgraph.diagnose.places import Key, key, place_of
 from fullgraph.diagnose.taxonomy import Category, advise, classify, is_consequence, sentence
+from fullgraph.diagnose.taxonomy.keywords import by_keywords
 from fullgraph.diagnose.unmask import Hidden
 from fullgraph.diagnose.values import Observations
 
@@ -237,7 +238,7 @@ def _frame(position: Position) -> tuple[object, ...]:
 
 def _is_generator(brk: Break) -> bool:
     """Whether a generator began as a frame of its own: inlined into its caller it is fine."""
-    return len(brk.stack) == 1 and classify(brk) == Category.GENERATOR
+    return len(brk.stack) == 1 and by_keywords(brk.gb_type) is Category.GENERATOR
 
 
 def _is_noise(brk: Break, target: Position | None) -> bool:

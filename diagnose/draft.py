@@ -21,7 +21,13 @@ from fullgraph.diagnose.explanation import (
 )
 from fullgraph.diagnose.places import key, place_of
 from fullgraph.diagnose.recompiles import recompiles
-from fullgraph.diagnose.taxonomy import Category, advise, describe_limit, describe_skip
+from fullgraph.diagnose.taxonomy import (
+    Category,
+    advise,
+    describe_limit,
+    describe_skip,
+    is_consequence,
+)
 from fullgraph.diagnose.trace import Trace
 from fullgraph.diagnose.unmask import Hidden
 from fullgraph.diagnose.values import Observations
@@ -82,7 +88,7 @@ class Draft:
         return [
             causal.Group(hidden.place, [hidden.event], [mode], hidden=hidden)
             for hidden, found_in in self.hidden
-            if found_in == mode
+            if found_in == mode and not is_consequence(hidden.event)
         ]
 
     @property

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
-from fullgraph.compiler.snapshot import snapshot
 
 from fullgraph.compiler import isolation, warm
 from fullgraph.compiler.events import Position, Recording
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.outcome import Outcome
+from fullgraph.compiler.snapshot import snapshot
 from fullgraph.diagnose import causes as causal
 from fullgraph.diagnose import trial as trials
 from fullgraph.diagnose.draft import Draft, nothing_compiled
@@ -104,6 +104,8 @@ def explanations(
     draft = work.draft
     yield draft.explanation()
     if draft.error is None and work.broken:
+        if not draft.values.places:
+            work.eager_values()
         work.second_mode()
         yield draft.explanation()
         if unmask:
@@ -133,8 +135,8 @@ class _Work:
         self.draft.notes += guard_notes(subject, first)
         if fallback := nothing_compiled(subject.target, first, self.where):
             self.draft.fallbacks.append(fallback)
-        if self.broken:
-            self._eager_values()
+        if first.raised or first.crash:
+            self.eager_values()  # whose fault it is
         self._restored()
 
     @property
@@ -231,7 +233,7 @@ class _Work:
             self._isolated(lambda emit, here: trace(self.subject, in_process=here, **how)(emit))
         )
 
-    def _eager_values(self) -> None:
+    def eager_values(self) -> None:
         """Run the code in eager: for the values at the causes, and to see whether it raises."""
         places = [
             group.place

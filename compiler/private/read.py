@@ -56,9 +56,7 @@ def translators(tx: Any, exc: BaseException | None) -> list[Any]:
     """
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-    while _handles_another(exc):  # a wrapper such as "graph break in loop"
-        assert exc is not None
-        exc = exc.__context__
+    exc = root_of(exc)
     innermost = tx
     step = exc.__traceback__ if exc is not None else None
     while step is not None:
@@ -75,11 +73,17 @@ def translators(tx: Any, exc: BaseException | None) -> list[Any]:
     return chain[::-1]
 
 
-def _handles_another(exc: BaseException | None) -> bool:
-    """Whether `exc` was raised while another graph break was handled, and quotes it."""
-    before = getattr(exc, "__context__", None)
-    message = getattr(before, "msg", None)
-    return bool(message) and message in (getattr(exc, "msg", None) or "")
+def root_of(exc: BaseException | None) -> BaseException | None:
+    """What `exc` wraps, when it was raised while another graph break was handled."""
+    while exc is not None:
+        before = exc.__cause__ or exc.__context__
+        quoted = getattr(before, "msg", None)
+        if type(before).__name__ != "UserError" and not (
+            quoted and quoted in (getattr(exc, "msg", None) or "")
+        ):
+            break
+        exc = before
+    return exc
 
 
 def tx_position(tx: Any) -> Position:
@@ -127,7 +131,7 @@ def summary_positions(stack: traceback.StackSummary | None) -> tuple[Position, .
             f.filename,
             f.lineno or 0,
             getattr(f, "colno", None),
-            f.lineno if getattr(f, "end_colno", None) is not None else None,
+            getattr(f, "end_lineno", None),  # Python 3.13
             getattr(f, "end_colno", None),
             function_name(f.name),
         )
