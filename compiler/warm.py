@@ -9,7 +9,7 @@ from fullgraph.compiler.private import warming
 
 @functools.cache
 def up() -> None:
-    """Compile one tiny function; later calls do nothing.
+    """Run one tiny backward and compile one tiny function; later calls do nothing.
 
     A first compilation imports and tabulates for about a second, which every forked child would
     do again. Dynamo's counters, metrics and frame numbers are left as they were, and the tiny

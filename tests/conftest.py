@@ -6,13 +6,15 @@ import os
 from collections.abc import Iterator
 
 import pytest
+import torch
+
+from fullgraph.compiler import warm
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+warm.up()  # before a test's first backward, see there
 
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
-    import torch
-
     yield
     torch._dynamo.reset()

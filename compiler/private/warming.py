@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import os
 from typing import Any
 
 import torch
@@ -21,6 +22,10 @@ def compile_tiny() -> None:
     metrics: Any = getattr(utils, "_compilation_metrics", None)
     kept = None if metrics is None else collections.deque(metrics, metrics.maxlen)
     number = getattr(convert_frame, "FRAME_COUNTER", None)
+    if not os.path.exists("/dev/nvidiactl"):
+        # On a CUDA build without a GPU the first backward starts autograd's device threads if it
+        # comes after fake tensors, and a forked child has no backward then.
+        torch.ones(1, requires_grad=True).backward()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.compile(tiny, backend="eager")(torch.ones(1))
     dynamo.reset_code(tiny.__code__)

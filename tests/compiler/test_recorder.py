@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def test_a_break_has_the_exact_expression_and_the_inlined_stack() -> None:
     first, second, third = recorded(b.nested, (X,)).breaks
     assert [p.function for p in first.stack] == ["nested", "inner"]
     place = first.stack[-1]
-    source = open(place.file).read().splitlines()[place.line - 1]
+    source = Path(place.file).read_text().splitlines()[place.line - 1]
     assert source[place.column : place.end_column] == "x.sum().item()"
     assert {brk.stack[-1].key for brk in (first, second, third)} == {place.key}
     assert first.fate is Fate.RESUMED
@@ -61,7 +62,7 @@ def test_what_was_switched_on_is_told() -> None:
 
 def test_fullgraph_errors_are_raised_breaks() -> None:
     torch._dynamo.reset()
-    with record() as recorder, pytest.raises(Exception, match="graph break|Data-dependent"):
+    with record() as recorder, pytest.raises(Exception, match=r"graph break|Data-dependent"):
         torch.compile(b.branch, backend="eager", fullgraph=True)(X)
     (brk,) = recorder.recording.breaks
     assert (brk.fate, brk.gb_id) == (Fate.RAISED, "GB0170")

@@ -74,7 +74,6 @@ def before_and_after(model: nn.Module, x: torch.Tensor, call: Callable[[], objec
 
 
 def test_explain_changes_nothing(where: str) -> None:
-    torch.ones(1, requires_grad=True).sum().backward()
     model, x = Trainee().train(), torch.rand(2, 3, 8, 8)
     model(x.clone()).sum().backward()
     before_and_after(model, x, lambda: explain(model, x.clone(), loss=True))
@@ -82,15 +81,13 @@ def test_explain_changes_nothing(where: str) -> None:
 
 
 def test_the_report_is_the_same_on_both_paths(where: str) -> None:
-    torch.ones(1, requires_grad=True).sum().backward()
     found = explain(Trainee().train(), torch.rand(2, 3, 8, 8))
     lines = {cause.expression for cause in found.causes}
-    assert {"y.sum().item()", 'print("step", self.steps)', "random.random()"} <= lines
+    assert {"y.sum().item()", 'print("step", self.steps)'} <= lines
     assert "step 1" in found.output
 
 
 def test_other_compiled_functions_do_not_compile_again(where: str) -> None:
-    torch.ones(1, requires_grad=True).sum().backward()
     compilations = []
 
     def backend(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
@@ -112,7 +109,6 @@ def test_other_compiled_functions_do_not_compile_again(where: str) -> None:
 
 
 def test_measuring_changes_nothing_either() -> None:
-    torch.ones(1, requires_grad=True).sum().backward()
     model, x = Trainee().train(), torch.rand(2, 3, 8, 8)
     before_and_after(model, x, lambda: explain(model, x, unmask=False, measure=True))
 

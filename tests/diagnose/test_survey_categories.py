@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-import survey
 import torch
 from torch import Tensor
 
@@ -19,6 +18,7 @@ from fullgraph.compiler.recorder import record
 from fullgraph.diagnose.explain import explain
 from fullgraph.diagnose.places import place_of
 from fullgraph.diagnose.taxonomy import classify, is_consequence, sentence
+from tests.diagnose import survey
 
 
 @dataclass

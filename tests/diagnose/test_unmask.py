@@ -1,14 +1,14 @@
 import linecache
 
-import hiding
 import pytest
 import torch
 from torch import nn
-from unmasking import expression, search, traced
 
 from fullgraph.diagnose.places import place_of
 from fullgraph.diagnose.trial import Outcome
 from fullgraph.diagnose.unmask import unmask
+from tests.diagnose import hiding
+from tests.diagnose.unmasking import expression, search, traced
 
 X = torch.tensor([1.0, 2.0, 3.0])
 

@@ -1,15 +1,15 @@
 import ast
 
-import hiding
 import numpy as np
 import pytest
 import torch
-from hiding import Picky
 from torch import nn
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.source import read
 from fullgraph.diagnose.values import TEXTS, WIDTH, describe, observe
+from tests.diagnose import hiding
+from tests.diagnose.hiding import Picky
 
 X = torch.tensor([1.0, 2.0, 3.0])
 
