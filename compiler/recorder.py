@@ -28,6 +28,8 @@ from fullgraph.compiler.private import hooks, read
 from fullgraph.compiler.whose import is_users
 
 RECOMPILE_LIMIT = "Dynamo recompile limit exceeded"
+_BARE_LIMITS = ("RecompileLimitExceeded", "FailOnRecompileLimitHit")
+"""The exceptions that told of the limit before it became a graph break, GB0039."""
 
 
 @contextlib.contextmanager
@@ -97,8 +99,11 @@ class Recorder:
             return
         limit = exc.__cause__ if type(exc).__name__ == "FailOnRecompileLimitHit" else None
         told: BaseException = limit or exc
-        if type(told).__name__ in ("Unsupported", "UserError", "UncapturedHigherOrderOpError"):
+        name = type(told).__name__
+        if name in ("Unsupported", "UserError", "UncapturedHigherOrderOpError", *_BARE_LIMITS):
             text = _text_of(told)
+            if name in _BARE_LIMITS:
+                text = gb_message.BreakText(RECOMPILE_LIMIT, "GB0039", str(told))
             if text.gb_type == RECOMPILE_LIMIT:
                 self._forget_recompile(read.frame_position(frame.f_code))
             txs = read.translators(None, told)
@@ -261,8 +266,11 @@ class Recorder:
 
     def _forget_recompile(self, frame: Position) -> None:
         """The recompile limit was hit: the recompile announced just before did not happen."""
-        if self._events and isinstance(last := self._events[-1], Recompile) and last.frame == frame:
-            self._events.pop()
+        for i in range(len(self._events) - 1, -1, -1):
+            event = self._events[i]
+            if isinstance(event, Recompile) and event.frame == frame:
+                del self._events[i]
+                return
 
 
 def _current_break() -> BaseException | None:

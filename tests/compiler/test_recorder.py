@@ -90,9 +90,9 @@ def test_the_recompile_limit_is_one_break_and_no_recompile() -> None:
     recording = recorded(b.Counter(), *[(X,)] * 12)
     limits = [brk for brk in recording.breaks if "limit" in brk.gb_type.lower()]
     assert len(limits) == 1
-    assert len(recording.recompiles) == len(recording.graphs) - 1 == 7 or (
-        len(recording.recompiles) == 8
-    )
+    assert limits[0].gb_id == "GB0039"
+    # the recompile that was refused is none; the first is of the version made dynamic
+    assert len(recording.recompiles) == len(recording.graphs) - 1
 
 
 def test_a_failing_backend_is_a_failure_with_its_stage() -> None:

@@ -51,12 +51,14 @@ def torchs(target: Callable[..., object], *args: object) -> tuple[int, int, int]
 )
 def test_a_break_that_skips_its_whole_frame(function: Callable[..., object], word: str) -> None:
     found = explain(function, X, unmask=False)
+    if word == "suppress" and TORCH < (2, 13):  # where suppress itself broke
+        assert "skipped" in {c.frame for c in found.causes}
+        return
     assert met(found) == [(f'print("{word}")', "skipped", 1)]
     assert found.causes[0].modes == ("default", "fullgraph")
     assert (found.default.graphs, found.default.breaks, found.default.ok) == (0, 1, False)
     assert found.fullgraph.ok is False
-    if word != "suppress":  # 2.10 traces a little of suppress
-        assert torchs(function, X) == (0, -1, 0)
+    assert torchs(function, X) == (0, -1, 0)
 
 
 def test_a_generator_is_skipped() -> None:
@@ -188,17 +190,17 @@ def test_a_model_without_a_break_is_traced_once() -> None:
 @pytest.mark.parametrize(
     ("target", "inputs", "count"),
     [
-        (b.lengthened, [(X, str(10**n)) for n in range(12)], 8),
-        (b.summed, [(X, [1.0] * n) for n in range(1, 13)], 8),
-        (b.Counter(), [X] * 12, 8),
+        (b.lengthened, [(X, str(10**n)) for n in range(12)], 7),
+        (b.summed, [(X, [1.0] * n) for n in range(1, 13)], 7),
+        (b.Counter(), [X] * 12, 7),
         (b.scaled, [(X, n + 0.5) for n in range(12)], 1),
     ],
 )
 def test_recompiles_and_the_limit(target: Any, inputs: list[Any], count: int) -> None:
     found = explain(target, inputs[0], calls=inputs[1:], unmask=False)
     (row,) = found.recompiles
-    limited = count == 8
-    assert row.count == (count - 1 if limited and TORCH < (2, 12) else count)
+    limited = count == 7
+    assert row.count == count
     assert bool(found.fallbacks) == limited
     if limited:
         assert "runs eager" in found.fallbacks[0].reason
@@ -212,7 +214,7 @@ def test_a_number_out_of_a_break_recompiles_once_and_its_text_every_time() -> No
     assert sum(row.count for row in found.recompiles) == 1
     assert not found.fallbacks
     found = explain(b.item_as_text, X, calls=calls, unmask=False)
-    assert sum(row.count for row in found.recompiles) >= 8
+    assert sum(row.count for row in found.recompiles) >= 7
     assert found.fallbacks
 
 
