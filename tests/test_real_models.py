@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from torch import nn
 
+from benchmarks.models.vision_ops import load_torchvision
 from fullgraph import explain
 
-transformers = pytest.importorskip("transformers", reason="an extra: models")
-timm = pytest.importorskip("timm", reason="an extra: models")
+load_torchvision()
+import timm  # noqa: E402
+import transformers  # noqa: E402
 
 TINY: dict[str, Any] = {
     "vocab_size": 99,
