@@ -1,0 +1,82 @@
+"""What the examples say of themselves is so."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from examples import collectives, demo, suspects, training_step
+from fullgraph import explain
+
+ITEM, PRINT = "x.sum().item()", "print(x.shape)"
+
+
+def test_two_of_the_four_suspects_break() -> None:
+    found = explain(*suspects.build())
+    assert [(c.expression, c.frame, c.modes) for c in found.causes] == [
+        (ITEM, "resumed", ("default",)),
+        (PRINT, "resumed", ("default", "fullgraph")),
+    ]
+    assert (found.default.graphs, found.default.breaks) == (3, 2)
+
+
+def test_in_a_loop_torchs_own_explain_sees_nothing() -> None:
+    model, x = suspects.build_loop()
+    with contextlib.redirect_stdout(io.StringIO()):
+        said = torch._dynamo.explain(model)(x)
+    assert (said.graph_count, said.graph_break_count, said.break_reasons) == (0, -1, [])
+    torch._dynamo.reset()
+    found = explain(model, x)
+    assert [(c.expression, c.frame, c.hidden) for c in found.causes] == [
+        (ITEM, "skipped", False),
+        (PRINT, "skipped", True),
+    ]
+    assert found.causes[1].behind == "C1"
+
+
+def test_the_demo_prints_both_and_writes_its_page(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.chdir(str(tmp_path))
+    assert demo.main() == 0
+    shown = capsys.readouterr().out
+    assert "graphs: 0, breaks: -1" in shown
+    assert "0 graphs, 1 break from 1 cause, 1 more hidden" in shown
+    assert demo.PAGE.exists()
+
+
+@pytest.fixture
+def group() -> Iterator[None]:
+    yield
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def test_collectives(group: None) -> None:
+    assert explain(*collectives.build()).default.ok
+    for build, expression in (
+        (collectives.build_broadcast, "dist.broadcast(total, src=0)"),
+        (collectives.build_barrier, "dist.barrier()"),
+    ):
+        found = explain(*build())
+        assert [(c.expression, c.category) for c in found.causes] == [(expression, "collective")]
+    found = explain(*collectives.build_object())
+    assert found.crashes or found.causes
+    found = explain(*collectives.build_ddp(), unmask=False)
+    own = {c.expression for c in found.causes if c.position.file == collectives.__file__}
+    assert own == {'print("between")', "x.mean() > 10"}
+
+
+def test_a_training_step_under_autocast() -> None:
+    model, inputs = training_step.build()
+    found = explain(model.train(), inputs, loss=True, backend="aot_eager")
+    (cause,) = found.causes
+    assert cause.expression == 'print("logits", logits.dtype)'
+    assert cause.state == ("autocast(cpu, bfloat16)",)
+    assert found.default.graphs == 2
+    assert all(p.grad is None for p in model.parameters())
