@@ -80,15 +80,31 @@ def theirs(built: Built) -> dict[str, Any]:
     return {"explain": perf_counter() - start}
 
 
-def ours(built: Built) -> dict[str, Any]:
-    """Seconds until each step of one explanation was reported."""
+def both_modes(built: Built) -> dict[str, Any]:
+    """Seconds of `explain(unmask=False)`, until its first report and until its last."""
+    steps = _steps(built, unmask=False)
+    return {"report": steps[0], "both modes": steps[-1]}
+
+
+def unmasked(built: Built) -> dict[str, Any]:
+    """Seconds of all that explain does."""
+    return {"unmasked": _steps(built, unmask=True)[-1]}
+
+
+def _steps(built: Built, unmask: bool) -> list[float]:
     from fullgraph.diagnose.explain import explain
 
     model, args, kwargs = built
     steps: list[float] = []
     start = perf_counter()
-    explain(model, args, kwargs=kwargs, progress=lambda _: steps.append(perf_counter() - start))
-    return {"report": steps[0], "both modes": steps[1], "unmasked": steps[-1]}
+    explain(
+        model,
+        args,
+        kwargs=kwargs,
+        unmask=unmask,
+        progress=lambda _: steps.append(perf_counter() - start),
+    )
+    return steps
 
 
 def bare(built: Built) -> dict[str, Any]:
@@ -165,15 +181,22 @@ PRICES = (
     Price("fork", "fork", "bare"),
     Price("process", "process", "bare"),
 )
-GROUPS: tuple[tuple[Side, ...], ...] = ((theirs, ours), (bare, fork, process), (recorder,))
-"""Sides that are compared with one another. The recorder repeats and alternates by itself."""
+GROUPS: tuple[tuple[Side, ...], ...] = (
+    (theirs, both_modes),
+    (unmasked,),
+    (bare, fork, process),
+    (recorder,),
+)
+"""Sides that are compared with one another, in turns. The recorder alternates by itself."""
+ONCE = (unmasked, recorder)
+"""Sides that are not repeated: the one takes long, the other repeats by itself."""
 
 
 def measure(server: Server, key: str, repeats: int) -> dict[str, float]:
     """Median seconds of everything that was timed on one model. Raises RuntimeError on a crash."""
     times: dict[str, list[float]] = {}
     for group in GROUPS:
-        for repeat in range(1 if recorder in group else repeats):
+        for repeat in range(1 if group[0] in ONCE else repeats):
             for side in group[:: -1 if repeat % 2 else 1]:
                 answer = server.ask(side, key)
                 if answer["crash"]:
@@ -204,7 +227,8 @@ def main() -> int:
     server = Server(timeout=300)
     ratios: dict[str, dict[str, float]] = {}
     crashes = 0
-    print(f"{'':40}{'explain s':>10}", *(f"{price.name:>10}" for price in PRICES))
+    head = (f"{price.name:>10}" for price in PRICES)
+    print(f"{'':40}{'explain s':>10}", *head, flush=True)
     for key in keys:
         try:
             seconds = measure(server, key, options.repeats)

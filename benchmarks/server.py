@@ -16,6 +16,8 @@ ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_VERBOSITY": "error",
 }
+GRACE = 2.0
+"""Seconds that a process has to end by itself after its answer."""
 
 
 class Server:
@@ -43,6 +45,7 @@ class Server:
             if not mine.poll(self.timeout):
                 return {"seconds": None, "crash": f"no answer in {self.timeout:.0f} s"}
             answer: dict[str, Any] = mine.recv()
+            process.join(GRACE)
             return answer
         except EOFError:
             process.join()

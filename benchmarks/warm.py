@@ -4,6 +4,7 @@ from importlib import import_module
 
 import torch
 
+from benchmarks.models import survey
 from benchmarks.models.vision_ops import load_torchvision
 from benchmarks.trial import FULLGRAPH, SIDES, TORCH, attempt
 
@@ -21,5 +22,6 @@ for library in (
 ):
     import_module(library)
 for side in (TORCH, FULLGRAPH):
-    attempt(SIDES[side], lambda: (torch.nn.Linear(2, 2), (torch.ones(1, 2),), {}))
+    for entry in (survey.CLEAN[0], survey.BREAKING[0]):  # what a break needs is loaded, too
+        attempt(SIDES[side], entry.build)
 torch._dynamo.reset()

@@ -1,7 +1,7 @@
 """Small modules as projects write them: seven that break, each for another reason, and five clean.
 
 They are not part of the zoo, whose models are real; the speed benchmark measures on them what a
-report costs when there is little to compile.
+report costs when there is little to compile. The first of each warms both sides up.
 """
 
 from __future__ import annotations
