@@ -174,7 +174,7 @@ class _Stream:
             return
         tried = explanation.fullgraph.ok is not None
         if not tried and not explanation.complete and explanation.causes:
-            if not self.begun:
+            if not self.begun and self.console.is_terminal:  # someone is waiting
                 self.console.print(explanation.verdict, highlight=False, markup=False)
                 self.begun = True
             return

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from snippets import a_break, breaks
-
 from fullgraph.diagnose.taxonomy import advise
 from fullgraph.diagnose.taxonomy.advice import FIXES
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.own_words import in_own_words
+from tests.diagnose.taxonomy.snippets import a_break, breaks
 
 
 def texts(example: str, expression: str) -> list[str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
-from snippets import HERE, a_break, breaks
 
 from fullgraph.compiler.events import Position
 from fullgraph.diagnose.taxonomy import calls, classify, is_consequence, sentence
+from tests.diagnose.taxonomy.snippets import HERE, a_break, breaks
 
 CALLS = {
     "import time as clock\ny = x * clock.monotonic()": ("clock", "reads the clock"),

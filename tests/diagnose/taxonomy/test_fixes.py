@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
-from snippets import (
+
+from fullgraph.diagnose.explanation import Advice
+from fullgraph.diagnose.taxonomy.advice import FIXES
+from fullgraph.diagnose.taxonomy.switches import SWITCHES
+from tests.diagnose.taxonomy.snippets import (
     assert_same,
     breaks,
     compiled,
     eager,
     setting,
 )
-
-from fullgraph.diagnose.explanation import Advice
-from fullgraph.diagnose.taxonomy.advice import FIXES
-from fullgraph.diagnose.taxonomy.switches import SWITCHES
 
 CODE = {
     f"{category}: {fix.advice.text} [{number}]": fix.advice

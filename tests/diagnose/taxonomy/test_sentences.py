@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from snippets import a_break, breaks
 
 from fullgraph.diagnose.taxonomy import sentence
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.sentences import WIDTH, quote
+from tests.diagnose.taxonomy.snippets import a_break, breaks
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from snippets import breaks, compiled, eager, setting
 
 from fullgraph.diagnose.taxonomy.advice import FIXES
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
+from tests.diagnose.taxonomy.snippets import breaks, compiled, eager, setting
 
 SCALARS, SHAPES = (
     f"torch._dynamo.config.capture_{what} = True"
