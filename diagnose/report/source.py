@@ -91,5 +91,7 @@ def _expanded(raw: str) -> tuple[str, list[int]]:
 def _dedented(line: Line, indent: int) -> Line:
     if line.start is None or line.end is None:
         return replace(line, text=line.text[indent:])
-    start, end = max(0, line.start - indent), max(0, line.end - indent)
+    start, end = max(0, line.start - indent), line.end - indent
+    if end <= start:  # nothing of it but indentation
+        return replace(line, text=line.text[indent:], start=None, end=None)
     return replace(line, text=line.text[indent:], start=start, end=end)

@@ -42,6 +42,10 @@ def test_tabs_move_the_mark_with_the_text():
     assert (line.start, line.end) == (8, 12)
 
 
+def test_a_mark_that_is_all_indentation_goes_with_it():
+    assert marked("\tx", span=(1, 0, None, None)) == [""]
+
+
 def test_common_indentation_is_taken_away():
     line = lines(ITEM)[0]
     assert line.text == "def forward(self, x, mask):"
