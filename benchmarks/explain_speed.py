@@ -1,6 +1,6 @@
 """What an explanation costs beside `torch._dynamo.explain`: thirty models, half of them breaking.
 
-    python benchmarks/explain_speed.py [--repeats 3] [--only PART]
+    python benchmarks/explain_speed.py [--repeats 3] [--only PART] [--targets]
 
 Each measurement is made in a fresh process forked from one warmed server, and the order of what
 is compared alternates. Every number is the median of a model's repeats by another such median;
@@ -14,7 +14,7 @@ models are joined by the geometric mean. Two numbers have a target:
 Beside them stand the prices of what `torch._dynamo.explain` does not have: *both modes*, the whole
 of `explain(unmask=False)`, and *unmasked*, the whole of `explain()`, by `torch._dynamo.explain`;
 *fork* and *process*, a recorded compilation isolated in a forked child or by snapshot and restore,
-by the same not isolated. The exit code is 1 if a target is missed or a side crashed; no absolute
+by the same not isolated; `--targets` leaves these prices out. The exit code is 1 if a target is missed or a side crashed; no absolute
 time is judged.
 """
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 import gc
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import exp, log
@@ -186,19 +186,22 @@ PRICES = (
 )
 GROUPS: tuple[tuple[Side, ...], ...] = (
     (theirs, both_modes),
+    (recorder,),
     (unmasked,),
     (bare, fork, process),
-    (recorder,),
 )
 """Sides that are compared with one another, in turns. The recorder alternates by itself."""
+TARGET_GROUPS = GROUPS[:2]
 ONCE = (unmasked, recorder)
 """Sides that are not repeated: the one takes long, the other repeats by itself."""
 
 
-def measure(server: Server, key: str, repeats: int) -> dict[str, float]:
+def measure(
+    server: Server, key: str, repeats: int, groups: Sequence[Sequence[Side]]
+) -> dict[str, float]:
     """Median seconds of everything that was timed on one model. Raises RuntimeError on a crash."""
     times: dict[str, list[float]] = {}
-    for group in GROUPS:
+    for group in groups:
         for repeat in range(1 if group[0] in ONCE else repeats):
             for side in group[:: -1 if repeat % 2 else 1]:
                 answer = server.ask(side, key)
@@ -221,31 +224,34 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--repeats", type=int, default=3, metavar="N", help="of each measurement")
+    parser.add_argument("--targets", action="store_true", help="measure what has a target alone")
     parser.add_argument("--only", default="", metavar="PART", help="models whose key holds PART")
     options = parser.parse_args()
     keys = [key for key in (*BREAKING, *CLEAN) if options.only in key]
     if not keys:
         print(f"no model's key holds {options.only!r}", file=sys.stderr)
         return 2
+    groups = TARGET_GROUPS if options.targets else GROUPS
+    prices = PRICES[:3] if options.targets else PRICES
     server = Server(timeout=300)
     ratios: dict[str, dict[str, float]] = {}
     crashes = 0
-    head = (f"{price.name:>10}" for price in PRICES)
+    head = (f"{price.name:>10}" for price in prices)
     print(f"{'':40}{'explain s':>10}", *head, flush=True)
     for key in keys:
         try:
-            seconds = measure(server, key, options.repeats)
+            seconds = measure(server, key, options.repeats, groups)
         except RuntimeError as crash:
             crashes += 1
             print(f"{key:40}{crash}", flush=True)
             continue
-        ratios[key] = {price.name: seconds[price.of] / seconds[price.by] for price in PRICES}
+        ratios[key] = {price.name: seconds[price.of] / seconds[price.by] for price in prices}
         print(f"{key:40}{seconds['explain']:10.3f}", *_cells(ratios[key]), flush=True)
     means = {}
     for title, chosen in (("clean", CLEAN), ("breaking", BREAKING), ("all", (*BREAKING, *CLEAN))):
         rows = [ratios[key] for key in chosen if key in ratios]
         if rows:
-            means = {price.name: mean(row[price.name] for row in rows) for price in PRICES}
+            means = {price.name: mean(row[price.name] for row in rows) for price in prices}
             print(f"{f'geometric mean, {title} ({len(rows)})':50}", *_cells(means))
     missed = [
         f"{name} costs {means[name]:.3f}, the target is {target}"
@@ -257,7 +263,7 @@ def main() -> int:
 
 
 def _cells(row: dict[str, float]) -> list[str]:
-    return [f"{row[price.name]:10.3f}" for price in PRICES]
+    return [f"{ratio:10.3f}" for ratio in row.values()]
 
 
 if __name__ == "__main__":

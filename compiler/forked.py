@@ -50,7 +50,7 @@ def run_forked(
     """`job` run in a forked child that has `seconds` of wall time.
 
     Whatever ends this call (KeyboardInterrupt and an exception of `on_message` too), the child
-    and the processes it started are gone when it returns.
+    and the processes it started are killed when it returns.
     """
     start = time.monotonic()
     folder = tempfile.mkdtemp(prefix="fullgraph-")
@@ -96,11 +96,14 @@ class _Child:
                 os.close(prints)
 
     def listen(self, deadline: float | None, on_message: Callable[[object], None] | None) -> bool:
-        """Take in what the child says until it is gone. Returns whether `deadline` came first."""
+        """Take in what the child says until its result is there or it is gone.
+
+        Returns whether `deadline` came first.
+        """
         with selectors.DefaultSelector() as selector, self._watch(selector):
             for descriptor in (self._words, self._prints):
                 selector.register(descriptor, selectors.EVENT_READ, self._read)
-            while not self._gone():
+            while self._result is None and not self._gone():
                 left = _POLL if deadline is None else min(_POLL, deadline - time.monotonic())
                 if left <= 0:
                     return True
@@ -128,18 +131,26 @@ class _Child:
             os.close(descriptor)
 
     def end(self) -> None:
-        """Kill the child with all it started, and leave no zombie."""
+        """Kill the child with all it started."""
         with interrupts.held():
             if self._pid is not None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(self._pid, signal.SIGKILL)
                     os.killpg(self._pid, signal.SIGKILL)  # last: the group may not exist yet
-                with contextlib.suppress(ChildProcessError):
-                    _, status = os.waitpid(self._pid, 0)
-                    self._status = os.waitstatus_to_exitcode(status)
+                if self._result is None:
+                    self._bury()
+                else:  # giving a big process's memory back takes longer than a small trace
+                    threading.Thread(target=self._bury, daemon=True).start()
             for descriptor in (self._words, self._prints):
                 if descriptor >= 0:
                     os.close(descriptor)
+
+    def _bury(self) -> None:
+        """Wait until the child is gone, and leave no zombie."""
+        assert self._pid is not None
+        with contextlib.suppress(ChildProcessError):
+            _, status = os.waitpid(self._pid, 0)
+            self._status = os.waitstatus_to_exitcode(status)
 
     def outcome(self, timed_out: bool, seconds: float) -> Outcome[Any]:
         shared: dict[str, Any] = {
@@ -224,10 +235,11 @@ def _child_main(
                 shared_memory.make_private()
                 _own_compiler(folder)
                 result = job(lambda message: say(_MESSAGE, plain(message, "the message")))
+                output.flush()  # the parent listens no longer than to the result
                 say(_VALUE, plain(result, "the result"))
             except BaseException as error:
+                output.flush()
                 say(_ERROR, plain(describe(error, outer_frames=1), "the error"))
-            output.flush()
     finally:
         os._exit(0)  # no atexit handler, no finalizer of the parent's runs twice
 

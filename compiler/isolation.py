@@ -66,10 +66,17 @@ def choose(objects: Sequence[object]) -> tuple[Where, str]:
         return "process", "a GPU driver is open in this process and does not survive a fork"
     if _autograd_threads():
         return "process", "autograd's device threads run here, and a fork has no backward then"
-    elsewhere = sorted(devices(objects) - {"cpu", "meta"})
-    if elsewhere:
-        return "process", f"there are tensors on {', '.join(elsewhere)}"
+    if _other_accelerator():
+        elsewhere = sorted(devices(objects) - {"cpu", "meta"})
+        if elsewhere:
+            return "process", f"there are tensors on {', '.join(elsewhere)}"
     return "fork", "everything is on CPU"
+
+
+def _other_accelerator() -> bool:
+    """Whether a tensor may be on a device that neither CPU nor CUDA nor XPU tells about."""
+    known = torch.accelerator.current_accelerator()
+    return "torch_xla" in sys.modules or not (known is None or known.type in ("cuda", "xpu"))
 
 
 def _driver_open() -> bool:

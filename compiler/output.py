@@ -72,10 +72,10 @@ def _writer(descriptor: int) -> TextIO:
 
 
 def _stream_handlers() -> list[logging.StreamHandler[TextIO]]:
-    loggers = [logging.root, *logging.root.manager.loggerDict.values()]
-    handlers = {h for one in loggers if isinstance(one, logging.Logger) for h in one.handlers}
-    # a delayed FileHandler has no stream yet
-    return [h for h in handlers if isinstance(h, logging.StreamHandler) and h.stream]
+    every: list[Any] = logging._handlerList  # type: ignore[attr-defined]  # what exit goes through
+    handlers = [reference() for reference in every]
+    # a delayed FileHandler has no stream yet, and the handler of last resort none of its own
+    return [h for h in handlers if isinstance(h, logging.StreamHandler) and vars(h).get("stream")]
 
 
 class Capture:

@@ -10,6 +10,7 @@ import __future__
 
 import ast
 import gc
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -110,13 +111,27 @@ def _key(code: CodeType) -> _Key:
 
 
 def _live(files: Iterable[str]) -> dict[str, list[FunctionType]]:
-    """Every function that lives now and whose code comes from one of the files."""
+    """Every function that lives now and whose code comes from one of the files.
+
+    A function refers to the globals of its module: asking who does leaves the other objects
+    untouched, which a forked child would else have to copy. A file without a module (a cell of a
+    notebook, executed text) is searched for among all objects.
+    """
     found: dict[str, list[FunctionType]] = {file: [] for file in files}
-    if gc.get_freeze_count():  # frozen objects are not listed
+    namespaces = {
+        file: vars(module)
+        for module in tuple(sys.modules.values())
+        if (file := getattr(module, "__file__", None)) in found
+    }
+    if frozen := gc.get_freeze_count():  # frozen objects are not listed
         gc.unfreeze()
-    for thing in gc.get_objects():
+    whole = namespaces.keys() == found.keys()
+    things = gc.get_referrers(*namespaces.values()) if whole else gc.get_objects()
+    for thing in things:
         if type(thing) is FunctionType and thing.__code__.co_filename in found:
             found[thing.__code__.co_filename].append(thing)
+    if frozen:
+        gc.freeze()
     return found
 
 

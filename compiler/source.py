@@ -37,8 +37,14 @@ class Source:
         )
 
     def segment(self, node: ast.AST) -> str:
-        """The source text of a node."""
-        return ast.get_source_segment(self.text, node) or ""
+        """The source text of a node; "" if it has no place of its own."""
+        if not isinstance(node, ast.expr | ast.stmt | ast.pattern):
+            return ""
+        assert node.end_lineno is not None
+        lines = [line.encode() for line in self.lines[node.lineno - 1 : node.end_lineno]]
+        lines[-1] = lines[-1][: node.end_col_offset]
+        lines[0] = lines[0][node.col_offset :]
+        return b"\n".join(lines).decode()
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
         """The nodes that hold `node`, from the inside out."""
@@ -66,9 +72,14 @@ class Source:
         return covering[-1] if covering else None
 
     @functools.cached_property
+    def lines(self) -> list[str]:
+        """The lines of the text, without their ends."""
+        return self.text.split("\n")
+
+    @functools.cached_property
     def statements(self) -> list[ast.stmt]:
         """Every statement, from the outside in."""
-        return [node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)]
+        return [node for node in self.parents if isinstance(node, ast.stmt)]
 
 
 def read(file: str, namespace: dict[str, object] | None = None) -> Source | None:
@@ -88,11 +99,15 @@ def _parsed(file: str, text: str) -> Source | None:
         return None
     parents: dict[ast.AST, ast.AST] = {}
     starts: dict[tuple[int, int], tuple[ast.AST, ...]] = {}
-    for node in ast.walk(tree):
-        for child in ast.iter_child_nodes(node):
-            parents[child] = node
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
         for start in _starts(node):
             starts[start] = (*starts.get(start, ()), node)
+        for child in ast.iter_child_nodes(node):
+            if child._fields or child._attributes:  # not `Load()` and the like, which are shared
+                parents[child] = node
+                left.append(child)
     return Source(file, text, tree, parents, starts)
 
 

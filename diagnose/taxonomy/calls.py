@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from pathlib import PurePath
 
 from fullgraph.compiler.events import Break
@@ -97,6 +97,8 @@ _CALLED: tuple[tuple[str, C, str], ...] = (
     ("pickle.*", C.C_EXTENSION, "it is implemented in C"),
 )
 
+_KNOWN = tuple((re.compile(translate(name)), category, why) for name, category, why in _CALLED)
+
 _CONTEXTS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -153,8 +155,8 @@ def reason(brk: Break, expression: str) -> tuple[C, str] | None:
     """
     through = [_library_name(p.file, p.function) for p in brk.stack[1:]]
     for name in (callee(expression), *through, named_in_context(brk.context)):
-        for pattern, category, why in _CALLED:
-            if name and fnmatchcase(name, pattern):
+        for pattern, category, why in _KNOWN:
+            if name and pattern.match(name):
                 return category, why
     return None
 
