@@ -14,8 +14,8 @@ models are joined by the geometric mean. Two numbers have a target:
 Beside them stand the prices of what `torch._dynamo.explain` does not have: *both modes*, the whole
 of `explain(unmask=False)`, and *unmasked*, the whole of `explain()`, by `torch._dynamo.explain`;
 *fork* and *process*, a recorded compilation isolated in a forked child or by snapshot and restore,
-by the same not isolated; `--targets` leaves these prices out. The exit code is 1 if a target is missed or a side crashed; no absolute
-time is judged.
+by the same not isolated; `--targets` leaves these prices out. The exit code is 1 if a target is
+missed or a side crashed; no absolute time is judged.
 """
 
 from __future__ import annotations

@@ -71,20 +71,20 @@ def recoded(edits: Iterable[Edit]) -> Iterator[Recoding]:
         files.setdefault(edit.at.file, []).append(edit)
     refused: list[Refusal] = []
     swaps: list[tuple[FunctionType, CodeType]] = []
-    made: dict[_Key, CodeType] = {}
+    made: dict[Identity, CodeType] = {}
     names: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
-    live = _live(files)
+    found = live(files)
     for file, group in files.items():
-        twins, refusals = _edited(file, group, live[file])
+        twins, refusals = _edited(file, group, found[file])
         refused += refusals
         objects = {name: value for edit in group for name, value in edit.objects.items()}
-        for function in live[file]:
-            old, new = twins.get(_key(function.__code__), (None, None))
+        for function in found[file]:
+            old, new = twins.get(identity(function.__code__), (None, None))
             if old is not None and new is not None and old.co_freevars == new.co_freevars:
                 swaps.append((function, new))
                 namespace = function.__globals__
                 names.setdefault(id(namespace), (namespace, {}))[1].update(objects)
-        made.update({_key(new): old for old, new in twins.values()})
+        made.update({identity(new): old for old, new in twins.values()})
     originals = [(function, function.__code__) for function, _ in swaps]
     try:
         for namespace, objects in names.values():
@@ -95,22 +95,22 @@ def recoded(edits: Iterable[Edit]) -> Iterator[Recoding]:
     finally:
         for function, code in originals:
             function.__code__ = code
-        for function in (f for fs in _live(files).values() for f in fs):
-            function.__code__ = made.get(_key(function.__code__), function.__code__)
+        for function in (f for fs in live(files).values() for f in fs):
+            function.__code__ = made.get(identity(function.__code__), function.__code__)
         for namespace, objects in names.values():
             for name in objects:
                 namespace.pop(name, None)
 
 
-_Key = tuple[CodeType, bytes, str]
+Identity = tuple[CodeType, bytes, str]
 
 
-def _key(code: CodeType) -> _Key:
+def identity(code: CodeType) -> Identity:
     """What makes two codes the same: `==` leaves positions and qualified names out."""
     return code, code.co_linetable, code.co_qualname
 
 
-def _live(files: Iterable[str]) -> dict[str, list[FunctionType]]:
+def live(files: Iterable[str]) -> dict[str, list[FunctionType]]:
     """Every function that lives now and whose code comes from one of the files.
 
     A function refers to the globals of its module: asking who does leaves the other objects
@@ -137,13 +137,13 @@ def _live(files: Iterable[str]) -> dict[str, list[FunctionType]]:
 
 def _edited(
     file: str, edits: Sequence[Edit], functions: Sequence[FunctionType]
-) -> tuple[dict[_Key, tuple[CodeType, CodeType]], list[Refusal]]:
+) -> tuple[dict[Identity, tuple[CodeType, CodeType]], list[Refusal]]:
     """The codes of `file` that the edits change, with their edited twins; and what is refused."""
     source = read(file, functions[0].__globals__ if functions else None)
     if source is None:
         return {}, [Refusal(edit, "its source cannot be read") for edit in edits]
     flags = functions[0].__code__.co_flags & _FUTURE if functions else 0
-    running = {_key(function.__code__) for function in functions}
+    running = {identity(function.__code__) for function in functions}
     refused: list[Refusal] = []
     blocks: dict[int, list[tuple[ast.AST, Edit]]] = {}
     for edit in edits:
@@ -153,7 +153,7 @@ def _edited(
             refused.append(Refusal(edit, reason))
         elif node is not None:
             blocks.setdefault(block, []).append((node, edit))
-    twins: dict[_Key, tuple[CodeType, CodeType]] = {}
+    twins: dict[Identity, tuple[CodeType, CodeType]] = {}
     for block, group in blocks.items():
         old = _compiled(source, block, source.tree.body[block], flags)
         try:
@@ -163,12 +163,12 @@ def _edited(
                 Refusal(edit, f"the new code does not compile: {error}") for _, edit in group
             ]
             continue
-        pairs = {_key(a): (a, b) for a, b in _pairs(old, new)}
+        pairs = {identity(a): (a, b) for a, b in _pairs(old, new)}
         for node, edit in group:
             reason = _unreached(source, node, pairs, running)
             if reason:
                 refused.append(Refusal(edit, reason))
-        twins.update({key: (a, b) for key, (a, b) in pairs.items() if _key(b) != key})
+        twins.update({key: (a, b) for key, (a, b) in pairs.items() if identity(b) != key})
     return twins, refused
 
 
@@ -197,8 +197,8 @@ def _is_function(node: ast.AST) -> bool:
 def _unreached(
     source: Source,
     node: ast.AST,
-    pairs: Mapping[_Key, tuple[CodeType, CodeType]],
-    running: set[_Key],
+    pairs: Mapping[Identity, tuple[CodeType, CodeType]],
+    running: set[Identity],
 ) -> str:
     """Why no live function is known to run the code around `node`; "" if one does."""
     lines = {first_line(f) for f in source.around(node) if _is_function(f)}  # type: ignore[arg-type]

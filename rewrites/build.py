@@ -1,0 +1,83 @@
+"""New syntax from templates, with parentheses exactly where the text needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import libcst as cst
+
+_OPEN = (
+    cst.BinaryOperation,
+    cst.UnaryOperation,
+    cst.BooleanOperation,
+    cst.Comparison,
+    cst.IfExp,
+    cst.Lambda,
+    cst.NamedExpr,
+    cst.Await,
+    cst.Yield,
+    cst.Tuple,
+    cst.Integer,
+    cst.Float,
+)
+"""What may need parentheses where it stands."""
+
+
+def expression(template: str, **parts: cst.BaseExpression | str) -> cst.BaseExpression:
+    """`expression("torch.where({test}, {a}, {b})", test=node, …)`; texts are put in as they are.
+
+    Parts are put in without a copy, so facts about them stay findable.
+    """
+    names, text = _placed(template, parts)
+    tree = cst.parse_expression(text)
+    return _filled(tree, names, cst.parse_expression)  # type: ignore[return-value]
+
+
+def statement(template: str, **parts: cst.BaseExpression | str) -> cst.BaseStatement:
+    """The same for one statement: `statement("{name} = {value}", name="y", value=node)`."""
+    names, text = _placed(template, parts)
+    tree = cst.parse_statement(text)
+    assert not isinstance(tree, cst.EmptyLine)
+    return _filled(tree, names, cst.parse_statement)  # type: ignore[return-value]
+
+
+def enclosed(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`node` in parentheses, unless it has some or can stand anywhere without."""
+    if node.lpar or not isinstance(node, _OPEN):
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def _placed(
+    template: str, parts: Mapping[str, cst.BaseExpression | str]
+) -> tuple[dict[str, cst.BaseExpression], str]:
+    """The nodes by the names that stand for them, and the template with these names in it."""
+    nodes = {f"_fg_{k}_": v for k, v in parts.items() if isinstance(v, cst.BaseExpression)}
+    texts = {k: v if isinstance(v, str) else f"_fg_{k}_" for k, v in parts.items()}
+    return nodes, template.format(**texts)
+
+
+def _filled(tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: object) -> object:
+    bare = tree.visit(_Fill(nodes))
+    assert isinstance(bare, cst.CSTNode)
+    if reads_back(bare, parse):
+        return bare
+    return tree.visit(_Fill({name: enclosed(node) for name, node in nodes.items()}))
+
+
+def reads_back(tree: cst.CSTNode, parse: object) -> bool:
+    """Whether the text of `tree` means `tree`: it does not where parentheses are missing."""
+    try:
+        again = parse(cst.Module([]).code_for_node(tree))  # type: ignore[operator]
+    except cst.ParserSyntaxError:
+        return False
+    return bool(tree.deep_equals(again))
+
+
+class _Fill(cst.CSTTransformer):
+    def __init__(self, nodes: Mapping[str, cst.BaseExpression]) -> None:
+        super().__init__()
+        self.nodes = nodes
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        return self.nodes.get(updated_node.value, updated_node)

@@ -1,0 +1,1 @@
+"""What is known about an expression: from a run in eager, or from its source."""

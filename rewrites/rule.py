@@ -1,0 +1,95 @@
+"""What a rule is: one way to mend one kind of cause, as an edit of a syntax tree."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from types import ModuleType
+
+import libcst as cst
+
+from fullgraph.rewrites import rules
+from fullgraph.rewrites.document import Replacement
+from fullgraph.rewrites.site import Site
+
+
+class Applicability(StrEnum):
+    """Who may apply an edit."""
+
+    SAFE = "safe"
+    """Same meaning: applied by default, once proved."""
+    UNSAFE = "unsafe"
+    """Valid, but something may change that the reason names: only on request."""
+    DISPLAY = "display"
+    """Shown as an idea: the person must decide what is meant."""
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """An edit of one document, and what it takes for granted."""
+
+    replacements: Mapping[cst.CSTNode, Replacement]
+    """Nodes of the document, and what stands there afterwards."""
+    why: str
+    """One sentence: what the edit does and why that mends the cause."""
+    applicability: Applicability = Applicability.SAFE
+    assumes: tuple[str, ...] = ()
+    """What the edit takes for granted and the facts do not show, one clause each."""
+    imports: tuple[str, ...] = ()
+    """Dotted names of modules that the new code needs: "torch", "math"."""
+    tests: tuple[cst.BaseExpression, ...] = ()
+    """Expressions of the document whose truth chooses what the code does: the proof tries to
+    take both sides of each."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The rule knows this kind of place, but must leave this one alone."""
+
+    reason: str
+    """A clause that fits after "because"."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: its documentation is the docstring of the module that defines it."""
+
+    code: str
+    """"FG101": stable for ever."""
+    name: str
+    """"drop-variable"."""
+    categories: frozenset[str]
+    """The categories of causes it may mend."""
+    rewrite: Callable[[Site], Rewrite | Refusal | None]
+    """None where the site is none of the rule's business."""
+    since: str = ""
+    """Since which torch what breaks does so, or up to which: "up to 2.12"; "" if always."""
+    summary: str = field(default="", compare=False)
+    doc: str = field(default="", compare=False)
+    topic: str = field(default="", compare=False)
+
+
+@cache
+def every() -> tuple[Rule, ...]:
+    """All rules in order of their codes, found by listing the package of rules."""
+    found = []
+    for info in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
+        if not info.ispkg:
+            found.append(_documented(importlib.import_module(info.name)))
+    codes = [rule.code for rule in found]
+    assert len(set(codes)) == len(codes), f"two rules share a code: {sorted(codes)}"
+    return tuple(sorted(found, key=lambda rule: rule.code))
+
+
+def _documented(module: ModuleType) -> Rule:
+    rule: Rule = module.RULE
+    doc = (module.__doc__ or "").strip()
+    summary = doc.partition("\n")[0]
+    topic = module.__name__.split(".")[-2]
+    return Rule(
+        rule.code, rule.name, rule.categories, rule.rewrite, rule.since, summary, doc, topic
+    )

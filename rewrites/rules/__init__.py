@@ -1,0 +1,1 @@
+"""The rules, one a file, found by listing this package."""

@@ -1,0 +1,1 @@
+"""Arguments, wrappers and attributes that torch keeps for old code."""

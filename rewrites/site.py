@@ -1,0 +1,66 @@
+"""A place in a document that a rule is asked about, with what is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import libcst as cst
+
+from fullgraph.compiler.events import Position
+from fullgraph.rewrites.document import Document
+from fullgraph.rewrites.facts.seen import Seen
+
+
+class Knowledge(Protocol):
+    """Where facts come from: a run in eager, or a reading of the source."""
+
+    def at(self, position: Position) -> Seen | None:
+        """What the expression at `position` is; None if nothing is known."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node that breaks, in its document."""
+
+    document: Document
+    node: cst.CSTNode
+    """The node at the cause's position: mostly the breaking expression, else a statement."""
+    category: str
+    facts: Knowledge
+    message: str = ""
+    """The compiler's explanation, where there was a compiler."""
+
+    def seen(self, node: cst.CSTNode) -> Seen | None:
+        """What is known of an expression of this document."""
+        return self.facts.at(self.document.position(node))
+
+    def is_tensor(self, node: cst.CSTNode) -> bool:
+        """Whether an expression is known to be a tensor."""
+        seen = self.seen(node)
+        return seen is not None and seen.is_tensor
+
+    def calls(self, node: cst.CSTNode) -> str:
+        """The qualified name of what a call calls: "torch.autograd.Variable"; "" if unknown.
+
+        By the file's imports where they tell, else by what was seen: "random.Random.random",
+        "logging.Logger.warning", "torch.Tensor.item" for a bound method.
+        """
+        if not isinstance(node, cst.Call):
+            return ""
+        first = self.document.dotted(node.func).partition(".")[0]
+        if first in self.document.imports:
+            return self.document.qualified(node.func)
+        seen = self.seen(node.func)
+        if seen is not None and len(seen.names) == 1:
+            return seen.names[0]
+        return self.document.qualified(node.func)
+
+    @property
+    def parent(self) -> cst.CSTNode:
+        return self.document.parent(self.node)
+
+    @property
+    def statement(self) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
+        """The innermost whole statement that holds the node."""
+        return self.document.statement(self.node)

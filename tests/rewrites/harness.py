@@ -1,0 +1,161 @@
+"""Asking and applying the rules in tests: on real torch, without the proof."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib.util
+import itertools
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.testing import assert_close
+
+from fullgraph.compiler import isolation
+from fullgraph.compiler.events import Position
+from fullgraph.compiler.overlay import overlaid
+from fullgraph.diagnose.explain import explain
+from fullgraph.diagnose.explanation import Explanation
+from fullgraph.rewrites.document import parse
+from fullgraph.rewrites.engine import apply, propose, watched
+from fullgraph.rewrites.facts.observed import Facts, observe
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, every
+from fullgraph.rewrites.site import Site
+
+_numbers = itertools.count()
+
+
+def imported(source: str, folder: Path | None = None) -> ModuleType:
+    """`source` as a module of its own, from a file of its own."""
+    name = f"rewritten_{next(_numbers)}"
+    path = (folder or Path(tempfile.mkdtemp(prefix="fullgraph-test-"))) / f"{name}.py"
+    path.write_text(source, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@dataclass
+class Outcome:
+    """What the rules made of a source."""
+
+    original: str
+    source: str
+    args: tuple[Any, ...]
+    before: Explanation
+    after: Explanation
+    rules: list[str] = field(default_factory=list)
+    applicability: list[Applicability] = field(default_factory=list)
+    assumes: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+    def check(self, *more: tuple[Any, ...], exact: bool = False) -> None:
+        """Assert one graph in both modes, and equal outputs and gradients on all inputs.
+
+        `more` are further tuples of arguments, for the other sides of branches.
+        """
+        assert self.rules, (self.before, self.refusals)
+        assert self.after.default.ok, self.after
+        assert self.after.fullgraph.ok, self.after
+        for args in (self.args, *more):
+            expected = _values(self.original, args)
+            actual = _values(self.source, args)
+            tolerance = {"rtol": 0, "atol": 0} if exact else {}
+            assert_close(actual, expected, equal_nan=True, **tolerance)
+
+
+def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> Outcome:
+    """Explain `f` or `Model()` of `source` on `args`, and apply rules until nothing changes."""
+    module = imported(source)
+    subject = _subject(module)
+    file = module.__file__
+    before = last = explain(subject, args, kwargs=kwargs)
+    text = source
+    outcome = Outcome(source, source, args, before, before)
+    for _ in range(8):
+        if not last.causes:
+            break
+        with overlaid({file: text}):
+            facts = isolation.run(
+                lambda emit, causes=last.causes: observe(
+                    lambda: subject(*args, **(kwargs or {})), watched(causes)
+                )
+            ).value
+            found = propose(last.causes, facts)
+        outcome.refusals += [reason for one in found for reason in one.refusals]
+        firsts = [one.offers[0] for one in found if one.offers]
+        firsts = [x for x in firsts if x.rewrite.applicability is not Applicability.DISPLAY]
+        texts, taken = apply(firsts)
+        if not taken or texts[file] == text:
+            break
+        text = texts[file]
+        ast.parse(text)
+        outcome.rules += [offer.rule.code for offer in taken]
+        outcome.applicability += [offer.rewrite.applicability for offer in taken]
+        outcome.assumes += [clause for offer in taken for clause in offer.rewrite.assumes]
+        with overlaid({file: text}) as overlay:
+            assert not overlay.refused, overlay.refused
+            last = explain(subject, args, kwargs=kwargs)
+    outcome.source, outcome.after = text, last
+    return outcome
+
+
+def offered(
+    source: str, expression: str, category: str, *args: Any
+) -> tuple[str, list[Rewrite], list[str]]:
+    """Ask every rule about the first `expression` in `source`, with facts of one run on `args`.
+
+    Returns the text with the first rewrite applied ("" if there is none), the rewrites, and the
+    reasons of refusals. Without `args` nothing is run, and no fact is known.
+    """
+    module = imported(source)
+    document = parse(module.__file__, source)
+    start = source.index(expression)
+    line = source.count("\n", 0, start) + 1
+    column = len(source[source.rfind("\n", 0, start) + 1 : start].encode())
+    last = line + expression.count("\n")
+    tail = expression.rpartition("\n")[2]
+    end = len(tail.encode()) + (column if last == line else 0)
+    place = Position(module.__file__, line, column, last, end)
+    facts = Facts()
+    if args:
+        subject = _subject(module)
+        facts = isolation.run(lambda emit: observe(lambda: subject(*args), [place])).value
+    node = document.node(place)
+    assert node is not None, f"{expression!r} is no node"
+    site = Site(document, node, category, facts)
+    answers = [rule.rewrite(site) for rule in every() if category in rule.categories]
+    rewrites = [answer for answer in answers if isinstance(answer, Rewrite)]
+    refusals = [answer.reason for answer in answers if isinstance(answer, Refusal)]
+    text = document.edited(rewrites[0].replacements, rewrites[0].imports) if rewrites else ""
+    return text, rewrites, refusals
+
+
+def _subject(module: ModuleType) -> Any:
+    if hasattr(module, "f"):
+        return module.f
+    torch.manual_seed(0)
+    return module.Model()
+
+
+def _values(source: str, args: tuple[Any, ...]) -> Any:
+    """The outputs and gradients of a fresh import of `source` on copies of `args`."""
+    subject = _subject(imported(source))
+    args = copy.deepcopy(args)
+    torch.manual_seed(1)
+    output = subject(*args)
+    leaves = [x for x in args if isinstance(x, torch.Tensor) and x.requires_grad]
+    if isinstance(subject, torch.nn.Module):
+        leaves += list(subject.parameters())
+    outputs = output if isinstance(output, tuple | list) else (output,)
+    sums = [o.sum() for o in outputs if isinstance(o, torch.Tensor) and o.requires_grad]
+    if leaves and sums:
+        sum(sums).backward()
+    return output, [leaf.grad for leaf in leaves]
