@@ -1,0 +1,113 @@
+"""Writing several source files at once: all of them, or none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import tokenize
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from fullgraph.compiler.errors import FullgraphError
+
+
+def write(
+    originals: Mapping[str, str],
+    texts: Mapping[str, str],
+    *,
+    roots: Iterable[str | os.PathLike[str]] | None = None,
+    force: bool = False,
+) -> tuple[Path, ...]:
+    """Put `texts` where `originals` stood, keeping encodings, line ends and permissions.
+
+    Raises FullgraphError, with nothing written, for a file outside `roots` (default: the working
+    directory), one whose text is no longer the original, one with uncommitted changes (unless
+    `force`), and one that cannot be written.
+    """
+    allowed = [Path(root).resolve() for root in (roots if roots is not None else (Path.cwd(),))]
+    staged: list[tuple[Path, Path, bytes]] = []
+    try:
+        for file, text in texts.items():
+            path = Path(file).resolve()
+            if not any(path.is_relative_to(root) for root in allowed):
+                raise FullgraphError(
+                    f"{file} is not under {', '.join(map(str, allowed))}: give its folder as a "
+                    "root, or take the diff."
+                )
+            before = path.read_bytes()
+            encoded = _encoded(path, before, originals[file], text)
+            if not force and _is_dirty(path):
+                raise FullgraphError(
+                    f"{file} has uncommitted changes: commit them first, or force the edit."
+                )
+            staged.append((path, _staged(path, encoded), before))
+    except OSError as error:
+        _discard(staged)
+        raise FullgraphError(
+            f"{error.filename} cannot be written: {error.strerror}; nothing was changed."
+        ) from None
+    except BaseException:
+        _discard(staged)
+        raise
+    _replace(staged)
+    return tuple(path for path, _, _ in staged)
+
+
+def _encoded(path: Path, before: bytes, original: str, text: str) -> bytes:
+    """`text` as bytes in the way the file was written."""
+    with path.open("rb") as stream:
+        encoding, _ = tokenize.detect_encoding(stream.readline)
+    known = before.decode(encoding)
+    if "".join(known.splitlines(keepends=True)).replace("\r\n", "\n") != original:
+        raise FullgraphError(f"{path} changed since it was read: run the command again.")
+    if "\r\n" in known:
+        text = text.replace("\n", "\r\n")
+    return text.encode(encoding)
+
+
+def _is_dirty(path: Path) -> bool:
+    """Whether git says that the file has uncommitted changes; False outside of a repository."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        told = subprocess.run(
+            ["git", "status", "--porcelain", "--", path.name],
+            cwd=path.parent,
+            capture_output=True,
+            timeout=10,
+        )
+        return told.returncode == 0 and told.stdout[:2].strip() not in (b"", b"??")
+    return False
+
+
+def _staged(path: Path, content: bytes) -> Path:
+    """The content in a file beside `path`, with its permissions."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(descriptor)
+    os.chmod(name, path.stat().st_mode)
+    return Path(name)
+
+
+def _replace(staged: list[tuple[Path, Path, bytes]]) -> None:
+    """Move every staged file into its place; if one fails, put back those before it."""
+    done: list[tuple[Path, bytes]] = []
+    try:
+        for path, new, before in staged:
+            os.replace(new, path)
+            done.append((path, before))
+    except OSError as error:
+        for path, before in done:
+            path.write_bytes(before)
+        _discard(staged)
+        raise FullgraphError(
+            f"{error.filename2 or error.filename} cannot be written: {error.strerror}; "
+            "nothing was changed."
+        ) from None
+
+
+def _discard(staged: list[tuple[Path, Path, bytes]]) -> None:
+    for _, new, _ in staged:
+        new.unlink(missing_ok=True)

@@ -1,0 +1,309 @@
+"""The loop of `fix`: offers are applied in memory, proved, explained again, and kept if they help."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fullgraph.rewrites.verify import prove
+
+from fullgraph.compiler import isolation
+from fullgraph.compiler.events import Position
+from fullgraph.compiler.overlay import overlaid
+from fullgraph.compiler.source import read
+from fullgraph.compiler.whose import is_users
+from fullgraph.diagnose.explain import explanations
+from fullgraph.diagnose.explanation import Cause, Explanation
+from fullgraph.diagnose.program import Program
+from fullgraph.rewrites.engine import Offer, Offers, apply, propose, watched
+from fullgraph.rewrites.facts.observed import Facts, observe
+from fullgraph.rewrites.fixes import Suggestion, Unfixed, unified
+from fullgraph.rewrites.proof import Check, Proof, State
+from fullgraph.rewrites.rule import Applicability, Rule
+
+UNMASK_SECONDS = 30.0
+"""How long each explanation may look behind causes."""
+PROOF_SECONDS = 10.0
+"""The least time a proof is given, also when time is up."""
+
+Name = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What `fix` is doing, for whoever waits."""
+
+    what: str
+    """"proving FG301 at line 12"."""
+    seconds: float
+    """Since the start."""
+
+
+@dataclass
+class Stage:
+    """The program with some edits, and how it came to them."""
+
+    texts: dict[str, str]
+    """The new texts of edited files, by path."""
+    explanation: Explanation
+    before: tuple[Stage, Tried] | None = None
+    """The stage before the last edit, and that edit."""
+
+
+@dataclass
+class Tried:
+    """Offers that were tried at once, and what came of it."""
+
+    offers: tuple[Offer, ...]
+    proof: Proof
+    accepted: bool
+
+
+@dataclass
+class Loop:
+    """One call of `fix`. `stage` is what it has come to."""
+
+    subject: Program
+    rules: Sequence[Rule]
+    rounds: int
+    seconds: float
+    progress: Callable[[Step], object] | None = None
+    originals: dict[str, str] = field(default_factory=dict)
+    """The texts of files that an edit was offered for, as they are on disk."""
+    _start: float = field(default_factory=time.monotonic)
+    _tried: list[Tried] = field(default_factory=list)
+    _fared: dict[tuple[str, str], State] = field(default_factory=dict)
+    """How a rule and the text it leads to fared: nothing fails twice."""
+    _answers: dict[Name, Offers] = field(default_factory=dict)
+
+    def begin(self) -> Stage:
+        """The program without edits."""
+        return Stage({}, self._explained({}))
+
+    def improved(self, stage: Stage, level: Applicability) -> Stage:
+        """`stage` with every edit of at most `level` that was proved and helps."""
+        for _ in range(self.rounds):
+            if self._late() or stage.explanation.error or not stage.explanation.causes:
+                break
+            offers = [o for o in (self._best(one, level) for one in self._offers(stage)) if o]
+            better = self._with(stage, offers)
+            if better is stage:
+                break
+            stage = better
+        return stage
+
+    def under_inductor(self, stage: Stage) -> Stage:
+        """`stage`, without its last edits as long as Inductor makes something else of it."""
+        while stage.before is not None:
+            self._tell("running under Inductor")
+            proof = prove(self.subject, stage.texts, seconds=self._left(), inductor=True)
+            if proof.state is not State.FAILED:
+                break
+            stage, tried = stage.before
+            tried.accepted, tried.proof = False, proof
+        return stage
+
+    def suggestions(self) -> list[Suggestion]:
+        """Every offer that was tried, with its last proof, then the ideas."""
+        found: dict[tuple[str, int, Name], Suggestion] = {}
+        for tried in self._tried:
+            for offer in tried.offers:
+                made = self._suggestion(offer, tried.proof, tried.accepted)
+                found[made.rule, made.line, name(offer.cause)] = made
+        mended = {key[2] for key, made in found.items() if made.accepted}
+        for cause, answer in self._answers.items():
+            for offer in answer.offers:
+                if offer.rewrite.applicability is Applicability.DISPLAY and cause not in mended:
+                    made = self._suggestion(offer, Proof(State.NOT_RUN), False)
+                    found.setdefault((made.rule, made.line, cause), made)
+        return list(found.values())
+
+    def unfixed(self, stage: Stage) -> list[Unfixed]:
+        """The causes that stay, and why."""
+        return [
+            Unfixed(
+                cause.expression,
+                cause.category,
+                cause.position.file,
+                self._original_line(cause.position.file, cause.position.line, stage.texts),
+                self._why(cause),
+            )
+            for cause in stage.explanation.causes
+        ]
+
+    # How it goes on.
+
+    def _offers(self, stage: Stage) -> list[Offers]:
+        """What the rules offer now, by the facts of one run in eager."""
+        self._tell("looking at values")
+        causes = [c for c in stage.explanation.causes if is_users(c.position.file)]
+        with overlaid(stage.texts):
+            outcome = isolation.run(
+                lambda emit: observe(
+                    lambda: self.subject.run(self.subject.target), tuple(watched(causes))
+                ),
+                objects=self.subject.objects(),
+            )
+            found = propose(causes, outcome.value or Facts(), self.rules)
+        for one in found:
+            self._answers[name(one.cause)] = one
+            for offer in one.offers:
+                self.originals.setdefault(offer.document.file, offer.document.text)
+        return found
+
+    def _best(self, found: Offers, level: Applicability) -> Offer | None:
+        """The first offer for a cause that may be tried at `level` and has not failed."""
+        unsafe = level is Applicability.UNSAFE
+        for offer in found.offers:
+            fared = self._fared.get((offer.rule.code, offer.text))
+            allowed = offer.rewrite.applicability is Applicability.SAFE or (
+                unsafe and offer.rewrite.applicability is Applicability.UNSAFE
+            )
+            if allowed and (fared is None or (unsafe and fared is State.ONE_SIDE)):
+                return offer
+        return None
+
+    def _with(self, stage: Stage, offers: Sequence[Offer]) -> Stage:
+        """`stage` with as many of the offers as are fine; `stage` itself if none is."""
+        texts, together = apply(offers)
+        if not together:
+            return stage
+        better = self._settled(stage, texts, together)
+        if better is not stage or len(together) == 1:
+            return better
+        for offer in together:
+            with overlaid(better.texts):
+                source = read(offer.document.file)
+            if source is not None and source.text == offer.document.text:
+                better = self._settled(better, {offer.document.file: offer.text}, [offer])
+        return better
+
+    def _settled(self, stage: Stage, texts: Mapping[str, str], offers: Sequence[Offer]) -> Stage:
+        """The stage after `offers` if they are proved and help, else `stage`."""
+        new = {**stage.texts, **texts}
+        what = ", ".join(f"{offer.rule.code} at line {offer.at.line}" for offer in offers)
+        self._tell(f"proving {what}")
+        proof = prove(
+            self.subject, new, base=stage.texts, tests=_tests(offers), seconds=self._left()
+        )
+        explanation = stage.explanation
+        if proof.state in (State.PROVED, State.ONE_SIDE):
+            self._tell(f"explaining after {what}")
+            explanation = self._explained(new)
+            check = helps(stage.explanation, explanation, [offer.cause for offer in offers])
+            state = proof.state if check.ok else State.FAILED
+            proof = replace(proof, state=state, checks=(*proof.checks, check))
+        safe = all(offer.rewrite.applicability is Applicability.SAFE for offer in offers)
+        whole = proof.state is State.PROVED or (proof.state is State.ONE_SIDE and not safe)
+        again = {self._fared.get((offer.rule.code, offer.text)) for offer in offers}
+        accepted = whole or (proof.state is State.ONE_SIDE and again == {State.ONE_SIDE})
+        if not accepted and len(offers) > 1:
+            return stage  # each is tried by itself
+        tried = Tried(tuple(offers), proof, accepted)
+        self._tried.append(tried)
+        self._fared |= {(offer.rule.code, offer.text): proof.state for offer in offers}
+        return Stage(new, explanation, (stage, tried)) if accepted else stage
+
+    def _explained(self, texts: Mapping[str, str]) -> Explanation:
+        with overlaid(texts):
+            (last,) = deque(explanations(self.subject, seconds=UNMASK_SECONDS), maxlen=1)
+        return last
+
+    # What it says.
+
+    def _suggestion(self, offer: Offer, proof: Proof, accepted: bool) -> Suggestion:
+        applicability = offer.rewrite.applicability
+        if applicability is Applicability.SAFE and proof.state is not State.PROVED:
+            applicability = Applicability.UNSAFE
+        document = offer.document
+        return Suggestion(
+            offer.rule.code,
+            offer.rule.name,
+            document.file,
+            _line_before(self.originals[document.file], document.text, offer.at.line),
+            offer.cause.category,
+            offer.cause.expression,
+            offer.rewrite.why,
+            applicability,
+            offer.rewrite.assumes,
+            proof,
+            unified(document.file, document.text, offer.text),
+            accepted,
+        )
+
+    def _why(self, cause: Cause) -> str:
+        failed = [
+            f"{offer.rule.code} was tried and failed its proof: {tried.proof.reason}"
+            for tried in self._tried
+            for offer in tried.offers
+            if name(offer.cause) == name(cause) and not tried.accepted
+        ]
+        if failed:
+            return failed[-1]
+        if not is_users(cause.position.file):
+            return "it lies in torch or in Python itself"
+        answer = self._answers.get(name(cause))
+        if answer is not None and answer.offers:
+            return f"only a person can decide: {answer.offers[0].rewrite.why}"
+        if answer is not None and answer.refusals:
+            return answer.refusals[0]
+        return f"no rule mends this kind of cause ({cause.category})"
+
+    def _original_line(self, file: str, line: int, texts: Mapping[str, str]) -> int:
+        if file not in texts:
+            return line
+        return _line_before(self.originals[file], texts[file], line)
+
+    def _tell(self, what: str) -> None:
+        if self.progress is not None:
+            self.progress(Step(what, time.monotonic() - self._start))
+
+    def _left(self) -> float:
+        return max(PROOF_SECONDS, self.seconds - (time.monotonic() - self._start))
+
+    def _late(self) -> bool:
+        return time.monotonic() - self._start > self.seconds
+
+
+def name(cause: Cause) -> Name:
+    """What a cause is called across edits that move lines."""
+    position = cause.position
+    return position.file, position.function, cause.category, cause.expression
+
+
+def helps(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> Check:
+    """Whether edits took their causes away, and brought no cause, recompile or crash."""
+    title = "causes"
+    if after.error or after.crashes:
+        return Check(title, False, after.error or "the compiler crashes on the new code")
+    old, new = (Counter(map(name, explanation.causes)) for explanation in (before, after))
+    staying = [cause for cause in mended if new[name(cause)] >= old[name(cause)]]
+    if staying:
+        return Check(title, False, f"`{staying[0].expression}` still breaks")
+    if new.total() >= old.total():
+        fresh = next(iter(new - old))
+        return Check(title, False, f"`{fresh[3]}` breaks instead")
+    recompiles = [sum(r.count for r in e.recompiles) for e in (before, after)]
+    if recompiles[1] > recompiles[0]:
+        return Check(title, False, "it recompiles more often")
+    return Check(title, True, f"{old.total()} causes before, {new.total()} after")
+
+
+def _tests(offers: Iterable[Offer]) -> list[Position]:
+    return [o.document.position(test) for o in offers for test in o.rewrite.tests]
+
+
+def _line_before(original: str, text: str, line: int) -> int:
+    """The line of `original` that became `line` of `text`, or the one it was put behind."""
+    if original == text:
+        return line
+    matcher = difflib.SequenceMatcher(
+        None, original.splitlines(), text.splitlines(), autojunk=False
+    )
+    for _, start, end, new_start, new_end in matcher.get_opcodes():
+        if new_start <= line - 1 < new_end:
+            return min(start + (line - 1 - new_start), max(start, end - 1)) + 1
+    return line

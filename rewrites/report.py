@@ -1,0 +1,188 @@
+"""A `Fixes` as one line, as text for a terminal, and as JSON-ready data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule as Line
+from rich.syntax import Syntax
+from rich.text import Text
+
+from fullgraph.diagnose.explanation import Explanation
+from fullgraph.rewrites.fixes import Fixes, Suggestion
+from fullgraph.rewrites.proof import Proof, State
+from fullgraph.rewrites.rule import Applicability
+
+WIDTH = 80
+"""Columns of the plain text."""
+_STYLES = {
+    Applicability.SAFE: "green",
+    Applicability.UNSAFE: "yellow",
+    Applicability.DISPLAY: "cyan",
+}
+
+
+def verdict(fixes: Fixes) -> str:
+    """The result in one line: graphs and causes before and after, and what it took."""
+    end = f" · torch {fixes.torch.partition('+')[0]}"
+    if fixes.before.error is not None:
+        return f"{fixes.before.error}{end}"
+    if not fixes.before.causes:
+        return f"{fixes.target} has nothing to fix: {fixes.before.verdict}"
+    safe = [s for s in fixes.suggestions if s.accepted and s.applicability is Applicability.SAFE]
+    unsafe = [s for s in fixes.suggestions if s.accepted and s not in safe]
+    parts = [f"graphs {_graphs(fixes.before)} → {_graphs(fixes.after)}"]
+    parts.append(f"causes {len(fixes.before.causes)} → {len(fixes.after.causes)}")
+    parts.append(f"{_count(len(safe), 'edit')}, proved" if safe else "no safe edit")
+    line = ", ".join(parts)
+    if unsafe:
+        line += (
+            f"; with {_count(len(unsafe), 'unsafe edit')} graphs {_graphs(fixes.after_unsafe)}, "
+            f"causes {len(fixes.after_unsafe.causes)}"
+        )
+    return line + end
+
+
+def plain(fixes: Fixes) -> str:
+    """All of `fixes` as text without colour, at most 80 columns wide but for code."""
+    file = StringIO()
+    console = Console(file=file, width=WIDTH, color_system=None, force_terminal=False)
+    render(fixes, console)
+    return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n"))
+
+
+def render(fixes: Fixes, console: Console) -> None:
+    """Draw `fixes`: the verdict, every suggestion with its diff and proof, and what stays."""
+    console.print(Group(*_parts(fixes, console)))
+
+
+def render_diff(diff: str, console: Console) -> None:
+    """Draw a unified diff, in colour where there is one; unwrapped, so that it can be piped."""
+    if console.color_system is None:
+        console.out(diff, end="", highlight=False)
+    else:
+        console.print(_coloured(diff))
+
+
+def to_dict(fixes: Fixes) -> dict[str, Any]:
+    """`fixes` as JSON-ready data, schema 1."""
+    return {
+        "schema": 1,
+        "torch": fixes.torch,
+        "target": fixes.target,
+        "verdict": verdict(fixes),
+        "before": _numbers(fixes.before),
+        "after": _numbers(fixes.after),
+        "after_unsafe": _numbers(fixes.after_unsafe),
+        "suggestions": [
+            {
+                "rule": s.rule,
+                "name": s.name,
+                "file": s.file,
+                "line": s.line,
+                "category": s.category,
+                "cause": s.cause,
+                "why": s.why,
+                "applicability": s.applicability.value,
+                "assumes": list(s.assumes),
+                "accepted": s.accepted,
+                "proof": _proof(s.proof),
+                "diff": s.diff,
+            }
+            for s in fixes.suggestions
+        ],
+        "unfixed": [
+            {
+                "cause": u.cause,
+                "category": u.category,
+                "file": u.file,
+                "line": u.line,
+                "reason": u.reason,
+            }
+            for u in fixes.unfixed
+        ],
+        "diff": fixes.diff(),
+        "diff_unsafe": fixes.diff(unsafe=True),
+    }
+
+
+def _numbers(explanation: Explanation) -> dict[str, Any]:
+    return {
+        "graphs": explanation.default.graphs,
+        "causes": len(explanation.causes),
+        "fullgraph": explanation.fullgraph.ok,
+    }
+
+
+def _proof(proof: Proof) -> dict[str, Any]:
+    return {
+        "state": proof.state.value,
+        "reason": proof.reason,
+        "inputs": proof.inputs,
+        "sides": [list(side) for side in proof.sides],
+        "checks": [{"name": c.name, "ok": c.ok, "detail": c.detail} for c in proof.checks],
+    }
+
+
+def _parts(fixes: Fixes, console: Console) -> Iterator[RenderableType]:
+    yield Text(verdict(fixes), style="bold")
+    for suggestion in fixes.suggestions:
+        yield Text()
+        yield from _suggestion(suggestion, console)
+    if fixes.unfixed:
+        yield Text()
+        yield Text("Not fixed:", style="bold")
+        for cause in fixes.unfixed:
+            where = f"{_short(cause.file)}:{cause.line}"
+            yield Padding(
+                Text(f"{where} · {cause.category} · `{cause.cause}`: {cause.reason}."), (0, 0, 0, 2)
+            )
+
+
+def _suggestion(suggestion: Suggestion, console: Console) -> Iterator[RenderableType]:
+    style = _STYLES[suggestion.applicability]
+    title = f"{suggestion.rule} {suggestion.name} · {_short(suggestion.file)}:{suggestion.line}"
+    yield Line(Text(f"{title} · {suggestion.applicability.value}", style=style), align="left")
+    yield Text(suggestion.why)
+    if suggestion.assumes:
+        yield Text(f"Assumes that {', and that '.join(suggestion.assumes)}.", style="yellow")
+    yield Text(_fared(suggestion), style="dim")
+    if suggestion.diff:
+        yield Text()
+        yield _coloured(suggestion.diff) if console.color_system else Text(suggestion.diff.rstrip())
+
+
+def _fared(suggestion: Suggestion) -> str:
+    proof = suggestion.proof
+    tried = f" on {_count(proof.inputs, 'input')}" if proof.inputs else ""
+    if proof.state is State.PROVED:
+        return f"Proved{tried}: {', '.join(check.name for check in proof.checks)}."
+    if proof.state is State.NOT_RUN:
+        return "An idea, not an edit: it was not tried."
+    told = "One side seen" if proof.state is State.ONE_SIDE else "Not proved"
+    kept = "" if suggestion.accepted else "; it is not applied"
+    return f"{told}{tried}: {proof.reason}{kept}."
+
+
+def _coloured(diff: str) -> Syntax:
+    return Syntax(diff.rstrip(), "diff", theme="ansi_light", background_color="default")
+
+
+def _short(file: str) -> str:
+    path = Path(file)
+    return os.path.relpath(file) if path.is_relative_to(Path.cwd()) else file
+
+
+def _graphs(explanation: Explanation) -> str:
+    graphs = explanation.default.graphs
+    return "?" if graphs is None else str(graphs)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
