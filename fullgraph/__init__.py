@@ -12,14 +12,18 @@ if TYPE_CHECKING:
     from fullgraph.compiler.errors import FullgraphError as FullgraphError
     from fullgraph.diagnose.explain import explain as explain
     from fullgraph.diagnose.explanation import Explanation as Explanation
+    from fullgraph.rewrites.fix import fix as fix
+    from fullgraph.rewrites.fixes import Fixes as Fixes
 
 _HOMES = {
     "explain": "fullgraph.diagnose.explain",
+    "fix": "fullgraph.rewrites.fix",
+    "Fixes": "fullgraph.rewrites.fixes",
     "Explanation": "fullgraph.diagnose.explanation",
     "FullgraphError": "fullgraph.compiler.errors",
 }
 
-__all__ = ["Explanation", "FullgraphError", "explain"]
+__all__ = ["Explanation", "Fixes", "FullgraphError", "explain", "fix"]
 
 
 def __getattr__(name: str) -> Any:

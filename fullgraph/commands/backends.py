@@ -1,0 +1,23 @@
+"""`fullgraph backends`: the backends and the stage each adds."""
+
+from __future__ import annotations
+
+import argparse
+
+from fullgraph.commands import Commands
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("backends", help="the backends and the stage each adds")
+    parser.set_defaults(command=_backends)
+
+
+def _backends(args: argparse.Namespace) -> int:
+    from fullgraph.compiler.ladder import backends
+
+    rows = backends()
+    width = max(len(name) for name, _ in rows)
+    for name, adds in rows:
+        print(f"{name:{width}}  {adds}".rstrip())
+    return 0

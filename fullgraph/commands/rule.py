@@ -1,0 +1,29 @@
+"""`fullgraph rule`: what a rule does, and when it refuses."""
+
+from __future__ import annotations
+
+import argparse
+
+from fullgraph.commands import Commands
+from fullgraph.compiler.errors import FullgraphError
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser("rule", help="a rule's page; without a code, all rules")
+    parser.set_defaults(command=_rule)
+    parser.add_argument("code", nargs="?", metavar="FG101")
+
+
+def _rule(args: argparse.Namespace) -> int:
+    from fullgraph.rewrites.rule import every
+
+    if args.code is None:
+        for rule in every():
+            print(f"{rule.code}  {rule.name:28} {rule.summary}")
+        return 0
+    for rule in every():
+        if args.code in (rule.code, rule.name):
+            print(f"{rule.code} {rule.name}\n\n{rule.doc}")
+            return 0
+    raise FullgraphError(f"There is no rule {args.code}: `fullgraph rule` lists them all.")
