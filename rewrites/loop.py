@@ -1,4 +1,4 @@
-"""The loop of `fix`: offers are applied in memory, proved, explained again, and kept if they help."""
+"""The loop of `fix`: offers are applied in memory, proved, explained again, kept if they help."""
 
 from __future__ import annotations
 
