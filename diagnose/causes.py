@@ -14,7 +14,14 @@ from fullgraph.compiler.recorder import RECOMPILE_LIMIT
 from fullgraph.compiler.whose import Owner, is_users, owner
 from fullgraph.diagnose.explanation import Cause
 from fullgraph.diagnose.places import Key, key, place_of
-from fullgraph.diagnose.taxonomy import Category, advise, classify, is_consequence, sentence
+from fullgraph.diagnose.taxonomy import (
+    Category,
+    advise,
+    classify,
+    is_consequence,
+    is_looked_up_early,
+    sentence,
+)
 from fullgraph.diagnose.taxonomy.keywords import by_keywords
 from fullgraph.diagnose.unmask import Hidden
 from fullgraph.diagnose.values import Observations
@@ -224,12 +231,14 @@ def _lines_around(place: Position, around: int = 3) -> tuple[tuple[int, str], ..
 
 
 def _consequences(group: Group) -> tuple[str, ...]:
-    told = dict.fromkeys(
-        f"`{brk.frame.function}` at line {brk.frame.line} broke too "
-        f"({brk.gb_id or brk.gb_type}), because its caller ran eager."
-        for brk in group.consequences
-    )
-    return tuple(told)
+    told = []
+    for brk in group.consequences:
+        what, why = f"`{brk.frame.function}` at line {brk.frame.line}", "its caller ran eager"
+        if is_looked_up_early(brk):
+            what = f"`{expression_at(place_of(brk))}`"
+            why = "its method was looked up before the break among its arguments"
+        told.append(f"{what} broke too ({brk.gb_id or brk.gb_type}), because {why}.")
+    return tuple(dict.fromkeys(told))
 
 
 def _frame(position: Position) -> tuple[object, ...]:
@@ -260,6 +269,15 @@ def _place(brk: Break, target: Position | None) -> Position:
     return place
 
 
+def _inside(inner: Position, outer: Position) -> bool:
+    """Whether one span lies within another of the same file."""
+    if inner.file != outer.file or None in (inner.column, outer.column, outer.end_column):
+        return False
+    start, end = (inner.line, inner.column), (inner.end_line, inner.end_column)
+    first, last = (outer.line, outer.column), (outer.end_line, outer.end_column)
+    return (first, last) != (start, end) and first <= start and end <= last
+
+
 def _hang_consequences(relation: nx.DiGraph, target: Position | None) -> None:
     """Edges from causes to what broke only because they left code to eager."""
     nodes = [n for n in relation if n[0] == "cause"]
@@ -276,7 +294,8 @@ def _hang_consequences(relation: nx.DiGraph, target: Position | None) -> None:
         if is_consequence(brk) or (_is_generator(brk) and brk.frame != target):
             roots = [n for n in skipping if n != node]
             near = [n for n in roots if place_of(firsts[n]).file == place.file]
-            roots = near or roots
+            inner = [n for n in nodes if n != node and _inside(place_of(firsts[n]), place)]
+            roots = (inner if is_looked_up_early(brk) else []) or near or roots
         elif any(is_users(position.file) for position in brk.stack):
             continue
         else:  # torch's own code, run by an expression that broke

@@ -2,7 +2,7 @@
 
 from fullgraph.diagnose.taxonomy.advice import advise
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.diagnose.taxonomy.classify import classify, is_consequence
+from fullgraph.diagnose.taxonomy.classify import classify, is_consequence, is_looked_up_early
 from fullgraph.diagnose.taxonomy.guards import describe_guard
 from fullgraph.diagnose.taxonomy.limits import describe_limit
 from fullgraph.diagnose.taxonomy.sentences import sentence
@@ -16,5 +16,6 @@ __all__ = [
     "describe_limit",
     "describe_skip",
     "is_consequence",
+    "is_looked_up_early",
     "sentence",
 ]

@@ -66,6 +66,11 @@ def is_consequence(brk: Break) -> bool:
         return frame.function == "<genexpr>" or owner(frame.file) is not Owner.USER
     if _COMPREHENSION.fullmatch(frame.function) and _NEXT.search(f"{brk.gb_type} {brk.context}"):
         return True
+    return is_looked_up_early(brk)
+
+
+def is_looked_up_early(brk: Break) -> bool:
+    """Whether a method broke because it was loaded before a break among its arguments."""
     return bool(re.search(r"module: <unknown module>, qualname: Tensor\.", brk.context))
 
 

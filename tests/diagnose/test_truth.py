@@ -240,3 +240,9 @@ def test_compiled_autograd_has_a_graph_and_no_noise_of_libraries() -> None:
         found = explain(b.train_step, torch.ones(2, 4), backend="aot_eager", unmask=False)
     assert met(found) == [("y.backward()", "resumed", 1)]
     assert "backward" in {graph.phase for graph in found.graphs}
+
+
+def test_a_method_whose_argument_breaks_is_no_cause_of_its_own() -> None:
+    found = explain(b.looked_up_early, torch.ones(2, 4))
+    assert [c.expression for c in found.causes] == ["int(np.prod(x.shape[:-1]))"]
+    assert "looked up before" in found.causes[0].consequences[0]
