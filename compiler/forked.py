@@ -30,6 +30,7 @@ import torch
 
 from fullgraph.compiler import interrupts, output, shared_memory
 from fullgraph.compiler.outcome import Error, Outcome, describe, plain
+from fullgraph.compiler.private import settings
 
 T = TypeVar("T")
 
@@ -275,11 +276,8 @@ def _own_compiler(folder: str) -> None:
     """One thread, no compile cache of the parent's, and files only in `folder`."""
     # libgomp's threads are not in the child: a parallel op would wait for them for ever
     torch.set_num_threads(1)
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # nor is Inductor's pool of processes
+    settings.compile_in_one_thread()  # nor is Inductor's pool of processes
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
     os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
-    config = sys.modules.get("torch._inductor.config")
-    if config is not None:
-        config.compile_threads = 1  # type: ignore[attr-defined]
     if "torch._dynamo" in sys.modules:  # else nothing was compiled yet
         torch.compiler.reset()

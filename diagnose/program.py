@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend, resolve
 from fullgraph.compiler.private import compile as settings
+from fullgraph.compiler.private.trees import leaves
 
 Loss = Callable[[Any], torch.Tensor] | bool | None
 
@@ -149,7 +149,7 @@ def _check_signature(target: Any, call: Call, number: int) -> None:
 
 
 def _check_devices(target: Any, calls: tuple[Call, ...]) -> None:
-    tensors = pytree.tree_leaves([(c.args, dict(c.kwargs)) for c in calls])
+    tensors = leaves([(c.args, dict(c.kwargs)) for c in calls])
     if isinstance(target, torch.nn.Module):
         tensors += [*target.parameters(), *target.buffers()]
     devices = {t.device.type for t in tensors if isinstance(t, torch.Tensor)}
@@ -163,10 +163,10 @@ def _check_devices(target: Any, calls: tuple[Call, ...]) -> None:
 def _loss_of(output: Any, loss: Loss) -> torch.Tensor:
     if callable(loss):
         return loss(output)
-    leaves = output.values() if isinstance(output, Mapping) else pytree.tree_leaves(output)
+    outputs = output.values() if isinstance(output, Mapping) else leaves(output)
     sums = [
         leaf.float().sum()
-        for leaf in pytree.tree_leaves(list(leaves))
+        for leaf in leaves(list(outputs))
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad
     ]
     if not sums:

@@ -32,6 +32,14 @@ def set_configs(saved: dict[str, dict[str, Any]]) -> None:
                 setattr(sys.modules[name], key, value)
 
 
+def compile_in_one_thread() -> None:
+    """Let Inductor compile here, not in a pool of processes."""
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    config = sys.modules.get("torch._inductor.config")
+    if config is not None:
+        config.compile_threads = 1  # type: ignore[attr-defined]
+
+
 def default_device() -> torch.device | None:
     """What `torch.set_default_device` was given; None if it was not called."""
     context = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
