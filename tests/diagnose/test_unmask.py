@@ -77,7 +77,9 @@ def test_what_hides(fn, found):
 
 def test_a_context_manager_that_breaks_is_entered_without_it():
     _, rounds = search(hiding.managed, X)
-    assert {"print(x)", "time.time()"} <= set(texts(rounds))  # torch 2.10 breaks at suppress() too
+    assert "print(x)" in texts(rounds)
+    # torch 2.10 breaks at suppress() whatever stands there, and the search says so
+    assert "time.time()" in texts(rounds) or rounds[-1].blocked
 
 
 def test_a_child_module_behind_its_parents_loop_is_found_once():
