@@ -257,6 +257,11 @@ def _starts(span: Span, position: Position) -> bool:
     return span[:2] == (position.line, position.column)
 
 
+def replaced(tree: cst.CSTNodeT, replacements: Mapping[cst.CSTNode, Replacement]) -> cst.CSTNodeT:
+    """A copy of `tree` with nodes inside it replaced."""
+    return tree.visit(_Replace(replacements))  # type: ignore[return-value]
+
+
 class _Replace(cst.CSTTransformer):
     """Puts replacements where nodes stood."""
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+
+import libcst as cst
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.source import read
 from fullgraph.compiler.whose import is_users
 from fullgraph.diagnose.explanation import Cause
-from fullgraph.rewrites.document import Document, parse
+from fullgraph.rewrites.document import Document, Replacement, parse
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule, every
 from fullgraph.rewrites.site import Knowledge, Site
 
@@ -65,7 +67,7 @@ def apply(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
             others.append(offer)
     texts = {}
     for file, group in taken.items():
-        replacements = {k: v for one in group for k, v in one.rewrite.replacements.items()}
+        replacements = _merged(one.rewrite.replacements for one in group)
         imports = [name for one in group for name in one.rewrite.imports]
         texts[file] = group[0].document.edited(replacements, imports)
     return texts, [offer for group in taken.values() for offer in group]
@@ -121,12 +123,36 @@ def _comments(text: str) -> set[str]:
     return {match.strip() for match in re.findall(r"#.*", text)}
 
 
+def _merged(edits: Iterable[Mapping[cst.CSTNode, Replacement]]) -> dict[cst.CSTNode, Replacement]:
+    """The replacements of several edits; what is put behind the same node twice comes once."""
+    merged: dict[cst.CSTNode, Replacement] = {}
+    for node, new in ((node, new) for edit in edits for node, new in edit.items()):
+        old = _put_behind(node, merged.get(node))
+        behind = _put_behind(node, new)
+        fresh = [one for one in behind if not any(one.deep_equals(known) for known in old)]
+        merged[node] = cst.FlattenSentinel([node, *old, *fresh]) if behind else new
+    return merged
+
+
+def _put_behind(node: cst.CSTNode, new: Replacement | None) -> list[cst.CSTNode]:
+    """What a replacement puts behind `node`, if it leaves the node as it is."""
+    nodes = list(new.nodes) if isinstance(new, cst.FlattenSentinel) else []
+    return nodes[1:] if nodes and nodes[0] is node else []
+
+
 def _overlap(one: Offer, other: Offer) -> bool:
     return any(
-        a is b or a in tuple(one.document.around(b)) or b in tuple(one.document.around(a))
+        _clash(one, a, other, b)
         for a in one.rewrite.replacements
         for b in other.rewrite.replacements
     )
+
+
+def _clash(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> bool:
+    if a is b:
+        edits = (one.rewrite.replacements[a], other.rewrite.replacements[b])
+        return not all(_put_behind(a, edit) for edit in edits)
+    return a in tuple(one.document.around(b)) or b in tuple(one.document.around(a))
 
 
 def _document(file: str) -> Document | None:
