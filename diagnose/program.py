@@ -58,8 +58,12 @@ class Program:
         for number, call in enumerate(self.calls):
             output = function(*call.args, **call.kwargs)
             if self.loss is not None and self.loss is not False:
-                _loss_of(output, self.loss).backward()
+                self.backward(output)
             after(number)
+
+    def backward(self, output: Any) -> None:
+        """Go backward from the loss of one call's output."""
+        _loss_of(output, self.loss).backward()
 
     def compiled(self, *, fullgraph: bool = False, isolated: bool = False) -> Callable[..., Any]:
         """The target under torch.compile; `isolated` keeps its cache apart, where torch can."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from torch.utils import _pytree
@@ -10,3 +11,8 @@ from torch.utils import _pytree
 def leaves(tree: Any) -> list[Any]:
     """What the containers of `tree` hold, in order; registered classes are containers too."""
     return list(_pytree.tree_leaves(tree))
+
+
+def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
+    """A copy of the containers of `tree` with `change` applied to what they hold."""
+    return _pytree.tree_map(change, tree)

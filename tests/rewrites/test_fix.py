@@ -1,0 +1,75 @@
+"""`fix` end to end: explained, rewritten, proved, explained again."""
+
+import random
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from fullgraph import fix
+from fullgraph.rewrites.proof import State
+
+from . import snippets
+
+X = torch.tensor([[0.9, -0.2, 0.7, 0.1], [0.3, 0.8, -0.6, 0.95]])
+TWELVE = [
+    snippets.wrapper,
+    snippets.masked_mean,
+    snippets.masked_update,
+    snippets.product_of_sizes,
+    snippets.normalised,
+    snippets.early_return,
+    snippets.checked,
+    snippets.sometimes,
+    snippets.logged,
+    snippets.warned,
+    snippets.sizes_as_tensor,
+    snippets.no_gradient,
+    snippets.first_hits,
+]
+
+
+@pytest.mark.parametrize("function", TWELVE, ids=lambda f: f.__name__)
+def test_a_snippet_of_the_survey_becomes_one_graph(function):
+    x = X.clone()
+    if function is snippets.no_gradient:
+        x = X.clone()
+    fixes = fix(function, x, inductor=False)
+    assert fixes.after_unsafe.default.ok and fixes.after_unsafe.fullgraph.ok, fixes
+    new = fixes.patched(unsafe=True)
+    for inputs in (x, -x, x * 0):
+        ours, theirs = inputs.clone().requires_grad_(), inputs.clone().requires_grad_()
+        torch.manual_seed(0)
+        random.seed(0)
+        expected, why = _result(function, theirs)
+        torch.manual_seed(0)
+        random.seed(0)
+        actual, other = _result(new, ours)
+        assert why == other
+        assert_close(actual, expected, equal_nan=True)
+        assert_close(ours.grad, theirs.grad, equal_nan=True)
+
+
+def _result(function, x):
+    try:
+        y = function(x)
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"
+    if y.requires_grad:
+        y.sum().backward()
+    return y.detach(), None
+
+
+@pytest.mark.parametrize("function", [snippets.size_from_data, snippets.recurrent])
+def test_a_control_is_left_alone_with_a_reason(function):
+    fixes = fix(function, X[None] if function is snippets.recurrent else X, inductor=False)
+    assert fixes.after_unsafe.causes == fixes.before.causes
+    assert not fixes.diff(unsafe=True)
+    assert fixes.unfixed and fixes.unfixed[0].reason
+
+
+def test_what_was_not_proved_is_not_safe():
+    fixes = fix(snippets.checked, X, inductor=False)
+    for suggestion in fixes.suggestions:
+        if suggestion.applicability == "safe":
+            assert suggestion.proof.state is State.PROVED
