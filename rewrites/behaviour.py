@@ -230,13 +230,13 @@ def _records(found: list[str]) -> Iterator[None]:
             found.append(f"{record.name} {record.levelname}: {record.getMessage()}")
         return record
 
-    def show(message: Any, category: type[Warning], file: str, *rest: Any) -> None:
-        if "/torch/" not in file:
+    def show(message: Any, category: Any, filename: str, *rest: Any, **more: Any) -> None:
+        if "/torch/" not in filename:
             found.append(f"{category.__name__}: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]
         logging.setLogRecordFactory(factory)
         try:
             yield

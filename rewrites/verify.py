@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -90,17 +91,12 @@ def prove(
             return _failed("eager", f"the new code did not run: {_ended(new)}")
         checks = compare(old.value.behaviours, new.value.behaviours)
         if all(check.ok for check in checks):
-            backends = ["eager", *(["inductor"] if inductor else [])]
-            for backend in backends:
-                title = "inductor" if backend == "inductor" else "compiled"
-                few = [case for case in cases if not case.backward][:COMPILED]
-                few = few[:1] if backend == "inductor" else few
-                out = _isolated(
-                    subject,
-                    seconds,
-                    lambda few=few, backend=backend: _replay(subject, few, special, backend),
-                )
-                checks.append(_compiled(title, out, new.value.behaviours))
+            few = [case for case in cases if not case.backward][:COMPILED]
+            for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
+                if some:
+                    job = partial(_replay, subject, some, special, backend)
+                    done = _isolated(subject, seconds, job)
+                    checks.append(_compiled(backend, done, new.value.behaviours))
     ok = all(check.ok for check in checks)
     seen = all(side == "both" for _, side in sides)
     state = State.FAILED if not ok else State.PROVED if seen else State.ONE_SIDE
@@ -225,7 +221,7 @@ def _behaviour(subject: Program, case: Case, special: bool, backend: str | None)
     if backend is None:
         with torch.compiler.set_stance("force_eager"):
             return behave(subject, subject.target, calls, backward=case.backward)
-    options = {"fallback_random": True} if backend == "inductor" else None
+    options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
     compiled = torch.compile(subject.target, backend=backend, options=options)
     return behave(subject, compiled, calls, backward=case.backward)
 
@@ -258,8 +254,9 @@ def _isolated(subject: Program, seconds: float, job: Callable[[], Run]) -> Outco
     return isolation.run(lambda emit: job(), objects=subject.objects(), seconds=seconds)
 
 
-def _compiled(title: str, outcome: Outcome[Run], eager: Mapping[Case, Behaviour]) -> Check:
+def _compiled(backend: str, outcome: Outcome[Run], eager: Mapping[Case, Behaviour]) -> Check:
     """Whether compiled code did what it does in eager."""
+    title = "inductor" if backend == "inductor" else "compiled"
     if outcome.value is None:
         return Check(title, False, f"{title} it does not run: {_ended(outcome)}")
     few = {case: eager[case] for case in outcome.value.behaviours}
