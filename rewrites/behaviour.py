@@ -236,7 +236,7 @@ def _records(found: list[str]) -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = show  # type: ignore[assignment]
+        warnings.showwarning = show
         logging.setLogRecordFactory(factory)
         try:
             yield
