@@ -1,0 +1,69 @@
+"""The pages of the rules, and their table in the README, written from the rules themselves.
+
+python -m fullgraph.rewrites.pages [FOLDER]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from fullgraph.rewrites.rule import Rule, every
+
+BEGIN, END = "<!-- rules -->", "<!-- end of rules -->"
+
+
+def page() -> str:
+    """docs/rules.md: every rule's documentation, by code."""
+    parts = [
+        "# The rules of `fullgraph fix`\n\nWritten from the rules' own documentation by "
+        "`python -m fullgraph.rewrites.pages`.\n"
+    ]
+    parts += [_section(rule) for rule in every()]
+    return "\n".join(parts)
+
+
+def table() -> str:
+    """The table of all rules for the README."""
+    rows = ["| rule | name | what it does |", "| --- | --- | --- |"]
+    for rule in every():
+        anchor = f"docs/rules.md#{rule.code.lower()}-{rule.name}"
+        rows.append(f"| [{rule.code}]({anchor}) | {rule.name} | {rule.summary} |")
+    return "\n".join(rows)
+
+
+def with_table(readme: str) -> str:
+    """`readme` with the table between its marks brought up to date."""
+    before, _, rest = readme.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+
+
+def _section(rule: Rule) -> str:
+    blocks: list[str] = []
+    code: list[str] = []
+    for line in [*rule.doc.split("\n"), "."]:
+        if line.startswith("    ") or (code and not line.strip()):
+            code.append(line[4:])
+            continue
+        if code:
+            blocks.append("```python\n" + "\n".join(code).rstrip() + "\n```\n")
+            code = []
+        blocks.append(line)
+    mends = ", ".join(sorted(rule.categories))
+    return (
+        f"## {rule.code} {rule.name}\n\n"
+        + "\n".join(blocks[:-1]).rstrip()
+        + (f"\n\nFor causes of the kinds: {mends}.\n")
+    )
+
+
+def main(folder: Path) -> None:
+    """Write docs/rules.md and the README's table under `folder`."""
+    (folder / "docs" / "rules.md").write_text(page(), encoding="utf-8")
+    readme = folder / "README.md"
+    readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
