@@ -1,0 +1,1 @@
+"""Python numbers taken out of tensors."""

@@ -1,0 +1,1 @@
+"""NumPy and tensors where Python numbers would do: sizes, loops, grids."""
