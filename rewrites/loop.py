@@ -8,8 +8,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fullgraph.rewrites.verify import prove
-
 from fullgraph.compiler import isolation
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.overlay import overlaid
@@ -23,6 +21,7 @@ from fullgraph.rewrites.facts.observed import Facts, observe
 from fullgraph.rewrites.fixes import Suggestion, Unfixed, unified
 from fullgraph.rewrites.proof import Check, Proof, State
 from fullgraph.rewrites.rule import Applicability, Rule
+from fullgraph.rewrites.verify import prove
 
 UNMASK_SECONDS = 30.0
 """How long each explanation may look behind causes."""
