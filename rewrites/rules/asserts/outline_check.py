@@ -1,0 +1,68 @@
+"""A check that raises becomes an operator: same exception, same text, and no break.
+
+Whether an `assert` fails or an `if …: raise` raises depends on a tensor's values, so the graph
+breaks there. As an operator the check runs when its turn comes, in the compiled program too.
+
+Before:
+
+    def forward(self, x):
+        h = self.encoder(x)
+        if torch.isnan(h).any():
+            raise ValueError(f"NaN after the encoder: {h}")
+        return h
+
+After:
+
+    @ordered_op
+    def _check_forward(h: torch.Tensor) -> None:
+        if torch.isnan(h).any():
+            raise ValueError(f"NaN after the encoder: {h}")
+
+    def forward(self, x):
+        h = self.encoder(x)
+        _check_forward(h)
+        return h
+
+`ordered_op` is added once to the file. It makes a `torch.library.custom_op` with an ordered
+effect: without one, an operator that returns nothing is dropped as dead code under Inductor.
+
+As before, the caller gets the exception itself, with its type and its message, compiled or not.
+`torch._assert_async`, and so every `assert` that torch.compile traces, raises RuntimeError instead.
+
+Unsafe where the check calls a function of which it is not known that it changes nothing; on a GPU,
+where it must not be captured in a CUDA graph (`mode="reduce-overhead"`); where the message shows a
+tensor that asks for a gradient, which a compiled program shows without `grad_fn=`; and where the
+function changes an object before the check: compiled, that change is lost when the check fails.
+
+Refuses: checks inside a `try` that handles the exception, checks that change something or draw
+random numbers, and values that an operator cannot take (`self`, other objects, what was not seen).
+"""
+
+from __future__ import annotations
+
+from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.rewrites.outline.output import only_checks
+from fullgraph.rewrites.outline.statement import outlined, statement_of
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+WHY = "As an operator the check runs when its turn comes and raises what it raised."
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    statement = statement_of(site, only_checks)
+    if statement is None:
+        return None
+    return outlined(site, statement, only_checks, "check", WHY)
+
+
+CHECKED = frozenset(
+    one.value
+    for one in (
+        C.ASSERT, C.BRANCH, C.COMPARISON, C.GUARD, C.SCALAR, C.MASK, C.NONZERO, C.DYNAMIC_SHAPE,
+        C.NUMPY_SCALAR, C.NUMPY, C.TEXT, C.EXCEPTION, C.PRINT, C.WARNING, C.CALL, C.BUILTIN,
+    )
+)  # fmt: skip
+"""What may break inside a check."""
+
+RULE = Rule("FG101", "outline-check", CHECKED, rewrite)

@@ -1,0 +1,1 @@
+"""What a model prints, logs and warns of."""

@@ -1,0 +1,77 @@
+"""What prints, logs or warns becomes an operator: the same text, in the same order, and no break.
+
+torch.compile does not trace `print` with tensors, loggers (not even one whose level is too low)
+and `warnings.warn`. As an operator the statement runs when its turn comes, with the values of
+that moment, also when something later raises.
+
+Before:
+
+    def forward(self, x):
+        h = self.encoder(x)
+        if h.abs().max() > 1e4:
+            logger.warning("large activations: %s", h.abs().max().item())
+        return h.mul_(self.scale)
+
+After:
+
+    @ordered_op
+    def _report_forward(h: torch.Tensor) -> None:
+        if h.abs().max() > 1e4:
+            logger.warning("large activations: %s", h.abs().max().item())
+
+    def forward(self, x):
+        h = self.encoder(x)
+        _report_forward(h)
+        return h.mul_(self.scale)
+
+`ordered_op` is added once to the file. It makes a `torch.library.custom_op` with an ordered
+effect: without one, an operator that returns nothing is dropped as dead code under Inductor.
+
+Other ways, and why they are not taken: `torch._dynamo.config.reorderable_logging_functions` prints
+at the end of the graph, with the values of the end; `ignore_logging_functions` and a guard with
+`torch.compiler.is_compiling()` (FG113) drop the text; `leaf_function` does not run under Inductor.
+
+A log record, or a warning, names the operator as the function and the line it comes from.
+
+Unsafe where the statement calls a function of which it is not known that it changes nothing; on a
+GPU, where it must not be captured in a CUDA graph (`mode="reduce-overhead"`); and where it shows a
+tensor that asks for a gradient: a compiled program shows it without `grad_fn=`.
+
+Refuses: `stacklevel=` (the callers of a compiled operator are not the program's), statements that
+change something or draw random numbers, and values that an operator cannot take (`self.logger`,
+other objects, what was not seen).
+"""
+
+from __future__ import annotations
+
+import libcst.matchers as m
+
+from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.rewrites.outline.output import only_writes
+from fullgraph.rewrites.outline.statement import outlined, statement_of
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+WHY = "As an operator it runs when its turn comes and writes what it wrote."
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    statement = statement_of(site, only_writes)
+    if statement is None:
+        return None
+    if m.findall(statement, m.Arg(keyword=m.Name("stacklevel"))):
+        return Refusal("with `stacklevel` it names its caller, which is another one when compiled")
+    return outlined(site, statement, only_writes, "report", WHY)
+
+
+WRITTEN = frozenset(
+    one.value
+    for one in (
+        C.PRINT, C.WARNING, C.TEXT, C.BRANCH, C.COMPARISON, C.GUARD, C.SCALAR, C.MASK, C.NONZERO,
+        C.DYNAMIC_SHAPE, C.NUMPY_SCALAR, C.NUMPY, C.CLOCK, C.SYSTEM, C.GRAD_FN, C.REQUIRES_GRAD,
+        C.CALL, C.BUILTIN, C.SKIPPED, C.C_EXTENSION, C.INTROSPECTION,
+    )
+)  # fmt: skip
+"""What may break inside a statement that writes."""
+
+RULE = Rule("FG112", "outline-output", WRITTEN, rewrite)
