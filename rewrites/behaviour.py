@@ -22,6 +22,8 @@ from fullgraph.diagnose.program import Call, Program
 
 DEPTH, ITEMS = 6, 2000
 """How deep, and how many items of a container are looked at."""
+_TORCHS = {"_modules", "_parameters", "_is_torch_compile", "_compiled_call_impl"}
+"""Attributes of modules that torch itself keeps, or adds when it compiles."""
 _CODE = types.FunctionType | types.MethodType | types.BuiltinFunctionType | types.ModuleType | type
 
 
@@ -200,7 +202,7 @@ def _state(subject: Program, calls: tuple[Call, ...]) -> dict[str, Any]:
     target = subject.target
     if isinstance(target, torch.nn.Module):
         for path, module in target.named_modules():
-            own = {k: v for k, v in vars(module).items() if k not in ("_modules", "_parameters")}
+            own = {k: v for k, v in vars(module).items() if k not in _TORCHS}
             found[f"self.{path}".rstrip(".")] = encode(own)
         found["parameters"] = encode(dict(target.named_parameters()))
     for name, value in _globals(target):

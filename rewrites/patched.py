@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from types import CodeType, FunctionType
+from dataclasses import dataclass, field
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -16,74 +16,113 @@ from fullgraph.compiler.recode import live
 def patched(subject: Any, texts: Mapping[str, str]) -> Any:
     """`subject` as if the files of `texts` (by path) held these texts.
 
-    A module becomes a copy of the same tree that shares parameters and buffers, its classes
-    replaced by subclasses with the edited methods; a function becomes a new one. Everything else
-    of the program goes on running the original.
+    A module becomes a copy of the same tree that shares parameters and buffers; its classes from
+    the edited files are copies, too. A function becomes a new one. Everything else of the program
+    goes on running the original.
     """
+    if not texts:
+        return subject
+    before = {f: f.__code__ for functions in live(texts).values() for f in functions}
     with overlaid(texts):
-        codes = {f: f.__code__ for functions in live(texts).values() for f in functions}
-    edited = {f: code for f, code in codes.items() if f.__code__ is not code}
-    namespaces = _namespaces(edited, texts)
-    if isinstance(subject, torch.nn.Module):
-        return _module(subject, edited, namespaces, {})
-    if isinstance(subject, FunctionType):
-        return _function(subject, edited.get(subject, subject.__code__), namespaces)
-    return subject
+        codes = {f: f.__code__ for f in before}
+        spaces = {id(f.__globals__): dict(f.__globals__) for f in before}
+    copies = _Copies(codes, spaces)
+    for space in spaces.values():
+        for name, value in tuple(space.items()):
+            if isinstance(value, FunctionType | type):
+                space[name] = copies.of(value)
+    return copies.module(subject) if isinstance(subject, torch.nn.Module) else copies.of(subject)
 
 
-Namespaces = dict[int, dict[str, Any]]
+@dataclass
+class _Copies:
+    """Copies of functions, classes and modules, each made once."""
 
+    codes: Mapping[FunctionType, CodeType]
+    """What each function of an edited file is to run."""
+    spaces: Mapping[int, dict[str, Any]]
+    """The globals they are to run in, by the id of those they have."""
+    made: dict[int, Any] = field(default_factory=dict)
 
-def _namespaces(edited: Mapping[FunctionType, CodeType], texts: Mapping[str, str]) -> Namespaces:
-    """For the globals of every edited file, a copy in which names mean the edited functions."""
-    namespaces: Namespaces = {}
-    for function in edited:
-        namespaces.setdefault(id(function.__globals__), dict(function.__globals__))
-    with overlaid(texts):
-        for function in edited:
-            here = namespaces[id(function.__globals__)]
-            here.update((k, v) for k, v in function.__globals__.items() if k not in here)
-    for module in tuple(sys.modules.values()):
-        space = namespaces.get(id(getattr(module, "__dict__", None)))
-        for name, value in (space or {}).items():
-            if isinstance(value, FunctionType) and value in edited and space is not None:
-                space[name] = _function(value, edited[value], namespaces)
-    return namespaces
+    def of(self, thing: Any) -> Any:
+        """The copy of what comes from an edited file; anything else itself."""
+        if id(thing) in self.made:
+            return self.made[id(thing)]
+        match thing:
+            case FunctionType() if id(thing.__globals__) in self.spaces:
+                return self._function(thing)
+            case type() if any(self._is_ours(value) for value in vars(thing).values()) or any(
+                self.of(base) is not base for base in thing.__bases__
+            ):
+                return self._class(thing)
+            case staticmethod() | classmethod():
+                inner = self.of(thing.__func__)
+                return thing if inner is thing.__func__ else type(thing)(inner)
+            case property():
+                fget, fset, fdel = map(self.of, (thing.fget, thing.fset, thing.fdel))
+                return property(fget, fset, fdel, thing.__doc__)
+        return thing
 
+    def module(self, module: torch.nn.Module) -> torch.nn.Module:
+        """A shallow copy of a module whose children and class are copies."""
+        if id(module) in self.made:
+            known: torch.nn.Module = self.made[id(module)]
+            return known
+        copy = self.made[id(module)] = torch.nn.Module.__new__(self.of(type(module)))
+        vars(copy).update(vars(module))
+        copy._modules = {
+            name: child if child is None else self.module(child)
+            for name, child in module._modules.items()
+        }
+        return copy
 
-def _function(function: FunctionType, code: CodeType, namespaces: Namespaces) -> FunctionType:
-    space = namespaces.get(id(function.__globals__), function.__globals__)
-    copy = FunctionType(code, space, function.__name__, function.__defaults__, function.__closure__)
-    copy.__kwdefaults__ = function.__kwdefaults__
-    copy.__dict__.update(function.__dict__)
-    copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
-    return copy
+    def _is_ours(self, value: Any) -> bool:
+        value = getattr(value, "__func__", getattr(value, "fget", value))
+        return isinstance(value, FunctionType) and id(value.__globals__) in self.spaces
 
+    def _function(self, function: FunctionType) -> FunctionType:
+        copy = FunctionType(
+            self.codes.get(function, function.__code__),
+            self.spaces[id(function.__globals__)],
+            function.__name__,
+            function.__defaults__,
+            tuple(map(self._cell, function.__closure__)) if function.__closure__ else None,
+        )
+        self.made[id(function)] = copy
+        copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__dict__.update(function.__dict__)
+        copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+        return copy
 
-def _module(
-    module: torch.nn.Module,
-    edited: Mapping[FunctionType, CodeType],
-    namespaces: Namespaces,
-    done: dict[int, torch.nn.Module],
-) -> torch.nn.Module:
-    """A shallow copy of a module with patched children and class."""
-    if id(module) in done:
-        return done[id(module)]
-    copy = done[id(module)] = module.__new__(type(module))
-    vars(copy).update(vars(module))
-    copy._modules = {
-        name: child if child is None else _module(child, edited, namespaces, done)
-        for name, child in module._modules.items()
-    }
-    methods: dict[str, Any] = {}
-    for kind in reversed(type(module).__mro__):
+    def _cell(self, cell: CellType) -> CellType:
+        """A cell for the copy of a class (what `super()` looks at), else the same cell."""
+        try:
+            content = cell.cell_contents
+        except ValueError:
+            return cell
+        if not isinstance(content, type) or self.made.get(id(content)) is None:
+            return cell
+        new: CellType = self.made.setdefault(id(cell), CellType())
+        return new
+
+    def _class(self, kind: type) -> type:
+        bases = tuple(self.of(base) for base in kind.__bases__)
+        self.made[id(kind)] = kind  # its methods may meet it
+        cells: list[CellType] = []
+        names = {}
         for name, value in vars(kind).items():
-            plain = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-            methods.pop(name, None)
-            if isinstance(plain, FunctionType) and id(plain.__globals__) in namespaces:
-                new = _function(plain, edited.get(plain, plain.__code__), namespaces)
-                methods[name] = new if plain is value else type(value)(new)
-    if methods:
-        kind = type(module)
-        copy.__class__ = type(kind.__name__, (kind,), {"__module__": kind.__module__, **methods})
-    return copy
+            if name not in ("__dict__", "__weakref__"):
+                names[name] = self.of(value)
+                cells += _class_cells(names[name])
+        copy = type(kind)(kind.__name__, bases, names)
+        self.made[id(kind)] = copy
+        for cell in cells:
+            cell.cell_contents = copy
+        return copy
+
+
+def _class_cells(value: Any) -> list[CellType]:
+    """The empty cells of a copied method: they wait for its class."""
+    value = getattr(value, "__func__", getattr(value, "fget", value))
+    cells = getattr(value, "__closure__", None) or ()
+    return [cell for cell in cells if cell == CellType()]
