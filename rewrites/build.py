@@ -41,6 +41,11 @@ def statement(template: str, **parts: cst.BaseExpression | str) -> cst.BaseState
     return _filled(tree, names, cst.parse_statement)  # type: ignore[return-value]
 
 
+def text(value: str) -> cst.SimpleString:
+    """`value` as a literal, in double quotes unless it holds some."""
+    return cst.SimpleString(repr(value) if '"' in value else '"' + repr("'" + value)[2:])
+
+
 def enclosed(node: cst.BaseExpression) -> cst.BaseExpression:
     """`node` in parentheses, unless it has some or can stand anywhere without."""
     if node.lpar or not isinstance(node, _OPEN):
