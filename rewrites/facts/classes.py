@@ -1,0 +1,71 @@
+"""Which class an attribute is an instance of, and which function a call calls, by the source."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.rewrites.facts.flow import name, targets, walk
+from fullgraph.rewrites.site import Site
+
+
+def class_of(site: Site, node: cst.BaseExpression) -> str:
+    """The class of the object that an expression is: as seen, else as `__init__` makes it.
+
+    "torch.nn.modules.linear.Linear" or "torch.nn.Linear"; the bare name for a class of the same
+    file; "" if unknown.
+    """
+    seen = site.seen(node)
+    if seen is not None and len(seen.types) == 1:
+        kind = seen.types[0]
+        if kind not in ("function", "method", "builtin_function_or_method", "type"):
+            return kind if kind.startswith("torch.") else kind.rpartition(".")[2]
+        return ""
+    made = constructor(site, node)
+    return site.document.qualified(made.func) if made is not None else ""
+
+
+def constructor(site: Site, node: cst.BaseExpression) -> cst.Call | None:
+    """The one call that `__init__` assigns to `self.x`, where `node` is `self.x`."""
+    path = name(node)
+    owner = _class(site, node)
+    if owner is None or not path.startswith("self."):
+        return None
+    found = [
+        one
+        for one in walk(owner)
+        if isinstance(one, cst.Assign | cst.AnnAssign)
+        and path in map(name, targets(one))
+        and isinstance(one.value, cst.Call)
+    ]
+    value = found[0].value if len(found) == 1 else None
+    return value if isinstance(value, cst.Call) else None
+
+
+def definition(site: Site, call: cst.Call) -> cst.FunctionDef | None:
+    """The function of this file that is called: `helper(x)` or `self.helper(x)`."""
+    path = name(call.func)
+    if "." not in path:
+        return _function(site.document.module, path)
+    owner = _class(site, call)
+    base, _, last = path.rpartition(".")
+    return _function(owner.body, last) if owner is not None and base == "self" else None
+
+
+def method(site: Site, kind: str, called: str) -> cst.FunctionDef | None:
+    """A method of a class of this file."""
+    for one in site.document.module.body:
+        if isinstance(one, cst.ClassDef) and one.name.value == kind:
+            return _function(one.body, called)
+    return None
+
+
+def _class(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
+    around = site.document.around(node)
+    return next((one for one in around if isinstance(one, cst.ClassDef)), None)
+
+
+def _function(block: cst.Module | cst.BaseSuite, called: str) -> cst.FunctionDef | None:
+    found = [
+        one for one in block.body if isinstance(one, cst.FunctionDef) and one.name.value == called
+    ]
+    return found[0] if len(found) == 1 else None
