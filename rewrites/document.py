@@ -95,6 +95,8 @@ class Document:
 
     def code(self, node: cst.CSTNode) -> str:
         """The source text of a node, without parentheses and comments around it."""
+        if node not in self.ranges:
+            return self.module.code_for_node(node)
         span = self.ranges[node]
         lines = self._lines[span.start.line - 1 : span.end.line]
         lines[-1] = lines[-1][: span.end.column]

@@ -32,7 +32,9 @@ class Site:
     """The compiler's explanation, where there was a compiler."""
 
     def seen(self, node: cst.CSTNode) -> Seen | None:
-        """What is known of an expression of this document."""
+        """What is known of an expression of this document; None for a new expression."""
+        if node not in self.document.ranges:
+            return None
         return self.facts.at(self.document.position(node))
 
     def is_tensor(self, node: cst.CSTNode) -> bool:

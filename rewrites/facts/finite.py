@@ -105,7 +105,7 @@ def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
 def _operator_hazards(site: Site, one: cst.BinaryOperation) -> Iterator[Hazard]:
     match one.operator:
         case cst.Divide() | cst.FloorDivide() | cst.Modulo():
-            if not _nonzero(one.right):
+            if not _is_away_from_zero(site, one.right):
                 yield Hazard(one, one.right, Neutral.ONE)
         case cst.Power():
             if not _whole(one.right):
@@ -128,7 +128,7 @@ def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
     values = [arg.value for arg in call.args if arg.keyword is None]
     operands = [call.func.value, *values] if is_method else values  # type: ignore[attr-defined]
     if called in _DIVISIONS and len(operands) > 1:
-        if not _nonzero(operands[1]):
+        if not _is_away_from_zero(site, operands[1]):
             yield Hazard(call, operands[1], Neutral.ONE)
     elif called == "pow" and len(operands) == 2:
         if not _whole(operands[1]):
@@ -139,9 +139,21 @@ def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
         yield Hazard(call, operand, None if called in _NOWHERE else neutral)
 
 
-def _nonzero(node: cst.BaseExpression) -> bool:
-    """Whether an expression is a number other than zero."""
-    return _number(node) != 0
+def _is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether a divisor is surely not zero: a number, a size, `y + 1e-6`, `y.clamp(min=1)`."""
+    if _number(node) != 0 or is_tensor(site, node) is False:
+        return True
+    match node:
+        case cst.BinaryOperation(operator=cst.Add()):
+            return _number(node.left) > 0 or _number(node.right) > 0
+        case cst.Call() if torch_name(site, node) in ("clamp", "clamp_min", "clip"):
+            limits = [arg.value for arg in node.args if not arg.keyword or _is_lower(arg)]
+            return any(_number(limit) > 0 for limit in limits[:2])
+    return False
+
+
+def _is_lower(arg: cst.Arg) -> bool:
+    return arg.keyword is not None and arg.keyword.value == "min"
 
 
 def _whole(node: cst.BaseExpression) -> bool:
