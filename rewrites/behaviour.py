@@ -233,7 +233,8 @@ def _records(found: list[str]) -> Iterator[None]:
         return record
 
     def show(message: Any, category: Any, filename: str, *rest: Any, **more: Any) -> None:
-        if "/torch/" not in filename:
+        deprecated = issubclass(category, DeprecationWarning | FutureWarning)
+        if "/torch/" not in filename and not deprecated:
             found.append(f"{category.__name__}: {message}")
 
     with warnings.catch_warnings():

@@ -98,7 +98,10 @@ class Loop:
         """`stage`, without its last edits as long as Inductor makes something else of it."""
         while stage.before is not None:
             self._tell("running under Inductor")
-            proof = prove(self.subject, stage.texts, seconds=self._left(), inductor=True)
+            numbers = any(o.rewrite.numbers for t in self._tried for o in t.offers if t.accepted)
+            proof = prove(
+                self.subject, stage.texts, seconds=self._left(), inductor=True, numbers=numbers
+            )
             if proof.state is not State.FAILED:
                 break
             stage, tried = stage.before
@@ -186,7 +189,12 @@ class Loop:
         what = ", ".join(f"{offer.rule.code} at line {offer.at.line}" for offer in offers)
         self._tell(f"proving {what}")
         proof = prove(
-            self.subject, new, base=stage.texts, tests=_tests(offers), seconds=self._left()
+            self.subject,
+            new,
+            base=stage.texts,
+            tests=_tests(offers),
+            seconds=self._left(),
+            numbers=any(offer.rewrite.numbers for offer in offers),
         )
         explanation = stage.explanation
         if proof.state in (State.PROVED, State.ONE_SIDE):

@@ -44,6 +44,9 @@ class Rewrite:
     tests: tuple[cst.BaseExpression, ...] = ()
     """Expressions of the document whose truth chooses what the code does: the proof tries to
     take both sides of each."""
+    numbers: bool = False
+    """Whether numbers that the code keeps or returns become tensors without dimensions: the proof
+    then compares their values. Such an edit is not safe."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,81 @@
+"""Setting `requires_grad` on a tensor made in the same graph is not traced.
+
+A tensor without gradient is what `.detach()` gives.
+
+Before:
+
+    mask = (x > 0).float()
+    mask.requires_grad = False
+
+After:
+
+    mask = (x > 0).float()
+    mask = mask.detach()
+
+Unsafe where the tensor may have other names, which would keep asking for a gradient, and where it
+is not known whether it asks for one at all.
+
+Refuses: `requires_grad = True`, which makes a new leaf, and what is not a local name.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.facts import flow
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    match site.statement:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(
+                    targets=[
+                        cst.AssignTarget(
+                            target=cst.Attribute(value=tensor, attr=cst.Name("requires_grad"))
+                        )
+                    ],
+                    value=value,
+                ) as assign
+            ]
+        ):
+            pass
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Expr(
+                    value=cst.Call(
+                        func=cst.Attribute(value=tensor, attr=cst.Name("requires_grad_")),
+                        args=[cst.Arg(value=value)],
+                    )
+                ) as assign
+            ]
+        ):
+            pass
+        case _:
+            return None
+    if not isinstance(value, cst.Name) or value.value != "False":
+        return Refusal("it makes the tensor a new leaf for autograd")
+    if not isinstance(tensor, cst.Name):
+        return Refusal("the tensor is not a local name, and what else holds it would not see it")
+    detached = expression("{tensor}.detach()", tensor=tensor)
+    new = cst.Assign([cst.AssignTarget(tensor)], detached)
+    seen = site.seen(tensor)
+    assumes = []
+    if seen is None or seen.requires_grad:
+        assumes.append("the tensor asks for no gradient before")
+    function = site.document.function(site.node)
+    if function is None or tensor.value in flow.parameters(function):
+        assumes.append("the caller does not need the flag on its own tensor")
+    return Rewrite(
+        {assign: new},
+        "`.detach()` gives the same tensor without a gradient, inside the graph.",
+        Applicability.UNSAFE if assumes else Applicability.SAFE,
+        tuple(assumes),
+    )
+
+
+RULE = Rule("FG602", "detach-tensor", frozenset({Category.REQUIRES_GRAD.value}), rewrite)

@@ -1,0 +1,1 @@
+"""Random numbers, clocks and what else differs from call to call."""

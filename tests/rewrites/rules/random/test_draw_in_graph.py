@@ -1,0 +1,71 @@
+import random
+
+import pytest
+import torch
+
+from fullgraph import fix
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import imported, offered, rewritten
+
+HEAD = "import random\n\nimport torch\n\n\n"
+X = torch.tensor([0.9, -0.2, 0.7, 0.1])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if random.random() < 0.5:\n        print('drop')\n    return x",
+        "if random.random() < 0.5:\n        return x * 0\n    return x",
+        "if random.random() < 0.5:\n        x = torch.rand(4)\n    return x",
+        "if random.random() < 0.5 and x.dim() == 1:\n        x = x + 1\n    return x",
+    ],
+)
+def test_left_alone(body):
+    text, _, refusals = offered(
+        f"{HEAD}def f(x):\n    {body}\n", "random.random()", "random number", X
+    )
+    assert not text and refusals
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "if random.random() < 0.5:  # sometimes\n        x = x + 1\n    return x",
+            None,
+        ),
+        ("return x * random.random()  # noise", "return x * random.uniform(0.0, 1.0)  # noise"),
+        (
+            "# drop\n    if random.random() > 0.1:\n        y = x * 2\n    else:\n"
+            "        y = x * 3\n    return y",
+            "# drop\n    y = torch.where(torch.full((), random.uniform(0.0, 1.0), "
+            "dtype=torch.float64) > 0.1, x * 2, x * 3)\n    return y",
+        ),
+    ],
+)
+def test_fixed(before, after):
+    outcome = rewritten(f"{HEAD}def f(x):\n    {before}\n", X)
+    if after is not None:
+        assert outcome.source == f"{HEAD}def f(x):\n    {after}\n"
+    assert outcome.after.default.ok and outcome.after.fullgraph.ok
+
+
+def test_the_stream_and_the_value_stay():
+    source = f"{HEAD}def f(x):\n    if random.random() < 0.5:\n        x = x + 1\n    return x\n"
+    module = imported(source)
+    fixes = fix(module.f, X, inductor=False)
+    assert not fixes.after.causes, fixes
+    assert fixes.suggestions[0].applicability is Applicability.SAFE
+    compiled = torch.compile(fixes.model, backend="eager")
+    for seed in range(8):
+        random.seed(seed)
+        expected, state = module.f(X), random.getstate()
+        random.seed(seed)
+        assert torch.equal(compiled(X), expected)
+        assert random.getstate() == state
+
+
+def test_unsafe_where_the_arms_were_not_seen_to_agree():
+    source = f"{HEAD}def f(x):\n    y = x\n    if random.random() < 2:\n        y = x.sum()\n    return y\n"
+    _, (rewrite,), _ = offered(source, "random.random()", "random number", X)
+    assert rewrite.applicability is Applicability.UNSAFE
