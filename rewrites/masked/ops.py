@@ -1,0 +1,150 @@
+"""What tensor operations do to the elements that a mask selects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from fullgraph.rewrites.site import Site
+
+SAME = frozenset(
+    {"float", "double", "half", "bfloat16", "to", "type", "type_as", "contiguous", "clone"}
+)
+"""The same numbers, perhaps of another dtype."""
+CONSTANT = frozenset(
+    {"detach", "long", "int", "bool", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite"}
+    | {"isinf", "sign", "round", "floor", "ceil", "trunc", "logical_not", "logical_and"}
+    | {"logical_or", "logical_xor", "zeros_like", "ones_like"}
+)
+"""No gradient goes through them."""
+LINEAR = frozenset({"add", "sub", "subtract", "neg", "negative"})
+SCALED = frozenset({"mul", "multiply", "div", "divide", "true_divide"})
+"""Linear, if the other factor is a number."""
+CURVED = frozenset(
+    {"abs", "absolute", "square", "relu", "sigmoid", "tanh", "sin", "cos", "tan", "clamp", "clip"}
+    | {"clamp_min", "clamp_max", "softplus", "gelu", "silu", "elu", "selu", "leaky_relu"}
+    | {"logsigmoid", "hardtanh", "relu6", "mish", "nan_to_num", "maximum", "minimum", "fmin"}
+    | {"fmax", "lerp", "where", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt"}
+    | {"rsqrt", "reciprocal", "pow", "acos", "asin", "atan", "atan2", "arccos", "arcsin"}
+    | {"arctan", "arctan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv"}
+    | {"logit", "xlogy", "hypot", "remainder", "fmod", "floor_divide", "lgamma", "digamma"}
+    | {"logaddexp", "copysign"}
+)
+ELEMENTWISE = SAME | CONSTANT | LINEAR | SCALED | CURVED
+FLATTENING = frozenset({"view", "reshape", "flatten", "ravel"})
+ROWWISE = frozenset({"softmax", "log_softmax", "normalize", "cosine_similarity", "cumsum"})
+"""Each row by itself, given a dimension of it."""
+BUILTIN = {"abs": "torch.abs", "pow": "torch.pow"}
+"""Python's own functions, and what does the same and can be traced."""
+
+NEUTRAL = {
+    "sum": "0",
+    "nansum": "0",
+    "mean": "0",
+    "count_nonzero": "0",
+    "norm": "0",
+    "prod": "1",
+    "any": "False",
+    "all": "True",
+    "max": "-inf",
+    "amax": "-inf",
+    "logsumexp": "-inf",
+    "min": "inf",
+    "amin": "inf",
+    "nanmean": "nan",
+    "nanmedian": "nan",
+    "median": "nan",
+    "std": "",
+    "var": "",
+}
+"""For each reduction the element that changes nothing; "" where there is none."""
+WHOLLY = frozenset({"nansum", "count_nonzero", "norm", "logsumexp", "nanmean", "nanmedian"})
+"""Reductions that give the empty selection's result for neutral elements alone."""
+
+ZERO_LOSSES = frozenset(
+    {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "kl_div"}
+)
+"""Losses that are 0 where both arguments are 0."""
+TARGET_LOSSES = frozenset({"cross_entropy", "nll_loss"})
+LOGITS_LOSS = "binary_cross_entropy_with_logits"
+LOSSES = ZERO_LOSSES | TARGET_LOSSES | {LOGITS_LOSS}
+LOSS_MODULES = {
+    "MSELoss": "mse_loss",
+    "L1Loss": "l1_loss",
+    "SmoothL1Loss": "smooth_l1_loss",
+    "HuberLoss": "huber_loss",
+    "BCELoss": "binary_cross_entropy",
+    "KLDivLoss": "kl_div",
+    "CrossEntropyLoss": "cross_entropy",
+    "NLLLoss": "nll_loss",
+    "BCEWithLogitsLoss": LOGITS_LOSS,
+}
+
+_FUNCTIONS = ("torch", "torch.nn.functional", "torch.special", "torch.linalg")
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """A call of a tensor operation, as a function or as a method."""
+
+    call: cst.Call
+    name: str
+    """Its last name, without the underscore of an operation in place."""
+    operands: tuple[cst.BaseExpression, ...]
+    """The tensor of a method, and all arguments."""
+    method: bool = False
+    in_place: bool = False
+
+    @property
+    def tensor(self) -> cst.BaseExpression:
+        return self.operands[0]
+
+    @property
+    def options(self) -> tuple[cst.Arg, ...]:
+        """The arguments after the tensor."""
+        return tuple(self.call.args) if self.method else tuple(self.call.args[1:])
+
+    def argument(self, name: str, place: int) -> cst.BaseExpression | None:
+        """An option by keyword or by its place among the options."""
+        for i, arg in enumerate(self.options):
+            if (arg.keyword is None and i == place) or (arg.keyword and arg.keyword.value == name):
+                return arg.value
+        return None
+
+
+def operation(site: Site, call: cst.Call) -> Operation | None:
+    """What a call does, if it is a function of torch or may be a method of a tensor."""
+    if any(arg.star for arg in call.args):
+        return None
+    values = tuple(arg.value for arg in call.args)
+    module, _, name = site.calls(call).rpartition(".")
+    if module in _FUNCTIONS or (not module and name in BUILTIN):
+        return Operation(call, name, values) if values else None
+    if not isinstance(call.func, cst.Attribute):
+        return None
+    owner = site.document.dotted(call.func.value).partition(".")[0]
+    if owner in site.document.imports:
+        return None
+    name = call.func.attr.value
+    bare = name.rstrip("_")
+    return Operation(call, bare, (call.func.value, *values), True, bare != name)
+
+
+def integer(node: cst.BaseExpression | None) -> int | None:
+    """The value of an integer literal, with its sign."""
+    match node:
+        case cst.Integer():
+            return node.evaluated_value
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer() as number):
+            return -number.evaluated_value
+    return None
+
+
+def integers(node: cst.BaseExpression | None) -> tuple[int, ...] | None:
+    """The values of an integer literal, or of a tuple or list of them."""
+    if isinstance(node, cst.Tuple | cst.List):
+        found = [integer(element.value) for element in node.elements]
+        return None if None in found else tuple(one for one in found if one is not None)
+    one = integer(node)
+    return None if one is None else (one,)

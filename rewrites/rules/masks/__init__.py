@@ -1,0 +1,1 @@
+"""Boolean masks and indices whose number depends on the data."""

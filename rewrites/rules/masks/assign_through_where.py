@@ -1,0 +1,53 @@
+"""`x[m] = f(x[m])` reads as many elements as the mask selects, only to put them back.
+
+TorchDynamo cannot give the `x[m]` on the right a shape in its default mode and breaks the graph
+there. `torch.where` chooses for each element instead.
+
+Before:
+
+    x[x > 0.5] = torch.sqrt(x[x > 0.5]) * 2
+    y[m] += bias[m]
+
+After:
+
+    mask = x > 0.5
+    x = torch.where(mask, torch.sqrt(torch.where(mask, x, 1)) * 2, x)
+    y += torch.where(m, bias, 0)
+
+The inner `where` keeps a function away from elements at which it, or its gradient, would be inf or
+NaN. The original changes the tensor that `x` is, for all who hold it: the name gets a new tensor
+only where it was made in this function and given to nobody; else it is `x.copy_(…)`.
+
+Unsafe where shapes are not known.
+
+Refuses: other masks on both sides, selected elements that are needed elsewhere too, functions that
+are not elementwise, and random numbers for the selected elements. `x[m] = 0` alone is no break.
+"""
+
+from __future__ import annotations
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.masked.flow import Escape, Stored, flow
+from fullgraph.rewrites.masked.rewriting import ends, rewriting
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    found = flow(site)
+    if found is None:
+        return None
+    if isinstance(found, Escape):
+        own = site.category == Category.MASKED_ASSIGNMENT.value
+        return Refusal(str(found)) if own else None
+    if not any(isinstance(end, Stored) for end in ends(found)):
+        return None
+    return rewriting(found, "`torch.where` chooses for each element, at a fixed shape.")
+
+
+RULE = Rule(
+    "FG403",
+    "assign-through-where",
+    frozenset({Category.MASK.value, Category.MASKED_ASSIGNMENT.value}),
+    rewrite,
+)

@@ -1,0 +1,49 @@
+"""`x[m].mean()` reads as many elements as the mask selects: their number depends on the data.
+
+TorchDynamo cannot give `x[m]` a shape in its default mode and breaks the graph there. Where all
+that is selected ends in a reduction, the reduction can go over the whole tensor instead.
+
+Before:
+
+    diff = (pred - target)[valid]
+    return diff.abs().mean()
+
+After:
+
+    diff = torch.where(valid, pred - target, 0)
+    return diff.abs().sum() / valid.sum()
+
+What is selected is followed through assignments and elementwise functions. Gradients are the same,
+also where NaN or inf stands outside the mask: it is filled up before a function can meet it. An
+empty mask gives NaN as before. Sums are added up in another order, so the last digits may differ.
+A mask that is not a name, and is needed twice, gets one.
+
+Unsafe where an empty selection was an error (`max`, `min`), where a sum could overflow (float16),
+and where shapes are not known.
+
+Refuses: selected elements that are returned, stored, concatenated or given to a function that is
+not elementwise, because their number then shows.
+"""
+
+from __future__ import annotations
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.masked.flow import Escape, Stored, flow
+from fullgraph.rewrites.masked.losses import Loss
+from fullgraph.rewrites.masked.rewriting import ends, rewriting
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    found = flow(site)
+    if found is None:
+        return None
+    if isinstance(found, Escape):
+        return Refusal(str(found))
+    if any(isinstance(end, Loss | Stored) for end in ends(found)):
+        return None
+    return rewriting(found, "A reduction over the whole tensor has a fixed shape.")
+
+
+RULE = Rule("FG401", "reduce-through-where", frozenset({Category.MASK.value}), rewrite)

@@ -1,0 +1,139 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import torch\n\n\n"
+CATEGORY = "masked assignment"
+torch.manual_seed(0)
+X = torch.randn(6, 4, requires_grad=True)
+Y = torch.randn(6, 4, requires_grad=True)
+ROWS = torch.tensor([True, False, True, True, False, True])
+MASK = torch.rand(6, 4) > 0.4
+
+
+def _function(body):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"{HEAD}def f(x, y, m):\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("body", "read", "reason"),
+    [
+        ("x = x + 1\nx[m] = y[~m][: m.sum()]\nreturn x", "y[~m]", "takes all that is selected"),
+        ("x = x + 1\nx[m] = torch.rand_like(y[m])\nreturn x", "y[m]", "torch.rand_like(y[m])"),
+        ("x = x + 1\nx[y > 0] = y[m][: 3]\nreturn x", "y[m]", "takes all that is selected"),
+        ("x = x + 1\nx[~m] = y[m]\nreturn x", "y[m]", "`x[~m]` is selected by another mask"),
+        ("x = x + 1\nx[m] = y[m].sort().values\nreturn x", "y[m]", "takes all that is selected"),
+    ],
+)
+def test_left_alone(body, read, reason):
+    text, _, refusals = offered(_function(body), read, CATEGORY, X, Y, MASK)
+    assert not text
+    assert reason in " ".join(refusals)
+
+
+@pytest.mark.parametrize(
+    ("mask", "before", "after"),
+    [
+        (
+            MASK,
+            "x = x * 1\nx[x > .5] = pow(x[x > .5], .1) * 2  # gamma\nreturn x",
+            "x = x * 1\nmask = x > .5\n"
+            "x = torch.where(mask, torch.pow(torch.where(mask, x, 1), .1) * 2, x)  # gamma\n"
+            "return x",
+        ),
+        (
+            ROWS,
+            "z = x.clone()\nz[m]  =  y[m] * 2\nreturn z",
+            "z = x.clone()\nz = torch.where(m[:, None], y * 2, z)\nreturn z",
+        ),
+        (
+            MASK,
+            "z = torch.zeros_like(x)\nz[m] = (x[m] - y[m]) * (x[m] + 1)\nreturn z",
+            "z = torch.zeros_like(x)\n"
+            "z = torch.where(m, torch.where(m, x - y, 0) * torch.where(m, x + 1, 0), z)\nreturn z",
+        ),
+        (
+            MASK,
+            "z = x + y\nz[m] += 1\nreturn z",
+            "z = x + y\nz = torch.where(m, z + 1, z)\nreturn z",
+        ),
+        (
+            MASK,
+            "z = x + y\nz[m] *= y[m]\nreturn z",
+            "z = x + y\nz *= torch.where(m, y, 1)\nreturn z",
+        ),
+        (
+            ROWS,
+            "z = x + y\nz[m, 0] = y[m, 1].exp()\nreturn z",
+            "z = x + y\nz[:, 0] = torch.where(m, torch.where(m, y[:, 1], 0).exp(), z[:, 0])\n"
+            "return z",
+        ),
+        (
+            MASK,
+            "low = x[m] / 12.92\nhigh = torch.add(y[~m].abs(), 0.055).mul_(2).pow_(2.4)\n"
+            "z = torch.empty_like(x)\nz[m] = low\nz[~m] = high\nreturn z",
+            "low = x / 12.92\n"
+            "high = torch.add(torch.where(~m, y, 0).abs(), 0.055).mul_(2).pow_(2.4)\n"
+            "z = torch.empty_like(x)\nz = torch.where(m, low, z)\nz = torch.where(~m, high, z)\n"
+            "return z",
+        ),
+    ],
+)
+def test_fixed(mask, before, after):
+    outcome = rewritten(_function(before), X, Y, mask)
+    assert outcome.source == _function(after)
+    assert set(outcome.applicability) == {Applicability.SAFE}
+    outcome.check((Y, X, ~mask), (X, Y, torch.zeros_like(mask)))
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "y[m] = x[m]\nreturn y",
+        "z = y.view(-1)\nz[m.view(-1)] = x.view(-1)[m.view(-1)]\nreturn y",
+        "z = y * 1\nw = z[0]\nz[m] = x[m]\nreturn w, z",
+        "z = y * 1\nw = [z]\nfor _ in range(2):\n    z[m] = x[m]\nreturn w[0]",
+        "z = y * 1\nfor _ in range(2):\n    z[m] = x[m] * 2\n    w = z\nreturn w",
+        "z = y * 1\nw = z.view(-1)\nz[m] += x[m]\nreturn w",
+    ],
+)
+def test_who_else_holds_the_tensor_sees_the_change(before):
+    y = torch.randn(6, 4)
+    outcome = rewritten(_function(before), X, y, MASK)
+    assert "z = torch.where" not in outcome.source
+    outcome.check()
+    changed, expected = y.clone(), y.clone()
+    space, original = {}, {}
+    exec(outcome.source, space)
+    exec(_function(before), original)
+    space["f"](X.detach(), changed, MASK)
+    original["f"](X.detach(), expected, MASK)
+    assert torch.equal(changed, expected)
+
+
+def test_a_buffer_stays_the_same_tensor():
+    source = (
+        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.register_buffer('seen', torch.zeros(6, 4))\n\n"
+        "    def forward(self, x, m):\n        self.seen[m] = x[m]\n        return self.seen + 1\n"
+    )
+    outcome = rewritten(source, X.detach(), MASK)
+    assert "self.seen.copy_(torch.where(m, x, self.seen))" in outcome.source
+    outcome.check()
+
+
+def test_no_gradient_comes_from_what_is_not_selected():
+    source = _function("z = x * 1\nz[x > 0] = z[x > 0].sqrt()\nreturn z")
+    x = torch.tensor([[0.0, 4.0, -1.0]], requires_grad=True)
+    outcome = rewritten(source, x, Y, MASK)
+    outcome.check(exact=True)
+
+
+def test_unsafe_where_nothing_is_known():
+    source = _function("x = x * 1\nx[m] = y[m] + 1\nreturn x")
+    text, (rewrite,), _ = offered(source, "y[m]", CATEGORY)
+    assert "x = torch.where(m, y + 1, x)" in text
+    assert rewrite.applicability is Applicability.UNSAFE

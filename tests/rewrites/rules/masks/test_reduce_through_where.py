@@ -1,0 +1,197 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import torch\n\n\n"
+CATEGORY = "boolean mask"
+torch.manual_seed(0)
+X = torch.randn(6, 4, requires_grad=True)
+Y = torch.randn(6, 4, requires_grad=True)
+ROWS = torch.tensor([True, False, True, True, False, True])
+MASK = torch.rand(6, 4) > 0.4
+
+
+def _function(body, *names):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"{HEAD}def f({', '.join(names)}):\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("body", "read", "reason"),
+    [
+        ("return x[m]", "x[m]", "`x[m]` is returned"),
+        ("y = x[m]\nreturn y.mean(), y", "x[m]", "`y` is used as it is"),
+        ("return torch.cat([x[m], x]).sum()", "x[m]", "`x[m]` is used as it is"),
+        ("return torch.sort(x[m]).values.sum()", "x[m]", "`torch.sort(x[m])` takes all"),
+        ("return (x[m] * x[x > 0]).sum()", "x[m]", "`x[x > 0]` is selected by another mask"),
+        ("return x[m].max(0).indices", "x[m]", "its indices are those among"),
+        ("return x[m] @ torch.ones(3)", "x[m]", "takes all that is selected"),
+        ("g = lambda v: v.sum()\nreturn g(x[m])", "x[m]", "`g(x[m])` takes all"),
+        ("return range(len(x[m]))", "x[m]", "`len(x[m])` is needed as a Python number"),
+        ("y = x\nif x.dim() > 1:\n    y = y[m]\nreturn y.mean()", "y[m]", "not always what"),
+        ("y = x[m]\nreturn (lambda: y.sum())()", "x[m]", "used in a function inside"),
+    ],
+)
+def test_left_alone(body, read, reason):
+    text, rewrites, refusals = offered(_function(body, "x", "m"), read, CATEGORY, X, MASK)
+    assert not rewrites and not text
+    assert reason in refusals[0]
+
+
+def test_edges_that_are_selected_stay():
+    source = _function("e = e[:, e[0] != e[1]]\nreturn e", "e")
+    text, _, refusals = offered(source, "e[:, e[0] != e[1]]", CATEGORY, torch.randint(0, 4, (2, 9)))
+    assert not text
+    assert "`e` is returned, and how many elements that is depends on the data" in refusals[0]
+
+
+@pytest.mark.parametrize(
+    ("mask", "before", "after"),
+    [
+        (MASK, "return x[m].mean()  # all", "return torch.where(m, x, 0).sum() / m.sum()  # all"),
+        (MASK, "return -x[ m ] . sum( )", "return -torch.where(m, x, 0).sum( )"),
+        (
+            ROWS,
+            "return x[m].mean()",
+            "return torch.where(m[:, None], x, 0).mean() * m.numel() / m.sum()",
+        ),
+        (
+            ROWS,
+            "return x[m].mean(dim=0)",
+            "return torch.where(m[:, None], x, 0).sum(dim=0) / m.sum()",
+        ),
+        (
+            ROWS,
+            "return x[m].sum(-1).mean()",
+            "return torch.where(m, x.sum(-1), 0).sum() / m.sum()",
+        ),
+        (ROWS[:4], "return x[:, m].sum(1).exp()", "return torch.where(m, x, 0).sum(1).exp()"),
+        (ROWS, "return x[m, 0].sum()", "return torch.where(m, x[:, 0], 0).sum()"),
+        (MASK, "return x[m].view(-1).sum()", "return torch.where(m, x, 0).sum()"),
+        (MASK, "return torch.mean(x[m])", "return torch.sum(torch.where(m, x, 0)) / m.sum()"),
+        (
+            MASK,
+            "return x.masked_select(m).abs().sum()",
+            "return torch.where(m, x, 0).abs().sum()",
+        ),
+        (
+            MASK,
+            "return (x > 0)[m].any() | (x[m] > 5).all()",
+            "return ((x > 0) & m).any() | torch.where(m, x > 5, True).all()",
+        ),
+        (
+            MASK,
+            "y = x[m]  # selected\n\ny = y.sigmoid() - 0.5\nreturn y.sum() / y.shape[0]",
+            "y = torch.where(m, x, 0)  # selected\n\n"
+            "y = y.sigmoid() - 0.5\nreturn y.sum() / m.sum()",
+        ),
+    ],
+)
+def test_reductions(mask, before, after):
+    outcome = rewritten(_function(before, "x", "m"), X, mask)
+    assert outcome.source == _function(after, "x", "m")
+    assert set(outcome.applicability) == {Applicability.SAFE}
+    outcome.check((X, torch.zeros_like(mask)), (X, torch.ones_like(mask)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "diff = x - y\ndiff = diff[m]\nreturn diff.abs().mean()",
+            "diff = x - y\ndiff = torch.where(m, diff, 0)\nreturn diff.abs().sum() / m.sum()",
+        ),
+        (
+            "return ((x[m] - y[m]) ** 2).mean()  # squares",
+            "return (torch.where(m, x - y, 0) ** 2).sum() / m.sum()  # squares",
+        ),
+        (
+            "a, b = x.abs() + 1, y.abs() + 1\n"
+            "d = torch.log(a[m]) - torch.log(b[m])\n"
+            "return ((d ** 2).mean() - 0.5 * d.mean() ** 2).sqrt()",
+            "a, b = x.abs() + 1, y.abs() + 1\n"
+            "d = torch.log(torch.where(m, a, 1)) - torch.log(torch.where(m, b, 1))\n"
+            "return ((d ** 2).sum() / m.sum() - 0.5 * (d.sum() / m.sum()) ** 2).sqrt()",
+        ),
+        (
+            "d = x[m]\nif x.dim() > 1:\n    d = d + y[m]\nreturn d.prod()",
+            "d = torch.where(m, x, 0)\nif x.dim() > 1:\n    d = torch.where(m, d + y, 0)\n"
+            "return torch.where(m, d, 1).prod()",
+        ),
+        (
+            "total = 0\nfor a, b, c in zip(x, y, m):\n    total = total + (a[c] * b[c]).sum()\n"
+            "return total",
+            "total = 0\nfor a, b, c in zip(x, y, m):\n"
+            "    total = total + (torch.where(c, a, 0) * torch.where(c, b, 0)).sum()\n"
+            "return total",
+        ),
+    ],
+)
+def test_followed(before, after):
+    outcome = rewritten(_function(before, "x", "y", "m"), X, Y, MASK)
+    assert outcome.source == _function(after, "x", "y", "m")
+    assert set(outcome.applicability) == {Applicability.SAFE}
+    outcome.check((Y, X, ~MASK))
+
+
+def test_a_mask_that_is_needed_twice_gets_a_name():
+    outcome = rewritten(_function("# positive\nreturn x[x > 0].mean()", "x"), X)
+    assert outcome.source == _function(
+        "# positive\nmask = x > 0\nreturn torch.where(mask, x, 0).sum() / mask.sum()", "x"
+    )
+    outcome.check(((-X.detach().abs()).requires_grad_(),))
+
+
+def test_no_gradient_comes_from_what_is_not_selected():
+    source = _function("return (torch.sqrt(x[~torch.isnan(x)].abs()) / 2).mean()", "x")
+    x = X.detach().clone()
+    x[0, 0], x[1, 1] = float("nan"), 0.5
+    outcome = rewritten(source, x.requires_grad_())
+    outcome.check()
+    (grad,) = torch.autograd.grad(_run(outcome.source, x), x)
+    assert grad[0, 0] == 0 and grad.isfinite().all()
+
+
+def test_standard_deviation_of_nothing_one_and_some():
+    outcome = rewritten(_function("return x[m].std(), x[m].var()", "x", "m"), X, MASK)
+    one = torch.zeros_like(MASK)
+    one[2, 2] = True
+    outcome.check((X.detach(), one), (X.detach(), torch.zeros_like(MASK)))
+
+
+@pytest.mark.parametrize(
+    ("body", "assumption"),
+    [
+        ("return x[m].max()", "the mask selects something"),
+        ("return x[:, m[0]].min(dim=1).values", "the mask selects something"),
+        ("return x[m].median()", "nothing that is selected is NaN"),
+        ("return x.half()[m].mean()", "the sum fits in float16"),
+    ],
+)
+def test_unsafe(body, assumption):
+    outcome = rewritten(_function(body, "x", "m"), X, MASK)
+    assert outcome.applicability == [Applicability.UNSAFE]
+    assert any(assumption in clause for clause in outcome.assumes)
+    outcome.check()
+
+
+def test_unsafe_where_nothing_is_known():
+    text, (rewrite,), _ = offered(_function("return x[m].mean()", "x", "m"), "x[m]", CATEGORY)
+    assert "torch.where(m, x, 0).sum() / m.sum()" in text
+    assert rewrite.applicability is Applicability.UNSAFE
+    assert rewrite.assumes == ("the mask is boolean and has the shape of `x`",)
+
+
+def test_whole_numbers():
+    source = _function("return x[m].max() + x[m].sum()", "x", "m")
+    outcome = rewritten(source, torch.arange(24).view(6, 4), MASK)
+    assert "torch.where(m, x, torch.iinfo(torch.int64).min).max()" in outcome.source
+    outcome.check(exact=True)
+
+
+def _run(source, *args):
+    space = {}
+    exec(source, space)
+    return space["f"](*args)

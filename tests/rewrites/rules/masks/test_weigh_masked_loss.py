@@ -1,0 +1,143 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
+CATEGORY = "boolean mask"
+torch.manual_seed(0)
+X = torch.randn(6, 4, requires_grad=True)
+Y = torch.rand(6, 4)
+ROWS = torch.tensor([True, False, True, True, False, True])
+MASK = torch.rand(6, 4) > 0.4
+LABELS = torch.randint(0, 4, (6,))
+
+
+def _function(expression):
+    return f"{HEAD}def f(x, y, m):\n    return {expression}\n"
+
+
+def _model(made, call):
+    return (
+        f"{HEAD}class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        f"        self.loss = {made}\n\n    def forward(self, x, y, m):\n        return {call}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("F.mse_loss(x[m], y[m], reduction='none')", "gives a loss for each selected element"),
+        ("F.mse_loss(x[m], y[m], reduction=F.kind)", "is not spelled out"),
+        ("F.mse_loss(x[m], y.flatten()[: m.sum()])", "only one side of `F.mse_loss`"),
+        ("F.gaussian_nll_loss(x[m], y[m], y[m])", "takes all that is selected"),
+        ("F.mse_loss(x[m], y[y > 0])", "`y[y > 0]` is selected by another mask"),
+    ],
+)
+def test_left_alone(expression, reason):
+    text, _, refusals = offered(_function(expression), "x[m]", CATEGORY, X, Y, MASK)
+    assert not text
+    assert reason in refusals[0]
+
+
+@pytest.mark.parametrize(
+    ("mask", "before", "after"),
+    [
+        (
+            MASK,
+            "F.l1_loss( x[m], y[m] )  # both",
+            'F.l1_loss( torch.where(m, x, 0), torch.where(m, y, 0), reduction="sum" ) / m.sum()'
+            "  # both",
+        ),
+        (
+            ROWS,
+            "F.mse_loss(input=x[m], target=y[m])",
+            "F.mse_loss(input=torch.where(m[:, None], x, 0), target=torch.where(m[:, None], y, 0))"
+            " * m.numel() / m.sum()",
+        ),
+        (
+            MASK,
+            "F.smooth_l1_loss(x[m].exp(), y[m], reduction='sum', beta=0.5)",
+            "F.smooth_l1_loss(torch.where(m, torch.where(m, x, 0).exp(), 0), "
+            "torch.where(m, y, 0), reduction='sum', beta=0.5)",
+        ),
+        (
+            MASK,
+            "F.binary_cross_entropy(x.sigmoid()[m], y[m])",
+            "F.binary_cross_entropy(torch.where(m, x.sigmoid(), 0), torch.where(m, y, 0), "
+            'reduction="sum") / m.sum()',
+        ),
+        (
+            MASK,
+            "F.binary_cross_entropy_with_logits(x[m], y[m])",
+            "F.binary_cross_entropy_with_logits(torch.where(m, x, 0), torch.where(m, y, 0), "
+            'weight=m, reduction="sum") / m.sum()',
+        ),
+    ],
+)
+def test_functions(mask, before, after):
+    outcome = rewritten(_function(before), X, Y, mask)
+    assert outcome.source == _function(after)
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((X, Y, torch.zeros_like(mask)), (X, Y, torch.ones_like(mask)))
+
+
+@pytest.mark.parametrize(
+    ("options", "index"),
+    [("", "-100"), (", ignore_index=1", "1"), (", label_smoothing=0.1", "-100")],
+)
+def test_targets_are_ignored(options, index):
+    outcome = rewritten(_function(f"F.cross_entropy(x[m], y[m]{options})"), X, LABELS, ROWS)
+    where = f"torch.where(m[:, None], x, 0), torch.where(m, y, {index})"
+    assert outcome.source == _function(f"F.cross_entropy({where}{options})")
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((X, LABELS, torch.zeros_like(ROWS)))
+
+
+def test_targets_of_several_dimensions():
+    outcome = rewritten(
+        _function("F.cross_entropy(x[m], y[m])"),
+        torch.randn(2, 3, 5, requires_grad=True),
+        torch.randint(0, 5, (2, 3)),
+        torch.tensor([[True, False, True], [False, True, True]]),
+    )
+    assert "F.cross_entropy(torch.where(m[..., None], x, 0).flatten(0, 1), " in outcome.source
+    outcome.check()
+
+
+@pytest.mark.parametrize(
+    ("made", "call", "after"),
+    [
+        (
+            "nn.L1Loss()",
+            "self.loss(x[m], y[m])",
+            "self.loss(torch.where(m, x, 0), torch.where(m, y, 0)) * m.numel() / m.sum()",
+        ),
+        (
+            "nn.MSELoss(reduction='sum')",
+            "self.loss(x[m], y[m])",
+            "self.loss(torch.where(m, x, 0), torch.where(m, y, 0))",
+        ),
+    ],
+)
+def test_modules(made, call, after):
+    outcome = rewritten(_model(made, call), X, Y, MASK)
+    assert outcome.source == _model(made, after)
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((X, Y, ~MASK))
+
+
+def test_a_module_of_classes():
+    source = _model("nn.CrossEntropyLoss(ignore_index=2)", "self.loss(x[m], y[m])")
+    outcome = rewritten(source, X, LABELS, ROWS)
+    assert "torch.where(m, y, 2)" in outcome.source
+    outcome.check()
+
+
+def test_unsafe_where_a_module_is_made_elsewhere():
+    source = f"{HEAD}made = [nn.MSELoss()]\n\n\ndef f(x, y, m):\n    return made[0](x[m], y[m])\n"
+    outcome = rewritten(source, X, Y, MASK)
+    assert outcome.applicability == [Applicability.UNSAFE]
+    assert outcome.assumes == ["`made[0]` has the default options"]
+    outcome.check()
