@@ -101,6 +101,17 @@ def seen_as(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> See
     return after[0] if after and once else None
 
 
+def without_item(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
+    """`t` for `t.item()` where `t` has no dimension; else the node itself."""
+    if isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
+        receiver = node.func.value
+        seen = site.seen(receiver)
+        known = seen is not None and seen.is_tensor and seen.dims == {0}
+        if known and node.func.attr.value == "item":
+            return receiver
+    return node
+
+
 def _written(site: Site, statement: cst.CSTNode, part: cst.BaseExpression) -> Form | None:
     """What the source says of a value that was not seen."""
     document, code = site.document, site.document.code(part)
@@ -121,7 +132,10 @@ def _of_value(site: Site, function: cst.CSTNode | None, value: cst.CSTNode) -> F
         if value.annotation is not None:
             named = site.document.qualified(value.annotation.annotation)
             return _BY_ANNOTATION.get(named)
-        return None if value.default is None else _of_value(site, function, value.default)
+        if value.default is not None:
+            return _of_value(site, function, value.default)
+        forms = {_of_value(site, None, one) for one in _handed_over(site.document, value)}
+        return forms.pop() if len(forms) == 1 else None
     if isinstance(value, cst.SimpleString | cst.FormattedString | cst.ConcatenatedString):
         return Form("str")
     if isinstance(value, cst.Integer | cst.Float) or m.matches(value, _COUNTED):
@@ -170,6 +184,21 @@ def _parameters(function: cst.CSTNode | None) -> Iterator[cst.Param]:
     if isinstance(function, cst.FunctionDef | cst.Lambda):
         listed = function.params
         yield from (*listed.posonly_params, *listed.params, *listed.kwonly_params)
+
+
+def _handed_over(document: Document, param: cst.Param) -> Iterator[cst.CSTNode]:
+    """What the calls of this file give a parameter by its position or name."""
+    function = document.function(param.name)
+    assert isinstance(function, cst.FunctionDef)
+    names = [one.name.value for one in _parameters(function) if one.name.value != "self"]
+    for call in document.ranges:
+        if isinstance(call, cst.Call) and (
+            document.dotted(call.func).rpartition(".")[2] == function.name.value
+        ):
+            for number, argument in enumerate(call.args):
+                name = argument.keyword.value if argument.keyword else names[number : number + 1]
+                if name in (param.name.value, [param.name.value]):
+                    yield argument.value
 
 
 def _initializer(document: Document, node: cst.CSTNode) -> cst.FunctionDef | None:

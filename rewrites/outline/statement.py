@@ -133,7 +133,7 @@ def _name(site: Site, statement: Statement, accepts: Accepts, stem: str) -> str:
     document = site.document
     function = document.function_name(statement)
     lines = {
-        document.position(_climbed(site, one, accepts)).line
+        document.position(_climbed(site, _chain_head(document, one), accepts)).line
         for one in document.ranges
         if isinstance(one, cst.SimpleStatementLine | cst.If)
         and document.function_name(one) == function

@@ -1,0 +1,204 @@
+"""A check becomes an assertion that the graph holds; compiled, it raises RuntimeError.
+
+Whether an `assert` fails or an `if …: raise` raises depends on a tensor's values, so the graph
+breaks there. torch.compile turns `assert <tensor>` into `torch._assert_async`, but not
+`assert not …`, a message that is made at run time, or an `if`.
+
+Before:
+
+    assert not torch.isnan(h).any(), "NaN"
+    if torch.isnan(h).any():
+        raise ValueError(f"NaN in {h}")
+
+After:
+
+    assert ~torch.isnan(h).any(), "NaN"
+    if torch.compiler.is_compiling():
+        torch._assert_async(~torch.isnan(h).any(), "NaN in ...")
+    elif torch.isnan(h).any():
+        raise ValueError(f"NaN in {h}")
+
+Always unsafe: eager code raises as before, the compiled program raises RuntimeError with what is
+constant in the message; on a GPU it does so later, and the device cannot be used any more. FG101
+keeps the exception.
+
+Refuses: checks inside a `try` that handles the exception, tests of which a part is not known to be
+a tensor without dimensions, and an `if` that does more than raise.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.rewrites.build import expression, text
+from fullgraph.rewrites.outline.doubts import caught
+from fullgraph.rewrites.outline.forms import without_item
+from fullgraph.rewrites.outline.output import only_checks
+from fullgraph.rewrites.outline.statement import statement_of
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rules.asserts.outline_check import CHECKED
+from fullgraph.rewrites.site import Site
+
+_UNKNOWN = Refusal("its test is not known to be a tensor without dimensions")
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    statement = statement_of(site, only_checks)
+    if statement is None:
+        return None
+    if caught(site.document, statement):
+        return Refusal("what it raises is handled by a `try` that would be compiled with it")
+    if isinstance(statement, cst.If):
+        return _guard(site, statement)
+    line = cst.ensure_type(statement, cst.SimpleStatementLine)
+    return _assertion(site, line, cst.ensure_type(line.body[0], cst.Assert))
+
+
+def _assertion(
+    site: Site, line: cst.SimpleStatementLine, check: cst.Assert
+) -> Rewrite | Refusal | None:
+    holds, message = _tensor(site, check.test), _constant(check.msg)
+    if holds is None:
+        return _UNKNOWN
+    if check.msg is None or (message and message == _value(check.msg)):
+        if holds is check.test:
+            return None
+        return _rewrite({check.test: holds}, "AssertionError", check.test)
+    inside = cst.IndentedBlock([line.with_changes(leading_lines=())])
+    new = cst.If(
+        _compiling(site),
+        cst.IndentedBlock([_asserted(site, holds, message)]),
+        cst.Else(inside),
+        leading_lines=line.leading_lines,
+    )
+    return _rewrite({line: new}, "AssertionError", check.test)
+
+
+def _guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
+    pattern = m.SimpleStatementLine([m.Raise(exc=~m.MatchIfTrue(lambda exc: exc is None))])
+    body = statement.body.body
+    if statement.orelse is not None or len(body) != 1 or not m.matches(body[0], pattern):
+        return Refusal("it does more than raise")
+    raised = cst.ensure_type(cst.ensure_type(body[0], cst.SimpleStatementLine).body[0], cst.Raise)
+    holds = _tensor(site, statement.test, negated=True)
+    if holds is None:
+        return _UNKNOWN
+    exception = raised.exc
+    assert exception is not None
+    arguments = exception.args if isinstance(exception, cst.Call) else ()
+    kind = site.document.code(exception.func if isinstance(exception, cst.Call) else exception)
+    message = _constant(arguments[0].value if arguments else None) or kind
+    new = cst.If(
+        _compiling(site),
+        cst.IndentedBlock([_asserted(site, holds, message)]),
+        statement.with_changes(leading_lines=()),
+        leading_lines=statement.leading_lines,
+    )
+    return _rewrite({statement: new}, kind, statement.test)
+
+
+def _rewrite(
+    replacements: dict[cst.CSTNode, cst.CSTNode], kind: str, test: cst.BaseExpression
+) -> Rewrite:
+    return Rewrite(
+        replacements,
+        "The graph holds the check; eager code raises as before.",
+        Applicability.UNSAFE,
+        (f"no caller needs the {kind}: compiled, a check that fails raises RuntimeError",),
+        imports=("torch",),
+        tests=(test,),
+    )
+
+
+def _compiling(site: Site) -> cst.BaseExpression:
+    torch = site.document.spelling("torch") or "torch"
+    return expression(f"{torch}.compiler.is_compiling()")
+
+
+def _asserted(site: Site, holds: cst.BaseExpression, message: str) -> cst.SimpleStatementLine:
+    torch = site.document.spelling("torch") or "torch"
+    told = text(message)
+    call = expression(f"{torch}._assert_async({{holds}}, {{told}})", holds=holds, told=told)
+    return cst.SimpleStatementLine([cst.Expr(call)])
+
+
+def _constant(message: cst.BaseExpression | None) -> str:
+    """What of a message is known before it is made."""
+    if isinstance(message, cst.FormattedString):
+        parts = [
+            part.value if isinstance(part, cst.FormattedStringText) else "..."
+            for part in message.parts
+        ]
+        return "".join(parts)
+    return "" if message is None else _value(message) or "..."
+
+
+def _value(message: cst.BaseExpression) -> str | None:
+    """The value of a plain text."""
+    if isinstance(message, cst.SimpleString | cst.ConcatenatedString):
+        value = message.evaluated_value
+        return value if isinstance(value, str) else None
+    return None
+
+
+def _tensor(
+    site: Site, test: cst.BaseExpression, *, negated: bool = False
+) -> cst.BaseExpression | None:
+    """A tensor of no dimension that is true where `test` is (`negated`: where it is not)."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return _tensor(site, test.expression, negated=not negated)
+    if isinstance(test, cst.BooleanOperation):
+        left = _tensor(site, test.left, negated=negated)
+        right = _tensor(site, test.right, negated=negated)
+        if left is None or right is None:
+            return None
+        both = isinstance(test.operator, cst.And) is not negated
+        return expression(
+            "{left} & {right}" if both else "{left} | {right}", left=left, right=right
+        )
+    if (found := _truth(site, test)) is None:
+        return None
+    tensor, is_bool = found
+    if not negated:
+        return tensor if is_bool else expression("{t} != 0", t=tensor)
+    return expression("~{t}" if is_bool else "{t} == 0", t=tensor)
+
+
+def _truth(site: Site, test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool] | None:
+    """The tensor whose truth a test is, and whether its elements are booleans."""
+    seen = site.seen(test)
+    if seen is not None and seen.is_tensor:
+        return (test, seen.dtypes == {"bool"}) if seen.dims == {0} else None
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        operator = test.comparisons[0]
+        left, right = without_item(site, test.left), without_item(site, operator.comparator)
+        if left is test.left and right is operator.comparator:
+            return None
+        compared = operator.with_changes(comparator=right)
+        return test.with_changes(left=left, comparisons=[compared]), True
+    if isinstance(test, cst.Call):
+        return _call(site, test)
+    return None
+
+
+def _call(site: Site, call: cst.Call) -> tuple[cst.BaseExpression, bool] | None:
+    """The same for calls that make a bool of tensors."""
+    if (inner := without_item(site, call)) is not call:
+        return _truth(site, inner)
+    torch = site.document.spelling("torch") or "torch"
+    match site.calls(call):
+        case "bool" if len(call.args) == 1:
+            return _truth(site, call.args[0].value)
+        case "torch.allclose":
+            close = call.with_changes(func=expression(f"{torch}.isclose"))
+            return expression("{close}.all()", close=close), True
+        case "torch.equal" if len(call.args) == 2:
+            a, b = (argument.value for argument in call.args)
+            shapes = [seen.shapes for seen in (site.seen(a), site.seen(b)) if seen is not None]
+            if len(shapes) == 2 and len(shapes[0]) == 1 and shapes[0] == shapes[1]:
+                return expression("({a} == {b}).all()", a=a, b=b), True
+    return None
+
+
+RULE = Rule("FG102", "assert-in-graph", CHECKED, rewrite)

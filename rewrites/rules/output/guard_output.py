@@ -1,0 +1,65 @@
+"""Output that a compiled program can do without is kept for eager alone.
+
+torch.compile does not trace loggers, not even a `logger.debug` whose level is too low, nor
+`warnings.warn`. `torch.compiler.is_compiling()` is a constant for it, and the branch goes away.
+
+Before:
+
+    logger.warning_once("no mask was given")
+    if h.isnan().any():
+        warnings.warn("NaN")
+
+After:
+
+    if not torch.compiler.is_compiling():
+        logger.warning_once("no mask was given")
+    if not torch.compiler.is_compiling() and h.isnan().any():
+        warnings.warn("NaN")
+
+Always unsafe: compiled, nothing is written, whatever the level. FG112 keeps the text.
+
+Refuses: statements that do more than write.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.outline.doubts import hindrance
+from fullgraph.rewrites.outline.output import only_writes
+from fullgraph.rewrites.outline.statement import statement_of
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rules.output.outline_output import WRITTEN
+from fullgraph.rewrites.site import Site
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    statement = statement_of(site, only_writes)
+    if statement is None:
+        return None
+    if (refusal := hindrance(site, statement)) is not None:
+        return refusal
+    torch = site.document.spelling("torch") or "torch"
+    eager = f"not {torch}.compiler.is_compiling()"
+    if isinstance(statement, cst.If) and statement.orelse is None:
+        test = expression(f"{eager} and {{test}}", test=statement.test)
+        return _only_eager({statement.test: test})
+    inside = statement.with_changes(leading_lines=())
+    guarded = cst.If(
+        expression(eager), cst.IndentedBlock([inside]), leading_lines=statement.leading_lines
+    )
+    return _only_eager({statement: guarded})
+
+
+def _only_eager(replacements: dict[cst.CSTNode, cst.CSTNode]) -> Rewrite:
+    return Rewrite(
+        replacements,
+        "The compiled program leaves the output out; eager code writes it as before.",
+        Applicability.UNSAFE,
+        ("nobody needs this output from the compiled program",),
+        imports=("torch",),
+    )
+
+
+RULE = Rule("FG113", "guard-output", WRITTEN, rewrite)

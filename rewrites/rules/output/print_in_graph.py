@@ -1,0 +1,210 @@
+"""`print` becomes `torch._higher_order_ops.print`, a print that the graph holds.
+
+torch.compile does not trace `print` with tensors. The operator takes a format string and prints
+at its place in the graph, with the values of that moment, in both modes and under Inductor.
+
+Before:
+
+    print("loss", loss)
+    print(f"{step}: {loss.item():.3f}")
+
+After:
+
+    torch._higher_order_ops.print("loss {loss!s}", loss=loss)
+    torch._higher_order_ops.print("{step}: {loss:.3f}", step=step, loss=loss)
+
+The text is the same: `print` shows a tensor of no dimension as `tensor(0.5)`, a format string as
+`0.5`, so `!s` stands where that matters.
+
+Unsafe where a tensor is shown that asks for a gradient, which a compiled program shows without
+`grad_fn=`, and on a GPU, where the print must not be captured in a CUDA graph.
+
+Not its business, and left to FG112: shapes, lists and other objects (the operator shows a shape as
+a tuple, and Inductor fails on it), `end=`, `file=` and `flush=`, braces in a text, and texts made
+before the call. On torch 2.10 Inductor fails on tensors here; FG112 works there, too.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.build import text as literal
+from fullgraph.rewrites.facts.seen import Seen
+from fullgraph.rewrites.outline.doubts import hindrance
+from fullgraph.rewrites.outline.forms import seen_as
+from fullgraph.rewrites.outline.output import call_of
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_REDUCTIONS = ("mean", "sum", "max", "min", "std", "var", "norm", "prod", "median")
+_REDUCTION = m.Call(func=m.Attribute(attr=m.OneOf(*map(m.Name, _REDUCTIONS))), args=[])
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    statement = site.statement
+    call = call_of(statement)
+    if call is None or site.calls(call) not in ("print", "builtins.print"):
+        return None
+    text = _Text(site)
+    if not text.takes(call) or not any(text.parts):
+        return None
+    if (refusal := hindrance(site, statement)) is not None:
+        return refusal
+    torch = site.document.spelling("torch") or "torch"
+    new = expression(
+        "{torch}._higher_order_ops.print({text}{values})",
+        torch=torch,
+        text=literal("".join(text.parts)),
+        values="".join(f", {name}={code}" for name, code in text.values.items()),
+    )
+    return Rewrite(
+        {call: new},
+        "The graph prints the same text when its turn comes.",
+        Applicability.UNSAFE if text.assumes else Applicability.SAFE,
+        tuple(dict.fromkeys(text.assumes)),
+        imports=("torch",),
+    )
+
+
+@dataclass
+class _Text:
+    """The format string and its values, as far as they were read."""
+
+    site: Site
+    parts: list[str] = field(default_factory=list)
+    values: dict[str, str] = field(default_factory=dict)
+    assumes: list[str] = field(default_factory=list)
+
+    def takes(self, call: cst.Call) -> bool:
+        """Whether all of a call of `print` can be said as a format string."""
+        separator = " "
+        shown = []
+        for argument in call.args:
+            if argument.star:
+                return False
+            if argument.keyword is None:
+                shown.append(argument.value)
+            elif argument.keyword.value == "sep" and (text := _literal(argument.value)) is not None:
+                separator = text
+            else:
+                return False
+        if "{" in separator or "}" in separator:
+            return False
+        for number, value in enumerate(shown):
+            self.parts += [separator] if number else []
+            if not self._argument(value):
+                return False
+        return True
+
+    def _argument(self, value: cst.BaseExpression) -> bool:
+        if (text := _literal(value)) is not None:
+            self.parts.append(text)
+            return "{" not in text and "}" not in text
+        if isinstance(value, cst.FormattedString):
+            return all(self._piece(piece) for piece in value.parts)
+        return self._value(value, "", printed=True)
+
+    def _piece(self, piece: cst.BaseFormattedStringContent) -> bool:
+        if isinstance(piece, cst.FormattedStringText):
+            text = _literal(cst.SimpleString(f'"""{piece.value}"""')) if piece.value else ""
+            self.parts.append(text or "")
+            return text is not None and "{" not in text and "}" not in text
+        assert isinstance(piece, cst.FormattedStringExpression)
+        if piece.equal is not None:
+            return False
+        form = f"!{piece.conversion}" if piece.conversion else ""
+        for part in piece.format_spec or ():
+            if not isinstance(part, cst.FormattedStringText):
+                return False
+            form += part.value if ":" in form else f":{part.value}"
+        return self._value(piece.expression, form, printed=False)
+
+    def _value(self, value: cst.BaseExpression, form: str, *, printed: bool) -> bool:
+        """Add one value; False where the operator would show it in another way."""
+        if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("item")), args=[])):
+            value, printed = _receiver(value), False
+            if form.startswith("!") or _dims(self.site, value) != {0}:
+                return False
+        dims = _dims(self.site, value)
+        seen = seen_as(self.site, self.site.statement, _tensor_of(value) if dims else value)
+        if seen is None or not (dims or _is_plain(value, seen)):
+            return False
+        if dims:
+            if any(one.kind != "Tensor" or one.layout != "strided" for one in seen.tensors):
+                return False
+            whole = dims != {0} or printed or form.startswith("!")
+            form = "!s" if printed and 0 in dims else form
+            if whole and seen.requires_grad:
+                code = self.site.document.code(value)
+                self.assumes.append(f"`{code}` may be shown without its `grad_fn=` when compiled")
+            if any(one.device != "cpu" for one in seen.tensors):
+                self.assumes.append("the compiled graph is not captured as a CUDA graph")
+        self.parts.append(f"{{{self._named(value)}{form}}}")
+        return True
+
+    def _named(self, value: cst.BaseExpression) -> str:
+        """The keyword for a value: its own name, or the last name in it."""
+        code = self.site.document.code(value)
+        last = value.func if isinstance(value, cst.Call) else value
+        last = last.attr if isinstance(last, cst.Attribute) else last
+        stem = last.value if isinstance(last, cst.Name) else "value"
+        stem = "value" if stem in ("format_str", "self") else stem
+        name, number = stem, 2
+        while self.values.get(name, code) != code:
+            name, number = f"{stem}_{number}", number + 1
+        self.values[name] = code
+        return name
+
+
+def _dims(site: Site, value: cst.BaseExpression) -> frozenset[int]:
+    """The numbers of dimensions of what is known to be a tensor; none if it is not.
+
+    Inside a format string nothing is seen but names: there a reduction tells enough.
+    """
+    seen = seen_as(site, site.statement, value)
+    if seen is not None:
+        return seen.dims if seen.is_tensor else frozenset()
+    if m.matches(value, _REDUCTION) and _dims(site, _receiver(value)):
+        return frozenset({0})
+    return frozenset()
+
+
+def _tensor_of(value: cst.BaseExpression) -> cst.BaseExpression:
+    """The name at the root of reductions."""
+    while m.matches(value, _REDUCTION):
+        value = _receiver(value)
+    return value
+
+
+def _receiver(call: cst.BaseExpression) -> cst.BaseExpression:
+    return cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value
+
+
+def _is_plain(value: cst.BaseExpression, seen: Seen) -> bool:
+    """Whether it is a number or a text that was not made here."""
+    if set(seen.types) <= {"str"}:
+        return isinstance(value, cst.Name | cst.Attribute | cst.Subscript)
+    return set(seen.types) <= {"int", "float", "bool", "NoneType"}
+
+
+def _literal(node: cst.BaseExpression) -> str | None:
+    """The text that `print` makes of a literal; None if it is none."""
+    try:
+        value = ast.literal_eval(cst.Module([]).code_for_node(node))
+    except (SyntaxError, ValueError):
+        return None
+    return str(value) if isinstance(value, str | int | float | None) else None
+
+
+RULE = Rule(
+    "FG111",
+    "print-in-graph",
+    frozenset({C.PRINT.value, C.TEXT.value, C.SCALAR.value}),
+    rewrite,
+)

@@ -1,0 +1,71 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import imported, rewritten
+
+HEAD = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x, n=7):\n"
+END = "        return x * 2\n"
+X = torch.ones(2)
+NAN = torch.tensor([1.0, float("nan")])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if x.isnan().any():\n            print(x)\n            raise ValueError(self)",
+        "assert self is not None and not x.isnan().any(), self",
+        "if self.training and x.isnan().any():\n            raise ValueError(self)",
+    ],
+)
+def test_left_alone(body):
+    outcome = rewritten(f"{HEAD}        {body}\n{END}", X)
+    assert "FG102" not in outcome.rules and outcome.refusals
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            'assert not torch.isnan(x).any(), f"{self}: NaN"  # never',
+            "if torch.compiler.is_compiling():\n"
+            '            torch._assert_async(~torch.isnan(x).any(), "...: NaN")\n'
+            "        else:\n"
+            '            assert not torch.isnan(x).any(), f"{self}: NaN"  # never',
+        ),
+        (
+            'if torch.isnan(x).any():  # never\n            raise  ValueError("NaN", self)',
+            "if torch.compiler.is_compiling():\n"
+            '            torch._assert_async(~torch.isnan(x).any(), "NaN")\n'
+            "        elif torch.isnan(x).any():  # never\n"
+            '            raise  ValueError("NaN", self)',
+        ),
+        (
+            "if not (x.isnan().any() or x.sum().item()<0):\n            pass\n"
+            "        else:\n            raise KeyError(self)",
+            None,
+        ),
+        (
+            "if x.isnan().any() or x.sum().item()<0:\n            raise KeyError(self)",
+            "if torch.compiler.is_compiling():\n"
+            '            torch._assert_async(~x.isnan().any() & ~(x.sum()<0), "...")\n'
+            "        elif x.isnan().any() or x.sum().item()<0:\n            raise KeyError(self)",
+        ),
+    ],
+)
+def test_fixed(before, after):
+    outcome = rewritten(f"{HEAD}        {before}\n{END}", X)
+    if after is None:
+        assert not outcome.rules
+        return
+    assert outcome.source == f"{HEAD}        {after}\n{END}"
+    assert outcome.rules == ["FG102"] and outcome.applicability == [Applicability.UNSAFE]
+    assert "RuntimeError" in outcome.assumes[0]
+    outcome.check(exact=True)
+    original, new = imported(outcome.original).Model(), imported(outcome.source).Model()
+    with pytest.raises(Exception) as expected:
+        original(NAN)
+    with pytest.raises(type(expected.value)):
+        new(NAN)
+    with pytest.raises(RuntimeError):
+        torch.compile(new, backend="eager")(NAN)

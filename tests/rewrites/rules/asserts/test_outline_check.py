@@ -1,0 +1,166 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import imported, offered, rewritten
+
+HEAD = "import torch\n\n\n"
+NAN = torch.tensor([1.0, float("nan")])
+BRANCH = "data-dependent branch"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("try:\n        if x.isnan().any():\n            raise ValueError\n"
+         "    except ValueError:\n        x = x * 0", "try"),
+        ("if (x + torch.rand(4)).isnan().any():\n        raise ValueError", "random"),
+        ("if x.add_(1).isnan().any():\n        raise ValueError", "changes"),
+        ("n = object()\n    if x.isnan().any():\n        raise ValueError(n)", "`n` cannot"),
+    ],
+)  # fmt: skip
+def test_left_alone(body, reason):
+    source = f"{HEAD}def f(x):\n    {body}\n    return x * 2\n"
+    test = body[body.index("if ") + 3 :].partition(":\n")[0]
+    text, rewrites, refusals = offered(source, test, BRANCH, torch.ones(4))
+    assert not [one for one in rewrites if "operator" in one.why], text
+    assert any(reason in one for one in refusals), refusals
+
+
+def test_what_it_raises_is_handled_by_a_caller():
+    source = (
+        f"{HEAD}def checked(x):\n    if x.isnan().any():\n        raise ValueError\n"
+        "    return x\n\n\n"
+        "def f(x):\n    try:\n        x = checked(x)\n    except ValueError:\n        x = x * 0\n"
+        "    return x\n"
+    )
+    _, rewrites, refusals = offered(source, "x.isnan().any()", BRANCH)
+    assert not rewrites and all("try" in one for one in refusals[:1])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if x.isnan().any():\n        raise ValueError\n    x = x + 1",
+        "if x.isnan().any():\n        return x",
+        "y = x.sum() > 0",
+    ],
+)
+def test_none_of_its_business(body):
+    source = f"{HEAD}def f(x):\n    {body}\n    return x\n"
+    expression = "x.isnan().any()" if "isnan" in body else "x.sum() > 0"
+    found = offered(source.replace("raise ValueError", "x = -x"), expression, BRANCH)[1]
+    assert not [one for one in found if "operator" in one.why]
+
+
+@pytest.mark.parametrize(
+    ("before", "operator"),
+    [
+        (
+            "assert not torch.isnan(x).any()  # never",
+            "(x: torch.Tensor) -> None:\n    assert not torch.isnan(x).any()  # never\n",
+        ),
+        (
+            'assert ( ~x.isnan() ).all(), f"NaN in {x}"',
+            '(x: torch.Tensor) -> None:\n    assert ( ~x.isnan() ).all(), f"NaN in {x}"\n',
+        ),
+        (
+            "if torch.isnan(x).any() or (x > n).any():  # odd\n"
+            '        raise  ValueError(f"{x.max().item():.1f} > {n}")',
+            "(x: torch.Tensor, n: torch.types.Number) -> None:\n"
+            "    if torch.isnan(x).any() or (x > n).any():  # odd\n"
+            '        raise  ValueError(f"{x.max().item():.1f} > {n}")\n',
+        ),
+        (
+            "if not x.isnan().any(): pass\n    else: raise KeyError(tuple(x.shape))",
+            "(x: torch.Tensor) -> None:\n    if not x.isnan().any(): pass\n"
+            "    else: raise KeyError(tuple(x.shape))\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_same_exception(before, operator, backend):
+    source = f"{HEAD}def f(x, n=7):\n    # as it should be\n    {before}\n    return x * 2\n"
+    outcome = rewritten(source, torch.ones(2))
+    assert outcome.source.count("@ordered_op\ndef _check_f" + operator) == 1, outcome.source
+    assert "    # as it should be\n    _check_f(x" in outcome.source
+    assert outcome.rules == ["FG101"] and outcome.applicability == [Applicability.SAFE]
+    outcome.check(exact=True)
+    original, compiled = (
+        imported(source).f,
+        torch.compile(imported(outcome.source).f, backend=backend),
+    )
+    compiled(torch.ones(2))
+    assert _raised(compiled) == _raised(original) != ""
+
+
+def test_guards_of_several_methods_at_once():
+    source = (
+        "import torch\nfrom torch import nn\n\n\nclass Model(nn.Module):\n"
+        "    def __init__(self, limit: int = 3):\n        super().__init__()\n"
+        "        self.limit = limit\n        self.lin = nn.Linear(4, 4)\n\n"
+        "    def check(self, x, name):\n"
+        "        if x.isnan().any():\n"
+        '            raise ValueError(f"{type(self).__name__}: NaN in {name}, {self.limit}")\n\n'
+        "    def forward(self, x):\n"
+        '        self.check(x, "x")\n'
+        "        assert (x < self.limit).all()\n"
+        "        return self.lin(x)\n"
+    )
+    outcome = rewritten(source, torch.ones(3, 4))
+    outcome.check()
+    assert outcome.applicability == [Applicability.SAFE], outcome.assumes
+    model = torch.compile(imported(outcome.source).Model())
+    with pytest.raises(ValueError, match="Model: NaN in x, 3"):
+        model(torch.full((3, 4), float("nan")))
+
+
+def test_optional_tensors_stay_optional():
+    source = (
+        f"{HEAD}def f(x, mask=None):\n"
+        "    if mask is not None and (mask < 0).any():\n        raise IndexError(str(mask))\n"
+        "    return x * 2\n"
+    )
+    outcome = rewritten(source, torch.ones(2), torch.ones(2))
+    assert "(mask: torch.Tensor | None)" in outcome.source
+    outcome.check((torch.ones(3),))
+
+
+@pytest.mark.parametrize(
+    ("body", "assumption"),
+    [
+        ("if is_bad(x):\n        raise ValueError", "`is_bad` changes nothing"),
+        ('assert (x > 0).all(), f"{x}"', "`x` may be shown without its `grad_fn=` when compiled"),
+        ("state.n = 1\n    assert not (x < 0).any()", "nobody uses what was changed"),
+    ],
+)
+def test_unsafe(body, assumption):
+    helper = "class state:\n    n = 0\n\n\ndef is_bad(x):\n    return bool(x.isnan().any())\n\n\n"
+    source = f"{HEAD}{helper}def f(x):\n    {body}\n    return x * 2\n"
+    outcome = rewritten(source, torch.ones(2, requires_grad=True))
+    assert outcome.applicability == [Applicability.UNSAFE]
+    assert assumption in outcome.assumes[0]
+    outcome.check(exact=True)
+
+
+def test_the_check_raises_in_its_turn():
+    source = (
+        f"{HEAD}def f(x):\n"
+        '    if x.isnan().any():\n        raise ValueError("first")\n'
+        '    if x.isnan().all():\n        raise KeyError("second")\n'
+        "    return x * 2\n"
+    )
+    outcome = rewritten(source, torch.ones(2))
+    outcome.check(exact=True)
+    for backend in ("eager", "aot_eager", "inductor"):
+        compiled = torch.compile(imported(outcome.source).f, backend=backend)
+        with pytest.raises(ValueError, match="first"):
+            compiled(torch.full((2,), float("nan")))
+
+
+def _raised(function):
+    try:
+        function(NAN.clone())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""

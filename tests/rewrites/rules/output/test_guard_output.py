@@ -1,0 +1,62 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = """import logging
+import warnings
+
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.logger = logging.getLogger("rewritten")
+
+    def forward(self, x):
+"""
+X = torch.ones(3)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "self.logger.info(x.add_(1))",
+        "print(torch.rand(2), self)",
+        "print(self.names.pop())",
+        "self.total = x.sum()",
+    ],
+)
+def test_left_alone(body):
+    source = f"{HEAD}        {body}\n        return x * 2\n"
+    text, rewrites, _ = offered(source, body.partition(" = ")[2] or body, "print / logging")
+    assert not rewrites, text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            'self.logger.warning("x %s",  x)  # loud',
+            "if not torch.compiler.is_compiling():\n"
+            '            self.logger.warning("x %s",  x)  # loud',
+        ),
+        (
+            'if x.isnan().any() or x.sum()<0:\n            # bad\n            print("bad", self)',
+            "if not torch.compiler.is_compiling() and (x.isnan().any() or x.sum()<0):\n"
+            '            # bad\n            print("bad", self)',
+        ),
+        (
+            'warnings.warn( "old" , stacklevel=2)',
+            "if not torch.compiler.is_compiling():\n"
+            '            warnings.warn( "old" , stacklevel=2)',
+        ),
+    ],
+)
+def test_fixed(before, after):
+    outcome = rewritten(f"{HEAD}        # note\n        {before}\n        return x * 2\n", X)
+    assert outcome.source == f"{HEAD}        # note\n        {after}\n        return x * 2\n"
+    assert outcome.rules == ["FG113"] and outcome.applicability == [Applicability.UNSAFE]
+    outcome.check(exact=True)

@@ -1,0 +1,149 @@
+import contextlib
+import io
+import warnings
+
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import imported, offered, rewritten
+
+HEAD = """import logging
+import sys
+import warnings
+
+import torch
+
+logger = logging.getLogger("rewritten")
+
+
+"""
+X = torch.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('warnings.warn("a", stacklevel=2)', "stacklevel"),
+        ("print(x.add_(1))", "changes an object"),
+        ("logger.info(torch.rand(2))", "random"),
+        ("logger.info(Holder())", ""),
+        ("n = object()\n    print(n)", "`n` cannot"),
+    ],
+)
+def test_left_alone(body, reason):
+    helper = "class Holder:\n    pass\n\n\n"
+    source = f"{HEAD}{helper}def f(x):\n    {body}\n    return x * 2\n"
+    call = body.rpartition("\n")[2].strip()
+    _, rewrites, refusals = offered(source, call, "print / logging", X)
+    if reason:
+        assert any(reason in one for one in refusals), refusals
+    safe = [one for one in rewrites if one.applicability is Applicability.SAFE]
+    assert not safe
+
+
+@pytest.mark.parametrize(
+    ("before", "operator"),
+    [
+        (
+            'logger.warning("x %s",  x)  # loud',
+            'x: torch.Tensor) -> None:\n    logger.warning("x %s",  x)  # loud\n',
+        ),
+        ('logger.debug("quiet")', ') -> None:\n    logger.debug("quiet")\n'),
+        (
+            'warnings.warn(f"{x.max()}")',
+            'x: torch.Tensor) -> None:\n    warnings.warn(f"{x.max()}")\n',
+        ),
+        (
+            "print(x.shape, s)",
+            "x: torch.Tensor, s: list[int]) -> None:\n    print(x.shape, torch.Size(s))\n",
+        ),
+        (
+            'sys.stdout.write("%.2f\\n" % x.sum().item())',
+            'x: torch.Tensor) -> None:\n    sys.stdout.write("%.2f\\n" % x.sum().item())\n',
+        ),
+        (
+            'logging.warning("{}".format([x, n]))',
+            "x: torch.Tensor, n: torch.types.Number) -> None:\n",
+        ),
+        (
+            "if (x > 2).any():\n        # many\n"
+            '        print("large", end=" ")\n        logger.error("%d", n)\n'
+            "    else:\n        message = str(x)\n        print(message)",
+            "x: torch.Tensor, n: torch.types.Number) -> None:\n    if (x > 2).any():\n"
+            "        # many\n",
+        ),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_same_text(before, operator, backend):
+    body = f"    x = x + 1\n    s = x.shape\n    {before}\n    return x.mul_(2)\n"
+    source = f"{HEAD}def f(x, n=3):\n{body}"
+    outcome = rewritten(source, X)
+    assert f"@ordered_op\ndef _report_f({operator}" in outcome.source, outcome.source
+    assert outcome.rules == ["FG112"] and outcome.applicability == [Applicability.SAFE]
+    outcome.check((X - 9,), exact=True)
+    expected = written(imported(source).f)
+    assert expected == written(imported(outcome.source).f)
+    assert expected == written(torch.compile(imported(outcome.source).f, backend=backend))
+
+
+def test_order_is_kept_also_when_something_raises():
+    source = (
+        f"{HEAD}def f(x):\n"
+        '    print("first", x)\n'
+        '    logger.warning("second %s", x.shape)\n'
+        "    x = x + 1\n"
+        '    if x.sum() > 30:\n        raise ValueError(f"third {x.sum().item()}")\n'
+        '    logger.warning("fourth")\n'
+        "    x.mul_(0)\n"
+        '    print("fifth", x)\n'
+        "    return x\n"
+    )
+    outcome = rewritten(source, X)
+    assert set(outcome.applicability) == {Applicability.SAFE}
+    outcome.check(exact=True)
+    expected = written(imported(source).f)
+    assert "ValueError" in expected[0] and "fifth" in expected[0]
+    for backend in ("eager", "aot_eager", "inductor"):
+        assert expected == written(torch.compile(imported(outcome.source).f, backend=backend))
+
+
+def test_unsafe_where_a_gradient_shows():
+    source = f'{HEAD}def f(x):\n    logger.warning("%s", x)\n    return x * 2\n'
+    outcome = rewritten(source, X.clone().requires_grad_())
+    assert outcome.applicability == [Applicability.UNSAFE]
+    assert "grad_fn" in outcome.assumes[0]
+    outcome.check(exact=True)
+
+
+def test_one_operator_class_for_the_file():
+    source = (
+        f"{HEAD}def f(x):\n"
+        + "".join(f'    logger.warning("{i}")\n    x = x + 1\n' for i in range(4))
+        + "    return x\n"
+    )
+    outcome = rewritten(source, X)
+    assert outcome.source.count("def ordered_op(") == 1
+    assert outcome.source.count("@ordered_op") == 4
+    outcome.check(exact=True)
+
+
+def written(function):
+    """What is printed, logged and warned of in two calls, and how the second ends."""
+    import logging
+
+    text = io.StringIO()
+    handler = logging.StreamHandler(text)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    with contextlib.redirect_stdout(text), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            function(X.clone())
+            function(X.clone() + 9)
+        except ValueError as error:
+            print(f"ValueError: {error}")
+        finally:
+            root.removeHandler(handler)
+    return text.getvalue(), [str(one.message) for one in warned if "rewritten" in one.filename]
