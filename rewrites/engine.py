@@ -104,7 +104,7 @@ def _offers(cause: Cause, facts: Knowledge, rules: Sequence[Rule]) -> Offers:
             elif answer is not None:
                 offer = Offer(cause, rule, answer, document, document.position(node))
                 offers.append(_with_comments(offer))
-        if offers:
+        if any(offer.rewrite.replacements for offer in offers):
             break
     return Offers(cause, tuple(offers), tuple(dict.fromkeys(refusals)))
 

@@ -253,10 +253,10 @@ class Loop:
         if not is_users(cause.position.file):
             return "it lies in torch or in Python itself"
         answer = self._answers.get(name(cause))
-        if answer is not None and answer.offers:
-            return f"only a person can decide: {answer.offers[0].rewrite.why}"
         if answer is not None and answer.refusals:
             return answer.refusals[0]
+        if answer is not None and answer.offers:
+            return f"only a person can decide: {answer.offers[0].rewrite.why}"
         return f"no rule mends this kind of cause ({cause.category})"
 
     def _original_line(self, file: str, line: int, texts: Mapping[str, str]) -> int:

@@ -132,7 +132,7 @@ def offered(
     assert node is not None, f"{expression!r} is no node"
     site = Site(document, node, category, facts)
     answers = [rule.rewrite(site) for rule in every() if category in rule.categories]
-    rewrites = [answer for answer in answers if isinstance(answer, Rewrite)]
+    rewrites = [a for a in answers if isinstance(a, Rewrite) and a.replacements]  # no ideas
     refusals = [answer.reason for answer in answers if isinstance(answer, Refusal)]
     text = document.edited(rewrites[0].replacements, rewrites[0].imports) if rewrites else ""
     return text, rewrites, refusals

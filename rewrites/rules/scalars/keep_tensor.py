@@ -25,6 +25,7 @@ Refuses: numbers that become sizes, indices, text, keys or the test of a branch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -39,7 +40,7 @@ from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power, cst.Modulo)
-_MATH = frozenset(["sqrt", "exp", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "ceil", "floor", "trunc", "fabs"])
+_MATH = re.compile(r"math\.(sqrt|exp|log|log2|log10|log1p|sin|cos|tan|tanh|ceil|floor|trunc|fabs)")
 _KEPT = "whoever reads the number that is kept can do with a tensor"
 _RETURNED = "the caller can do with a tensor in place of the number"
 _DIVIDES = "nothing is divided by zero, which would raise for numbers"
@@ -101,7 +102,7 @@ class _Change:
             self.absorb(call, clamped)
         elif called == "float" and not others:
             self.absorb(call, new)
-        elif called.startswith("math.") and called[5:] in _MATH and not others:
+        elif _MATH.fullmatch(called) and not others:
             name = {"fabs": "abs"}.get(called[5:], called[5:])
             self.absorb(call, expression(f"{{new}}.{name}()", new=new))
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value == "append":
@@ -193,7 +194,7 @@ def _taken(
                     return one, tensor, kind == "int"
             case cst.Call(args=[cst.Arg(value=tensor, keyword=None)]):
                 name = site.calls(one)
-                if name.startswith("math.") and name[5:] in _MATH and site.is_tensor(tensor):
+                if _MATH.fullmatch(name) and site.is_tensor(tensor):
                     return tensor, tensor, False
     return None
 

@@ -66,6 +66,7 @@ def test_the_stream_and_the_value_stay():
 
 
 def test_unsafe_where_the_arms_were_not_seen_to_agree():
-    source = f"{HEAD}def f(x):\n    y = x\n    if random.random() < 2:\n        y = x.sum()\n    return y\n"
+    body = "y = x\n    x = y * 2\n    if random.random() < 2:\n        y = x.sum()\n    return y"
+    source = f"{HEAD}def f(x):\n    {body}\n"
     _, (rewrite,), _ = offered(source, "random.random()", "random number", X)
     assert rewrite.applicability is Applicability.UNSAFE

@@ -1,0 +1,1 @@
+"""Python that TorchDynamo does not enter."""

@@ -1,0 +1,59 @@
+"""`copy.deepcopy(t)` and `copy.copy(d)` run code that TorchDynamo does not enter.
+
+Before:
+
+    start = copy.deepcopy(x)
+    options = copy.copy(self.options)
+
+After:
+
+    start = x.clone()
+    options = dict(self.options)
+
+Assumes nothing: what is copied was seen to be a dense tensor without gradient, or a plain `dict` or
+`list` (`copy.copy` only).
+
+Refuses: tensors that ask for a gradient (a deep copy is a new leaf, a clone is not), other
+objects, and a `memo` argument.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    call = site.node
+    if not isinstance(call, cst.Call) or site.calls(call) not in ("copy.deepcopy", "copy.copy"):
+        return None
+    if len(call.args) != 1 or call.args[0].star:
+        return Refusal("it takes more than what is copied")
+    thing = call.args[0].value
+    seen = site.seen(thing)
+    if seen is None:
+        return Refusal("what is copied is not known")
+    if seen.is_tensor:
+        if seen.requires_grad or any(t.layout != "strided" for t in seen.tensors):
+            return Refusal("a clone of this tensor is no leaf of autograd, and a deep copy is")
+        return Rewrite(
+            {call: expression("{thing}.clone()", thing=thing)}, "`clone` copies a tensor."
+        )
+    shallow = site.calls(call) == "copy.copy"
+    if shallow and len(seen.types) == 1 and seen.types[0] in ("dict", "list"):
+        kind = seen.types[0]
+        copied = expression(f"{kind}({{thing}})", thing=thing)
+        return Rewrite({call: copied}, f"`{kind}` makes the same copy, and is traced.")
+    return Refusal("only tensors, and shallow copies of dicts and lists, have a traced form")
+
+
+RULE = Rule(
+    "FG801",
+    "copy-as-tensor",
+    frozenset({Category.COPY.value, Category.SKIPPED.value, Category.CALL.value}),
+    rewrite,
+)

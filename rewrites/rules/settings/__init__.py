@@ -1,0 +1,1 @@
+"""Settings of the compiler, where no edit of the source is right."""

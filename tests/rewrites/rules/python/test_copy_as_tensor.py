@@ -1,0 +1,37 @@
+import pytest
+import torch
+
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import copy\n\nimport torch\n\nOPTIONS = {'a': 1}\n\n\n"
+X = torch.randn(4)
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["copy.deepcopy(x)", "copy.deepcopy(OPTIONS)", "copy.copy(x.shape)", "copy.deepcopy(x, {})"],
+)
+def test_left_alone(call):
+    x = X.clone().requires_grad_()
+    text, _, refusals = offered(f"{HEAD}def f(x):\n    y = {call}\n    return x\n", call, "copy", x)
+    assert not text and refusals
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("copy.deepcopy(x)  # keep", "x.clone()  # keep"),
+        ("copy.deepcopy( x )", "x.clone()"),
+        ("copy.deepcopy(x + 1)", "(x + 1).clone()"),
+    ],
+)
+def test_fixed(before, after):
+    outcome = rewritten(f"{HEAD}def f(x):\n    y = {before}\n    return y * 2\n", X)
+    assert outcome.source == f"{HEAD}def f(x):\n    y = {after}\n    return y * 2\n"
+    outcome.check(exact=True)
+
+
+def test_a_shallow_copy_of_a_dict():
+    source = f"{HEAD}def f(x):\n    d = copy.copy(OPTIONS)\n    return x * d['a']\n"
+    text, _, _ = offered(source, "copy.copy(OPTIONS)", "copy", X)
+    assert "d = dict(OPTIONS)" in text
