@@ -106,7 +106,7 @@ def live_out(document: Document, node: cst.CSTNode) -> frozenset[str]:
     Attributes always live: whoever holds the object may read them. So do names that are global,
     nonlocal, or read by a function inside this one.
     """
-    live = _live(following(document, node))
+    live = live_in(following(document, node))
     function = document.function(node)
     shared: set[str] = set()
     for one in walk(function) if function is not None else ():
@@ -174,7 +174,8 @@ def _assigned(block: cst.BaseSuite) -> set[str]:
     return {n for one in statements(block) for n in assigned(one)}
 
 
-def _live(code: Iterable[cst.CSTNode]) -> set[str]:
+def live_in(code: Iterable[cst.CSTNode]) -> set[str]:
+    """The names that statements read before they surely bind them."""
     live: set[str] = set()
     written: set[str] = set()
     for one in code:

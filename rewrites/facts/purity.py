@@ -25,12 +25,14 @@ from fullgraph.rewrites.facts.torch_names import (
 from fullgraph.rewrites.site import Site
 
 
-def effect(site: Site, *nodes: cst.CSTNode) -> str:
+def effect(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str:
     """A clause saying what evaluating the nodes changes, "" if nothing.
 
-    Assigning to a local name counts as no effect; assigning to attributes and items does.
+    Assigning to a local name counts as no effect; assigning to attributes and items does. With
+    `random` it is fine to draw random numbers.
     """
-    return next(_effects(site, nodes, frozenset()), "")
+    found = _effects(site, nodes, frozenset())
+    return next((one for one in found if not (random and one.endswith("random numbers"))), "")
 
 
 def elementwise(site: Site, node: cst.CSTNode) -> bool:

@@ -1,0 +1,219 @@
+"""Decisions written with `torch.cond`: one way is computed, as in eager."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from fullgraph.rewrites.branches import early
+from fullgraph.rewrites.branches.agreement import Agreement
+from fullgraph.rewrites.branches.arms import RETURN, arm, block
+from fullgraph.rewrites.branches.predicate import Escape, Predicate
+from fullgraph.rewrites.branches.selection import (
+    Lines,
+    Selection,
+    arm_block,
+    comments,
+    else_block,
+    guarded,
+    ordered,
+)
+from fullgraph.rewrites.build import expression, statement
+from fullgraph.rewrites.document import Replacement
+from fullgraph.rewrites.facts.flow import live_in, live_out, name, targets, walk, writes
+from fullgraph.rewrites.facts.purity import effect, fresh
+from fullgraph.rewrites.site import Site
+
+_JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
+
+
+@dataclass
+class Conditional:
+    """Writes one decision with `torch.cond`; `assumes` is filled on the way."""
+
+    site: Site
+    assumes: dict[str, None] = field(default_factory=dict)
+
+    def ternary(self, node: cst.IfExp, test: Predicate) -> cst.BaseExpression:
+        one, other = ordered(test, node.body, node.orelse)
+        made = self._call(test, self._lambda(one), self._lambda(other))
+        self._agree(one, other)
+        if test.guard is None:
+            return made
+        ways = (one, made) if test.disjunction else (made, other)
+        return cst.IfExp(test.guard, *ways)
+
+    def branch(self, node: cst.If, test: Predicate) -> Lines:
+        live = live_out(self.site.document, node)
+        outputs = [one for one in writes(node) if one in live or "." in one]
+        returns = any(isinstance(one, cst.Return) for one in walk(node))
+        names = [RETURN] if returns else outputs
+        if not names:
+            raise Escape("nothing that it assigns is used later")
+        one, other = ordered(test, arm_block(node), else_block(node))
+        lines = self._chosen(node, test, names, one, other)
+        if test.guard is None:
+            return lines
+        ways = (one, lines) if test.disjunction else (lines, other)
+        return [guarded(test.guard, *ways)]
+
+    def early(self, node: cst.If, test: Predicate) -> dict[cst.CSTNode, Replacement]:
+        """An early return and what follows it as the two ways."""
+        if test.guard is not None:
+            raise Escape("a test of Python and one of a tensor decide on more than a result")
+        after = early.rest(self.site, node)
+        body = block(node.body)
+        ways = ordered(test, body, [*after.statements, after.line])
+        lines = self._chosen(node, test, [RETURN], *ways)
+        kept = [*node.leading_lines, *comments(node, lines)]
+        first = lines[0].with_changes(leading_lines=kept)
+        gone = {one: cst.RemoveFromParent() for one in (*after.statements, after.line)}
+        return {node: cst.FlattenSentinel([first, *lines[1:]]), **gone}
+
+    def _chosen(
+        self,
+        node: cst.If,
+        test: Predicate,
+        names: list[str],
+        one: Sequence[cst.CSTNode],
+        other: Sequence[cst.CSTNode],
+    ) -> Lines:
+        values = [self._values(node, names, way) for way in (one, other)]
+        if values[0] is not None and values[1] is not None:
+            ways = [self._lambda(_together(found)) for found in values]
+            for a, b in zip(*values, strict=True):
+                self._agree(a, b)
+            call = self._call(test, *ways)
+            return [_target(names, call)]
+        operands = sorted({n for way in (one, other) for n in _rebound(way)})
+        functions = [self._function(node, names, operands, way) for way in (one, other)]
+        fresh_names = [self.site.document.fresh(stem) for stem in ("if_true", "if_false")]
+        made: Lines = []
+        for called, (body, result) in zip(fresh_names, functions, strict=True):
+            header = statement(f"def {called}({', '.join(operands)}):\n    pass\n")
+            lines = [*body, statement("return {v}", v=result)]
+            made.append(header.with_changes(body=cst.IndentedBlock(lines)))
+        given = f", ({', '.join(operands)},)" if operands else ""
+        call = expression(
+            f"torch.cond({{t}}, {fresh_names[0]}, {fresh_names[1]}{given})", t=test.tensor
+        )
+        for a, b in zip(*(_items(result) for _, result in functions), strict=False):
+            self._agree(_uncloned(a), _uncloned(b))
+        return [*made, _target(names, call)]
+
+    def _values(
+        self, node: cst.If, names: list[str], way: Sequence[cst.CSTNode]
+    ) -> list[cst.BaseExpression] | None:
+        """What a way assigns to each name, if these are expressions of what was there before."""
+        try:
+            made = arm(self.site, way, frozenset(names))
+        except Escape:
+            return None
+        if made.own:
+            return None
+        selection = Selection(self.site)
+        return [made.values.get(n) or selection.present(n, node) for n in names]
+
+    def _function(
+        self, node: cst.If, names: list[str], operands: list[str], way: Sequence[cst.CSTNode]
+    ) -> tuple[list[cst.CSTNode], cst.BaseExpression]:
+        """The body of a local function for a way, and what it returns."""
+        body = list(way)
+        jumps = [one for line in body for one in walk(line) if isinstance(one, _JUMPS)]
+        results: list[cst.BaseExpression] = []
+        if names == [RETURN]:
+            last = body[-1] if body else None
+            final = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
+            if not isinstance(final, cst.Return) or len(jumps) != 1 or final.value is None:
+                raise Escape("one way does not end in a return of its own")
+            body = body[:-1]
+            results = [final.value]
+        elif jumps:
+            raise Escape("the branch leaves the block")
+        else:
+            selection = Selection(self.site)
+            own = set(writes(*body))
+            results = [
+                cst.parse_expression(n) if n in own else selection.present(n, node) for n in names
+            ]
+        self._pure(*body, *results)
+        if any("." in n for n in writes(*body)):
+            raise Escape("the branch assigns to attributes")
+        copies = [one if self._is_new(one, body) else _clone(one) for one in results]
+        return body, _together(copies)
+
+    def _lambda(self, value: cst.BaseExpression) -> cst.BaseExpression:
+        self._pure(value)
+        items = [one if fresh(self.site, one) else _clone(one) for one in _items(value)]
+        return expression("lambda: {v}", v=_together(items) if _is_tuple(value) else items[0])
+
+    def _pure(self, *nodes: cst.CSTNode) -> None:
+        if reason := effect(self.site, *nodes, random=True):
+            raise Escape(f"a branch of `torch.cond` must not change anything, and {reason}")
+
+    def _agree(self, one: cst.BaseExpression, other: cst.BaseExpression) -> None:
+        agreement = Agreement(self.site, self.assumes)
+        for a, b in zip(_items(one), _items(other), strict=False):
+            agreement.pair(a, b, numbers=False)
+
+    def _call(
+        self, test: Predicate, one: cst.BaseExpression, other: cst.BaseExpression
+    ) -> cst.BaseExpression:
+        return expression("torch.cond({t}, {a}, {b})", t=test.tensor, a=one, b=other)
+
+    def _is_new(self, value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> bool:
+        """Whether a result shares no memory with what was there before."""
+        if _is_tuple(value):
+            return all(self._is_new(one, body) for one in _items(value))
+        found = [
+            one
+            for line in body
+            for one in walk(line)
+            if isinstance(one, cst.Assign) and name(value) in map(name, targets(one))
+        ]
+        return fresh(self.site, value) or (
+            bool(found) and all(fresh(self.site, one.value) for one in found)
+        )
+
+
+def _rebound(way: Sequence[cst.CSTNode]) -> set[str]:
+    """Local names that a way reads before it binds them anew: parameters of its function."""
+    return {n for n in live_in(way) & set(writes(*way)) if "." not in n}
+
+
+def _target(names: list[str], call: cst.BaseExpression) -> cst.BaseStatement:
+    if names == [RETURN]:
+        return statement("return {v}", v=call)
+    return statement(f"{', '.join(names)} = {{v}}", v=call)
+
+
+def _is_tuple(value: cst.BaseExpression) -> bool:
+    return isinstance(value, cst.Tuple)
+
+
+def _items(value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(value, cst.Tuple):
+        return [element.value for element in value.elements]
+    return [value]
+
+
+def _together(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
+    if len(values) == 1:
+        return values[0]
+    return cst.Tuple(
+        [cst.Element(value) for value in values], [cst.LeftParen()], [cst.RightParen()]
+    )
+
+
+def _clone(value: cst.BaseExpression) -> cst.BaseExpression:
+    return expression("{v}.clone()", v=value)
+
+
+def _uncloned(value: cst.BaseExpression) -> cst.BaseExpression:
+    """`x` of `x.clone()`: facts are known of `x`."""
+    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        if value.func.attr.value == "clone" and not value.args:
+            return value.func.value
+    return value
