@@ -77,10 +77,11 @@ def prove(
     """
     base = base or {}
     limit = time.monotonic() + seconds
-    special = any(word in text for word in _SPECIAL for text in _sources(base, texts))
     with overlaid(base):
-        old = _isolated(subject, seconds, lambda: _explore(subject, tests, special, limit))
         titles = [_text(test) for test in tests]
+        lines = (*titles, *_sources(base, texts))
+        special = any(word in line for word in _SPECIAL for line in lines)
+        old = _isolated(subject, seconds, lambda: _explore(subject, tests, special, limit))
     if old.value is None:
         return _failed("eager", f"the original did not run: {_ended(old)}")
     cases = list(old.value.behaviours)
