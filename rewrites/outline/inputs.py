@@ -137,6 +137,7 @@ def _taken(
 
 def _named(part: cst.BaseExpression, used: set[str]) -> str:
     last = part.attr if isinstance(part, cst.Attribute) else part
-    stem = last.value.strip("_") if isinstance(last, cst.Name) else "value"
+    stem = last.value if isinstance(last, cst.Name) else "value"
+    stem = {"__name__": "class_name"}.get(stem, stem.lstrip("_") or "value")
     names = (stem, *(f"{stem}_{number}" for number in range(2, 99)))
     return next(name for name in names if name not in used)

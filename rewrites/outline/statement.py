@@ -140,8 +140,9 @@ def _name(site: Site, statement: Statement, accepts: Accepts, stem: str) -> str:
         and accepts(site, one)
     }
     number = sorted(lines).index(document.position(statement).line) + 1
-    base = f"_{stem}_{function.strip('_')}"
-    return document.fresh(base if number == 1 else f"{base}_{number}")
+    names = [f"_{stem}_{function.strip('_')}{f'_{n}' if n > 1 else ''}" for n in range(1, 999)]
+    used = [n for n, name in enumerate(names[:99], 1) if document.fresh(name) != name]
+    return names[max(used, default=0) + number - 1]
 
 
 def _operator(

@@ -37,7 +37,7 @@ Unsafe where the statement calls a function of which it is not known that it cha
 GPU, where it must not be captured in a CUDA graph (`mode="reduce-overhead"`); and where it shows a
 tensor that asks for a gradient: a compiled program shows it without `grad_fn=`.
 
-Refuses: `stacklevel=` (the callers of a compiled operator are not the program's), statements that
+Refuses: `stacklevel=2` (the callers of a compiled operator are not the program's), statements that
 change something or draw random numbers, and values that an operator cannot take (`self.logger`,
 other objects, what was not seen).
 """
@@ -59,7 +59,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     statement = statement_of(site, only_writes)
     if statement is None:
         return None
-    if m.findall(statement, m.Arg(keyword=m.Name("stacklevel"))):
+    if m.findall(statement, m.Arg(~m.Integer("1"), keyword=m.Name("stacklevel"))):
         return Refusal("with `stacklevel` it names its caller, which is another one when compiled")
     return outlined(site, statement, only_writes, "report", WHY)
 
