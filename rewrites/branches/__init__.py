@@ -1,1 +1,1 @@
-"""Decisions that depend on the elements of tensors: their tests, their arms, and what replaces them."""
+"""Decisions on the elements of tensors: their tests, their arms, and what replaces them."""

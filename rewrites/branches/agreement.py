@@ -18,6 +18,10 @@ class Agreement:
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
+    known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
+    """What is known of new nodes."""
+    arithmetic: bool = False
+    """Whether the values are only used as operands of tensors: then a number may be a tensor."""
 
     def pair(
         self, one: cst.BaseExpression, other: cst.BaseExpression, *, numbers: bool = True
@@ -26,7 +30,7 @@ class Agreement:
 
         `numbers` says whether a Python number may become a tensor.
         """
-        a, b = inferred(self.site, one), inferred(self.site, other)
+        a, b = (self.known.get(side) or inferred(self.site, side) for side in (one, other))
         texts = [self.text(one), self.text(other)]
         for seen, text in zip((a, b), texts, strict=True):
             if seen is not None and not seen.is_tensor and not (numbers and seen.is_number):
@@ -39,7 +43,9 @@ class Agreement:
         elif a.is_number and b.is_number:
             if a.types != b.types:
                 self.assumes[f"{texts[0]} and {texts[1]} may be of one type"] = None
-            self.assumes[f"a tensor may take the place of {texts[0]} and {texts[1]}"] = None
+            if not self.arithmetic:
+                clause = f"a tensor may take the place of {texts[0]} and {texts[1]}"
+                self.assumes[clause] = None
         else:
             number, tensor = (0, 1) if a.is_number else (1, 0)
             shapes = (a, b)[tensor].shapes

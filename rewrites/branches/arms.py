@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from fullgraph.rewrites.branches.predicate import Escape
+from fullgraph.rewrites.build import enclosed, statement
 from fullgraph.rewrites.document import replaced
 from fullgraph.rewrites.facts.flow import name, reads, walk, writes
 from fullgraph.rewrites.facts.inferred import is_tensor
@@ -23,7 +24,7 @@ class Arm:
 
     values: dict[str, cst.BaseExpression] = field(default_factory=dict)
     """What each output is at the end, in terms of what names held at the start and of `own`."""
-    own: list[cst.SimpleStatementLine] = field(default_factory=list)
+    own: list[cst.BaseStatement] = field(default_factory=list)
     """Statements for names that only this arm uses; they may be evaluated in any case."""
 
 
@@ -83,14 +84,17 @@ def _assigned(
     value: cst.BaseExpression,
     outputs: frozenset[str],
 ) -> None:
-    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
-        if len(target.elements) == len(value.elements):
-            found = [_filled(site, made, element.value) for element in value.elements]
-            for element, one in zip(target.elements, found, strict=True):
-                if not name(element.value):
-                    raise Escape(f"the branch assigns to `{site.document.code(element)}`")
-                made.values[name(element.value)] = one
-            return
+    if (
+        isinstance(target, cst.Tuple)
+        and isinstance(value, cst.Tuple)
+        and len(target.elements) == len(value.elements)
+    ):
+        found = [_filled(site, made, element.value) for element in value.elements]
+        for element, one in zip(target.elements, found, strict=True):
+            if not name(element.value):
+                raise Escape(f"the branch assigns to `{site.document.code(element)}`")
+            made.values[name(element.value)] = one
+        return
     path = name(target)
     if not path:
         raise Escape(f"the branch assigns to `{site.document.code(target)}`")
@@ -103,8 +107,7 @@ def _assigned(
     if filled is value and len(line.body) == 1:
         made.own.append(line)
     else:
-        assign = cst.Assign([cst.AssignTarget(target)], filled)
-        made.own.append(cst.SimpleStatementLine([assign]))
+        made.own.append(statement("{target} = {value}", target=path, value=filled))
 
 
 def _filled(site: Site, made: Arm, value: cst.BaseExpression) -> cst.BaseExpression:
@@ -115,14 +118,8 @@ def _filled(site: Site, made: Arm, value: cst.BaseExpression) -> cst.BaseExpress
     places = [one for one in walk(value) if name(one) in known]
     if len({name(one) for one in places}) < len(places):
         raise Escape("the branch uses a value several times that it has just assigned")
-    edits = {one: _enclosed(made.values[name(one)]) for one in places}
+    edits = {one: enclosed(made.values[name(one)]) for one in places}
     return value.with_changes() if not edits else replaced(value, edits)
-
-
-def _enclosed(node: cst.BaseExpression) -> cst.BaseExpression:
-    if node.lpar or isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript):
-        return node
-    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 def _first_word(site: Site, node: cst.CSTNode) -> str:

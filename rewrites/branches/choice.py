@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import libcst as cst
 
@@ -67,9 +68,9 @@ class Choice:
         if text := may_raise(self.site, *nodes):
             raise Escape(f"both ways would be evaluated, and `{text}` may raise")
         calls = [one for one in walk(self.test) if isinstance(one, cst.Call)]
-        if any(torch_name(self.site, call) in _FINITE_TESTS for call in calls):
-            if not bounded(self.site, *nodes):
-                raise Escape("a gradient of zero times what is not finite would be NaN")
+        special = any(torch_name(self.site, call) in _FINITE_TESTS for call in calls)
+        if special and not bounded(self.site, *nodes):
+            raise Escape("a gradient of zero times what is not finite would be NaN")
 
     def _tamed(self, value: cst.CSTNode, side: bool) -> cst.CSTNode:
         edits = self.taming(value, side)
@@ -99,18 +100,18 @@ class Choice:
         self, one: cst.BaseExpression, other: cst.BaseExpression
     ) -> dict[cst.CSTNode, Replacement]:
         """For displays of one form, what stands in place of each item of `one`."""
-        match one, other:
-            case (cst.Tuple(), cst.Tuple()) | (cst.List(), cst.List()):
-                pairs = list(zip(one.elements, other.elements, strict=False))
-                if len(one.elements) != len(other.elements):
-                    raise Escape("its two results have different lengths")
-            case cst.Dict(), cst.Dict():
-                keys = [_keys(one), _keys(other)]
-                if keys[0] != keys[1] or None in keys[0]:
-                    raise Escape("its two results have different keys")
-                pairs = list(zip(one.elements, other.elements, strict=True))  # type: ignore[arg-type]
-            case _:
-                return {}
+        pairs: list[tuple[Any, Any]]
+        if isinstance(one, cst.Tuple | cst.List) and isinstance(other, type(one)):
+            if len(one.elements) != len(other.elements):
+                raise Escape("its two results have different lengths")
+            pairs = list(zip(one.elements, other.elements, strict=True))
+        elif isinstance(one, cst.Dict) and isinstance(other, cst.Dict):
+            keys = [_keys(one), _keys(other)]
+            if keys[0] != keys[1] or None in keys[0]:
+                raise Escape("its two results have different keys")
+            pairs = list(zip(one.elements, other.elements, strict=True))
+        else:
+            return {}
         return {a.value: self.between(a.value, b.value) for a, b in pairs}
 
 

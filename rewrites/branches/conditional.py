@@ -24,6 +24,7 @@ from fullgraph.rewrites.build import expression, statement
 from fullgraph.rewrites.document import Replacement
 from fullgraph.rewrites.facts.flow import live_in, live_out, name, targets, walk, writes
 from fullgraph.rewrites.facts.purity import effect, fresh
+from fullgraph.rewrites.facts.seen import Seen
 from fullgraph.rewrites.site import Site
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
@@ -35,6 +36,8 @@ class Conditional:
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
+    known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
+    """What is known of new nodes."""
 
     def ternary(self, node: cst.IfExp, test: Predicate) -> cst.BaseExpression:
         one, other = ordered(test, node.body, node.orelse)
@@ -69,7 +72,9 @@ class Conditional:
         lines = self._chosen(node, test, [RETURN], *ways)
         kept = [*node.leading_lines, *comments(node, lines)]
         first = lines[0].with_changes(leading_lines=kept)
-        gone = {one: cst.RemoveFromParent() for one in (*after.statements, after.line)}
+        gone: dict[cst.CSTNode, Replacement] = {
+            one: cst.RemoveFromParent() for one in (*after.statements, after.line)
+        }
         return {node: cst.FlattenSentinel([first, *lines[1:]]), **gone}
 
     def _chosen(
@@ -81,27 +86,26 @@ class Conditional:
         other: Sequence[cst.CSTNode],
     ) -> Lines:
         values = [self._values(node, names, way) for way in (one, other)]
-        if values[0] is not None and values[1] is not None:
-            ways = [self._lambda(_together(found)) for found in values]
-            for a, b in zip(*values, strict=True):
+        left, right = values
+        if left is not None and right is not None:
+            for a, b in zip(left, right, strict=True):
                 self._agree(a, b)
-            call = self._call(test, *ways)
-            return [_target(names, call)]
+            ways = [self._lambda(_together(found)) for found in (left, right)]
+            return [_target(names, self._call(test, *ways))]
         operands = sorted({n for way in (one, other) for n in _rebound(way)})
         functions = [self._function(node, names, operands, way) for way in (one, other)]
         fresh_names = [self.site.document.fresh(stem) for stem in ("if_true", "if_false")]
         made: Lines = []
-        for called, (body, result) in zip(fresh_names, functions, strict=True):
+        for called, (body, _) in zip(fresh_names, functions, strict=True):
             header = statement(f"def {called}({', '.join(operands)}):\n    pass\n")
-            lines = [*body, statement("return {v}", v=result)]
-            made.append(header.with_changes(body=cst.IndentedBlock(lines)))
+            made.append(header.with_changes(body=cst.IndentedBlock(body)))
         given = f", ({', '.join(operands)},)" if operands else ""
         call = expression(
             f"torch.cond({{t}}, {fresh_names[0]}, {fresh_names[1]}{given})", t=test.tensor
         )
-        for a, b in zip(*(_items(result) for _, result in functions), strict=False):
-            self._agree(_uncloned(a), _uncloned(b))
-        return [*made, _target(names, call)]
+        for a, b in zip(*(results for _, results in functions), strict=False):
+            self._agree(a, b)
+        return _apart([*made, _target(names, call)])
 
     def _values(
         self, node: cst.If, names: list[str], way: Sequence[cst.CSTNode]
@@ -113,14 +117,14 @@ class Conditional:
             return None
         if made.own:
             return None
-        selection = Selection(self.site)
+        selection = Selection(self.site, known=self.known)
         return [made.values.get(n) or selection.present(n, node) for n in names]
 
     def _function(
         self, node: cst.If, names: list[str], operands: list[str], way: Sequence[cst.CSTNode]
-    ) -> tuple[list[cst.CSTNode], cst.BaseExpression]:
-        """The body of a local function for a way, and what it returns."""
-        body = list(way)
+    ) -> tuple[Lines, list[cst.BaseExpression]]:
+        """The body of a local function for a way, and the nodes of what it returns."""
+        body: Lines = list(way)  # type: ignore[arg-type]
         jumps = [one for line in body for one in walk(line) if isinstance(one, _JUMPS)]
         results: list[cst.BaseExpression] = []
         if names == [RETURN]:
@@ -133,7 +137,7 @@ class Conditional:
         elif jumps:
             raise Escape("the branch leaves the block")
         else:
-            selection = Selection(self.site)
+            selection = Selection(self.site, known=self.known)
             own = set(writes(*body))
             results = [
                 cst.parse_expression(n) if n in own else selection.present(n, node) for n in names
@@ -142,7 +146,8 @@ class Conditional:
         if any("." in n for n in writes(*body)):
             raise Escape("the branch assigns to attributes")
         copies = [one if self._is_new(one, body) else _clone(one) for one in results]
-        return body, _together(copies)
+        sources = [_source(one, body) for one in results]
+        return [*body, statement("return {v}", v=_together(copies))], sources
 
     def _lambda(self, value: cst.BaseExpression) -> cst.BaseExpression:
         self._pure(value)
@@ -154,7 +159,7 @@ class Conditional:
             raise Escape(f"a branch of `torch.cond` must not change anything, and {reason}")
 
     def _agree(self, one: cst.BaseExpression, other: cst.BaseExpression) -> None:
-        agreement = Agreement(self.site, self.assumes)
+        agreement = Agreement(self.site, self.assumes, self.known)
         for a, b in zip(_items(one), _items(other), strict=False):
             agreement.pair(a, b, numbers=False)
 
@@ -211,9 +216,16 @@ def _clone(value: cst.BaseExpression) -> cst.BaseExpression:
     return expression("{v}.clone()", v=value)
 
 
-def _uncloned(value: cst.BaseExpression) -> cst.BaseExpression:
-    """`x` of `x.clone()`: facts are known of `x`."""
-    if isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-        if value.func.attr.value == "clone" and not value.args:
-            return value.func.value
+def _source(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseExpression:
+    """What a name was assigned last in a way; `value` itself if that is not to be seen."""
+    for line in reversed(body):
+        for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            if isinstance(one, cst.Assign) and name(value) in map(name, targets(one)):
+                return one.value
     return value
+
+
+def _apart(lines: Lines) -> Lines:
+    """Local functions and what comes next, with empty lines between."""
+    empty = cst.EmptyLine(indent=False)
+    return [lines[0], *(line.with_changes(leading_lines=[empty]) for line in lines[1:])]

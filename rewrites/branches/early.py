@@ -9,7 +9,7 @@ import libcst as cst
 
 from fullgraph.rewrites.branches.arms import RETURN, arm, block
 from fullgraph.rewrites.branches.predicate import Escape, Predicate
-from fullgraph.rewrites.branches.selection import Lines, Selection, comments
+from fullgraph.rewrites.branches.selection import Lines, Selection, comments, leading
 from fullgraph.rewrites.build import statement
 from fullgraph.rewrites.document import Replacement, replaced
 from fullgraph.rewrites.facts.flow import leaves, reads, walk, writes
@@ -71,15 +71,16 @@ def selected(selection: Selection, node: cst.If, test: Predicate) -> dict[cst.CS
     for one in after.statements:
         edits |= choice.taming(one, test.negated)
     changed = set(writes(*after.statements))
+    pair = (after.value, early) if test.negated else (early, after.value)
+    value = choice.between(*pair)
     lines: Lines = []
+    names: dict[cst.CSTNode, Replacement] = {}
     if reads(early) & changed:
+        if early not in walk(value):
+            raise Escape("what is returned early is used again later")
         name = site.document.fresh("early")
         lines.append(statement("{n} = {v}", n=name, v=early))
-        kept: cst.BaseExpression = _known_as(early, cst.Name(name), choice.agreement, after)
-    else:
-        kept = early
-    pair = (after.value, kept) if test.negated else (kept, after.value)
-    value = choice.between(*pair)
+        names[early] = cst.Name(name)
     selection.tests.append(node.test)
     if test.guard is not None:
         return _guarded(node, test, after, value, choice.uses, lines)
@@ -87,19 +88,10 @@ def selected(selection: Selection, node: cst.If, test: Predicate) -> dict[cst.CS
     if not plain and (choice.uses > 1 or after.statements):
         condition = site.document.fresh("condition")
         lines.insert(0, statement("{c} = {t}", c=condition, t=choice.test))
-        names: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(condition)}
-        value = replaced(value, names)
+        names[choice.test] = cst.Name(condition)
         edits = {old: replaced(new, names) for old, new in edits.items()}  # type: ignore[type-var]
-    final = after.line.with_changes(body=[cst.Return(value)])
+    final = after.line.with_changes(body=[cst.Return(replaced(value, names))])
     return edits | _placed(node, lines, after, final, edits)
-
-
-def _known_as(
-    early: cst.BaseExpression, name: cst.Name, agreement: object, after: Rest
-) -> cst.Name:
-    """The name that holds the early result; what is known of the result is checked here."""
-    agreement.pair(early, after.value)  # type: ignore[attr-defined]
-    return name
 
 
 def _placed(
@@ -119,7 +111,7 @@ def _placed(
         return {node: cst.RemoveFromParent(), after.line: final}
     head = after.statements[0]
     moved = replaced(head, edits)
-    moved = moved.with_changes(leading_lines=[*kept, *head.leading_lines])
+    moved = moved.with_changes(leading_lines=[*kept, *leading(head)])
     return {node: cst.RemoveFromParent(), head: moved, after.line: final}
 
 

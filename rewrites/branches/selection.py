@@ -14,7 +14,6 @@ from fullgraph.rewrites.branches.choice import Choice
 from fullgraph.rewrites.branches.predicate import Escape, Predicate, predicate
 from fullgraph.rewrites.build import statement
 from fullgraph.rewrites.document import Replacement, replaced
-from fullgraph.rewrites.facts.definitions import definitions
 from fullgraph.rewrites.facts.flow import (
     assigned_before,
     following,
@@ -25,6 +24,8 @@ from fullgraph.rewrites.facts.flow import (
     walk,
     writes,
 )
+from fullgraph.rewrites.facts.inferred import held, inferred
+from fullgraph.rewrites.facts.seen import Seen
 from fullgraph.rewrites.site import Site
 
 Lines = list[cst.BaseStatement]
@@ -38,6 +39,8 @@ class Selection:
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
     tests: list[cst.BaseExpression] = field(default_factory=list)
+    known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
+    """What is known of new nodes."""
 
     def ternary(self, node: cst.IfExp, test: Predicate) -> cst.BaseExpression:
         """`a if t else b` as one expression."""
@@ -99,6 +102,7 @@ class Selection:
             a, b = (side.values.get(key) or self.present(key, node) for side in (one, other))
             self._lasting(key, node, a, b)
             choice.pure(a, b)
+            choice.agreement.arithmetic = self._arithmetic(key, node)
             values[key] = choice.between(a, b)
         own = [
             self._tamed_line(choice, line, side)
@@ -107,9 +111,7 @@ class Selection:
         ]
         return Arm(values, own)
 
-    def _tamed_line(
-        self, choice: Choice, line: cst.SimpleStatementLine, side: bool
-    ) -> cst.SimpleStatementLine:
+    def _tamed_line(self, choice: Choice, line: cst.BaseStatement, side: bool) -> cst.BaseStatement:
         choice.pure(line)
         edits = choice.taming(line, side)
         return replaced(line, edits) if edits else line
@@ -123,7 +125,7 @@ class Selection:
         if hoisted:
             condition = self.site.document.fresh("condition")
             lines = [statement("{c} = {t}", c=condition, t=choice.test), *lines]
-            edits = {choice.test: cst.Name(condition)}
+            edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(condition)}
             merged = Arm({k: replaced(v, edits) for k, v in merged.values.items()})
             lines = [lines[0], *(replaced(line, edits) for line in lines[1:])]
         return [*lines, *_assignments(merged.values)]
@@ -139,18 +141,17 @@ class Selection:
 
     def present(self, key: str, node: cst.If) -> cst.BaseExpression:
         """What `key` holds when the decision starts, as a node that facts are known of."""
-        known = definitions(self.site.document, node)
         if "." not in key and key not in assigned_before(self.site.document, node):
             raise Escape(f"`{key}` has no value where the other way is taken")
-        if known is None:
-            return cst.parse_expression(key)
-        bindings = known.before.get(node, {}).get(key)
-        for one in walk(known.function):
-            if name(one) == key and isinstance(one, cst.Name | cst.Attribute):
-                if known.reaching.get(one) == bindings and bindings:  # type: ignore[call-overload]
-                    return one
-        seen = [o for o in walk(node) if isinstance(o, cst.Attribute) and name(o) == key]
-        return next((o for o in seen if self.site.seen(o)), cst.parse_expression(key))
+        new = cst.parse_expression(key)
+        if "." in key:
+            found = [one for one in walk(node) if isinstance(one, cst.Attribute)]
+            seen = [self.site.seen(one) for one in found if name(one) == key]
+        else:
+            seen = [held(self.site, key, node)]
+        if fact := next(filter(None, seen), None):
+            self.known[new] = fact
+        return new
 
     def _lasting(self, key: str, node: cst.If, *values: cst.BaseExpression) -> None:
         """Raises Escape where a value is changed in place later: a copy would not be."""
@@ -160,7 +161,25 @@ class Selection:
             raise Escape(f"`{min(changed - {''})}` is changed in place later")
 
     def choice(self, test: Predicate) -> Choice:
-        return Choice(self.site, test.tensor, Agreement(self.site, self.assumes))
+        bare = test.tensor.with_changes(lpar=(), rpar=())
+        return Choice(self.site, bare, Agreement(self.site, self.assumes, self.known))
+
+    def _arithmetic(self, key: str, node: cst.If) -> bool:
+        """Whether all later uses of a name are operands of floating-point tensors."""
+        document = self.site.document
+        uses = [
+            one
+            for later in following(document, node)
+            for one in walk(later)
+            if isinstance(one, cst.Name) and one.value == key
+        ]
+        return bool(uses) and all(self._is_operand(document.parent(use), use) for use in uses)
+
+    def _is_operand(self, parent: cst.CSTNode, use: cst.Name) -> bool:
+        if not isinstance(parent, cst.BinaryOperation):
+            return False
+        seen = inferred(self.site, parent.left if parent.right is use else parent.right)
+        return seen is not None and seen.is_tensor and all(t.is_float for t in seen.tensors)
 
 
 def _assignments(values: dict[str, cst.BaseExpression]) -> Lines:
@@ -210,11 +229,11 @@ def in_place(node: cst.If, lines: Lines, parent: cst.CSTNode) -> Replacement:
     kept = [*node.leading_lines, *comments(node, lines)]
     if not lines:
         return cst.RemoveFromParent()
-    first = lines[0].with_changes(leading_lines=[*kept, *_leading(lines[0])])
+    first = lines[0].with_changes(leading_lines=[*kept, *leading(lines[0])])
     return cst.FlattenSentinel([first, *lines[1:]])
 
 
-def _leading(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
+def leading(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
     found = getattr(line, "leading_lines", ())
     return tuple(found)
 

@@ -13,7 +13,7 @@ from typing import Any
 import libcst as cst
 import torch
 
-from fullgraph.rewrites.facts.definitions import definitions
+from fullgraph.rewrites.facts.definitions import Bindings, Definitions, definitions
 from fullgraph.rewrites.facts.seen import Seen, TensorSeen
 from fullgraph.rewrites.facts.torch_names import words
 from fullgraph.rewrites.site import Site
@@ -60,8 +60,22 @@ def inferred(site: Site, node: cst.CSTNode) -> Seen | None:
     """What was seen of an expression, else what it would be if it were evaluated at its place."""
     if (seen := site.seen(node)) is not None:
         return seen
+    return _seen(lambda: _value(site, node, 0))
+
+
+def held(site: Site, name: str, statement: cst.CSTNode) -> Seen | None:
+    """What a local name holds when a statement starts."""
+    known = definitions(site.document, statement)
+    if known is None:
+        return None
+    bindings = known.before.get(statement, {}).get(name, frozenset())
+    return _seen(lambda: _bound(site, known, bindings, 0))
+
+
+def _seen(work: Callable[[], Any]) -> Seen | None:
+    """What `work` gives on meta tensors as if it had been seen."""
     try:
-        value = _value(site, node, 0)
+        value = work()
     except Exception:  # whatever torch says to these operands: nothing is known
         return None
     if isinstance(value, torch.Tensor):
@@ -158,9 +172,12 @@ def _named(qualified: str) -> Any:
 def _variable(site: Site, name: cst.Name, depth: int) -> Any:
     """What a local name holds: by another use of the same binding, or by what it is bound to."""
     known = definitions(site.document, name)
-    bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
-    if known is None or not bindings:
+    if known is None:
         raise Unknown
+    return _bound(site, known, known.reaching.get(name, frozenset()), depth)
+
+
+def _bound(site: Site, known: Definitions, bindings: Bindings, depth: int) -> Any:
     for binding in bindings:
         for use in known.uses(binding):
             if (seen := site.seen(use)) is not None and known.reaching[use] <= bindings:

@@ -21,8 +21,8 @@ Where the way that is not taken could give inf or NaN, or an infinite gradient, 
 Unsafe where it is not known that both values have the same dtype and shape, and where a number
 becomes a tensor.
 
-Refuses: ways that print, draw random numbers, change tensors in place, assign to items or may raise;
-values of different shapes; names that only one way assigns.
+Refuses: ways that print, draw random numbers, change tensors in place, assign to items or may
+raise; values of different shapes; names that only one way assigns.
 """
 
 from __future__ import annotations
