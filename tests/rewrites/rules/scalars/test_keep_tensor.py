@@ -14,7 +14,6 @@ X = torch.tensor([0.9, -0.2, 0.7, 0.1])
     [
         ("return x[: x.sum().long().item()]", "x.sum().long().item()"),
         ("return x.view(int(x.sum()), -1)", "int(x.sum())"),
-        ("return x if x.sum().item() > 0 else -x", "x.sum().item()"),
         ("return {x.sum().item(): x}", "x.sum().item()"),
         ("n = x.sum().item()\n    return f'{n}', x", "x.sum().item()"),
     ],

@@ -1,0 +1,124 @@
+"""Pairs of a function and a rewrite of it that is wrong in one way, to see that the proof minds."""
+
+HEAD = """\
+import logging
+import random
+import sys
+import warnings
+
+import torch
+
+log = logging.getLogger("mutants")
+log.addHandler(logging.NullHandler())
+log.propagate = False
+seen = []
+state = {"steps": 0}
+buffer = torch.zeros(4)
+"""
+
+WRONG = {
+    "swapped arms": (
+        "    if x.sum() > 0:\n        return x * 2\n    return x * 3",
+        "    return torch.where(x.sum() > 0, x * 3, x * 2)",
+    ),
+    "wrong on the other side only": (
+        "    if x.sum() > 0:\n        return x * 2\n    return x * 3",
+        "    return torch.where(x.sum() > 0, x * 2, x * 4)",
+    ),
+    "wrong at the boundary only": (
+        "    if x.sum() >= 0:\n        return x * 2 + 1\n    return x * 3",
+        "    return torch.where(x.sum() > 0, x * 2 + 1, x * 3)",
+    ),
+    "wrong for negative values only": ("    return x.abs() * 2", "    return x * 2"),
+    "wrong for an empty mask only": (
+        "    return x[x > 0].sum() / max((x > 0).sum().item(), 1)",
+        "    return torch.where(x > 0, x, 0).sum() / (x > 0).sum()",
+    ),
+    "dropped side effect": ("    seen.append(1)\n    return x + 1", "    return x + 1"),
+    "side effect twice": (
+        "    seen.append(1)\n    return x + 1",
+        "    seen.append(1)\n    seen.append(1)\n    return x + 1",
+    ),
+    "counter missed": (
+        "    state['steps'] += 1\n    return x * state['steps']",
+        "    return x * (state['steps'] + 1)",
+    ),
+    "buffer not updated": ("    buffer.add_(x.detach())\n    return x + 1", "    return x + 1"),
+    "stale value in a deferred print": (
+        "    y = x.detach().clone()\n    y.zero_()\n    print(y)\n    y += 1\n    return y + x",
+        "    y = x.detach().clone()\n    y.zero_()\n    y += 1\n    print(y)\n    return y + x",
+    ),
+    "order of prints": (
+        "    print('a')\n    print('b')\n    return x",
+        "    print('b')\n    print('a')\n    return x",
+    ),
+    "print on another stream is still text, but a dropped one is not": (
+        "    print('a', file=sys.stderr)\n    return x",
+        "    return x",
+    ),
+    "log level": ("    log.warning('a')\n    return x", "    log.error('a')\n    return x"),
+    "log dropped": ("    log.warning('a')\n    return x", "    return x"),
+    "warning dropped": ("    warnings.warn('a')\n    return x", "    return x"),
+    "exception type": (
+        "    if not torch.isfinite(x).all():\n        raise ValueError('bad')\n    return x + 1",
+        "    if not torch.isfinite(x).all():\n        raise RuntimeError('bad')\n    return x + 1",
+    ),
+    "exception message": (
+        "    if not torch.isfinite(x).all():\n        raise ValueError('bad')\n    return x + 1",
+        "    if not torch.isfinite(x).all():\n        raise ValueError('worse')\n    return x + 1",
+    ),
+    "exception lost": (
+        "    assert not torch.isnan(x).any()\n    return x + 1",
+        "    return x + 1",
+    ),
+    "random number drawn twice": (
+        "    return x + random.random()",
+        "    random.random()\n    return x + random.random()",
+    ),
+    "another generator": ("    return x + random.random()", "    return x + float(torch.rand(()))"),
+    "random number drawn after": (
+        "    y = x * random.random()\n    return y * torch.rand(())",
+        "    return x * random.random() * (torch.rand(()) * 0 + torch.rand(()))",
+    ),
+    "dtype": ("    return x * 2", "    return (x * 2).double()"),
+    "integer for float": ("    return x.sum()", "    return x.sum().long()"),
+    "shape": ("    return x.sum()", "    return x.sum().reshape(1)"),
+    "broadcast": ("    return x * 2", "    return x[None] * 2"),
+    "structure": ("    return x, x * 2", "    return [x, x * 2]"),
+    "gradient cut": ("    return x * x.sum()", "    return x * x.sum().detach()"),
+    "gradient that is NaN": (
+        "    return x.relu().clamp(min=1e-3).sqrt() * 0 + x",
+        "    return torch.where(x > 0, x.sqrt() * 0, 0.0) + x",
+    ),
+    "in place through an alias": (
+        "    y = x[:2]\n    y += 1\n    return x.sum()",
+        "    y = x[:2]\n    y = y + 1\n    return x.sum()",
+    ),
+    "argument changed": ("    y = x * 2\n    return y", "    x *= 2\n    return x"),
+    "output shares memory no more": ("    return x[:2]", "    return x[:2].clone()"),
+    "only on the second call": (
+        "    state['steps'] += 1\n    return x * min(state['steps'], 1)",
+        "    state['steps'] += 1\n    return x * state['steps']",
+    ),
+    "rounded": ("    return x / 3", "    return (x / 3 * 100).round() / 100"),
+}
+"""What is wrong, the body of `f(x)`, and the body it was rewritten to."""
+
+RIGHT = {
+    "where": (
+        "    if x.sum() > 0:\n        return x * 2\n    return x * 3",
+        "    return torch.where(x.sum() > 0, x * 2, x * 3)",
+    ),
+    "masked mean": (
+        "    return x[x > 0].sum() / 4",
+        "    return torch.where(x > 0, x, 0).sum() / 4",
+    ),
+    "the same random number": (
+        "    return x + random.random()",
+        "    return x + random.uniform(0.0, 1.0)",
+    ),
+    "clamp": (
+        "    return x / max((x > 0).sum().item(), 1)",
+        "    return x / (x > 0).sum().clamp(min=1)",
+    ),
+}

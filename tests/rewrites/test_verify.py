@@ -1,0 +1,50 @@
+"""The prover lets right rewrites pass, and minds wrong ones."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from fullgraph.compiler.events import Position
+from fullgraph.diagnose.program import program
+from fullgraph.rewrites.proof import State
+from fullgraph.rewrites.verify import prove
+
+from .harness import imported
+from .mutants import HEAD, RIGHT, WRONG
+
+X = torch.tensor([0.9, -0.2, 0.7, 0.1])
+
+
+def proof(before, after):
+    module = imported(f"{HEAD}\n\ndef f(x):\n{before}\n")
+    calls = (X.clone(), (X.clone(),))
+    subject = program(module.f, calls[0], calls=calls[1:])
+    return prove(subject, {module.__file__: f"{HEAD}\n\ndef f(x):\n{after}\n"}, seconds=30)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_rewrite_is_caught(wrong):
+    found = proof(*WRONG[wrong])
+    assert found.state is State.FAILED, found
+    assert found.reason
+
+
+@pytest.mark.parametrize("right", RIGHT)
+def test_a_right_rewrite_is_proved(right):
+    found = proof(*RIGHT[right])
+    assert found.state is State.PROVED, found
+    assert found.inputs > 3
+
+
+def test_a_side_that_no_input_takes_is_told():
+    module = imported(
+        f"{HEAD}\n\ndef f(x):\n    if x.shape[0] > 3:\n        return x\n    return -x\n"
+    )
+    source = Path(module.__file__).read_text()
+    line = source.split("\n").index("    if x.shape[0] > 3:") + 1
+    test = Position(module.__file__, line, 7, line, 21)
+    found = prove(program(module.f, X), {module.__file__: source + "\n"}, tests=[test])
+    assert found.state is State.ONE_SIDE
+    assert found.sides == (("x.shape[0] > 3", "true"),)
+    assert "true on every input" in found.reason
