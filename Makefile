@@ -32,6 +32,9 @@ zoo: $(READY)
 	@$(BIN)/pip install -q -c constraints.txt -e '.[zoo]'
 	@$(BIN)/python benchmarks/zoo.py
 
+docs: $(READY)
+	@$(BIN)/python -m fullgraph.rewrites.pages
+
 $(READY): pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (torch $(or $(TORCH),as constraints.txt pins it))"

@@ -1,4 +1,4 @@
-"""`make demo`: two small networks, what torch's own explain says of them, and what we say."""
+"""`make demo`: two small networks, what torch's own explain says of them, what we say, and fix."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from rich.rule import Rule
 from torch import nn
 
 from examples import suspects
-from fullgraph import explain
+from fullgraph import explain, fix
 from fullgraph.diagnose.report.terminal import render
+from fullgraph.rewrites.report import render as render_fixes
+from fullgraph.rewrites.report import render_diff
 
 PAGE = Path("report.html")
 
@@ -30,7 +32,7 @@ def torchs_own(model: nn.Module, x: torch.Tensor) -> str:
 
 
 def main() -> int:
-    """Explain both networks in colour and write the second one's page."""
+    """Explain both networks in colour, write the second one's page, and fix the first."""
     console = Console(force_terminal=True if sys.stdout.isatty() else None, highlight=False)
     for title, build in (
         ("a network with four suspects", suspects.build),
@@ -45,6 +47,14 @@ def main() -> int:
         console.print()
     explanation.to_html(PAGE)
     console.print(f"The last report as a page: {PAGE.resolve()}", markup=False)
+    console.print()
+    console.print(Rule("fullgraph.fix: a network with four suspects", align="left"))
+    fixes = fix(*suspects.build(), inductor=False)
+    render_fixes(fixes, console)
+    console.print(Rule("the whole diff, the unsafe edit included", align="left"))
+    render_diff(fixes.diff(unsafe=True), console)
+    graphs = fixes.before.default.graphs, fixes.after_unsafe.default.graphs
+    console.print(f"\ngraphs {graphs[0]} → {graphs[1]}; nothing was written.", style="bold")
     return 0
 
 
