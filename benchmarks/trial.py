@@ -15,12 +15,13 @@ from typing import Any
 
 import torch
 
+from benchmarks.fix_models import ENTRIES as FIX_ENTRIES
 from benchmarks.models import ENTRIES, survey
 from benchmarks.models.entry import Built
 
 TORCH, FULLGRAPH, EAGER = "torch", "fullgraph", "eager"
 Side = Callable[[Built], dict[str, Any]]
-MODELS = ENTRIES | {entry.key: entry for entry in survey.ENTRIES}
+MODELS = ENTRIES | FIX_ENTRIES | {entry.key: entry for entry in survey.ENTRIES}
 
 
 def run(side: Side, key: str, answer: Connection) -> None:

@@ -1,0 +1,40 @@
+"""Small modules as projects write them, each with a break; real files, since `fix` edits source."""
+
+from benchmarks.fix_models import (
+    attention,
+    augmentation,
+    contrastive,
+    debugging,
+    detection,
+    generative,
+    graphs,
+    guards,
+    legacy,
+    losses,
+    numpy_leftovers,
+    recurrent,
+    schedulers,
+    statistics,
+)
+from benchmarks.fix_models.case import Case
+
+CASES: dict[str, Case] = {
+    case.name: case
+    for room in (
+        losses,
+        detection,
+        schedulers,
+        attention,
+        contrastive,
+        generative,
+        augmentation,
+        numpy_leftovers,
+        legacy,
+        debugging,
+        guards,
+        statistics,
+        graphs,
+        recurrent,
+    )
+    for case in room.CASES
+}
