@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.facts.definitions import definitions
 from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.masked.hits import flattened, nonzero
 from fullgraph.rewrites.site import Site
 
 _MASKS = ("isnan", "isfinite", "isinf", "logical_and", "logical_or", "logical_not", "bool")
@@ -34,6 +36,8 @@ class Read:
     """Whether shapes and types were seen; else the mask is taken to have the shape of `base`."""
     plain: bool = True
     """Whether `base` stands in the source as it is, without other indices."""
+    indices: cst.Call | None = None
+    """Where the mask became the indices that are read with, `m.nonzero()`."""
 
     @property
     def rest(self) -> int:
@@ -61,7 +65,7 @@ class Read:
 def read(site: Site, node: cst.CSTNode) -> Read | None:
     """What `node` reads through a mask (or where it is assigned to); None if it does not."""
     if isinstance(node, cst.Subscript):
-        return _subscript(site, node)
+        return _subscript(site, node) or _indexed(site, node)
     if isinstance(node, cst.Call):
         return _select(site, node)
     return None
@@ -126,6 +130,68 @@ def _subscript(site: Site, node: cst.Subscript) -> Read | None:
     axis -= sum(ints[:place])
     ndim -= sum(one for i, one in enumerate(ints) if i != place)
     return Read(node, rest, mask, axis, dims, ndim, dtype, plain=False)
+
+
+def _indexed(site: Site, node: cst.Subscript) -> Read | None:
+    """A read with all indices of a mask: `x[i, j]`, where `i, j = torch.where(m)`."""
+    values = [one.slice.value for one in node.slice if isinstance(one.slice, cst.Index)]
+    if len(values) != len(node.slice):
+        return None
+    origins = [_origin(site, value) for value in values]
+    call, _, _ = origins[0]
+    made = nonzero(site, call) if call is not None else None
+    if made is None or not isinstance(call, cst.Call):
+        return None
+    seen, base = site.seen(made[0]), site.seen(node.value)
+    if seen is None or base is None or len(seen.dims) != 1 or len(base.dims) != 1:
+        return None
+    dims, ndim = next(iter(seen.dims)), next(iter(base.dims))
+    parts = [(index, flat) for one, index, flat in origins if one is call]
+    whole = parts == [(None, False)] and made[1]
+    flat = parts == [(None, True)] and dims == 1
+    taken_apart = parts == [(i, True) for i in range(dims)]
+    if len(parts) != len(values) or not (whole or flat or taken_apart):
+        return None
+    mask = made[0] if seen.dtypes == {"bool"} else expression("{m} != 0", m=made[0])
+    return Read(node, node.value, mask, 0, dims, ndim, next(iter(base.dtypes)), indices=call)
+
+
+def _origin(
+    site: Site, value: cst.BaseExpression
+) -> tuple[cst.BaseExpression | None, int | None, bool]:
+    """The call whose indices `value` is, which of them (None for all), and whether each is flat."""
+    target: cst.CSTNode = value
+    index = None
+    if isinstance(value, cst.Name):
+        known = definitions(site.document, value)
+        bindings = known.reaching.get(value, frozenset()) if known is not None else frozenset()
+        if len(bindings) != 1:
+            return None, None, False
+        target = next(iter(bindings))
+        parent = site.document.parents.get(target)
+        if isinstance(parent, cst.Element):
+            group = site.document.parent(parent)
+            if not isinstance(group, cst.Tuple | cst.List):
+                return None, None, False
+            index = list(group.elements).index(parent)
+            parent = site.document.parents.get(group)
+        assign = site.document.parents.get(parent) if parent is not None else None
+        if not isinstance(parent, cst.AssignTarget) or not isinstance(assign, cst.Assign):
+            return None, None, False
+        value = assign.value
+    if nonzero(site, value) is not None:
+        return value, index, index is not None
+    match value:
+        case cst.Call(func=cst.Attribute(value=inner)) | cst.Subscript(value=inner):
+            pass
+        case _:
+            return None, None, False
+    made = nonzero(site, inner)
+    if made is None or index is not None:
+        return None, None, False
+    return (
+        (inner, None, True) if flattened(site, inner, made[1])[0] is value else (None, None, False)
+    )
 
 
 def _spaced(slices: Sequence[cst.SubscriptElement]) -> list[cst.SubscriptElement]:

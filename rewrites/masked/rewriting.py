@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 import libcst as cst
 
 from fullgraph.rewrites.build import enclosed, reads_back, statement
-from fullgraph.rewrites.document import Replacement, replaced
+from fullgraph.rewrites.document import Document, Replacement, replaced
+from fullgraph.rewrites.facts.definitions import Definitions
 from fullgraph.rewrites.facts.flow import mutations, walk
 from fullgraph.rewrites.masked.ends import Ends
 from fullgraph.rewrites.masked.flow import End, Escape, Flow, Harmless
@@ -25,24 +26,24 @@ def ends(flow: Flow) -> list[End]:
     return [end for found in flow.trees.values() for end in found if not isinstance(end, Harmless)]
 
 
-def rewriting(flow: Flow, why: str) -> Rewrite | Refusal:
-    """The flow at full shape."""
+def rewriting(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -> Rewrite | Refusal:
+    """The flow at full shape. `mask` is how the mask is written, if that is settled."""
     reason: Escape | None = None
     for fill in _FILLS:
         try:
-            return _with_fill(flow, fill, why)
+            return _with_fill(flow, fill, why, mask)
         except Escape as error:
             reason = reason or error
     return Refusal(str(reason))
 
 
-def _with_fill(flow: Flow, fill: str, why: str) -> Rewrite:
+def _with_fill(flow: Flow, fill: str, why: str, settled: cst.BaseExpression | None) -> Rewrite:
     mask = flow.first.mask.with_changes(lpar=(), rpar=())
-    text = Text(flow, mask, fill)
+    text = Text(flow, settled or mask, fill)
     written = Ends(flow, text)
     edits = _enclosed(flow, written.edits())
     place = _first_statement(flow)
-    named = not is_name(mask) and text.masks > 1
+    named = settled is None and not is_name(mask) and text.masks > 1
     if named:
         if not _can_stand_before(flow, place) and not (
             repeatable(flow.site, mask) and _holds_still(flow, edits, mask)
@@ -54,12 +55,12 @@ def _with_fill(flow: Flow, fill: str, why: str) -> Rewrite:
         text = Text(flow, cst.Name(name), fill)
         written = Ends(flow, text)
         edits = _enclosed(flow, written.edits())
-        _check(flow, [*flow.reads], mask)
+        _check(flow, [*flow.reads, *_indices(flow)], mask)
         replacements = _with_mask(flow, edits, place, name, mask)
     else:
         if not repeatable(flow.site, mask) and text.masks > 1:
             raise Escape("the mask is not the same when it is worked out again")
-        _check(flow, [*flow.reads, *edits], mask)
+        _check(flow, [*flow.reads, *_indices(flow), *edits], mask)
         replacements = dict(edits)
     assumes = list(written.assumes)
     if flow.unsure:
@@ -72,6 +73,11 @@ def _with_fill(flow: Flow, fill: str, why: str) -> Rewrite:
         tuple(assumes),
         imports=("torch",),
     )
+
+
+def _indices(flow: Flow) -> list[cst.CSTNode]:
+    """Where masks become indices."""
+    return [found.indices for found in flow.reads.values() if found.indices is not None]
 
 
 def _enclosed(
@@ -136,8 +142,16 @@ def _holds_still(flow: Flow, edits: Iterable[cst.CSTNode], mask: cst.BaseExpress
 
 
 def _check(flow: Flow, places: Iterable[cst.CSTNode], mask: cst.BaseExpression) -> None:
-    """Raises Escape if the mask may mean something else at one of the places."""
-    document, known = flow.site.document, flow.definitions
+    check(flow.site.document, flow.definitions, places, mask)
+
+
+def check(
+    document: Document,
+    known: Definitions | None,
+    places: Iterable[cst.CSTNode],
+    mask: cst.BaseExpression,
+) -> None:
+    """Raises Escape if a mask may mean something else at one of the places."""
     if known is None:
         return
     names = {one.value for one in walk(mask) if isinstance(one, cst.Name)}

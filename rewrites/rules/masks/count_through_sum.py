@@ -1,0 +1,92 @@
+"""`len(m.nonzero())` makes a tensor whose size depends on the data, only to ask for that size.
+
+TorchDynamo cannot give the indices a shape in its default mode and breaks the graph there.
+
+Before:
+
+    loss = loss.sum() / torch.nonzero(valid).size(0)
+
+After:
+
+    loss = loss.sum() / valid.sum()
+
+Likewise `.shape[0]`, `.numel()`, `torch.where(m)[0]`, `argwhere`, and `len(torch.unique(t))`, which
+counts the steps in the sorted elements. What is not boolean is counted by `count_nonzero`.
+
+The count becomes a tensor. Unsafe where that shows: where it is returned.
+
+Refuses: a count that Python needs as a number (a `range`, a shape, an `if`).
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.masked.hits import Asked, Hits, hits, nonzero, question
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_WHY = "A sum counts at a fixed shape."
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    node = site.node
+    if not isinstance(node, cst.Call):
+        return None
+    mask = nonzero(site, node)
+    if mask is not None:
+        found = hits(site)
+        count = _count(site, mask[0])
+    elif site.calls(node) in ("torch.unique", "torch.Tensor.unique") and len(node.args) < 2:
+        found = _distinct(site, node)
+        count = _steps(site, node)
+    else:
+        return None
+    asked = question(site, found, node if found.value is node else found.value) if found else None
+    if found is None or found.bound or asked is None or asked.asked is not Asked.COUNT:
+        return None
+    if site.document.code(asked.node).endswith("numel()") and not (found.flat or found.dims == 1):
+        return Refusal("each index has several numbers")
+    parent = site.document.parent(asked.node)
+    if isinstance(parent, cst.BinaryOperation):
+        other = parent.right if parent.left is asked.node else parent.left
+        if site.is_tensor(other):
+            return Rewrite({asked.node: count}, _WHY, imports=("torch",))
+    if isinstance(parent, cst.Return):
+        assumes = ("whoever takes the count takes a tensor too",)
+        return Rewrite(
+            {asked.node: count}, _WHY, Applicability.UNSAFE, assumes, ("torch",), numbers=True
+        )
+    return Refusal(f"Python needs `{site.document.code(asked.node)}` as a number")
+
+
+def _count(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
+    seen = site.seen(mask)
+    if seen is not None and seen.dtypes == {"bool"}:
+        return expression("{mask}.sum()", mask=mask)
+    name = site.document.spelling("torch.count_nonzero") or "torch.count_nonzero"
+    return expression(name + "({mask})", mask=mask.with_changes(lpar=(), rpar=()))
+
+
+def _distinct(site: Site, call: cst.Call) -> Hits:
+    """The distinct elements, as if they were indices."""
+    return Hits(call, 1, False, call, True, (call,), False)
+
+
+def _steps(site: Site, call: cst.Call) -> cst.BaseExpression:
+    """How many elements of the sorted tensor differ from the one before, and the first one."""
+    tensor = call.args[0].value if call.args else call.func.value  # type: ignore[attr-defined]
+    seen = site.seen(tensor)
+    flat = "" if seen is not None and seen.dims == {1} else ".flatten()"
+    template = "({tensor}" + flat + ".sort().values.diff() != 0).sum() + 1"
+    return expression(template, tensor=tensor)
+
+
+RULE = Rule(
+    "FG404",
+    "count-through-sum",
+    frozenset({Category.NONZERO.value, Category.DYNAMIC_SHAPE.value}),
+    rewrite,
+)

@@ -1,0 +1,64 @@
+"""`hits = m.nonzero()` gives all indices, though only the first or the last one is asked for.
+
+TorchDynamo cannot give the indices a shape in its default mode and breaks the graph there; in a
+loop it gives up the whole function.
+
+Before:
+
+    for row in x:
+        hits = (row > 0.5).nonzero()
+        if len(hits) > 0:
+            rows.append(hits[0, 0])
+        else:
+            rows.append(torch.tensor(-1))
+
+After:
+
+    for row in x:
+        hits = row > 0.5
+        rows.append(torch.where(hits.any(), hits.int().argmax(), -1))
+
+Where nothing else is in the loop, and the list is only stacked, the loop goes too (FG406).
+
+Unsafe where no test guards the index: of nothing it was an error.
+
+Refuses: indices that are used themselves, masks of several dimensions, and branches that do more
+than one assignment, `append` or `return` each.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.masked.hits import hits
+from fullgraph.rewrites.masked.search import Unclear, search, written
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_NOTHING_FOUND = "something is found: of nothing the index is an error"
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    found = hits(site)
+    if found is None or (not found.bound and isinstance(site.parent, cst.Assign)):
+        return None
+    try:
+        asked = search(site, found)
+        if asked is None:
+            return None
+        edits = written(site, found, asked)
+    except Unclear as reason:
+        return Refusal(str(reason))
+    assumes = () if asked.guarded else (_NOTHING_FOUND,)
+    return Rewrite(
+        edits,
+        "`argmax` finds the first one at a fixed shape.",
+        Applicability.UNSAFE if assumes else Applicability.SAFE,
+        assumes,
+        imports=("torch",),
+        tests=asked.tests,
+    )
+
+
+RULE = Rule("FG407", "find-through-argmax", frozenset({Category.NONZERO.value}), rewrite)

@@ -1,0 +1,63 @@
+"""`x.repeat_interleave(repeats)` has as many rows as the repeats add up to: data decide.
+
+TorchDynamo breaks the graph there in its default mode. With `output_size=` the number of rows is
+known beforehand, and nothing is waited for on a GPU either.
+
+Before:
+
+    nodes = graph.repeat_interleave(counts, dim=0)
+
+After:
+
+    nodes = graph.repeat_interleave(counts, dim=0, output_size=len(batch))
+
+Only shown: what the repeats add up to is known to the person, and a wrong number is an error.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    call = site.node
+    if not isinstance(call, cst.Call):
+        return None
+    name = site.calls(call)
+    if name in ("torch.unique", "torch.Tensor.unique", "torch.unique_consecutive"):
+        return Refusal("how many distinct elements there are depends on the data")
+    if name not in ("torch.repeat_interleave", "torch.Tensor.repeat_interleave"):
+        return None
+    if any(arg.keyword is not None and arg.keyword.value == "output_size" for arg in call.args):
+        return None
+    rows, dim = site.seen(call), _dim(call)
+    sizes = {shape[dim] for shape in rows.shapes} if rows is not None and rows.is_tensor else set()
+    if len(sizes) != 1:
+        return Refusal("how many rows there are depends on the data")
+    size = expression(str(sizes.pop()))
+    plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    args = [*call.args[:-1], call.args[-1].with_changes(comma=comma)]
+    new = cst.Arg(size, cst.Name("output_size"), plain)
+    return Rewrite(
+        {call: call.with_changes(args=[*args, new])},
+        "With `output_size=` the shape is known; give what the repeats always add up to.",
+        Applicability.DISPLAY,
+        ("the repeats always add up to this number",),
+    )
+
+
+def _dim(call: cst.Call) -> int:
+    """The dimension that is repeated; 0 where it is not spelled out: there is only one then."""
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == "dim":
+            return arg.value.evaluated_value if isinstance(arg.value, cst.Integer) else 0
+    return 0
+
+
+RULE = Rule("FG409", "give-output-size", frozenset({Category.DYNAMIC_SHAPE.value}), rewrite)

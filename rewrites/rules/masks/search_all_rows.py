@@ -1,0 +1,140 @@
+"""A loop that looks for the first `nonzero()` of each row breaks in each round.
+
+TorchDynamo cannot give the indices a shape in its default mode, and compiles nothing of a function
+in which a loop breaks. All rows can be searched at once.
+
+Before:
+
+    rows = []
+    for row in x:
+        hits = (row > 0.5).nonzero()
+        if len(hits) > 0:
+            rows.append(hits[0, 0])
+        else:
+            rows.append(torch.tensor(-1))
+    return torch.stack(rows)
+
+After:
+
+    hits = x > 0.5
+    return torch.where(hits.any(1), hits.int().argmax(1), -1)
+
+The last index of a row and the number of hits likewise.
+
+Refuses nothing: where the loop does more, or the list is used otherwise, FG407 goes row by row.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.build import statement
+from fullgraph.rewrites.document import replaced
+from fullgraph.rewrites.facts.definitions import definitions
+from fullgraph.rewrites.facts.flow import statements, walk
+from fullgraph.rewrites.masked.hits import Hits, hits
+from fullgraph.rewrites.masked.search import Choice, Search, Unclear, chosen, plain, search
+from fullgraph.rewrites.rule import Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+
+def rewrite(site: Site) -> Rewrite | None:
+    found = hits(site)
+    loop = next((one for one in site.document.around(site.node) if isinstance(one, cst.For)), None)
+    if found is None or loop is None or not found.bound or not found.uses:
+        return None
+    try:
+        asked = search(site, found)
+    except Unclear:
+        return None
+    if asked is None or asked.choice is None or any(one.kept for one in asked.questions):
+        return None
+    rows = _rows(site, loop, asked.choice)
+    if rows is None or not _is_alone(site, loop, found, asked):
+        return None
+    made, stack = rows
+    mask = {one: loop.iter for one in walk(found.truth) if _is_row(one, loop)}
+    name = found.uses[0].value  # type: ignore[attr-defined]
+    first = statement("{name} = {mask}", name=name, mask=replaced(found.truth, mask))
+    return Rewrite(
+        {
+            made: cst.RemoveFromParent(),
+            loop: first.with_changes(leading_lines=loop.leading_lines),
+            stack: chosen(site, asked, asked.choice, cst.Name(name), "1"),
+        },
+        "All rows are searched at once, at a fixed shape.",
+        imports=("torch",),
+        tests=asked.tests,
+    )
+
+
+def _rows(site: Site, loop: cst.For, choice: Choice) -> tuple[cst.CSTNode, cst.Call] | None:
+    """Where the list of results is made and where it is stacked, if that is all that is done."""
+    document = site.document
+    known = definitions(document, loop)
+    appends = [one for one in walk(choice.statement) if _appends(one)]
+    if known is None or not appends:
+        appends = [one for one in document.around(choice.statement) if _appends(one)]
+    if known is None or not appends:
+        return None
+    name = document.code(appends[0].func.value)  # type: ignore[attr-defined]
+    bindings = known.before.get(loop, {}).get(name, frozenset())
+    made = next(iter(bindings)) if len(bindings) == 1 else None
+    assign = document.parents.get(document.parents.get(made, loop)) if made is not None else None
+    if not isinstance(assign, cst.Assign) or made is None:
+        return None
+    if not isinstance(assign.value, cst.List) or assign.value.elements:
+        return None
+    outside = [use for use in known.uses(made) if loop not in document.around(use)]
+    inside = [use for use in known.uses(made) if loop in document.around(use)]
+    if len(outside) != 1 or len(inside) != len(appends):
+        return None
+    stack = document.parents.get(document.parent(outside[0]))
+    if not isinstance(stack, cst.Call) or site.calls(stack) != "torch.stack":
+        return None
+    line = document.statement(assign)
+    alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+    return (line, stack) if len(stack.args) == 1 and alone else None
+
+
+def _is_alone(site: Site, loop: cst.For, found: Hits, asked: Search) -> bool:
+    """Whether the loop does nothing else, and a row is only compared with numbers."""
+    assert asked.choice is not None
+    rows = site.seen(loop.iter)
+    names = {one.value for one in walk(found.mask) if isinstance(one, cst.Name)}
+    if not isinstance(loop.target, cst.Name) or not isinstance(loop.iter, cst.Name):
+        return False
+    if rows is None or not rows.is_tensor or rows.dims != {2} or loop.orelse is not None:
+        return False
+    if names != {loop.target.value} or any(isinstance(one, cst.Call) for one in walk(found.mask)):
+        return False
+    numbers = cst.Integer | cst.UnaryOperation
+    otherwise = plain(site, asked.choice.otherwise)
+    found_it = asked.choice.found
+    if not isinstance(otherwise, numbers) or all(
+        one.node is not found_it for one in asked.questions
+    ):
+        return False
+    known = definitions(site.document, loop)
+    after = [use for use in known.reaching if _is_row(use, loop)] if known is not None else []
+    here = all(loop in site.document.around(use) for use in (*after, *found.uses))
+    return here and len(statements(loop.body)) == 2
+
+
+def _is_row(node: cst.CSTNode, loop: cst.For) -> bool:
+    target = loop.target
+    return (
+        isinstance(node, cst.Name) and isinstance(target, cst.Name) and node.value == target.value
+    )
+
+
+def _appends(node: cst.CSTNode) -> bool:
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == "append"
+    )
+
+
+RULE = Rule("FG406", "search-all-rows", frozenset({Category.NONZERO.value}), rewrite)

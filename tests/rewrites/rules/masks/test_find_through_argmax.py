@@ -1,0 +1,87 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import torch\n\n\n"
+X = torch.tensor([[0.1, 0.9, 0.8], [0.0, 0.2, 0.3], [0.9, 0.1, 0.6]])
+ROW = torch.tensor([0, 3, 1, 3, 0])
+
+
+def _function(body):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"{HEAD}def f(x):\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("body", "x", "reason"),
+    [
+        ("i = (x > 0).nonzero()\nreturn i[0, 0] + i.sum()", ROW, "needs all indices"),
+        ("i = (x > 0).nonzero()\nreturn i[1, 0]", ROW, "needs all indices"),
+        ("i = (x > 0).nonzero()\nreturn i[0, 0]", X, "one dimension"),
+        (
+            "i = (x > 0).nonzero()\nif len(i) > 0:\n    x = x + i[0, 0]\nreturn x",
+            ROW,
+            "no `if` with an `else`",
+        ),
+        (
+            "i = (x > 0).nonzero()\nif len(i) > 0:\n    x = i[0, 0]\nelse:\n    return x\nreturn x",
+            ROW,
+            "do different things",
+        ),
+    ],
+)
+def test_left_alone(body, x, reason):
+    text, _, refusals = offered(_function(body), "(x > 0).nonzero()", "nonzero", x)
+    assert not text
+    assert any(reason in one for one in refusals), refusals
+
+
+@pytest.mark.parametrize(
+    ("x", "before", "after"),
+    [
+        (
+            X,
+            "out = torch.zeros(len(x), dtype=torch.long)\nfor i in range(len(x)):\n"
+            "    idx = torch.where(x[i] > 0.5)[0]  # hits\n"
+            "    out[i] = idx[-1] if len(idx) else -1\nreturn out",
+            "out = torch.zeros(len(x), dtype=torch.long)\nfor i in range(len(x)):\n"
+            "    idx = x[i] > 0.5  # hits\n    out[i] = torch.where(idx.any(), "
+            "idx.shape[-1] - 1 - idx.flip(-1).int().argmax(), -1)\nreturn out",
+        ),
+        (
+            ROW,
+            "i = (x == 3).nonzero()\n\n# where it ends\nif i.numel() == 0:\n"
+            "    end = x.sum() * 0 + 9\nelse:\n    end = i[0, 0] + 1\nreturn x + end",
+            "i = x == 3\n\n# where it ends\n"
+            "end = torch.where(i.any(), i.int().argmax() + 1, x.sum() * 0 + 9)\nreturn x + end",
+        ),
+        (
+            X,
+            "for row in x:\n    i = row.gt(2).nonzero()\n    if len(i) > 0: return i[0, 0]\n"
+            "    else: return row.sum().long()",
+            "for row in x:\n    i = row.gt(2)\n"
+            "    return torch.where(i.any(), i.int().argmax(), row.sum().long())",
+        ),
+    ],
+)
+def test_fixed(x, before, after):
+    outcome = rewritten(_function(before), x)
+    assert outcome.source == _function(after)
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((torch.zeros_like(x),), exact=True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "after"),
+    [
+        ("(x == 3).nonzero()[0]", "(x == 3).int().argmax(0, keepdim=True)"),
+        ("(x == 3).nonzero()[0, 0] + 1", "(x == 3).int().argmax() + 1"),
+    ],
+)
+def test_unsafe_where_no_test_guards_the_index(expression, after):
+    outcome = rewritten(_function(f"return {expression}"), ROW)
+    assert outcome.source == _function(f"return {after}")
+    assert outcome.applicability == [Applicability.UNSAFE]
+    outcome.check(exact=True)

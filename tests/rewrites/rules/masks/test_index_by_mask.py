@@ -1,0 +1,82 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import torch\nimport torch.nn.functional as F\n\n\n"
+torch.manual_seed(0)
+X = torch.randn(6, 4, requires_grad=True)
+MASK = torch.rand(6, 4) > 0.4
+
+
+def _function(body):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"{HEAD}def f(x, m):\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("body", "call", "reason"),
+    [
+        ("i, j = torch.where(m)\nreturn x[i].sum() + j.sum()", "torch.where(m)", "needed"),
+        ("i, j = torch.where(m)\nreturn x.T[j, i].sum()", "torch.where(m)", "all together"),
+        ("i = m.nonzero()\nreturn x[i].sum()", "m.nonzero()", "all together"),
+        ("i = m.nonzero(as_tuple=True)\nreturn x[i]", "m.nonzero(as_tuple=True)", "is returned"),
+    ],
+)
+def test_left_alone(body, call, reason):
+    text, _, refusals = offered(_function(body), call, "nonzero", X, MASK)
+    assert not text
+    assert any(reason in one for one in refusals), refusals
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "i, j = torch.where(m)\nreturn x[i, j].sum()",
+            "return torch.where(m, x, 0).sum()",
+        ),
+        (
+            "keep = (x > 0.5).nonzero( as_tuple=True )  # large\nz = x * 1\nz[keep] = 0\n"
+            "return z + x[keep].mean()",
+            "keep = x > 0.5  # large\nz = x * 1\nz[keep] = 0\n"
+            "return z + torch.where(keep, x, 0).sum() / keep.sum()",
+        ),
+        (
+            "pos = m[:, 0].nonzero().squeeze(1)\nreturn F.mse_loss(x[pos], x.detach()[pos] + 1)",
+            "pos = m[:, 0]\nreturn F.mse_loss(torch.where(pos[:, None], x, 0), "
+            "torch.where(pos[:, None], x.detach() + 1, 0)) * pos.numel() / pos.sum()",
+        ),
+        (
+            "z = x * 1\ni, j = torch.where(m)\nz[i, j] = z[i, j] * 2\nreturn z",
+            "z = x * 1\nz = torch.where(m, z * 2, z)\nreturn z",
+        ),
+        (
+            "z = x * 1\nz[(x > 0).nonzero(as_tuple=True)] = 1\nreturn z",
+            "z = x * 1\nz[x > 0] = 1\nreturn z",
+        ),
+        (
+            "i, j = torch.where(m.int())\nreturn x[i, j].exp().sum()",
+            "mask = m.int() != 0\nreturn torch.where(mask, torch.where(mask, x, 0).exp(), 0).sum()",
+        ),
+    ],
+)
+def test_fixed(before, after):
+    outcome = rewritten(_function(before), X, MASK)
+    assert outcome.source == _function(after)
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((X, ~MASK))
+
+
+def test_unsafe_where_nothing_must_not_be_selected():
+    outcome = rewritten(_function("return x[torch.where(m)].max()"), X, MASK)
+    assert outcome.applicability == [Applicability.UNSAFE]
+    outcome.check()
+
+
+def test_a_mask_that_changes_meanwhile():
+    body = "i = m.nonzero(as_tuple=True)\nm[0] = True\nz = x * 1\nz[i] = 0\nreturn z"
+    text, _, refusals = offered(_function(body), "m.nonzero(as_tuple=True)", "nonzero", X, MASK)
+    assert not text
+    assert "`m[0] = True` changes the mask" in refusals[0]
