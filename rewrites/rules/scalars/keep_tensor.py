@@ -41,6 +41,7 @@ from fullgraph.rewrites.site import Site
 
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power, cst.Modulo)
 _MATH = re.compile(r"math\.(sqrt|exp|log|log2|log10|log1p|sin|cos|tan|tanh|ceil|floor|trunc|fabs)")
+_TAKES = frozenset({"where", "masked_fill", "mul", "div", "add", "sub", "maximum", "minimum"})
 _KEPT = "whoever reads the number that is kept can do with a tensor"
 _RETURNED = "the caller can do with a tensor in place of the number"
 _DIVIDES = "nothing is divided by zero, which would raise for numbers"
@@ -73,7 +74,15 @@ class _Change:
                 self.absorb(parent, parent.with_changes(**{side: new}))
             case cst.UnaryOperation(operator=cst.Minus()):
                 self.absorb(parent, parent.with_changes(expression=new))
-            case cst.Arg(keyword=None, star=""):
+            case cst.Comparison() if self._is_tensor(parent.comparisons[0].comparator):
+                self.replacements[node] = new
+            case cst.ComparisonTarget():
+                comparison = self.site.document.parent(parent)
+                assert isinstance(comparison, cst.Comparison)
+                if not self._is_tensor(comparison.left) or len(comparison.comparisons) > 1:
+                    raise No("the number is compared with another")
+                self.replacements[node] = new
+            case cst.Arg(star=""):
                 call = self.site.document.parent(parent)
                 assert isinstance(call, cst.Call)
                 self._argument(call, parent, new)
@@ -96,7 +105,11 @@ class _Change:
     def _argument(self, call: cst.Call, arg: cst.Arg, new: cst.BaseExpression) -> None:
         called = self.site.calls(call)
         others = [one.value for one in call.args if one is not arg]
-        if called in ("max", "min") and len(others) == 1 and self._is_number(others[0]):
+        if arg.keyword is None and self._takes_tensor(call, others):
+            self.replacements[arg.value] = new
+        elif arg.keyword is not None:
+            raise No(f"`{arg.keyword.value}=` may need a number")
+        elif called in ("max", "min") and len(others) == 1 and self._is_number(others[0]):
             bound = "min" if called == "max" else "max"
             clamped = expression(f"{{new}}.clamp({bound}={{other}})", new=new, other=others[0])
             self.absorb(call, clamped)
@@ -110,6 +123,12 @@ class _Change:
             self.assumes[_KEPT] = None
         else:
             raise No(f"`{self.site.document.code(call.func)}` may need a number")
+
+    def _takes_tensor(self, call: cst.Call, others: list[cst.BaseExpression]) -> bool:
+        """Whether a tensor operation takes a tensor without dimensions for a number."""
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _TAKES:
+            return False
+        return self._is_tensor(call.func.value) or any(map(self._is_tensor, others))
 
     def _element(self, parent: cst.CSTNode, node: cst.CSTNode, new: cst.BaseExpression) -> None:
         if isinstance(parent, cst.DictElement) and parent.key is node:

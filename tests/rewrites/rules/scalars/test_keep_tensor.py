@@ -42,6 +42,10 @@ def test_left_alone(body, expression):
             "n = x.sum().detach()\n\n    return x * (2 * n + 1)",
         ),
         ("return x * math.sqrt(x.abs().sum())", "return x * x.abs().sum().detach().sqrt()"),
+        (
+            "c = 0.2 * x.abs().max().item()\n    return torch.where(x <= c, x, c)",
+            "c = 0.2 * x.abs().max().detach()\n    return torch.where(x <= c, x, c)",
+        ),
         ("return x + int(x.sum() * 3)", "return x + (x.sum() * 3).trunc().detach()"),
     ],
 )
