@@ -9,6 +9,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.rewrites.document import Document
+from fullgraph.rewrites.facts.seen import Seen
 from fullgraph.rewrites.outline.forms import seen_as
 from fullgraph.rewrites.outline.inputs import Inputs, bound_inside
 from fullgraph.rewrites.outline.output import writes
@@ -50,6 +51,10 @@ _CHANGES = re.compile(r"([^_]_|append|extend|insert|pop|update|clear|backward|re
 """Last names of calls that change something or that someone may wait for."""
 _NUMBERS = re.compile(r"\.(item|tolist|detach|numpy|size|dim|numel|shape|dtype|device|ndim)\b")
 """What leaves nothing of autograd in a text."""
+
+
+_REDUCED = re.compile(r"\.(mean|sum|max|min|std|var|norm)\(\)$")
+"""What leaves no dimension: in a format string it shows as a number."""
 
 
 def hindrance(site: Site, statement: cst.CSTNode) -> Refusal | None:
@@ -101,6 +106,11 @@ def caught(document: Document, statement: cst.CSTNode) -> bool:
         for place in (statement, *callers)
         for around in _inside(document, place)
     )
+
+
+def transformed(document: Document) -> bool:
+    """Whether this file has to do with transforms of functions, such as `torch.func.vmap`."""
+    return bool(re.search(r"\b(vmap|functorch|torch\.func)\b", document.text))
 
 
 def state_before(document: Document, statement: cst.CSTNode) -> bool:
@@ -198,12 +208,19 @@ def _makes_text(site: Site, call: cst.CSTNode) -> bool:
 def _asks_for_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> bool:
     """Whether a value asks for a gradient and says so; a number's text in an f-string does not."""
     seen = seen_as(site, statement, node)
+    formatted = isinstance(site.document.parent(node), cst.FormattedStringExpression)
+    if formatted and seen is None and _REDUCED.search(site.document.code(node)):
+        return False
     if seen is None:
         parts = m.findall(node, m.Name() | m.Attribute())
         facts = [seen_as(site, statement, one) for one in parts]  # type: ignore[arg-type]
-        return any(one is not None and one.requires_grad for one in facts)
-    formatted = isinstance(site.document.parent(node), cst.FormattedStringExpression)
-    return seen.requires_grad and not (formatted and seen.dims == {0})
+        return any(one is not None and _says_more(one) for one in facts)
+    return _says_more(seen) and not (formatted and seen.dims == {0})
+
+
+def _says_more(seen: Seen) -> bool:
+    """Whether the text of a tensor is another one in eager than in a compiled program."""
+    return seen.requires_grad or any(one.kind == "Parameter" for one in seen.tensors)
 
 
 def _root(node: cst.CSTNode) -> cst.CSTNode:

@@ -3,12 +3,13 @@
 `torch.compile` calls an operator (`torch.library.custom_op`) when its turn comes and looks at
 nothing inside. Without outputs it would be dropped as dead code, and two of them might change
 places: an ordered effect keeps both from happening, in the default mode, under `fullgraph=True`
-and under Inductor (seen on torch 2.10, 2.13 and 2.15).
+and under Inductor (seen on torch 2.10, 2.13 and 2.15). Eager code goes on to run the statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import libcst as cst
 import libcst.matchers as m
@@ -24,12 +25,12 @@ Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 _DECORATOR = '''\
 def {name}(function):
-    """`function` as an operator: torch.compile neither traces, drops nor reorders its calls."""
+    """`function`; torch.compile sees an operator that it neither traces, drops nor reorders."""
     name = f"{{function.__module__}}::{{function.__name__}}".replace(".", "_")
     op = {torch}.library.custom_op(name, function, mutates_args=())
     op.register_fake(lambda *args: None)
     op.register_effect({torch}._library.effects.EffectType.ORDERED)
-    return op
+    return lambda *args: (op if {torch}.compiler.is_compiling() else function)(*args)
 '''
 
 
@@ -47,6 +48,8 @@ def outlined(
 ) -> Rewrite | Refusal:
     """`statement` moved into an operator called `_<stem>_<function>`."""
     document = site.document
+    if not Path(document.file).stem.isidentifier():
+        return Refusal("an operator cannot be named after this file")
     if (refusal := hindrance(site, statement)) is not None:
         return refusal
     raises = bool(m.findall(statement, m.Raise() | m.Assert()))

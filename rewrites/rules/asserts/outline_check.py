@@ -23,8 +23,9 @@ After:
         _check_forward(h)
         return h
 
-`ordered_op` is added once to the file. It makes a `torch.library.custom_op` with an ordered
-effect: without one, an operator that returns nothing is dropped as dead code under Inductor.
+`ordered_op` is added once to the file. Eager code runs the function itself; torch.compile sees a
+`torch.library.custom_op` with an ordered effect (without one, an operator that returns nothing is
+dropped as dead code under Inductor, without a word).
 
 As before, the caller gets the exception itself, with its type and its message, compiled or not.
 `torch._assert_async`, and so every `assert` that torch.compile traces, raises RuntimeError instead.

@@ -24,8 +24,9 @@ After:
         _report_forward(h)
         return h.mul_(self.scale)
 
-`ordered_op` is added once to the file. It makes a `torch.library.custom_op` with an ordered
-effect: without one, an operator that returns nothing is dropped as dead code under Inductor.
+`ordered_op` is added once to the file. Eager code runs the function itself; torch.compile sees a
+`torch.library.custom_op` with an ordered effect (without one, an operator that returns nothing is
+dropped as dead code under Inductor, without a word).
 
 Other ways, and why they are not taken: `torch._dynamo.config.reorderable_logging_functions` prints
 at the end of the graph, with the values of the end; `ignore_logging_functions` and a guard with

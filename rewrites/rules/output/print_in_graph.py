@@ -17,7 +17,8 @@ The text is the same: `print` shows a tensor of no dimension as `tensor(0.5)`, a
 `0.5`, so `!s` stands where that matters.
 
 Unsafe where a tensor is shown that asks for a gradient, which a compiled program shows without
-`grad_fn=`, and on a GPU, where the print must not be captured in a CUDA graph.
+`grad_fn=`; on a GPU, where the print must not be captured in a CUDA graph; and in a file that has
+to do with `torch.func.vmap`, which has no rule for this operator.
 
 Not its business, and left to FG112: shapes, lists and other objects (the operator shows a shape as
 a tuple, and Inductor fails on it), `end=`, `file=` and `flush=`, braces in a text, and texts made
@@ -36,7 +37,7 @@ from fullgraph.diagnose.taxonomy.categories import Category as C
 from fullgraph.rewrites.build import expression
 from fullgraph.rewrites.build import text as literal
 from fullgraph.rewrites.facts.seen import Seen
-from fullgraph.rewrites.outline.doubts import hindrance
+from fullgraph.rewrites.outline.doubts import hindrance, transformed
 from fullgraph.rewrites.outline.forms import seen_as
 from fullgraph.rewrites.outline.output import call_of
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
@@ -56,6 +57,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if (refusal := hindrance(site, statement)) is not None:
         return refusal
+    if transformed(site.document):
+        text.assumes.append("nothing runs it under `torch.func.vmap`")
     torch = site.document.spelling("torch") or "torch"
     new = expression(
         "{torch}._higher_order_ops.print({text}{values})",
