@@ -17,7 +17,9 @@ did something else; *changed*, models whose fixed version gives another result.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
+import random
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -98,8 +100,9 @@ def _random(args: Any, generator: torch.Generator, seed: int) -> Any:
 
 def _run(model: Any, args: Any, kwargs: Any) -> Any:
     torch.manual_seed(0)
+    random.seed(0)
     try:
-        output = model(*args, **kwargs)
+        output = copy.deepcopy(model)(*args, **kwargs)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return list(_tensors(output))

@@ -9,6 +9,7 @@ import logging
 import pickle
 import random
 import sys
+import traceback
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -66,6 +67,8 @@ class Behaviour:
     """Log records and warnings, in order."""
     randomness: str
     """A digest of all generators' states."""
+    crashed: bool = False
+    """Whether what was raised comes out of an operator, and not from a `raise` or `assert`."""
 
 
 def behave(
@@ -85,7 +88,7 @@ def behave(
     printed = io.StringIO()
     records: list[str] = []
     outputs: list[Any] = []
-    raised = None
+    raised, crashed = None, False
     memory = _memory(subject, calls)
     streams = (contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed))
     with streams[0], streams[1], _records(records):
@@ -97,6 +100,8 @@ def behave(
                     _backward(subject, output)
         except Exception as error:
             raised = f"{type(error).__name__}: {error}"
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            crashed = not (last.line or "").lstrip().startswith(("raise", "assert"))
     return Behaviour(
         outputs,
         {name: encode(t.grad) for name, t in _leaves(subject, calls) if t.grad is not None},
@@ -105,6 +110,7 @@ def behave(
         printed.getvalue(),
         tuple(records),
         _randomness(),
+        crashed,
     )
 
 

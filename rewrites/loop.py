@@ -100,7 +100,12 @@ class Loop:
             self._tell("running under Inductor")
             numbers = any(o.rewrite.numbers for t in self._tried for o in t.offers if t.accepted)
             proof = prove(
-                self.subject, stage.texts, seconds=self._left(), inductor=True, numbers=numbers
+                self.subject,
+                stage.texts,
+                seconds=self._left(),
+                inductor=True,
+                numbers=numbers,
+                strict=False,
             )
             if proof.state is not State.FAILED:
                 break
@@ -195,6 +200,7 @@ class Loop:
             tests=_tests(offers),
             seconds=self._left(),
             numbers=any(offer.rewrite.numbers for offer in offers),
+            strict=all(offer.rewrite.applicability is Applicability.SAFE for offer in offers),
         )
         explanation = stage.explanation
         if proof.state in (State.PROVED, State.ONE_SIDE):

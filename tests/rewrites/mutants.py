@@ -109,6 +109,10 @@ RIGHT = {
         "    if x.sum() > 0:\n        return x * 2\n    return x * 3",
         "    return torch.where(x.sum() > 0, x * 2, x * 3)",
     ),
+    "an early return that cuts the gradient now and then": (
+        "    if x.sum() > 0:\n        return x.detach() * 2\n    return x * 3",
+        "    return torch.where(x.sum() > 0, x.detach() * 2, x * 3)",
+    ),
     "masked mean": (
         "    return x[x > 0].sum() / 4",
         "    return torch.where(x > 0, x, 0).sum() / 4",
