@@ -17,6 +17,7 @@ from benchmarks.fix_models import (
     statistics,
 )
 from benchmarks.fix_models.case import Case
+from benchmarks.models.entry import Built, Entry
 
 CASES: dict[str, Case] = {
     case.name: case
@@ -38,3 +39,15 @@ CASES: dict[str, Case] = {
     )
     for case in room.CASES
 }
+
+
+def _entry(case: Case) -> Entry:
+    def make() -> Built:
+        model, inputs = case.build()
+        return model, inputs, {}
+
+    return Entry(case.repair.value, case.name, make)
+
+
+ENTRIES = {entry.key: entry for entry in map(_entry, CASES.values())}
+"""The same as entries of the zoo, by the survey's class of repair."""
