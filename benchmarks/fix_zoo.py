@@ -167,7 +167,9 @@ def main() -> int:
     for line in path.read_text().splitlines() if path.exists() else ():
         with suppress(json.JSONDecodeError):
             row = json.loads(line)
-            rows[row["key"]] = row
+            rows.pop(row["key"], None)
+            if not row["crash"]:  # a crash is asked again
+                rows[row["key"]] = row
     server, start = Server(options.timeout), monotonic()
     with path.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
         left = {pool.submit(server.ask, fixed, key): key for key in keys if key not in rows}
@@ -186,9 +188,7 @@ def main() -> int:
     reasons = Counter(u["reason"] for r in chosen.values() for u in r.get("unfixed", ()))
     print(*(f"{count:4} × {reason}" for reason, count in reasons.most_common(20)), sep="\n")
     path.with_suffix(".md").write_text(table + "\n")
-    print(
-        f"{share:.0%} of the causes that are mechanical or under conditions are gone; the goal is {GOAL:.0%}"
-    )
+    print(f"{share:.0%} of mechanical causes and those under conditions are gone of {GOAL:.0%}")
     crashed = [key for key, row in chosen.items() if row["crash"]]
     changed = [key for key, row in chosen.items() if row.get("changed")]
     print("crashed:", *crashed, "changed:", *changed)
