@@ -1,0 +1,125 @@
+"""Something to make smaller while a question about it is answered with yes."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Verdict(StrEnum):
+    """What an oracle says of a candidate."""
+
+    SAME = "same failure"
+    OTHER = "other failure"
+    PASSES = "passes"
+    UNRESOLVED = "unresolved"
+    """A hang or a full disk, say, where the failure was another: it tells nothing."""
+
+
+class OutOfBudget(Exception):
+    """The time that was given is over. `Problem.current` is the best so far."""
+
+
+@dataclass
+class Counts:
+    """What a reduction cost."""
+
+    calls: int = 0
+    """Candidates that an oracle was asked about, those asked ahead of need included."""
+    cached: int = 0
+    steps: int = 0
+    """Candidates that took the place of `current`."""
+    verdicts: dict[Verdict, int] = field(default_factory=dict)
+
+
+class Problem(Generic[T]):
+    """The smallest thing so far that still fails, and the way to try smaller ones.
+
+    A reducer is a function of a `Problem` that offers candidates until none is taken.
+    """
+
+    def __init__(
+        self,
+        start: T,
+        judge: Callable[[T], Verdict],
+        key: Callable[[T], str],
+        *,
+        jobs: int = 1,
+        on_step: Callable[[T], None] = lambda _: None,
+        spent: Callable[[], bool] = lambda: False,
+        known: dict[str, Verdict] | None = None,
+        counts: Counts | None = None,
+    ) -> None:
+        """`judge` runs in threads, `jobs` at a time; `key` is equal for equal candidates.
+
+        `on_step` hears of each new `current` at once. `spent` says when to stop. `known` holds
+        verdicts by key, and is added to.
+        """
+        self.current = start
+        self.counts = counts or Counts()
+        self._judge, self._key, self._jobs = judge, key, max(1, jobs)
+        self._on_step, self._spent = on_step, spent
+        self._known = {} if known is None else known
+
+    def first(self, candidates: Iterable[T]) -> bool:
+        """Make the first of `candidates` that still fails in the same way `current`.
+
+        They are drawn lazily, and asked about in order; with several jobs the next ones are asked
+        ahead, and the first success in order wins, so the result is that of one job. Returns
+        whether there was one. Raises OutOfBudget.
+        """
+        for candidate, verdict in self._answers(candidates):
+            if verdict is Verdict.SAME:
+                self.current = candidate
+                self.counts.steps += 1
+                self._on_step(candidate)
+                return True
+        return False
+
+    def fails(self, candidate: T) -> bool:
+        """Whether `candidate` fails in the same way; `current` stays. Raises OutOfBudget."""
+        return next(verdict for _, verdict in self._answers([candidate])) is Verdict.SAME
+
+    def _answers(self, candidates: Iterable[T]) -> Iterator[tuple[T, Verdict]]:
+        drawn = iter(candidates)
+        with self._asking() as ask:
+            ahead: deque[tuple[T, str, Future[Verdict] | Verdict]] = deque()
+            while True:
+                for candidate in itertools.islice(drawn, self._jobs - len(ahead)):
+                    key = self._key(candidate)
+                    ahead.append((candidate, key, self._cached(key) or ask(candidate)))
+                if not ahead:
+                    return
+                candidate, key, answer = ahead.popleft()
+                verdict = answer if isinstance(answer, Verdict) else answer.result()
+                self._known[key] = verdict
+                yield candidate, verdict
+
+    def _cached(self, key: str) -> Verdict | None:
+        verdict = self._known.get(key)
+        if verdict is not None:
+            self.counts.cached += 1
+        return verdict
+
+    @contextmanager
+    def _asking(self) -> Iterator[Callable[[T], Future[Verdict]]]:
+        with ThreadPoolExecutor(self._jobs) as pool:
+
+            def ask(candidate: T) -> Future[Verdict]:
+                if self._spent():
+                    raise OutOfBudget
+                self.counts.calls += 1
+                return pool.submit(self._judge, candidate)
+
+            try:
+                yield ask
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,1 @@
+"""The reducers, one a file, each written against `Problem`."""
