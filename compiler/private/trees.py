@@ -16,3 +16,9 @@ def leaves(tree: Any) -> list[Any]:
 def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
     """A copy of the containers of `tree` with `change` applied to what they hold."""
     return _pytree.tree_map(change, tree)
+
+
+def named_leaves(tree: Any) -> list[tuple[str, Any]]:
+    """What the containers of `tree` hold, each with the way to it: "[0]", "['logits']", ""."""
+    found, _ = _pytree.tree_flatten_with_path(tree)
+    return [(_pytree.keystr(path), leaf) for path, leaf in found]
