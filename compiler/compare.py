@@ -223,4 +223,4 @@ def _names(tree: Mapping[str, Any]) -> str:
 
 
 def _show(value: Any) -> str:
-    return f"a {value.kind}" if isinstance(value, Value) else repr(value)
+    return value.kind if isinstance(value, Value) else repr(value)

@@ -28,8 +28,8 @@ from typing import Any, NoReturn, TypeVar
 
 import torch
 
-from fullgraph.compiler import interrupts, output, shared_memory
-from fullgraph.compiler.outcome import Error, Outcome, describe, plain
+from fullgraph.compiler import interrupts, output, processes, shared_memory
+from fullgraph.compiler.outcome import Error, Outcome, Status, describe, plain
 from fullgraph.compiler.private import settings
 
 T = TypeVar("T")
@@ -47,9 +47,12 @@ def run_forked(
     *,
     seconds: float | None,
     on_message: Callable[[object], None] | None,
+    memory: int | None = None,
+    cache: str | None = None,
 ) -> Outcome[T]:
-    """`job` run in a forked child that has `seconds` of wall time.
+    """`job` run in a forked child that has `seconds` of wall time and `memory` bytes of its own.
 
+    Inductor keeps what it builds in the folder `cache`, else in one that is gone afterwards.
     Whatever ends this call (KeyboardInterrupt and an exception of `on_message` too), the child
     and the processes it started are killed when it returns.
     """
@@ -57,12 +60,13 @@ def run_forked(
     folder = tempfile.mkdtemp(prefix="fullgraph-")
     child = _Child()
     try:
-        child.start(job, folder)
-        timed_out = child.listen(None if seconds is None else start + seconds, on_message)
+        child.start(job, cache or folder)
+        deadline = None if seconds is None else start + seconds
+        ended = child.listen(deadline, on_message, memory)
     finally:
         child.end()
         shutil.rmtree(folder, ignore_errors=True)
-    return child.outcome(timed_out, time.monotonic() - start)
+    return child.outcome(ended, time.monotonic() - start)
 
 
 class _Child:
@@ -96,25 +100,34 @@ class _Child:
                 os.close(words)
                 os.close(prints)
 
-    def listen(self, deadline: float | None, on_message: Callable[[object], None] | None) -> bool:
+    def listen(
+        self,
+        deadline: float | None,
+        on_message: Callable[[object], None] | None,
+        memory: int | None,
+    ) -> Status:
         """Take in what the child says until its result is there or it is gone.
 
-        Returns whether `deadline` came first.
+        Returns "ok", or which limit it met first: "timeout" or "memory".
         """
+        assert self._pid is not None
+        more = memory and memory + processes.memory(self._pid)
         with selectors.DefaultSelector() as selector, self._watch(selector):
             for descriptor in (self._words, self._prints):
                 selector.register(descriptor, selectors.EVENT_READ, self._read)
             while self._result is None and not self._gone():
                 left = _POLL if deadline is None else min(_POLL, deadline - time.monotonic())
                 if left <= 0:
-                    return True
+                    return "timeout"
+                if more and processes.memory(self._pid) > more:
+                    return "memory"
                 for key, _ in selector.select(left):
                     if key.data is not None and not key.data(key.fd, on_message):
                         selector.unregister(key.fd)
             for key in list(selector.get_map().values()):  # what it said last
                 while key.data is not None and key.data(key.fd, on_message, wait=False):
                     pass
-        return False
+        return "ok"
 
     @contextlib.contextmanager
     def _watch(self, selector: selectors.BaseSelector) -> Iterator[None]:
@@ -153,7 +166,7 @@ class _Child:
             _, status = os.waitpid(self._pid, 0)
             self._status = os.waitstatus_to_exitcode(status)
 
-    def outcome(self, timed_out: bool, seconds: float) -> Outcome[Any]:
+    def outcome(self, ended: Status, seconds: float) -> Outcome[Any]:
         shared: dict[str, Any] = {
             "where": "fork",
             "seconds": seconds,
@@ -165,8 +178,8 @@ class _Child:
             if kind == _VALUE:
                 return Outcome("ok", value=content, **shared)
             return Outcome("raised", error=content, **shared)
-        if timed_out:
-            return Outcome("timeout", **shared)
+        if ended != "ok":
+            return Outcome(ended, **shared)
         if self._status is not None and self._status < 0:
             return Outcome("signal", signal=signal.Signals(-self._status).name, **shared)
         code = "unknown" if self._status is None else self._status

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
+
+Backend = str | Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -17,10 +19,13 @@ class Rung:
     """One depth of compilation."""
 
     name: str
-    backend: str | None
+    backend: Backend | None
     """What torch.compile is given; None for plain eager."""
     adds: str
     """The stage it adds to the rung below, in a few words."""
+    mode: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    fullgraph: bool = False
 
 
 RUNGS = (
@@ -36,12 +41,39 @@ RUNGS = (
 )
 """From the least to the most that is done to a program."""
 
-Backend = str | Callable[..., Any]
+
+def ladder(
+    backend: Backend = "inductor",
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> tuple[Rung, ...]:
+    """The rungs up to `backend`, eager first; `mode` and `options` are one more on top.
+
+    Any registered backend or callable can be the top, on Dynamo's rung, and on AOTAutograd's
+    where its name says that it stands on that. Raises FullgraphError for an unknown name.
+    """
+    found = resolve(backend)
+    below = [rung.backend for rung in RUNGS]
+    if found in below:
+        rungs = RUNGS[: below.index(found) + 1]
+    else:
+        aot = isinstance(found, str) and found.startswith("aot_")
+        name = found if isinstance(found, str) else getattr(found, "__name__", "backend")
+        rungs = (*RUNGS[: 3 if aot else 2], Rung(name, found, f"the backend {name}"))
+    if mode is None and not options:
+        return rungs
+    top = rungs[-1]
+    extra = mode or ", ".join(f"{key}={value}" for key, value in (options or {}).items())
+    return (
+        *rungs,
+        Rung(f"{top.name} ({extra})", top.backend, extra, mode=mode, options=options or {}),
+    )
 
 
 def backends() -> tuple[tuple[str, str], ...]:
     """Every backend torch.compile accepts by name, and what it does: rungs first, in order."""
-    known = {rung.backend: rung.adds for rung in RUNGS if rung.backend}
+    known = {rung.backend: rung.adds for rung in RUNGS if isinstance(rung.backend, str)}
     others = sorted(set(torch.compiler.list_backends(exclude_tags=None)) - set(known))
     return (*known.items(), *((name, _first_sentence(name)) for name in others))
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 T = TypeVar("T")
 
-Status = Literal["ok", "raised", "signal", "timeout"]
+Status = Literal["ok", "raised", "signal", "timeout", "memory"]
 Where = Literal["fork", "process"]
 
 

@@ -337,7 +337,7 @@ class Place(Part):
         inner = settings.inner_tensors(self.target)
         yield from ((f".{name}", tensor) for name, tensor in inner)
         alias = state.alias
-        if alias is not None and alias.layout is torch.strided and alias.device.type != "meta":
+        if alias is not None and _has_storage(alias):
             yield "", alias.untyped_storage()
         yield ".grad", state.grad
         yield "'s hooks", state.hooks
@@ -353,6 +353,12 @@ class Place(Part):
 def _has_memory(tensor: torch.Tensor) -> bool:
     """Whether the values of `tensor` are its own, not those of tensors inside it."""
     return type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+
+
+def _has_storage(tensor: torch.Tensor) -> bool:
+    """Whether the elements are bytes somewhere: not on the meta device, not a ZeroTensor's."""
+    strided = tensor.layout is torch.strided and tensor.device.type != "meta"
+    return strided and not tensor._is_zerotensor()
 
 
 def _same_place(one: torch.Tensor, other: torch.Tensor) -> bool:

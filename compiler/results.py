@@ -181,7 +181,7 @@ def _place(thing: Any) -> int:
     """Where a tensor's memory begins; 0 for what has none of its own."""
     if not isinstance(thing, torch.Tensor) or thing.layout is not torch.strided:
         return 0
-    if thing.device.type == "meta" or not thing.numel():
+    if thing.device.type == "meta" or not thing.numel() or thing._is_zerotensor():
         return 0
     try:
         return thing.untyped_storage().data_ptr()
@@ -203,10 +203,10 @@ def _told(outputs: Mapping[str, Any], places: dict[int, str]) -> dict[str, Any]:
 def _leaf(thing: Any, alias: str = "") -> Any:
     if isinstance(thing, torch.Tensor):
         return value(thing, alias)
-    if isinstance(thing, _ATOMS):
-        return thing
     if type(thing).__module__ == "numpy":
         return _array(thing)
+    if isinstance(thing, _ATOMS):
+        return thing
     return f"<{type(thing).__name__}>"
 
 

@@ -15,4 +15,10 @@ def up() -> None:
     do again. Dynamo's counters, metrics and frame numbers are left as they were, and the tiny
     function is forgotten.
     """
-    warming.compile_tiny()
+    warming.compile_tiny("eager")
+
+
+@functools.cache
+def inductor(cache: str) -> None:
+    """The same with Inductor, which builds what all kernels include into the folder `cache`."""
+    warming.compile_tiny("inductor", cache)

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -38,6 +39,19 @@ def compile_in_one_thread() -> None:
     config = sys.modules.get("torch._inductor.config")
     if config is not None:
         config.compile_threads = 1  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def repeatable(random: bool) -> Iterator[None]:
+    """Compile everything anew; and with `random` draw the numbers that eager draws."""
+    import torch._functorch.config as functorch
+    import torch._inductor.config as inductor
+
+    patch: dict[str, Any] = {"fx_graph_cache": False}
+    if random:
+        patch["fallback_random"] = True
+    with inductor.patch(patch), functorch.patch(enable_autograd_cache=False):
+        yield
 
 
 def default_device() -> torch.device | None:

@@ -10,8 +10,11 @@ from typing import Any
 import torch
 
 
-def compile_tiny() -> None:
-    """Compile and call a function of one op, and take back what Dynamo counted."""
+def compile_tiny(backend: str, cache: str | None = None) -> None:
+    """Compile and call a function of one op, and take back what Dynamo counted.
+
+    What Inductor builds goes to the folder `cache`.
+    """
     import torch._dynamo as dynamo
     from torch._dynamo import convert_frame, utils
 
@@ -27,7 +30,7 @@ def compile_tiny() -> None:
         # comes after fake tensors, and a forked child has no backward then.
         torch.ones(1, requires_grad=True).backward()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.compile(tiny, backend="eager")(torch.ones(1))
+        _compile(tiny, backend, cache)
     dynamo.reset_code(tiny.__code__)
     utils.counters.clear()
     utils.counters.update(counters)
@@ -36,3 +39,24 @@ def compile_tiny() -> None:
         metrics.extend(kept)
     if number is not None:
         convert_frame.FRAME_COUNTER = number
+
+
+def _compile(tiny: Any, backend: str, cache: str | None) -> None:
+    if cache is None:
+        torch.compile(tiny, backend=backend)(torch.ones(1))
+        return
+    import torch._inductor.config as inductor
+
+    folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
+    threads = torch.get_num_threads()
+    try:
+        with inductor.patch(compile_threads=1):
+            torch.set_num_threads(1)  # or the children cannot start any
+            torch.compile(tiny, backend=backend)(torch.ones(8))
+    finally:
+        torch.set_num_threads(threads)
+        if folder is None:
+            del os.environ["TORCHINDUCTOR_CACHE_DIR"]
+        else:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder

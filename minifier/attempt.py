@@ -1,0 +1,153 @@
+"""Compiling a case rung by rung and comparing each with eager, in the process this runs in.
+
+It is meant for a forked child: the state of the case is put back between the runs, and what went
+wrong is told as plain data.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import torch
+
+from fullgraph.compiler import compare, results
+from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.private import settings
+from fullgraph.compiler.private.compile import quiet
+from fullgraph.compiler.results import Results
+from fullgraph.compiler.snapshot import Snapshot, snapshot
+from fullgraph.minifier.case import Case
+from fullgraph.minifier.failure import Failure, Kind, of_difference, of_exception
+
+EAGER = "eager"
+
+
+@dataclass(frozen=True)
+class Began:
+    """Said before a rung is tried: if nothing follows, that is where it crashed or hangs."""
+
+    rung: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a rung went."""
+
+    rung: str
+    failure: Failure | None
+    seconds: float
+    refused: str = ""
+    """Why this is no failure though it looks like one, or no case at all; a clause."""
+
+
+def attempt(
+    case: Case,
+    rungs: Sequence[Rung],
+    say: Callable[[object], None],
+    *,
+    stop: bool = True,
+    repeat_eager: bool = False,
+) -> None:
+    """Run `case` in eager and then on each rung, telling `say` what came of each.
+
+    Ends at the first failure, unless `stop` is False. With `repeat_eager` eager runs twice, and a
+    difference between the two is a refusal.
+    """
+    before = snapshot(case.objects)
+    say(Began(EAGER))
+    start = time.monotonic()
+    try:
+        expected, random = _eager(case, before)
+        again = _eager(case, before)[0] if repeat_eager else None
+    except Exception as error:
+        say(Ended(EAGER, of_exception(EAGER, error), time.monotonic() - start))
+        return
+    unsteady = again and compare.difference(expected, again, tol=0.0, strides=False)
+    refused = f"eager itself gives something else each time ({unsteady})" if unsteady else ""
+    say(Ended(EAGER, None, time.monotonic() - start, refused))
+    if refused:
+        return
+    with ExitStack() as stack:
+        stack.enter_context(quiet())
+        stack.enter_context(settings.repeatable(random))
+        for rung in rungs:
+            say(Began(rung.name))
+            start = time.monotonic()
+            failure, note = _compiled(case, rung, before, expected)
+            say(Ended(rung.name, failure, time.monotonic() - start, note))
+            if failure is not None and stop:
+                return
+
+
+def _eager(case: Case, before: Snapshot) -> tuple[Results, bool]:
+    """What eager gives, and whether it drew random numbers."""
+    results.reseed(0)
+    state = torch.get_rng_state()
+    found = _run(case, case.target)
+    drew = not torch.equal(state, torch.get_rng_state())
+    before.restore()
+    return found, drew
+
+
+def _run(case: Case, function: Callable[..., object]) -> Results:
+    for _ in range(case.calls - 1):
+        results.run(function, case.args, case.kwargs, loss=case.loss, module=case.module)
+    return results.run(function, case.args, case.kwargs, loss=case.loss, module=case.module)
+
+
+def _compiled(
+    case: Case, rung: Rung, before: Snapshot, expected: Results
+) -> tuple[Failure | None, str]:
+    torch.compiler.reset()
+    try:
+        got = _run(case, case.compiled(rung))
+    except Exception as error:
+        return of_exception(rung.name, error), ""
+    finally:
+        before.restore()
+    closer: list[str] = []
+
+    def judge() -> Results | None:
+        closer.append("the compiled result is closer to float64 than eager")
+        return _exact(case)
+
+    found = compare.difference(expected, got, tol=case.tol, strides=case.strides, judge=judge)
+    if found is None:
+        return None, closer[0] if closer else ""
+    return of_difference(rung.name, found), ""
+
+
+def _exact(case: Case) -> Results | None:
+    """What float64 gives; None where the program does not run in it."""
+    try:
+        target, args, kwargs = compare.in_float64(case.target, case.args, case.kwargs)
+        module = target if isinstance(target, torch.nn.Module) else None
+        for _ in range(case.calls):
+            found = results.run(target, args, kwargs, loss=case.loss, module=module)
+    except Exception:
+        return None
+    return found
+
+
+def slow(case: Case, rung: Rung, factor: float) -> Failure | None:
+    """A failure if the compiled program takes more than `factor` times as long as eager."""
+    times = []
+    for function in (case.target, case.compiled(rung)):
+        function(*case.args, **case.kwargs)
+        function(*case.args, **case.kwargs)
+        times.append(min(_timed(case, function) for _ in range(5)))
+    ratio = times[1] / times[0]
+    if ratio <= factor:
+        return None
+    return Failure(
+        rung.name, Kind.SLOW, ("slow",), f"{ratio:.1f} times as slow as eager ({times[1]:.2g} s)"
+    )
+
+
+def _timed(case: Case, function: Callable[..., object]) -> float:
+    start = time.perf_counter()
+    function(*case.args, **case.kwargs)
+    return time.perf_counter() - start
