@@ -49,10 +49,12 @@ def run_forked(
     on_message: Callable[[object], None] | None,
     memory: int | None = None,
     cache: str | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Outcome[T]:
     """`job` run in a forked child that has `seconds` of wall time and `memory` bytes of its own.
 
     Inductor keeps what it builds in the folder `cache`, else in one that is gone afterwards.
+    `stop` says when to end it, as if its time were over.
     Whatever ends this call (KeyboardInterrupt and an exception of `on_message` too), the child
     and the processes it started are killed when it returns.
     """
@@ -62,7 +64,7 @@ def run_forked(
     try:
         child.start(job, cache or folder)
         deadline = None if seconds is None else start + seconds
-        ended = child.listen(deadline, on_message, memory)
+        ended = child.listen(deadline, on_message, memory, stop)
     finally:
         child.end()
         shutil.rmtree(folder, ignore_errors=True)
@@ -105,6 +107,7 @@ class _Child:
         deadline: float | None,
         on_message: Callable[[object], None] | None,
         memory: int | None,
+        stop: Callable[[], bool],
     ) -> Status:
         """Take in what the child says until its result is there or it is gone.
 
@@ -117,7 +120,7 @@ class _Child:
                 selector.register(descriptor, selectors.EVENT_READ, self._read)
             while self._result is None and not self._gone():
                 left = _POLL if deadline is None else min(_POLL, deadline - time.monotonic())
-                if left <= 0:
+                if left <= 0 or stop():
                     return "timeout"
                 if more and processes.memory(self._pid) > more:
                     return "memory"

@@ -36,6 +36,7 @@ def run(
     where: Where | None = None,
     memory: int | None = None,
     cache: str | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Outcome[T]:
     """Run `job(emit)` isolated, and tell how it ended.
 
@@ -47,7 +48,8 @@ def run(
     `seconds` of wall time are given; in this process only code that comes back to Python's main
     thread can be stopped. `memory` bytes are given to a forked child and what it starts, above
     what it has from its parent; `cache` is a folder in which forked children share what Inductor
-    built, else each has its own. KeyboardInterrupt, and an exception of `on_message`, come out of
+    built, else each has its own; `stop` says when to end it, as if its time were over.
+    KeyboardInterrupt, and an exception of `on_message`, come out of
     this call after everything is put back.
     """
     if (where or choose(objects)[0]) == "fork":

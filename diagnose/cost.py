@@ -10,8 +10,8 @@ from collections.abc import Callable
 import torch
 
 from fullgraph.compiler.private import compile as settings
+from fullgraph.compiler.program import Program
 from fullgraph.diagnose.explanation import Measurement
-from fullgraph.diagnose.program import Program
 
 REPEATS = 20
 SECONDS = 5.0

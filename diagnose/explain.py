@@ -12,12 +12,12 @@ from fullgraph.compiler import isolation, warm
 from fullgraph.compiler.events import Position, Recording
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.outcome import Outcome
+from fullgraph.compiler.program import Loss, Program, program
 from fullgraph.compiler.snapshot import snapshot
 from fullgraph.diagnose import causes as causal
 from fullgraph.diagnose import trial as trials
 from fullgraph.diagnose.draft import Draft, nothing_compiled
 from fullgraph.diagnose.explanation import Explanation, Note
-from fullgraph.diagnose.program import Loss, Program, program
 from fullgraph.diagnose.recompiles import guard_notes
 from fullgraph.diagnose.report.notebook import live
 from fullgraph.diagnose.trace import Trace, trace, traced

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fullgraph.compiler.events import Recompile, Recording
+from fullgraph.compiler.program import Program
 from fullgraph.diagnose.explanation import Advice, Note, RecompileInfo
-from fullgraph.diagnose.program import Program
 from fullgraph.diagnose.taxonomy import describe_guard
 from fullgraph.diagnose.trace import Trace
 

@@ -14,9 +14,9 @@ import torch
 from fullgraph.compiler.events import Event, Position, Recording
 from fullgraph.compiler.isolation import Outcome
 from fullgraph.compiler.private import compile as settings
+from fullgraph.compiler.program import Program
 from fullgraph.compiler.recorder import record
 from fullgraph.compiler.whose import is_users
-from fullgraph.diagnose.program import Program
 
 
 @dataclass(frozen=True)

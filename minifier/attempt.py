@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from fullgraph.compiler import compare, results
 from fullgraph.compiler.ladder import Rung
-from fullgraph.compiler.private import settings
+from fullgraph.compiler.private import read, settings
 from fullgraph.compiler.private.compile import quiet
 from fullgraph.compiler.results import Results
 from fullgraph.compiler.snapshot import Snapshot, snapshot
@@ -23,6 +23,8 @@ from fullgraph.minifier.case import Case
 from fullgraph.minifier.failure import Failure, Kind, of_difference, of_exception
 
 EAGER = "eager"
+FACTOR = 1.5
+"""How many times as long as eager a program may take that is not slow."""
 
 
 @dataclass(frozen=True)
@@ -101,23 +103,37 @@ def _run(case: Case, function: Callable[..., object]) -> Results:
 def _compiled(
     case: Case, rung: Rung, before: Snapshot, expected: Results
 ) -> tuple[Failure | None, str]:
+    """What is wrong on a rung; and if nothing is, what looked wrong."""
     torch.compiler.reset()
     try:
-        got = _run(case, case.compiled(rung))
+        with settings.one_compilation(case.wanted is Kind.RECOMPILE):
+            got = _run(case, case.compiled(rung))
+        if case.wanted is Kind.SLOW:
+            return slow(case, rung, FACTOR), ""
     except Exception as error:
-        return of_exception(rung.name, error), ""
+        return _raised(case, rung, error), ""
     finally:
         before.restore()
-    closer: list[str] = []
+    if case.wanted is not None:
+        return None, ""
+    asked: list[str] = []
 
     def judge() -> Results | None:
-        closer.append("the compiled result is closer to float64 than eager")
+        asked.append("the compiled result is closer to float64 than eager")
         return _exact(case)
 
     found = compare.difference(expected, got, tol=case.tol, strides=case.strides, judge=judge)
     if found is None:
-        return None, closer[0] if closer else ""
+        return None, asked[0] if asked else ""
     return of_difference(rung.name, found), ""
+
+
+def _raised(case: Case, rung: Rung, error: Exception) -> Failure:
+    failure = of_exception(rung.name, error)
+    if case.wanted in (Kind.BREAK, Kind.RECOMPILE) and read.is_of_dynamo(error):
+        signature = failure.signature if case.wanted is Kind.BREAK else ()
+        return replace(failure, kind=case.wanted, signature=signature)
+    return failure
 
 
 def _exact(case: Case) -> Results | None:

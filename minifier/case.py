@@ -10,6 +10,7 @@ import torch
 
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.results import Loss
+from fullgraph.minifier.failure import Kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,8 @@ class Case:
     """Whether other strides, or other aliasing, are wrong."""
     calls: int = 1
     """How often it is called: some failures come with the second call."""
+    wanted: Kind | None = None
+    """What to look for instead of anything wrong: a graph break, a recompile, slowness."""
 
     @property
     def module(self) -> torch.nn.Module | None:

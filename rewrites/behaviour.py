@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.private.trees import leaves
-from fullgraph.diagnose.program import Call, Program
+from fullgraph.compiler.program import Call, Program
 
 DEPTH, ITEMS = 6, 2000
 """How deep, and how many items of a container are looked at."""

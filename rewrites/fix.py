@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.ladder import Backend
-from fullgraph.diagnose.program import Loss, program
+from fullgraph.compiler.program import Loss, program
 from fullgraph.rewrites.engine import selected
 from fullgraph.rewrites.fixes import Fixes
 from fullgraph.rewrites.loop import Loop, Step

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from fullgraph.compiler.private.trees import leaves, mapped
-from fullgraph.diagnose.program import Call
+from fullgraph.compiler.program import Call
 
 Calls = tuple[Call, ...]
 Change = Callable[[torch.Tensor], torch.Tensor]

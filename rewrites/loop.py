@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from fullgraph.compiler import isolation
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.overlay import overlaid
+from fullgraph.compiler.program import Program
 from fullgraph.compiler.source import read
 from fullgraph.compiler.whose import is_users
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Cause, Explanation
-from fullgraph.diagnose.program import Program
 from fullgraph.rewrites.engine import Offer, Offers, apply, propose, watched
 from fullgraph.rewrites.facts.observed import Facts, observe
 from fullgraph.rewrites.fixes import Suggestion, Unfixed, unified

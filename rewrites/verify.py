@@ -16,10 +16,10 @@ from fullgraph.compiler import isolation
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.outcome import Outcome
 from fullgraph.compiler.overlay import overlaid
+from fullgraph.compiler.program import Program
 from fullgraph.compiler.recode import ORIGINAL, Edit, recoded
 from fullgraph.compiler.snapshot import snapshot
 from fullgraph.compiler.source import read
-from fullgraph.diagnose.program import Program
 from fullgraph.rewrites import inputs
 from fullgraph.rewrites.behaviour import Behaviour, Tensor, behave
 from fullgraph.rewrites.proof import Check, Proof, State

@@ -235,3 +235,11 @@ def surroundings() -> tuple[str, ...]:
             dtype = str(torch.get_autocast_dtype(device)).removeprefix("torch.")
             state.append(f"autocast({device}, {dtype})")
     return tuple(state)
+
+
+def is_of_dynamo(error: BaseException) -> bool:
+    """Whether Dynamo raised it: a graph break under fullgraph=True, a recompile that was not
+    wanted."""
+    from torch._dynamo import exc
+
+    return isinstance(error, exc.TorchDynamoException)

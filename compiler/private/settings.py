@@ -54,6 +54,15 @@ def repeatable(random: bool) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def one_compilation(wanted: bool) -> Iterator[None]:
+    """With `wanted`, raise where a function would be compiled a second time."""
+    import torch._dynamo.config as dynamo
+
+    with dynamo.patch(error_on_recompile=True) if wanted else contextlib.nullcontext():
+        yield
+
+
 def default_device() -> torch.device | None:
     """What `torch.set_default_device` was given; None if it was not called."""
     context = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)

@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 
 def _explain(args: argparse.Namespace) -> int:
     from fullgraph.diagnose.explain import explanations
-    from fullgraph.diagnose.program import program
+    from fullgraph.compiler.program import program
     from fullgraph.target import load
 
     saved = saved_report(args.against)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fullgraph.compiler.events import Position
-from fullgraph.diagnose.program import program
+from fullgraph.compiler.program import program
 from fullgraph.rewrites.proof import State
 from fullgraph.rewrites.verify import prove
 

@@ -1,4 +1,4 @@
-"""What is explained: a callable, its inputs, and how it is to be compiled."""
+"""A program: a callable, its inputs, and how it is to be compiled."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend, resolve
 from fullgraph.compiler.private import compile as settings
 from fullgraph.compiler.private.trees import leaves
-
-Loss = Callable[[Any], torch.Tensor] | bool | None
+from fullgraph.compiler.results import Loss
 
 
 @dataclass(frozen=True)
@@ -94,20 +93,22 @@ def program(
     mode: str | None = None,
     dynamic: bool | None = None,
     options: Mapping[str, Any] | None = None,
+    command: str = "explain",
 ) -> Program:
-    """Read the arguments of `explain`. Raises FullgraphError where they cannot be a program.
+    """Read the arguments of `explain`, or of another `command`.
 
-    A compiled model or function is taken for what it was made of.
+    Raises FullgraphError where they cannot be a program. A compiled model or function is taken
+    for what it was made of.
     """
     target = settings.unwrap(model)
     if not callable(target):
         raise FullgraphError(
-            f"explain needs a module or a function, and got {_article(type(model).__name__)}: "
+            f"{command} needs a module or a function, and got {_article(type(model).__name__)}: "
             "pass what you would pass to torch.compile."
         )
     if inspect.isclass(target):
         raise FullgraphError(
-            f"explain got the class {target.__name__}, not an instance: "
+            f"{command} got the class {target.__name__}, not an instance: "
             f"pass {target.__name__}(...) as the model."
         )
     if mode is not None and options is not None:

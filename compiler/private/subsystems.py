@@ -1,0 +1,85 @@
+"""Switching off parts of a stage, and counting how often each is applied.
+
+PyTorch asks `torch._inductor.compiler_bisector.CompilerBisector.disable_subsystem` before it
+applies a decomposition, a pass or a lowering; here that question is answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Subsystem:
+    """A part of a stage that can be switched off."""
+
+    rung: str
+    name: str
+    """PyTorch's name: "decomposition", "joint_graph_passes", "lowerings"."""
+    setting: tuple[str, str, Any] | None = None
+    """Module, name and value of the setting that switches it off; None where it is counted."""
+
+
+def subsystems() -> tuple[Subsystem, ...]:
+    """What this torch lets one switch off, in the order of compilation; empty if it cannot say."""
+    try:
+        from torch._inductor.compiler_bisector import BACKENDS
+    except ImportError:
+        return ()
+    return tuple(_subsystem(rung, part) for rung, parts in BACKENDS.items() for part in parts)
+
+
+def _subsystem(rung: str, part: Any) -> Subsystem:
+    if not hasattr(part, "config_field"):
+        return Subsystem(rung, part.name)
+    module = "functorch" if "aot" in part.config_name else part.config_name
+    return Subsystem(rung, part.name, (module, part.config_field, part.config_value))
+
+
+@contextlib.contextmanager
+def limited(part: Subsystem, limit: int | None, tell: Callable[[str], object]) -> Iterator[None]:
+    """Apply a part at most `limit` times (None: always); `tell` hears what each application is.
+
+    Only for a process of its own: it stands in for torch's method. A setting is set if `limit`
+    is 0.
+    """
+    if part.setting is not None:
+        with contextlib.ExitStack() as stack:
+            if limit == 0:
+                module, name, value = part.setting
+                stack.enter_context(_config(module).patch(**{name: value}))
+            yield
+        return
+    from torch._inductor.compiler_bisector import CompilerBisector
+
+    applied = 0
+
+    def disable(backend: str, subsystem: str, said: Callable[[], str] | None = None) -> bool:
+        nonlocal applied
+        if subsystem != part.name:
+            return False
+        if limit is not None and applied >= limit:
+            return True
+        applied += 1
+        with contextlib.suppress(Exception):  # what it says is for people alone
+            tell(str(said()) if said is not None else "")
+        return False
+
+    kept = (CompilerBisector.disable_subsystem, CompilerBisector.bisection_enabled)
+    CompilerBisector.disable_subsystem = disable  # type: ignore[method-assign,assignment]
+    CompilerBisector.bisection_enabled = True
+    try:
+        yield
+    finally:
+        CompilerBisector.disable_subsystem, CompilerBisector.bisection_enabled = kept  # type: ignore[method-assign]
+
+
+def _config(module: str) -> Any:
+    if module == "functorch":
+        import torch._functorch.config as config
+    else:
+        import torch._inductor.config as config  # type: ignore[no-redef]
+    return config

@@ -1,0 +1,155 @@
+"""Where candidates are tried: a forked child each, with limits on time and memory."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from fullgraph.compiler import ambient, isolation
+from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.outcome import Outcome
+from fullgraph.compiler.private.subsystems import Subsystem, limited
+from fullgraph.minifier.attempt import EAGER, Began, Ended, attempt
+from fullgraph.minifier.case import Case
+from fullgraph.minifier.failure import Failure, Kind
+from fullgraph.minifier.problem import Verdict
+
+SECONDS, MEMORY = 300.0, 16 << 30
+"""What a candidate is given by default: wall time, and bytes above what the program has."""
+
+_BROKEN = ("InvalidCxxCompiler", "OutOfMemoryError", "MemoryError", "OSError", "FileNotFoundError")
+"""Exceptions that tell about the machine and not about the program."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of a case on some rungs."""
+
+    ends: tuple[Ended, ...]
+    broken: str = ""
+    """What kept it from being tried; a sentence."""
+    applied: tuple[str, ...] = ()
+    """What a limited subsystem did, one entry an application."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first failure."""
+        return next((end.failure for end in self.ends if end.failure is not None), None)
+
+    @property
+    def refused(self) -> str:
+        return next((end.refused for end in self.ends if end.refused), "")
+
+    def verdict(self, wanted: Failure) -> Verdict:
+        """What this says of a candidate that is to fail like `wanted`."""
+        failure = self.failure
+        if self.broken or (failure is not None and failure.rung == EAGER):
+            return Verdict.UNRESOLVED
+        if failure is None:
+            return Verdict.PASSES
+        if failure.same(wanted):
+            return Verdict.SAME
+        limits = (Kind.HANG, Kind.MEMORY)
+        return Verdict.UNRESOLVED if failure.kind in limits else Verdict.OTHER
+
+
+class Sandbox:
+    """Tries cases, each in a child of its own; several threads may ask at once."""
+
+    def __init__(
+        self, cache: str, *, seconds: float = SECONDS, memory: int | None = MEMORY
+    ) -> None:
+        """`cache` is a folder for what Inductor builds; `seconds` and `memory` are per case."""
+        self.seconds = seconds
+        self._cache, self._memory = cache, memory
+        self._here = [
+            (fact, fact.read())
+            for fact in ambient.facts()
+            if fact.name == "grad mode" or fact.name.startswith("autocast")
+        ]
+        self._inference = torch.is_inference_mode_enabled()
+        self._stop = threading.Event()
+        self.calls = 0
+        """How many cases were tried."""
+
+    def stop(self) -> None:
+        """End what is being tried in other threads."""
+        self._stop.set()
+
+    def report(
+        self,
+        case: Case,
+        rungs: Sequence[Rung],
+        *,
+        every: bool = False,
+        repeat_eager: bool = False,
+        limit: tuple[Subsystem, int | None] | None = None,
+    ) -> Report:
+        """Try `case` in eager and on `rungs`, up to its first failure or on `every` one.
+
+        `limit` applies a subsystem that often at most.
+        """
+
+        def job(say: Callable[[object], None]) -> None:
+            with self._surroundings(), contextlib.ExitStack() as stack:
+                if limit:
+                    stack.enter_context(limited(*limit, say))
+                attempt(case, rungs, say, stop=not every, repeat_eager=repeat_eager)
+
+        self.calls += 1
+        outcome = isolation.run(
+            job,
+            seconds=self.seconds,
+            where="fork",
+            memory=self._memory,
+            cache=self._cache,
+            stop=self._stop.is_set,
+        )
+        return _report(outcome)
+
+    @contextlib.contextmanager
+    def _surroundings(self) -> Iterator[None]:
+        """The modes of the thread that made this sandbox: they are not a new thread's."""
+        for fact, value in self._here:
+            fact.write(value)
+        with torch.inference_mode(self._inference) if self._inference else contextlib.nullcontext():
+            yield
+
+
+def _report(outcome: Outcome[None]) -> Report:
+    ends = tuple(m for m in outcome.messages if isinstance(m, Ended))
+    applied = tuple(m for m in outcome.messages if isinstance(m, str))
+    broken = next((why for end in ends if (why := _machine(end.failure))), "")
+    if outcome.status == "ok":
+        return Report(ends, broken, applied)
+    began = [m.rung for m in outcome.messages if isinstance(m, Began)]
+    if outcome.status == "raised" or len(began) == len(ends):
+        assert outcome.error is not None or outcome.status != "raised"
+        said = outcome.error.message if outcome.error else f"the process ended: {outcome.status}"
+        return Report(ends, f"It could not be tried: {said}.")
+    kind, signature, message = _ended(outcome)
+    details = outcome.output[-4000:]
+    failure = Failure(began[-1], kind, signature, message, details)
+    return Report((*ends, Ended(began[-1], failure, outcome.seconds)), applied=applied)
+
+
+def _ended(outcome: Outcome[None]) -> tuple[Kind, tuple[str, ...], str]:
+    if outcome.status == "signal":
+        name = outcome.signal or "a signal"
+        return Kind.CRASH, (name,), f"the process died of {name}"
+    if outcome.status == "timeout":
+        return Kind.HANG, (), f"it did not end within {outcome.seconds:.0f} s"
+    return Kind.MEMORY, (), "it took more memory than it was given"
+
+
+def _machine(failure: Failure | None) -> str:
+    """What an exception says of the machine: no compiler, a full disk, no memory."""
+    if failure is None or failure.kind is not Kind.EXCEPTION:
+        return ""
+    if failure.signature[0] not in _BROKEN or failure.rung == EAGER:
+        return ""
+    return f"This machine could not compile it: {failure.message.partition(chr(10))[0]}."
