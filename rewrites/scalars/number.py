@@ -41,6 +41,8 @@ class Number:
     """Whether a plain number may stand at the same place, so that its text must fit both."""
     computed: bool = False
     """Whether Python's arithmetic, in float64, is now the tensor's."""
+    either: bool = False
+    """Whether Python has now an int and now a float: `max(n, 1.0)`."""
 
 
 def kind_of(dtype: torch.dtype) -> type[int] | type[float] | type[bool] | None:
@@ -61,6 +63,8 @@ def met(number: Number, others: Iterable[TensorSeen], divided: bool = False) -> 
     """
     needed: set[torch.dtype | None] = set()
     for other in others:
+        if number.either and not other.is_float and not divided:
+            raise No("it is an int or a float, as the data decide")
         if other.layout != "strided":
             raise No("it meets a tensor that is not dense")
         if other.dtype.startswith("complex"):
@@ -80,4 +84,5 @@ def combined(number: Number, other: type, divided: bool) -> Number:
     kind = float if divided or float in (number.kind, other) else int
     one = torch.empty((), dtype=number.dtype)
     dtype = torch.result_type(one, kind(1) if kind is float else 1)
-    return Number(kind, dtype, True, number.mixed, True)
+    either = number.either and kind is not float
+    return Number(kind, dtype, True, number.mixed, True, either)

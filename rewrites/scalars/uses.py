@@ -2,102 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.document import Replacement, replaced
 from fullgraph.rewrites.facts.classes import definition
 from fullgraph.rewrites.facts.definitions import definitions
 from fullgraph.rewrites.facts.inferred import inferred
 from fullgraph.rewrites.facts.seen import Seen
-from fullgraph.rewrites.scalars.number import CASTS, HALF, NARROW, No, Number, combined, met
+from fullgraph.rewrites.scalars import calls, containers, places
+from fullgraph.rewrites.scalars.containers import KEPT, RETURNED
+from fullgraph.rewrites.scalars.edits import Edits
+from fullgraph.rewrites.scalars.number import HALF, NARROW, No, Number, combined, met
 from fullgraph.rewrites.scalars.signs import Sign, nonzero, sign
 from fullgraph.rewrites.site import Site
 
-KEPT = "whoever reads the number that is kept can do with a tensor"
-RETURNED = "the caller can do with a tensor in place of the number"
 _DIVIDES = "nothing is divided by zero, which would raise for numbers"
 _PRECISE = "it may be computed in float32, where Python computes in float64"
 _ARITHMETIC = cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.FloorDivide | cst.Modulo
 _BITS = cst.BitAnd | cst.BitOr | cst.BitXor
 _ORDER = cst.LessThan | cst.LessThanEqual | cst.GreaterThan | cst.GreaterThanEqual
-_KINDS = {"int": int, "float": float, "bool": bool}
 
 
-@dataclass(frozen=True)
-class Text:
-    """What a node becomes: another expression, or its own with a call behind it."""
-
-    plain: cst.BaseExpression | None = None
-    suffix: str = ""
-
-
-class Uses:
+class Uses(Edits):
     """The edits that let tensors take the place of numbers, and what they take for granted."""
 
-    def __init__(self, site: Site, calls: Callable[[Uses, cst.Arg, Number], None]) -> None:
+    def __init__(self, site: Site) -> None:
+        super().__init__(site.document)
         self.site = site
-        self.document = site.document
-        self.calls = calls
-        self.texts: dict[cst.BaseExpression, Text] = {}
         self.assumes: dict[str, None] = {}
         self.done: set[cst.CSTNode] = set()
         self.numbers = False
 
-    # What is written.
-
-    def write(self, node: cst.BaseExpression, plain: cst.BaseExpression) -> None:
-        """Let `plain` stand where `node` stood."""
-        self.texts[node] = Text(plain)
-
-    def convert(self, node: cst.BaseExpression, number: Number, suffix: str) -> None:
-        """Put a call behind the tensor at `node`."""
-        if number.mixed:
-            raise No("a plain number may stand there too")
-        known = self.texts.get(node, Text())
-        if not known.suffix.endswith(suffix):
-            self.texts[node] = replace(known, suffix=known.suffix + suffix)
-
-    def cast(self, node: cst.BaseExpression, number: Number, dtype: torch.dtype) -> Number:
-        """Convert the tensor at `node` to a dtype."""
-        if dtype is number.dtype:
-            return number
-        if dtype not in CASTS:
-            raise No("it meets a tensor of an unusual dtype")
-        self.convert(node, number, f".{CASTS[dtype]}()")
-        return replace(number, dtype=dtype, fresh=True)
-
-    def now(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """The text of `node` with all edits inside it, and its own."""
-        own = self.texts.get(node, Text())
-        new = self.inside(node) if own.plain is None else own.plain
-        return expression(f"{{new}}{own.suffix}", new=new) if own.suffix else new
-
-    def inside(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """The text of `node` with all edits inside it, without its own."""
-        inner = [one for one in self.texts if one is not node and self._holds(node, one)]
-        return replaced(node, {one: self.now(one) for one in inner}) if inner else node
-
-    def replacements(self) -> dict[cst.CSTNode, Replacement]:
-        """The outermost edits."""
-        return {
-            node: self.now(node)
-            for node in self.texts
-            if not any(around in self.texts for around in self.document.around(node))
-        }
-
-    def _holds(self, outer: cst.CSTNode, inner: cst.CSTNode) -> bool:
-        return any(one is outer for one in self.document.around(inner))
-
     # What is known.
 
     def seen(self, node: cst.BaseExpression) -> Seen | None:
-        return inferred(self.site, node)
+        """What is known of an expression; of a parameter, what its one caller gives it."""
+        seen = inferred(self.site, node)
+        if seen is None and isinstance(node, cst.Name):
+            argument = self._argument(node)
+            seen = None if argument is None else inferred(self.site, argument)
+        return seen
+
+    def _argument(self, name: cst.Name) -> cst.BaseExpression | None:
+        known = definitions(self.document, name)
+        bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
+        parameter = self.document.parents.get(next(iter(bindings))) if len(bindings) == 1 else None
+        if known is None or not isinstance(parameter, cst.Param):
+            return None
+        assert isinstance(known.function, cst.FunctionDef)
+        callers = self.callers(known.function)
+        return calls.given(known.function, callers[0], parameter) if len(callers) == 1 else None
+
+    def dtypes(self, node: cst.BaseExpression) -> frozenset[str]:
+        """The dtypes a tensor was seen to have."""
+        seen = self.seen(node)
+        return frozenset() if seen is None else seen.dtypes
 
     def kind(self, node: cst.BaseExpression) -> type | None:
         """`int`, `float` or `bool` for a Python number; None for anything else."""
@@ -125,7 +87,7 @@ class Uses:
             self.cast(node, number, needed)
         double = any(tensor.dtype == "float64" for tensor in tensors)
         if number.computed and double and number.dtype is not torch.float64:
-            self.assumes[_PRECISE] = None
+            self.assume(_PRECISE)
 
     # Where it goes.
 
@@ -136,33 +98,35 @@ class Uses:
             case cst.BinaryOperation():
                 self._operation(parent, node, number)
             case cst.UnaryOperation(operator=cst.Minus() | cst.Plus()):
-                number = self._widened(node, number)
+                number = self.widened(node, number)
                 self.absorb(parent, replace(number, fresh=True))
             case cst.UnaryOperation():
                 raise No("it decides which way the code goes")
             case cst.Comparison() | cst.ComparisonTarget():
                 self._comparison(node, number)
             case cst.Arg(star=""):
-                self.calls(self, parent, number)
+                calls.take(self, parent, number)
             case cst.Assign():
                 self._assigned(parent, node, number)
             case cst.AnnAssign(target=cst.Name() as name, value=value) if value is node:
                 self.keep(node, number)
-                self.name(name, replace(number, fresh=False))
+                self.name(name, replace(number, fresh=True))
             case cst.AugAssign():
                 self._augmented(parent, node, number)
             case cst.Return():
                 self._returned(parent, node, number)
-            case cst.Element() | cst.DictElement():
-                self._element(parent, node, number)
+            case cst.Element() | cst.DictElement() | cst.ListComp() | cst.GeneratorExp():
+                containers.put(self, node, number)
             case cst.IfExp() if parent.test is not node:
                 self.absorb(parent, replace(number, mixed=True))
             case cst.If() | cst.IfExp() | cst.While() | cst.BooleanOperation() | cst.Assert():
                 raise No("it decides which way the code goes")
             case cst.FormattedStringExpression():
                 raise No("it becomes text, which is made outside of the graph")
-            case cst.Index() | cst.Slice():
-                raise No("a size or an index depends on it")
+            case cst.Index():
+                places.index(self, node, number)
+            case cst.Slice():
+                places.bounds(self, node, number)
             case cst.For():
                 raise No("how often the loop runs depends on it")
             case _:
@@ -170,8 +134,13 @@ class Uses:
 
     def keep(self, node: cst.BaseExpression, number: Number) -> None:
         """Give the tensor at `node`, which will be read later, memory of its own."""
-        if not number.fresh:
-            self.convert(node, replace(number, mixed=False), ".clone()")
+        parent = self.document.parent(node)
+        names = {node.value} if isinstance(node, cst.Name) else set()
+        if names and isinstance(parent, cst.Assign):
+            names |= {n.target.value for n in parent.targets if isinstance(n.target, cst.Name)}
+        shared = not isinstance(parent, cst.Return) and names & self._augmented_names(node)
+        if shared or not number.fresh:
+            self.convert(node, number, ".clone()")
 
     def name(self, name: cst.Name, number: Number) -> None:
         """Every use of a name that now is a tensor must be able to do with one."""
@@ -184,6 +153,21 @@ class Uses:
             self.done.add(use)
             mixed = number.mixed or known.reaching[use] != frozenset({name})
             self.absorb(use, replace(number, mixed=mixed))
+
+    def assume(self, clause: str) -> None:
+        """Take something for granted."""
+        self.assumes[clause] = None
+
+    def note(self, clause: str) -> None:
+        """Take for granted that whoever gets a number can do with a tensor."""
+        self.assumes[clause] = None
+        self.numbers = True
+
+    def _augmented_names(self, node: cst.CSTNode) -> set[str]:
+        """The names that the function around `node` changes by `+=` and the like."""
+        function = self.document.function(node)
+        found = m.findall(function, m.AugAssign(target=m.Name())) if function else ()
+        return {one.target.value for one in found}  # type: ignore[attr-defined]
 
     def _operation(
         self, parent: cst.BinaryOperation, node: cst.BaseExpression, number: Number
@@ -200,7 +184,7 @@ class Uses:
                 number = self.cast(node, number, torch.int64)
             self.meet(node, number, seen, divided=divided)
         elif kind is not None:
-            number = self._widened(node, number)
+            number = self.widened(node, number)
             self._raises(parent, operator, number, kind)
             self.absorb(parent, combined(number, kind, divided))
         elif seen is None:
@@ -214,15 +198,15 @@ class Uses:
         """Note where Python raises, or gives another kind of number, and a tensor does not."""
         if isinstance(operator, cst.Divide | cst.FloorDivide | cst.Modulo):
             if not nonzero(self.site, parent.right):
-                self.assumes[_DIVIDES] = None
+                self.assume(_DIVIDES)
         elif isinstance(operator, cst.Power):
             base, exponent = sign(self.site, parent.left), sign(self.site, parent.right)
             if number.kind is not float and kind is not float and not exponent:
-                self.assumes["the exponent is not negative"] = None
+                self.assume("the exponent is not negative")
             elif base < Sign.POSITIVE and not isinstance(parent.right, cst.Integer):
-                self.assumes["the base is greater than zero"] = None
+                self.assume("the base is greater than zero")
 
-    def _widened(self, node: cst.BaseExpression, number: Number) -> Number:
+    def widened(self, node: cst.BaseExpression, number: Number) -> Number:
         """Give the tensor a dtype in which arithmetic does what Python's does."""
         if number.dtype in NARROW:
             return self.cast(node, number, torch.int64)
@@ -253,13 +237,12 @@ class Uses:
             match one.target:
                 case cst.Name() as name:
                     self.keep(node, number)
-                    self.name(name, replace(number, fresh=False))
-                case cst.Subscript(value=base) if self._is_tensor(base):
+                    self.name(name, replace(number, fresh=True))
+                case cst.Subscript(value=base) if self.is_tensor(base):
                     pass
                 case cst.Attribute() | cst.Subscript():
                     self.keep(node, number)
-                    self.numbers = True
-                    self.assumes[KEPT] = None
+                    self.note(KEPT)
                 case _:
                     raise No("it is taken apart")
 
@@ -271,39 +254,39 @@ class Uses:
             if target is node:
                 raise No("it is added to in place")
             self.meet(node, number, seen)
-        elif kind is None and isinstance(other, cst.Attribute) and value is node:
-            self.numbers = True
-            self.assumes[KEPT] = None
+        elif kind is None and value is node and not isinstance(other, cst.Name):
+            self.note(KEPT)
         elif kind is None or not isinstance(parent.operator, _AUGMENTED):
             raise No(f"it is not known what `{self.document.code(other)}` is")
         elif isinstance(target, cst.Name):
             divided = isinstance(parent.operator, cst.DivideAssign)
             if not isinstance(parent.operator, _SUMS) and not nonzero(self.site, value):
-                self.assumes[_DIVIDES] = None
+                self.assume(_DIVIDES)
             if value is node:
-                number = self._widened(node, number)
+                number = self.widened(node, number)
                 self.keep(node, number)
-            self.name(target, replace(combined(number, kind, divided), fresh=False))
-        else:
-            self.numbers = True
-            self.assumes[KEPT] = None
+            new = combined(number, kind, divided)
+            if target is node and new.dtype is not number.dtype:
+                raise No("in place its dtype cannot change")
+            self.name(target, new)
+        elif not (isinstance(target, cst.Subscript) and self.is_tensor(target.value)):
+            self.note(KEPT)
 
     def _returned(self, parent: cst.Return, node: cst.BaseExpression, number: Number) -> None:
         self.keep(node, number)
         function = self.document.function(parent)
-        calls = self._callers(function) if isinstance(function, cst.FunctionDef) else []
+        calls = self.callers(function) if isinstance(function, cst.FunctionDef) else []
         if not calls:
-            self.numbers = True
-            self.assumes[RETURNED] = None
+            self.note(RETURNED)
             return
         assert isinstance(function, cst.FunctionDef)
         others = m.findall(function.body, m.Return())
         for call in calls:
             self.absorb(call, replace(number, fresh=True, mixed=len(others) > 1))
         if not function.name.value.startswith("_"):
-            self.assumes[f"all callers of `{function.name.value}` can do with a tensor"] = None
+            self.assume(f"all callers of `{function.name.value}` can do with a tensor")
 
-    def _callers(self, function: cst.FunctionDef) -> list[cst.Call]:
+    def callers(self, function: cst.FunctionDef) -> list[cst.Call]:
         """The calls of a function in this file, if all of its uses are calls."""
         name = function.name.value
         calls = m.findall(
@@ -314,69 +297,7 @@ class Uses:
         ]
         return found if len(found) == len(calls) else []
 
-    def _element(self, parent: cst.CSTNode, node: cst.BaseExpression, number: Number) -> None:
-        if isinstance(parent, cst.DictElement) and parent.key is node:
-            raise No("it is a key")
-        whole: cst.CSTNode = parent
-        for around in self.document.around(parent):
-            match around:
-                case cst.Assign(
-                    targets=[cst.AssignTarget(target=cst.Tuple() as names)], value=value
-                ):
-                    self._taken_apart(names, value, parent, node, number)
-                    return
-                case cst.Return() | cst.Assign():
-                    self.keep(node, number)
-                    self.numbers = True
-                    self.assumes[RETURNED if isinstance(around, cst.Return) else KEPT] = None
-                    if isinstance(around, cst.Assign):
-                        self._container(around)
-                    return
-                case cst.Arg():
-                    assert isinstance(whole, cst.BaseExpression)
-                    self.calls(self, around, replace(number, mixed=True))
-                    return
-                case cst.Tuple() | cst.List() | cst.Dict() | cst.Element() | cst.DictElement():
-                    whole = around
-                case _:
-                    break
-        raise No("it goes into a container")
-
-    def _container(self, assign: cst.Assign) -> None:
-        """A container that holds the number must only be returned or kept."""
-        for one in assign.targets:
-            if not isinstance(one.target, cst.Name):
-                continue
-            known = definitions(self.document, one.target)
-            for use in known.uses(one.target) if known is not None else ():
-                around = self.document.around(use)
-                if not any(isinstance(n, cst.Return) for n in around) or isinstance(
-                    self.document.parent(use), cst.Subscript | cst.Attribute
-                ):
-                    raise No("it goes into a container that is read again")
-
-    def _taken_apart(
-        self,
-        names: cst.Tuple,
-        value: cst.BaseExpression,
-        parent: cst.CSTNode,
-        node: cst.BaseExpression,
-        number: Number,
-    ) -> None:
-        """`a, b = x.item(), 1`"""
-        elements = value.elements if isinstance(value, cst.Tuple) else ()
-        place = [n for n, element in enumerate(elements) if element is parent]
-        if not place or len(elements) != len(names.elements):
-            raise No("it is taken apart")
-        target = names.elements[place[0]].value
-        self.keep(node, number)
-        if isinstance(target, cst.Name):
-            self.name(target, replace(number, fresh=False))
-        else:
-            self.numbers = True
-            self.assumes[KEPT] = None
-
-    def _is_tensor(self, node: cst.BaseExpression) -> bool:
+    def is_tensor(self, node: cst.BaseExpression) -> bool:
         seen = self.seen(node)
         return seen is not None and seen.is_tensor
 

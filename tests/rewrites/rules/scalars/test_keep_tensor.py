@@ -6,6 +6,7 @@ from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 
 HEAD = "import math\n\nimport torch\n\n\n"
+CATEGORY = "scalar extraction"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
 
@@ -16,11 +17,19 @@ X = torch.tensor([0.9, -0.2, 0.7, 0.1])
         ("return x.view(int(x.sum()), -1)", "int(x.sum())"),
         ("return {x.sum().item(): x}", "x.sum().item()"),
         ("n = x.sum().item()\n    return f'{n}', x", "x.sum().item()"),
+        ("n = x.sum().item()\n    return x * 2 if n > 1 else x", "x.sum().item()"),
+        ("return x.split(x.long().tolist())", "x.long().tolist()"),
+        ("return [x, x + 1, x, x, x][int(x.sum())]", "int(x.sum())"),
+        ("sizes = x.long().tolist()\n    return x.split(sizes)", "x.long().tolist()"),
+        ("n = int(x.sum())\n    return sum(x * i for i in range(n))", "int(x.sum())"),
+        ("n = x.sum().item()\n    print(n)\n    return x * n", "x.sum().item()"),
+        ("return torch.dropout(x, x.mean().abs().item(), True)", "x.mean().abs().item()"),
+        ("return x[torch.tensor([0]), None, int(x.mean())]", "int(x.mean())"),
     ],
 )
 def test_left_alone(body, expression):
     text, _, refusals = offered(
-        f"{HEAD}def f(x):\n    {body}\n", expression, "scalar extraction", torch.ones(4)
+        f"{HEAD}def f(x):\n    {body}\n", expression, CATEGORY, torch.ones(4)
     )
     assert not text and refusals
 
@@ -46,13 +55,128 @@ def test_left_alone(body, expression):
             "c = 0.2 * x.abs().max().item()\n    return torch.where(x <= c, x, c)",
             "c = 0.2 * x.abs().max().detach()\n    return torch.where(x <= c, x, c)",
         ),
-        ("return x + int(x.sum() * 3)", "return x + (x.sum() * 3).trunc().detach()"),
+        ("return x.clamp(max=x.mean().item())", "return x.clamp(max=x.mean().detach())"),
+        (
+            "m = x.mean().item()\n    return x.clamp(-1, max=m), torch.clamp(x, m, 2.0)",
+            "m = x.mean().detach()\n    return x.clamp(min=-1).clamp(max=m), "
+            "x.clamp(min=m).clamp(max=2.0)",
+        ),
+        (
+            "n = (x > 0).sum().item()\n    return x.add(x, alpha=1 / (n + 1)), x * (n // 2)",
+            "n = (x > 0).sum()\n    return x.add(x * (1 / (n + 1))), x * (n // 2)",
+        ),
+        (
+            "return torch.full_like(x, x.max().item()) + torch.tensor(x.min().item())",
+            "return torch.empty_like(x).fill_(x.max().detach()) + x.min().detach()",
+        ),
+        (
+            "total = 0.0\n    for row in x.view(2, 2):\n        total += row.sum().item()\n"
+            "    return x + total",
+            "total = 0.0\n    for row in x.view(2, 2):\n        total += row.sum().detach()\n"
+            "    return x + total",
+        ),
+        (
+            "a, b = x[:2].tolist()  # the first two\n    return a * x + b",
+            "a, b = x[:2].detach().unbind()  # the first two\n    return a * x + b",
+        ),
+        (
+            "y = x\n    for i, v in enumerate(x.tolist()):\n        y = y + v * i\n    return y",
+            "y = x\n    for i, v in enumerate(x.detach().unbind()):\n        y = y + v * i\n"
+            "    return y",
+        ),
+        (
+            "i = x.argmax().item()\n    return x[i] * x",
+            "i = x.argmax()\n    return x[i[None]][0] * x",
+        ),
+        (
+            "y = x * 1\n    y[x.argmin().item()] = 0.0\n    return y",
+            "y = x * 1\n    y[x.argmin()[None]] = 0.0\n    return y",
+        ),
+        (
+            "n = len(x) - x.gt(0).sum().item()\n    return n * x",
+            "n = len(x) - x.gt(0).sum()\n    return n * x",
+        ),
+        ("return x * -(x > 0).any().item()", "return x * -(x > 0).any().long()"),
+        (
+            "return torch.tensor([x.max().item(), 2.0], dtype=x.dtype)",
+            "return torch.tensor([x.max().detach(), 2.0], dtype=x.dtype)",
+        ),
     ],
 )
 def test_fixed(before, after):
     outcome = rewritten(f"{HEAD}def f(x):\n    {before}\n", X.clone().requires_grad_())
-    assert outcome.source == f"{HEAD}def f(x):\n    {after}\n"
-    assert outcome.applicability == [Applicability.SAFE]
+    assert outcome.source == f"{HEAD}def f(x):\n    {after}\n", outcome.refusals
+    assert set(outcome.applicability) == {Applicability.SAFE}, outcome.assumes
+    outcome.check()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("return x * (1 / x.sum().item())", "return x * (1 / x.sum().detach())"),
+        ("return x + int(x.sum() * 3)", "return x + (x.sum() * 3).trunc().detach()"),
+        ("return x * round(x.mean().item(), 2)", "return x * x.mean().detach().round(decimals=2)"),
+        ("return x.sum().item(), x * 2", "return x.sum().detach(), x * 2"),
+        ("return x.tolist(), x * 2", "return list(x.detach().unbind()), x * 2"),
+        (
+            "parts = []\n    for row in x.view(2, 2):\n        parts.append(row.max().item())\n"
+            "    return x - sum(parts) / len(parts)",
+            "parts = []\n    for row in x.view(2, 2):\n        parts.append(row.max().detach())\n"
+            "    return x - sum(parts) / len(parts)",
+        ),
+        ("return x * math.log(x.sum())", "return x * x.sum().detach().log()"),
+    ],
+)
+def test_unsafe(before, after):
+    outcome = rewritten(f"{HEAD}def f(x):\n    {before}\n", X)
+    assert outcome.source == f"{HEAD}def f(x):\n    {after}\n", outcome.refusals
+    assert set(outcome.applicability) == {Applicability.UNSAFE} and outcome.assumes
+    assert outcome.after.default.ok and outcome.after.fullgraph.ok
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float16, torch.float64])
+def test_a_number_does_not_change_the_dtype(dtype):
+    source = (
+        f"{HEAD}def f(x, y):\n    n = y.sum().item()\n    return x * n, x + 2 * n, x.sum() - n\n"
+    )
+    for other in (torch.int64, torch.float32):
+        y = torch.tensor([1.0, 2.0]).to(dtype)
+        outcome = rewritten(source, torch.tensor([3, 4]).to(other), y)
+        if outcome.rules:
+            outcome.check()
+        else:
+            assert outcome.refusals
+
+
+QUEUE = f"""{HEAD}class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("queue", torch.zeros(3, 8))
+        self.register_buffer("queue_ptr", torch.zeros(1, dtype=torch.long))
+        self.K = 8
+
+    @torch.no_grad()
+    def enqueue(self, keys):
+        n = keys.shape[0]
+        ptr = int(self.queue_ptr)
+        assert self.K % n == 0  # for simplicity
+        # replace the keys at ptr
+        self.queue[:, ptr : ptr + n] = keys.T
+        ptr = (ptr + n) % self.K  # move pointer
+        self.queue_ptr[0] = ptr
+
+    def forward(self, x):
+        self.enqueue(x)
+        return x @ self.queue.clone().detach()
+"""
+
+
+def test_the_pointer_of_a_queue():
+    outcome = rewritten(QUEUE, torch.randn(4, 3))
+    assert "ptr = self.queue_ptr.reshape(()).clone()\n" in outcome.source, outcome.refusals
+    assert "[:, ptr + torch.arange(n, device=self.queue.device)] = keys.T" in outcome.source
+    assert "# replace the keys at ptr\n" in outcome.source
+    assert outcome.applicability == [Applicability.UNSAFE]
     outcome.check()
 
 
@@ -70,7 +194,24 @@ def test_a_number_that_is_kept_is_unsafe_and_proved_by_value():
     assert "self.stats['sum'] = x.sum().detach()" in suggestion.diff
 
 
-def test_dividing_a_number_is_unsafe():
-    source = f"{HEAD}def f(x):\n    return x * (1 / x.sum().item())\n"
-    _, (rewrite,), _ = offered(source, "x.sum().item()", "scalar extraction", X)
-    assert rewrite.applicability is Applicability.UNSAFE
+def test_a_number_goes_through_functions_of_the_file():
+    source = (
+        f"{HEAD}def _peak(x):\n    return x.abs().max().item()\n\n\n"
+        "def scaled(x, by):\n    return x * by\n\n\n"
+        "def f(x):\n    return scaled(x, _peak(x) + 1)\n"
+    )
+    outcome = rewritten(source, X.clone().requires_grad_())
+    assert "return x.abs().max().detach()\n" in outcome.source, outcome.refusals
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check()
+
+
+def test_the_sum_of_an_attribute_is_unsafe():
+    source = (
+        f"{HEAD}class Model(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.total = 0.0\n\n"
+        "    def forward(self, x):\n        self.total += x.sum().item()\n        return x * 2\n"
+    )
+    outcome = rewritten(source, X)
+    assert "self.total += x.sum().detach()\n" in outcome.source
+    assert outcome.applicability == [Applicability.UNSAFE]
