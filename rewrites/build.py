@@ -67,6 +67,12 @@ def _filled(tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: o
     assert isinstance(bare, cst.CSTNode)
     if reads_back(bare, parse):
         return bare
+    literal = cst.Integer | cst.Float  # needs parentheses in `(1).real` only
+    closed = {k: v if isinstance(v, literal) else enclosed(v) for k, v in nodes.items()}
+    most = tree.visit(_Fill(closed))
+    assert isinstance(most, cst.CSTNode)
+    if reads_back(most, parse):
+        return most
     return tree.visit(_Fill({name: enclosed(node) for name, node in nodes.items()}))
 
 
