@@ -7,140 +7,123 @@ Before:
     rows = int(np.prod(x.shape[:-1]))
     half = int(np.ceil(x.shape[1] / 2))
     scale = 1 / np.sqrt(x.shape[-1])
+    h, w = np.array(x.shape[-2:]) * self.ratio
+    for i in np.arange(0, n, 2): ...
 
 After:
 
     rows = math.prod(x.shape[:-1])
     half = math.ceil(x.shape[1] / 2)
     scale = 1 / math.sqrt(x.shape[-1])
+    h, w = [size * self.ratio for size in x.shape[-2:]]
+    for i in range(0, n, 2): ...
 
-Assumes nothing where the arguments were seen to be numbers; where nothing was seen, that they are.
+Where the NumPy number has a name, the assignment changes with its use. Assumes nothing where the
+arguments were seen to be numbers; where nothing was seen, that they are.
 
 Refuses: arguments that are arrays or tensors, and calls with `dtype=`, `axis=` or `out=`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.arrays.python_numbers import Made, PythonNumbers
 from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.document import Replacement
+from fullgraph.rewrites.facts.classes import definition
+from fullgraph.rewrites.facts.flow import walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
-_TO_INT = {"ceil": "ceil", "floor": "floor", "trunc": "trunc", "fix": "trunc"}
-_TO_FLOAT = {
-    name: name
-    for name in ("sqrt", "exp", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh")
-} | {"abs": "fabs", "power": "pow", "arctan": "atan", "arctan2": "atan2"}
-_CONVERSIONS = ("int", "float")
-
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = _numpy_call(site, site.node)
-    if found is None:
-        return None
-    call, name, whole = found
-    if any(arg.keyword is not None or arg.star for arg in call.args):
-        return Refusal("it takes more than a number")
-    known = [_is_number(site, arg.value, name) for arg in call.args]
-    if False in known:
-        return Refusal("its argument is not a Python number or a shape")
-    values = {f"a{n}": arg.value for n, arg in enumerate(call.args)}
-    arguments = ", ".join(f"{{{key}}}" for key in values)
-    text = f"math.{_math(name)}({arguments})"
-    if name in _TO_INT and not _wants_int(site, whole):
-        text = f"float({text})"
+    numbers = PythonNumbers(site)
+    found = dict(_found(site, _with_conversions(site, site.node), numbers))
+    if not found and not numbers.replacements:
+        calls = [one for one in walk(site.node) if site.calls(one).startswith("numpy.")]
+        return Refusal("its argument is not a Python number or a shape") if calls else None
+    edits: dict[cst.CSTNode, Replacement] = {node: made.node for node, made in found.items()}
+    replacements = {**numbers.replacements, **edits}
+    new = [one for one in replacements.values() if isinstance(one, cst.CSTNode)]
+    text = "".join(map(site.document.module.code_for_node, new))
     return Rewrite(
-        {whole: expression(text, **values)},
-        "`math` works on Python numbers, which stay numbers in the graph.",
-        Applicability.SAFE if None not in known else Applicability.UNSAFE,
-        () if None not in known else ("its argument is a Python number",),
-        ("math",),
+        replacements,
+        "Python's own numbers stay numbers in the graph.",
+        Applicability.UNSAFE if numbers.unknown else Applicability.SAFE,
+        ("its argument is a Python number",) if numbers.unknown else (),
+        ("math",) if "math." in text else (),
     )
 
 
-def _math(name: str) -> str:
-    return "prod" if name in ("prod", "product") else _TO_INT.get(name) or _TO_FLOAT[name]
+def _found(
+    site: Site, node: cst.CSTNode, numbers: PythonNumbers, depth: int = 2
+) -> Iterator[tuple[cst.BaseExpression, Made]]:
+    """The largest expressions in `node`, and in functions it calls, that NumPy makes of numbers."""
+    if isinstance(node, cst.BaseExpression) and (made := _number(site, node, numbers)):
+        yield node, made
+        return
+    for child in node.children:
+        yield from _found(site, child, numbers, depth)
+    function = definition(site, node) if isinstance(node, cst.Call) and depth else None
+    if function is not None:
+        yield from _found(site, function.body, numbers, depth - 1)
 
 
-def _numpy_call(site: Site, node: cst.CSTNode) -> tuple[cst.Call, str, cst.BaseExpression] | None:
-    """The NumPy call in or around `node`, its name, and with the conversions around it."""
-    for one in (node, *_inside(node)):
-        if isinstance(one, cst.Call):
-            name = site.calls(one).removeprefix("numpy.")
-            plain = name in ("prod", "product") or name in _TO_INT or name in _TO_FLOAT
-            if plain and site.calls(one).startswith("numpy."):
-                return one, name, _with_conversions(site, one)
-    return None
+def _number(site: Site, node: cst.BaseExpression, numbers: PythonNumbers) -> Made | None:
+    """`node` without NumPy; None if it has none, or is not understood."""
+    trial = PythonNumbers(site)
+    match node:
+        case cst.Call(func=cst.Attribute(value=array, attr=cst.Name("tolist")), args=[]):
+            made = trial.each(array)
+        case cst.Call(func=cst.Name("tuple" | "list" as kind), args=[cst.Arg(value=array)]):
+            made = trial.each(array)
+            if made is not None and kind == "tuple":
+                made = Made(expression("tuple({all})", all=made.node), made.kind, None, True)
+        case _:
+            made = trial.number(node)
+            if trial.sequence is not None:
+                return None  # an array, not a number
+    if made is None or trial.failed:
+        return None
+    numbers.unknown |= trial.unknown
+    numbers.replacements |= trial.replacements
+    return made if made.changed else None
 
 
-def _inside(node: cst.CSTNode) -> list[cst.CSTNode]:
-    """What `int(…)`, `….item()`, `….astype(int)` and a statement convert."""
-    found: list[cst.CSTNode] = []
-    while True:
-        match node:
-            case cst.Call(func=cst.Name(value="int" | "float"), args=[arg]):
-                node = arg.value
-            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("item" | "astype"))):
-                node = inner
-            case _:
-                return found
-        found.append(node)
-
-
-def _with_conversions(site: Site, call: cst.Call) -> cst.BaseExpression:
-    """`call` with the `int(…)`, `.astype(int)` and `.item()` right around it."""
-    whole: cst.BaseExpression = call
-    for around in site.document.around(call):
+def _with_conversions(site: Site, node: cst.CSTNode) -> cst.CSTNode:
+    """`node` with the `int(…)`, `.astype(int)` and `.item()` right around it."""
+    whole = node
+    for around in site.document.around(node) if isinstance(node, cst.Call) else ():
         if isinstance(around, cst.Arg | cst.Attribute):
             continue
-        if not isinstance(around, cst.Call) or not _converts(around):
+        if not isinstance(around, cst.Call) or not m.matches(around, _CONVERTS):
             break
         whole = around
     return whole
 
 
-def _converts(call: cst.Call) -> bool:
-    to_int = m.Call(func=m.Name("int"), args=[m.Arg()])
-    item = m.Call(func=m.Attribute(attr=m.Name("item")), args=[])
-    cast = m.Call(func=m.Attribute(attr=m.Name("astype")), args=[m.Arg(m.Name("int"))])
-    return m.matches(call, to_int | item | cast)
-
-
-def _wants_int(site: Site, whole: cst.BaseExpression) -> bool:
-    return any(
-        m.matches(one, m.Call(func=m.Name("int"))) or m.matches(one, m.Arg(value=m.Name("int")))
-        for one in (whole, *_arguments(whole))
-    )
-
-
-def _arguments(whole: cst.BaseExpression) -> list[cst.CSTNode]:
-    found: list[cst.CSTNode] = []
-    node: cst.CSTNode = whole
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        found += node.args
-        node = node.func.value
-    return found
-
-
-def _is_number(site: Site, node: cst.BaseExpression, name: str) -> bool | None:
-    """Whether an argument is what `math` takes; None if nothing is known."""
-    if m.matches(node, m.Integer() | m.Float()):
-        return True
-    seen = site.seen(node)
-    if seen is None:
-        sizes = m.Attribute(attr=m.Name("shape")) | m.Call(func=m.Attribute(attr=m.Name("size")))
-        return True if name == "prod" and m.matches(node, sizes) else None
-    if name in ("prod", "product"):
-        return set(seen.types) <= {"torch.Size", "tuple", "list"} and set(seen.items) <= {"int"}
-    return seen.is_number
+_CONVERTS = (
+    m.Call(func=m.Name("int") | m.Name("float"), args=[m.Arg()])
+    | m.Call(func=m.Attribute(attr=m.Name("item")), args=[])
+    | m.Call(func=m.Attribute(attr=m.Name("astype")), args=[m.Arg()])
+)
 
 
 RULE = Rule(
     "FG221",
     "use-math",
-    frozenset({Category.NUMPY_SCALAR.value, Category.NUMPY.value, Category.SCALAR.value}),
+    frozenset(
+        {
+            Category.NUMPY_SCALAR.value,
+            Category.NUMPY.value,
+            Category.SCALAR.value,
+            Category.FAKE.value,
+        }
+    ),
     rewrite,
 )

@@ -1,0 +1,1 @@
+"""NumPy in models: which of it is arithmetic of Python numbers, and which of tensors."""
