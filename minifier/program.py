@@ -1,0 +1,43 @@
+"""A program as text, in the parts a script is put together from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fullgraph.compiler.errors import FullgraphError
+
+
+class Unwritable(FullgraphError):
+    """Something that no Python source gives again. The message says what, and why."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is compiled, and what it is called with."""
+
+    function: str
+    """The source that defines `target`, and whatever that needs."""
+    inputs: str
+    """Statements that assign what `arguments` name."""
+    target: str = "f"
+    """An expression for the callable: a function's name, `Model()`."""
+    arguments: tuple[str, ...] = ()
+    """As they stand in the call: "x", "mask=mask"."""
+    imports: tuple[str, ...] = ()
+    """Lines besides `import torch`."""
+    prelude: str = ""
+    """Statements that come before the inputs: a process group, a seed."""
+    under: tuple[str, ...] = ()
+    """Contexts around each call: "torch.no_grad()"."""
+    outputs: int | None = None
+    """How many things the callable returns: 1 when it returns a tensor itself, else the length of
+    its tuple; None for anything else."""
+    loss: str = "sum(y.sum() for y in {} if y.requires_grad)"
+    """What goes backward, in terms of the call's result."""
+    mutates: bool = False
+    """Whether a call changes its inputs, so that each needs its own."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """By "input[2]", as results name it: the expression for it."""
+    random: bool = False
+    """Whether it draws random numbers, so that each call needs the same seed."""
