@@ -106,8 +106,8 @@ def reseed(seed: int) -> None:
         sys.modules["numpy"].random.seed(seed)
 
 
-def value(tensor: torch.Tensor, alias: str = "") -> Value:
-    """What `tensor` is now."""
+def value(tensor: torch.Tensor, alias: str = "", *, copied: bool = True) -> Value:
+    """What `tensor` is now. Without `copied` its elements may change with it."""
     with settings.no_overrides(), torch.no_grad():
         strided = tensor.layout is torch.strided
         return Value(
@@ -119,11 +119,11 @@ def value(tensor: torch.Tensor, alias: str = "") -> Value:
             tensor.device,
             tensor.requires_grad,
             alias,
-            content(tensor),
+            content(tensor, copied=copied),
         )
 
 
-def content(tensor: torch.Tensor) -> torch.Tensor | None:
+def content(tensor: torch.Tensor, *, copied: bool = True) -> torch.Tensor | None:
     """A copy of the elements of any tensor, strided and real.
 
     None on the meta device and for a tensor that is made of others.
@@ -142,7 +142,7 @@ def content(tensor: torch.Tensor) -> torch.Tensor | None:
     plain = plain.resolve_conj().resolve_neg()
     if plain.is_complex():
         plain = torch.view_as_real(plain)
-    return plain.clone()
+    return plain.clone() if copied else plain
 
 
 def _named_inputs(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,122 @@
+"""Copies of a graph's inputs, with which it does what it would do with the originals."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.private import tensors
+
+_LARGER = 4
+"""How many times as large as a tensor its memory may be to be copied as a whole."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Inputs to use up."""
+
+    values: tuple[Any, ...]
+    leaves: tuple[torch.Tensor | None, ...]
+    """Where the gradient of each input arrives; None for those that ask for none."""
+
+
+def copies(inputs: Sequence[Any], *, parameters: bool = True) -> Copies:
+    """Copies with the strides, the class and the history of the originals, sharing memory among
+    each other as those do; without hooks and `.grad`. With `parameters` False, parameters keep
+    their memory.
+    """
+    memory: dict[int, torch.UntypedStorage] = {}
+    users = Counter(
+        thing.untyped_storage().data_ptr()
+        for thing in {id(t): t for t in inputs if isinstance(t, torch.Tensor)}.values()
+        if _has_memory(thing)
+    )
+    made: dict[int, tuple[Any, torch.Tensor | None]] = {}
+    for thing in inputs:
+        if id(thing) in made:
+            continue
+        if isinstance(thing, torch.Tensor):
+            with torch.inference_mode(thing.is_inference()):
+                if isinstance(thing, torch.nn.Parameter) and not parameters:
+                    fresh = thing.detach()
+                else:
+                    fresh = _fresh(thing, memory, users)
+                made[id(thing)] = _as_it_was(fresh, thing)
+        elif isinstance(thing, torch.Generator):
+            made[id(thing)] = thing.clone_state(), None
+        else:
+            made[id(thing)] = copy.deepcopy(thing), None
+    pairs = [made[id(thing)] for thing in inputs]
+    return Copies(tuple(value for value, _ in pairs), tuple(leaf for _, leaf in pairs))
+
+
+def _fresh(
+    tensor: torch.Tensor, memory: dict[int, torch.UntypedStorage], users: Counter[int]
+) -> torch.Tensor:
+    """A copy without history."""
+    if tensor.is_meta or not _has_memory(tensor):
+        if tensor._is_zerotensor():
+            return tensors.zeros_like(tensor)
+        return tensor.detach().clone()
+    storage = tensor.untyped_storage()
+    place = storage.data_ptr()
+    span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    alone = users[place] == 1 and storage.nbytes() > _LARGER * span * tensor.element_size()
+    if alone:
+        storage, offset = _part(tensor, span), 0
+    else:
+        storage = memory[place] = memory.get(place) or storage.clone()
+        offset = int(tensor.storage_offset())
+    empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    return tensors.read_like(empty.set_(storage, offset, tensor.shape, tensor.stride()), tensor)
+
+
+def _part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
+    """A copy of that part of its memory that a tensor lies in, `span` elements."""
+    whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+    whole.set_(tensor.untyped_storage(), int(tensor.storage_offset()), (span,), (1,))
+    return whole.clone().untyped_storage()
+
+
+def _as_it_was(fresh: torch.Tensor, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+    """`fresh` with the class and history of `tensor`, and the leaf of its gradient."""
+    if isinstance(tensor, torch.nn.Parameter) and type(fresh) is torch.Tensor:
+        fresh = torch.nn.Parameter(fresh, tensor.requires_grad)
+    elif isinstance(tensor, torch.nn.Buffer):
+        fresh = torch.nn.Buffer(fresh)
+    if not tensor.requires_grad:
+        return fresh, None
+    if tensor.is_leaf:
+        fresh.requires_grad_()
+        return fresh, fresh
+    leaf = fresh.detach().requires_grad_()
+    with torch.enable_grad():
+        return _Computed.apply(leaf, [fresh]), leaf
+
+
+class _Computed(torch.autograd.Function):
+    """A tensor that is no leaf, and no view of one."""
+
+    @staticmethod
+    def forward(ctx: Any, leaf: torch.Tensor, made: list[torch.Tensor]) -> torch.Tensor:
+        return made[0]
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, None]:
+        return gradients[0], None
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is nothing but a piece of memory."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not isinstance(
+        tensor, torch.nn.Buffer
+    ):
+        return False
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor._is_zerotensor():
+        return False
+    return bool(tensor.numel()) and tensor.untyped_storage().data_ptr() != 0

@@ -1,0 +1,125 @@
+"""What a backend can know while Dynamo calls it, and do outside of that call."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+_FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)')
+
+
+def compiler(
+    backend: str | Callable[..., Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    dynamic: bool | None = None,
+) -> Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]:
+    """What torch.compile makes of a backend, mode and options. Raises what it raises."""
+    chosen = dict(options) if options else None
+    if backend == "inductor":
+        return torch._TorchCompileInductorWrapper(mode, chosen, dynamic)
+    return torch._TorchCompileWrapper(backend, mode, chosen, dynamic)
+
+
+def load() -> None:
+    """Import what Inductor needs, so that a forked child finds it."""
+    import torch._inductor.compile_fx  # noqa: F401
+
+
+def cache_folder() -> str:
+    """Where Inductor keeps what it compiles."""
+    from torch._inductor.runtime import cache_dir_utils
+
+    return os.environ.get("TORCHINDUCTOR_CACHE_DIR") or cache_dir_utils.default_cache_dir()
+
+
+def passed_on() -> tuple[type[BaseException], ...]:
+    """The exceptions with which a backend talks to Dynamo: start again, skip, break the graph."""
+    from torch._dynamo import exc
+
+    known = [getattr(exc, name, None) for name in ("RestartAnalysis", "SkipFrame")]
+    known += getattr(exc, "exceptions_allowed_to_be_fallback", ())
+    return tuple(kind for kind in known if kind is not None)
+
+
+def name() -> str:
+    """The name of the compilation that runs, "0/0" for the first; "" if none does."""
+    from torch._guards import CompileContext
+
+    return str(CompileContext.current_compile_id() or "")
+
+
+def begins(module: torch.fx.GraphModule) -> tuple[str, int, str]:
+    """File, line and function of the user's code with which a graph begins; ("", 0, "") if
+    nothing tells."""
+    for node in module.graph.nodes:
+        found = _FRAME.search(node.meta.get("stack_trace") or "")
+        if found:
+            return found["file"], int(found["line"]), found["function"]
+    return "", 0, ""
+
+
+def duplicate(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """The same graph once more, on the same parameters and buffers: compilers edit theirs."""
+    graph = copy.deepcopy(module.graph)
+    for old, new in zip(module.graph.nodes, graph.nodes, strict=True):
+        if hasattr(old, "_dynamo_source"):
+            new._dynamo_source = old._dynamo_source
+    made = torch.fx.GraphModule(module, graph)
+    made.meta.update(module.meta)
+    for attribute in ("_param_name_to_source", "_source_to_user_stacks"):
+        if attribute in vars(module):
+            setattr(made, attribute, vars(module)[attribute])
+    return made
+
+
+@contextlib.contextmanager
+def outside() -> Iterator[None]:
+    """Run compiled code as if no compilation were going on."""
+    from torch._guards import compile_context, tracing
+
+    with tracing(None), compile_context(None):
+        yield
+
+
+@contextlib.contextmanager
+def kept_in_children() -> Iterator[None]:
+    """Let children that are forked now have the compiler as it is, in the middle of its work."""
+    reset, here = torch.compiler.reset, os.getpid()
+    torch.compiler.reset = lambda: reset() if os.getpid() == here else None
+    try:
+        yield
+    finally:
+        torch.compiler.reset = reset
+
+
+def number(symbol: Any) -> Any:
+    """The number that a symbolic one stands for in the call that is compiled; None if none."""
+    return symbol.node.hint
+
+
+def may_be_small(symbol: Any) -> bool:
+    """Whether a graph with this size may also be called with 0 or 1."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return not statically_known_true(symbol >= 2)
+
+
+def is_fake(thing: Any) -> bool:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return isinstance(thing, FakeTensor)
+
+
+def fallback_random(options: Mapping[str, Any]) -> bool:
+    """Whether Inductor draws the random numbers that eager draws."""
+    import torch._inductor.config as config
+
+    return bool(options.get("fallback_random", config.fallback_random))
