@@ -19,3 +19,10 @@ def memory(pid: int) -> int:
             for child in (thread / "children").read_text().split():
                 total += memory(int(child))
     return total
+
+
+def free_memory() -> int:
+    """Bytes that this machine could still give to programs."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    assert found is not None, "every Linux since 3.14 tells"
+    return int(found[1]) * 1024

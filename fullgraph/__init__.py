@@ -12,10 +12,14 @@ if TYPE_CHECKING:
     from fullgraph.compiler.errors import FullgraphError as FullgraphError
     from fullgraph.diagnose.explain import explain as explain
     from fullgraph.diagnose.explanation import Explanation as Explanation
+    from fullgraph.minifier.bisect import Bisection as Bisection
+    from fullgraph.minifier.bisect import bisect as bisect
     from fullgraph.rewrites.fix import fix as fix
     from fullgraph.rewrites.fixes import Fixes as Fixes
 
 _HOMES = {
+    "Bisection": "fullgraph.minifier.bisect",
+    "bisect": "fullgraph.minifier.bisect",
     "explain": "fullgraph.diagnose.explain",
     "fix": "fullgraph.rewrites.fix",
     "Fixes": "fullgraph.rewrites.fixes",
@@ -23,7 +27,7 @@ _HOMES = {
     "FullgraphError": "fullgraph.compiler.errors",
 }
 
-__all__ = ["Explanation", "Fixes", "FullgraphError", "explain", "fix"]
+__all__ = ["Bisection", "Explanation", "Fixes", "FullgraphError", "bisect", "explain", "fix"]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import torch
@@ -72,16 +71,14 @@ def attempt(
     say(Ended(EAGER, None, time.monotonic() - start, refused))
     if refused:
         return
-    with ExitStack() as stack:
-        stack.enter_context(quiet())
-        stack.enter_context(settings.repeatable(random))
-        for rung in rungs:
-            say(Began(rung.name))
-            start = time.monotonic()
+    for rung in rungs:
+        say(Began(rung.name))
+        start = time.monotonic()
+        with quiet(), settings.repeatable(random):  # each time: restoring ends them
             failure, note = _compiled(case, rung, before, expected)
-            say(Ended(rung.name, failure, time.monotonic() - start, note))
-            if failure is not None and stop:
-                return
+        say(Ended(rung.name, failure, time.monotonic() - start, note))
+        if failure is not None and stop:
+            return
 
 
 def _eager(case: Case, before: Snapshot) -> tuple[Results, bool]:

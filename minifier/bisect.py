@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler import isolation, warm
+from fullgraph.compiler import isolation, processes, warm
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend, Rung, ladder
 from fullgraph.compiler.program import program
@@ -21,7 +21,7 @@ from fullgraph.minifier.attempt import EAGER, Ended
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.culprit import Culprit, culprit
 from fullgraph.minifier.failure import Failure, Kind
-from fullgraph.minifier.sandbox import MEMORY, SECONDS, Report, Sandbox
+from fullgraph.minifier.sandbox import SECONDS, Report, Sandbox
 
 TIMES = 3
 """How often a failure must come to be one."""
@@ -99,6 +99,7 @@ def bisect(
     kind: str | None = None,
     budget: float | None = None,
     seconds: float = SECONDS,
+    memory: float | None = None,
     inside: bool = True,
 ) -> Bisection:
     """Which rung from eager to `backend` is the first that fails, and which part of it.
@@ -113,6 +114,7 @@ def bisect(
         kind: "break", "recompile" or "slow": look for that instead of anything wrong.
         budget: seconds for looking inside the rung.
         seconds: wall time for each try; more is a hang.
+        memory: GiB for each try; half of what is free if not given.
         inside: whether to look for the part of the rung too.
 
     Every try runs in a forked child; nothing here changes. Raises FullgraphError for arguments
@@ -134,7 +136,7 @@ def bisect(
         command="bisect",
     )
     start = time.monotonic()
-    with workshop(rungs, seconds=seconds) as sandbox:
+    with workshop(rungs, seconds=seconds, memory=memory) as sandbox:
         found = climb(case, rungs, sandbox)
         failure = found.failure
         if failure is not None and inside and not _over(budget, start):
@@ -199,7 +201,7 @@ def suspect(
 
 @contextmanager
 def workshop(
-    rungs: Sequence[Rung], *, seconds: float = SECONDS, memory: int | None = MEMORY
+    rungs: Sequence[Rung], *, seconds: float = SECONDS, memory: float | None = None
 ) -> Iterator[Sandbox]:
     """A sandbox whose children find the compiler loaded. Raises FullgraphError where Inductor is
     asked for and cannot build anything."""
@@ -214,7 +216,8 @@ def workshop(
                     f"Inductor cannot compile even x + 1 on this machine "
                     f"({type(error).__name__}: {said}): mend its C++ compiler first."
                 ) from error
-        sandbox = Sandbox(cache, seconds=seconds, memory=memory)
+        most = int(memory * 2**30) if memory is not None else processes.free_memory() // 2
+        sandbox = Sandbox(cache, seconds=seconds, memory=most)
         try:
             yield sandbox
         finally:

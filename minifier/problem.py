@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextvars
+import functools
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -55,7 +57,7 @@ class Problem(Generic[T]):
         jobs: int = 1,
         on_step: Callable[[T], None] = lambda _: None,
         spent: Callable[[], bool] = lambda: False,
-        known: dict[str, Verdict] | None = None,
+        known: MutableMapping[str, Verdict] | None = None,
         counts: Counts | None = None,
     ) -> None:
         """`judge` runs in threads, `jobs` at a time; `key` is equal for equal candidates.
@@ -90,36 +92,51 @@ class Problem(Generic[T]):
 
     def _answers(self, candidates: Iterable[T]) -> Iterator[tuple[T, Verdict]]:
         drawn = iter(candidates)
+        ahead: deque[tuple[T, str, Callable[[], Verdict]]] = deque()
         with self._asking() as ask:
-            ahead: deque[tuple[T, str, Future[Verdict] | Verdict]] = deque()
-            while True:
-                for candidate in itertools.islice(drawn, self._jobs - len(ahead)):
-                    key = self._key(candidate)
-                    ahead.append((candidate, key, self._cached(key) or ask(candidate)))
-                if not ahead:
-                    return
-                candidate, key, answer = ahead.popleft()
-                verdict = answer if isinstance(answer, Verdict) else answer.result()
-                self._known[key] = verdict
-                yield candidate, verdict
+            try:
+                while True:
+                    for candidate in itertools.islice(drawn, self._jobs - len(ahead)):
+                        key = self._key(candidate)
+                        ahead.append((candidate, key, self._cached(key) or ask(candidate)))
+                    if not ahead:
+                        return
+                    candidate, key, answer = ahead.popleft()
+                    self._known[key] = verdict = answer()
+                    self.counts.verdicts[verdict] = self.counts.verdicts.get(verdict, 0) + 1
+                    yield candidate, verdict
+            except GeneratorExit:
+                for _, key, answer in ahead:  # asked already: worth to know
+                    self._known[key] = answer()
+                raise
 
-    def _cached(self, key: str) -> Verdict | None:
+    def _cached(self, key: str) -> Callable[[], Verdict] | None:
         verdict = self._known.get(key)
-        if verdict is not None:
-            self.counts.cached += 1
-        return verdict
+        if verdict is None:
+            return None
+        self.counts.cached += 1
+        return lambda: verdict
 
     @contextmanager
-    def _asking(self) -> Iterator[Callable[[T], Future[Verdict]]]:
+    def _asking(self) -> Iterator[Callable[[T], Callable[[], Verdict]]]:
+        def count() -> None:
+            if self._spent():
+                raise OutOfBudget
+            self.counts.calls += 1
+
+        if self._jobs == 1:  # here, where a Ctrl-C is met at once
+
+            def ask(candidate: T) -> Callable[[], Verdict]:
+                count()
+                return functools.partial(self._judge, candidate)
+
+            yield ask
+            return
         with ThreadPoolExecutor(self._jobs) as pool:
 
-            def ask(candidate: T) -> Future[Verdict]:
-                if self._spent():
-                    raise OutOfBudget
-                self.counts.calls += 1
-                return pool.submit(self._judge, candidate)
+            def ask_ahead(candidate: T) -> Callable[[], Verdict]:
+                count()
+                context = contextvars.copy_context()  # the settings of torch live in it
+                return pool.submit(context.run, self._judge, candidate).result
 
-            try:
-                yield ask
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+            yield ask_ahead

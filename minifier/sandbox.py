@@ -18,8 +18,8 @@ from fullgraph.minifier.case import Case
 from fullgraph.minifier.failure import Failure, Kind
 from fullgraph.minifier.problem import Verdict
 
-SECONDS, MEMORY = 300.0, 16 << 30
-"""What a candidate is given by default: wall time, and bytes above what the program has."""
+SECONDS = 300.0
+"""Wall time that a candidate is given by default."""
 
 _BROKEN = ("InvalidCxxCompiler", "OutOfMemoryError", "MemoryError", "OSError", "FileNotFoundError")
 """Exceptions that tell about the machine and not about the program."""
@@ -41,6 +41,11 @@ class Report:
         return next((end.failure for end in self.ends if end.failure is not None), None)
 
     @property
+    def works(self) -> bool:
+        """Whether it was tried and nothing failed."""
+        return not self.broken and self.failure is None
+
+    @property
     def refused(self) -> str:
         return next((end.refused for end in self.ends if end.refused), "")
 
@@ -60,10 +65,9 @@ class Report:
 class Sandbox:
     """Tries cases, each in a child of its own; several threads may ask at once."""
 
-    def __init__(
-        self, cache: str, *, seconds: float = SECONDS, memory: int | None = MEMORY
-    ) -> None:
-        """`cache` is a folder for what Inductor builds; `seconds` and `memory` are per case."""
+    def __init__(self, cache: str, *, seconds: float = SECONDS, memory: int | None = None) -> None:
+        """`cache` is a folder for what Inductor builds; `seconds` and bytes of `memory`, above what
+        the program has, are for each case."""
         self.seconds = seconds
         self._cache, self._memory = cache, memory
         self._here = [
@@ -82,7 +86,7 @@ class Sandbox:
 
     def report(
         self,
-        case: Case,
+        case: Case | Callable[[], Case],
         rungs: Sequence[Rung],
         *,
         every: bool = False,
@@ -91,14 +95,16 @@ class Sandbox:
     ) -> Report:
         """Try `case` in eager and on `rungs`, up to its first failure or on `every` one.
 
-        `limit` applies a subsystem that often at most.
+        `limit` applies a subsystem that often at most. A function that makes the case is called
+        in the child; if it raises, the case could not be tried.
         """
 
         def job(say: Callable[[object], None]) -> None:
             with self._surroundings(), contextlib.ExitStack() as stack:
                 if limit:
                     stack.enter_context(limited(*limit, say))
-                attempt(case, rungs, say, stop=not every, repeat_eager=repeat_eager)
+                made = case if isinstance(case, Case) else case()
+                attempt(made, rungs, say, stop=not every, repeat_eager=repeat_eager)
 
         self.calls += 1
         outcome = isolation.run(

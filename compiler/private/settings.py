@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,34 @@ def set_configs(saved: dict[str, dict[str, Any]]) -> None:
         for key, value in settings.items():
             if now[name].get(key) != value:
                 setattr(sys.modules[name], key, value)
+
+
+def changed() -> dict[str, Any]:
+    """The settings of Dynamo, AOTAutograd and Inductor that are not as torch has them, by full
+    name: {"torch._inductor.config.cpp.simdlen": 8}. Those that change no result are left out."""
+    found = {}
+    for module in _CONFIGS:
+        config: Any = sys.modules.get(module)
+        for name in getattr(config, "_config", {}):
+            if name.rpartition(".")[2] in _HARMLESS or config._config[name].alias is not None:
+                continue
+            value = config.get_config_copy().get(name)
+            if not config._is_default(name) and value != config._config[name].default:
+                found[f"{module}.{name}"] = value
+    return found
+
+
+_HARMLESS = {"compile_threads", "verbose", "fx_graph_cache", "enable_autograd_cache"}
+
+
+def reset(name: str) -> None:
+    """Set one of `changed` as torch has it."""
+    module = next(m for m in _CONFIGS if name.startswith(m + "."))
+    config: Any = sys.modules[module]
+    short = name.removeprefix(module + ".")
+    owner, _, last = short.rpartition(".")
+    target = functools.reduce(getattr, owner.split("."), config) if owner else config
+    setattr(target, last, config._config[short].default)
 
 
 def compile_in_one_thread() -> None:

@@ -38,8 +38,8 @@ def add(commands: Commands) -> None:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from fullgraph.diagnose.explain import explanations
     from fullgraph.compiler.program import program
+    from fullgraph.diagnose.explain import explanations
     from fullgraph.target import load
 
     saved = saved_report(args.against)
