@@ -1,0 +1,129 @@
+"""Making a graph's calls simpler: fewer arguments, and plainer literals."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from torch.fx import Node
+
+from fullgraph.minifier.feasible import Feasible
+from fullgraph.minifier.graph import Arguments, Graph, Inseparable
+from fullgraph.minifier.problem import Problem
+
+Path = tuple[Any, ...]
+"""The way to a literal in a call's arguments: keys and indices."""
+
+
+def simplify(problem: Problem[Graph]) -> None:
+    """Drop arguments that are not needed, and bring literals towards None, False, 0 and 1."""
+    for name in [node.name for node in problem.current.calls]:
+        while (node := _named(problem.current, name)) and problem.first(
+            _offered(problem.current, node, _fewer(node))
+        ):
+            pass
+        tried: set[Path] = set()
+        while (node := _named(problem.current, name)) and (
+            path := next((p for p in _literals(node) if p not in tried), None)
+        ):
+            tried.add(path)
+            problem.first(_offered(problem.current, node, _plainer(node, path)))
+
+
+def _named(graph: Graph, name: str) -> Node | None:
+    return next((node for node in graph.calls if node.name == name), None)
+
+
+def _offered(graph: Graph, node: Node, ways: Iterator[Arguments]) -> Iterator[Graph]:
+    """The graphs in which `node` is called in other ways."""
+    feasible = Feasible(graph)
+    for way in ways:
+        with suppress(Inseparable):
+            candidate = graph.part(graph.calls, outputs=graph.outputs, arguments={node: way})
+            if feasible(candidate):
+                yield candidate
+
+
+def _fewer(node: Node) -> Iterator[Arguments]:
+    """The call with fewer arguments: those by name first, then the last ones."""
+    named = dict(node.kwargs)
+    if len(named) > 1:
+        yield node.args, {}
+    for name in named:
+        yield node.args, {key: value for key, value in named.items() if key != name}
+    fewest = max(1, _required(node.target))
+    for count in range(fewest, len(node.args)):
+        yield node.args[:count], named
+
+
+def _required(target: Any) -> int:
+    """How many positional arguments a call needs at least, as far as its target tells."""
+    schema = getattr(target, "_schema", None)
+    if schema is not None:
+        return sum(not (a.has_default_value() or a.kwarg_only) for a in schema.arguments)
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):  # a method's name; a function written in C++
+        return 1
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in positional and p.default is p.empty for p in parameters)
+
+
+def _literals(node: Node) -> list[Path]:
+    """Where there are literals that could be plainer."""
+    found: list[Path] = []
+
+    def walk(value: Any, path: Path) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                walk(item, (*path, key))
+        elif isinstance(value, list | tuple):
+            for index, item in enumerate(value):
+                walk(item, (*path, index))
+        elif _simpler(value):
+            found.append(path)
+
+    walk((node.args, dict(node.kwargs)), ())
+    return found
+
+
+def _plainer(node: Node, path: Path) -> Iterator[Arguments]:
+    whole = (node.args, dict(node.kwargs))
+    value: Any = whole
+    for step in path:
+        value = value[step]
+    for simpler in _simpler(value):
+        yield _with(whole, path, simpler)
+
+
+def _with(tree: Any, path: Path, new: Any) -> Any:
+    if not path:
+        return new
+    step, *rest = path
+    if isinstance(tree, dict):
+        return {**tree, step: _with(tree[step], tuple(rest), new)}
+    items = [_with(item, tuple(rest), new) if i == step else item for i, item in enumerate(tree)]
+    return type(tree)(items) if isinstance(tree, list) else tuple(items)
+
+
+def _simpler(value: Any) -> list[Any]:
+    """Literals to try for `value`, the simplest first; each of them has fewer of its own."""
+    if value is True:
+        return [False]
+    if isinstance(value, bool) or value is None:
+        return []
+    if isinstance(value, int):
+        return [plain for plain in (0, 1) if abs(plain) < abs(value)]
+    if isinstance(value, float) and value != value:
+        return []
+    if isinstance(value, float):
+        near = [0.0, 1.0, *(float(f"{value:.{digits}g}") for digits in (1, 2))]
+        return [plain for plain in dict.fromkeys(near) if _digits(plain) < _digits(value)]
+    return []
+
+
+def _digits(value: float) -> tuple[int, float]:
+    """How much there is to write of a number, then how large it is."""
+    return len(f"{value:g}" if value in (0.0, 1.0) else repr(value)), abs(value)

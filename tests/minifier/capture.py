@@ -1,0 +1,21 @@
+"""Graphs for tests, as Dynamo captures them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.private.graphs import reach
+from fullgraph.minifier.graph import Graph
+
+
+def captured(function: Callable[..., Any], *inputs: Any, dynamic: bool | None = None) -> Graph:
+    """The first graph of `function`, with what it is called with."""
+    torch._dynamo.reset()
+    found = reach(
+        lambda backend: torch.compile(function, backend=backend, dynamic=dynamic)(*inputs), 0
+    )
+    assert found is not None
+    return Graph(*found)
