@@ -1,0 +1,127 @@
+"""`float(np.mean(a))` and `a.item()` take a number out of an array, and the graph ends there.
+
+Traced arrays are tensors, so the number can stay one.
+
+Before:
+
+    scale = float(np.mean(x.detach().cpu().numpy()))
+    limit = np.percentile(x.numpy(), 95).item()
+    return (x * scale).clamp(max=limit)
+
+After:
+
+    scale = x.detach().mean()
+    limit = torch.as_tensor(np.percentile(x.numpy(), 95))
+    return (x * scale).clamp(max=limit)
+
+Unsafe for the reasons of FG201: where the number is kept, returned, or divided by.
+
+Refuses: what FG201 refuses: numbers that become sizes, text, keys or the test of a branch; and
+arrays of which no dtype was seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+import torch
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.scalars.calls import FINITE
+from fullgraph.rewrites.scalars.number import No, Number, kind_of
+from fullgraph.rewrites.scalars.uses import Uses
+from fullgraph.rewrites.site import Site
+
+_SAME = ("mean", "sum", "prod", "max", "min", "amax", "amin")
+"""Reductions of a whole array that tensors have too."""
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    for node in walk(site.node):
+        match node:
+            case cst.Call(func=cst.Attribute(value=array, attr=cst.Name("item")), args=[]):
+                how = "item"
+            case cst.Call(func=cst.Name("int" | "float" as how), args=[cst.Arg(value=array)]):
+                pass
+            case _:
+                continue
+        seen = site.seen(array)
+        if seen is not None and seen.is_ndarray:
+            return _kept(site, node, array, how)
+    return None
+
+
+def _kept(
+    site: Site, node: cst.BaseExpression, array: cst.BaseExpression, how: str
+) -> Rewrite | Refusal:
+    seen = site.seen(array)
+    names = {name.removeprefix("numpy.") for name in seen.types} if seen is not None else set()
+    dtype = getattr(torch, names.pop(), None) if len(names) == 1 else None
+    kind = kind_of(dtype) if isinstance(dtype, torch.dtype) else None
+    if kind is None or not isinstance(dtype, torch.dtype):
+        return Refusal("the dtype of the array is not known")
+    uses = Uses(site)
+    number = Number(kind, dtype)
+    try:
+        new = _tensor(site, array) or _from_array(uses, array)
+        if how == "int" and dtype.is_floating_point:
+            new = expression("{new}.trunc()", new=new)
+            uses.assume(FINITE)
+        uses.write(node, new)
+        if how == "float" and not dtype.is_floating_point:
+            number = uses.cast(node, number, torch.float32)
+        number = replace(number, kind={"int": int, "float": float}.get(how, kind))
+        uses.absorb(node, number)
+    except No as why:
+        return Refusal(str(why))
+    return Rewrite(
+        uses.replacements(),
+        "A traced array is a tensor: its number can stay one, inside the graph.",
+        Applicability.UNSAFE if uses.assumes else Applicability.SAFE,
+        tuple(uses.assumes),
+        imports=tuple(dict.fromkeys(uses.imports)),
+        numbers=uses.numbers,
+    )
+
+
+def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
+    uses.imports.append("torch")
+    return expression("torch.as_tensor({array})", array=array)
+
+
+def _tensor(site: Site, array: cst.BaseExpression) -> cst.BaseExpression | None:
+    """`np.mean(x.cpu().numpy())` as `x.mean()`; None where a tensor does not do the same."""
+    name = site.calls(array).removeprefix("numpy.")
+    match array:
+        case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=inner, keyword=None)]):
+            called = name if site.calls(array) == f"numpy.{name}" else ""
+        case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(called)), args=[]):
+            pass
+        case _:
+            return None
+    if called not in _SAME:
+        return None
+    match inner:
+        case cst.Call(func=cst.Attribute(value=tensor, attr=cst.Name("numpy")), args=[]):
+            pass
+        case _:
+            return None
+    seen = site.seen(tensor)
+    if seen is None or not seen.is_tensor or not seen.dtypes <= {"float32", "float64"}:
+        return None
+    match tensor:
+        case cst.Call(func=cst.Attribute(value=on_device, attr=cst.Name("cpu")), args=[]):
+            tensor = on_device
+    return expression(f"{{x}}.{called}()", x=tensor)
+
+
+RULE = Rule(
+    "FG233",
+    "keep-array-number",
+    frozenset({Category.NUMPY_SCALAR.value, Category.SCALAR.value, Category.NUMPY.value}),
+    rewrite,
+)

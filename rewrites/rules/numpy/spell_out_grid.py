@@ -1,0 +1,108 @@
+"""`np.mgrid[…]` and `np.ogrid[…]` are not traced; `np.indices` and `np.meshgrid` are.
+
+Before:
+
+    ys, xs = np.mgrid[0:h, 0:w]
+    ys, xs = np.ogrid[1:h, 0:w:2]
+
+After:
+
+    ys, xs = np.indices((h, w))
+    ys, xs = np.meshgrid(np.arange(1, h), np.arange(0, w, 2), indexing="ij", sparse=True)
+
+The arrays are the same, element by element. Assumes nothing where the bounds were seen to be whole
+numbers; where nothing was seen, that they are.
+
+Refuses: a complex step (`0:1:5j`, which counts points), and bounds that are not whole numbers.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_GRIDS = ("numpy.mgrid", "numpy.ogrid")
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    found = next(
+        (
+            one
+            for one in walk(site.node)
+            if isinstance(one, cst.Subscript) and site.document.qualified(one.value) in _GRIDS
+        ),
+        None,
+    )
+    if found is None:
+        return None
+    slices = [element.slice for element in found.slice]
+    ranges = [one for one in slices if isinstance(one, cst.Slice) and one.upper is not None]
+    if len(ranges) < len(slices):
+        return Refusal("it is not a grid of ranges")
+    parts = [part for one in ranges for part in (one.lower, one.upper, one.step) if part]
+    known = [_is_whole(site, part) for part in parts]
+    if False in known:
+        return Refusal("a bound is no whole number")
+    sparse = site.document.qualified(found.value).endswith("ogrid")
+    np = site.document.code(found.value).rpartition(".")[0]
+    new = _grid(np, ranges, sparse, _taken_apart(site, found))
+    return Rewrite(
+        {found: new},
+        "The same grid, made by a function that is traced.",
+        Applicability.UNSAFE if None in known else Applicability.SAFE,
+        ("the bounds are whole numbers",) if None in known else (),
+    )
+
+
+def _grid(np: str, ranges: list[cst.Slice], sparse: bool, apart: bool) -> cst.BaseExpression:
+    names = {f"n{i}": one.upper for i, one in enumerate(ranges) if one.upper is not None}
+    if len(ranges) == 1:
+        return _range(np, ranges[0])
+    option = ", sparse=True" if sparse else ""
+    if all(one.step is None and _is_zero(one.lower) for one in ranges):
+        sizes = ", ".join(f"{{{name}}}" for name in names)
+        return expression(f"{np}.indices(({sizes}){option})", **names)
+    axes = {name: _range(np, one) for name, one in zip(names, ranges, strict=True)}
+    listed = ", ".join(f"{{{name}}}" for name in axes)
+    mesh = expression(f'{np}.meshgrid({listed}, indexing="ij"{option})', **axes)
+    return mesh if sparse or apart else expression(f"{np}.stack({{mesh}})", mesh=mesh)
+
+
+def _range(np: str, one: cst.Slice) -> cst.BaseExpression:
+    parts = {"lower": one.lower or cst.Integer("0"), "upper": one.upper, "step": one.step}
+    given = {name: part for name, part in parts.items() if part is not None}
+    if one.step is None and _is_zero(one.lower):
+        del given["lower"]
+    return expression(f"{np}.arange({', '.join(f'{{{name}}}' for name in given)})", **given)
+
+
+def _is_zero(node: cst.BaseExpression | None) -> bool:
+    return node is None or (isinstance(node, cst.Integer) and int(node.value) == 0)
+
+
+def _taken_apart(site: Site, node: cst.Subscript) -> bool:
+    match site.document.parent(node):
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple())]):
+            return True
+    return False
+
+
+def _is_whole(site: Site, node: cst.BaseExpression) -> bool | None:
+    """Whether a bound is an int; None if nothing is known."""
+    if isinstance(node, cst.Integer):
+        return True
+    if isinstance(node, cst.Float | cst.Imaginary):
+        return False
+    seen = site.seen(node)
+    if seen is None and isinstance(node, cst.BinaryOperation):
+        sides = (_is_whole(site, node.left), _is_whole(site, node.right))
+        return False if False in sides else None if None in sides else True
+    return None if seen is None else seen.types == ("int",)
+
+
+RULE = Rule("FG231", "spell-out-grid", frozenset({Category.NUMPY.value}), rewrite)

@@ -1,0 +1,116 @@
+"""Some functions of NumPy are not traced, and can be written with others that are.
+
+New names (`np.concat`, `np.acos`, `np.pow`), `np.select`, sums that pass over NaN, `np.ndindex`.
+
+Before:
+
+    y = np.select([x < 0, x > 1], [a, b], x)
+    total = np.nansum(x, axis=1)
+    for i, j in np.ndindex(h, w): ...
+
+After:
+
+    y = np.where(x < 0, a, np.where(x > 1, b, x))
+    total = np.sum(np.where(np.isnan(x), 0, x), axis=1)
+    for i, j in itertools.product(range(h), range(w)): ...
+
+Assumes nothing: the values are the same.
+
+Refuses: functions that no others can be written for (`np.interp`, `np.vectorize`), calls with
+`out=`, and arguments that would be computed twice.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_NAMES = {
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asanyarray": "asarray",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "bitwise_invert": "bitwise_not",
+    "bitwise_left_shift": "left_shift",
+    "bitwise_right_shift": "right_shift",
+    "concat": "concatenate",
+    "permute_dims": "transpose",
+    "pow": "power",
+}
+"""The names of the array API standard, and those that NumPy always had."""
+_NAN = {"nansum": ("sum", "0"), "nanprod": ("prod", "1"), "nancumsum": ("cumsum", "0")}
+_NAN |= {"nancumprod": ("cumprod", "1")}
+_WHY = "Functions of NumPy that are traced do the same."
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    calls = [one for one in walk(site.node) if site.calls(one).startswith("numpy.")]
+    for call in calls:
+        assert isinstance(call, cst.Call)
+        name = site.document.qualified(call.func).removeprefix("numpy.")
+        if any(arg.star or (arg.keyword and arg.keyword.value == "out") for arg in call.args):
+            return Refusal("its arguments are not spelled out")
+        new = _spelled(site, call, name)
+        if isinstance(new, Refusal):
+            return new
+        if new is not None:
+            return Rewrite({call: new}, _WHY, imports=("itertools",) if name == "ndindex" else ())
+    return Refusal("no other functions of NumPy do the same") if calls else None
+
+
+def _spelled(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | Refusal | None:
+    if not isinstance(call.func, cst.Attribute):
+        return None
+    np = site.document.code(call.func.value)
+    if name in _NAMES:
+        return call.with_changes(func=call.func.with_changes(attr=cst.Name(_NAMES[name])))
+    if name in _NAN and call.args and call.args[0].keyword is None:
+        array, *_ = call.args
+        if not isinstance(array.value, cst.Name | cst.Attribute):
+            return Refusal("its argument would be computed twice")
+        function, neutral = _NAN[name]
+        text = f"{np}.where({np}.isnan({{a}}), {neutral}, {{a}})"
+        filled = array.with_changes(value=expression(text, a=array.value))
+        func = call.func.with_changes(attr=cst.Name(function))
+        return call.with_changes(func=func, args=[filled, *call.args[1:]])
+    if name == "select":
+        return _select(np, call)
+    if name == "ndindex" and call.args and all(arg.keyword is None for arg in call.args):
+        sizes = [arg.value for arg in call.args]
+        if len(sizes) == 1 and isinstance(sizes[0], cst.Tuple):
+            sizes = [element.value for element in sizes[0].elements]
+        seen = [site.seen(one) for one in sizes]
+        if any(one is not None and one.types != ("int",) for one in seen):
+            return Refusal("its argument is no whole number")
+        parts = {f"n{i}": size for i, size in enumerate(sizes)}
+        ranges = ", ".join(f"range({{{name}}})" for name in parts)
+        return expression(f"itertools.product({ranges})", **parts)
+    return None
+
+
+def _select(np: str, call: cst.Call) -> cst.BaseExpression | Refusal | None:
+    """`np.select([c, d], [x, y], z)` as one `np.where` in the other."""
+    match call.args:
+        case [cst.Arg(value=cst.List() as tests), cst.Arg(value=cst.List() as values), *rest]:
+            pass
+        case _:
+            return Refusal("its conditions and choices are not spelled out")
+    if len(tests.elements) != len(values.elements) or len(rest) > 1:
+        return Refusal("its conditions and choices are not spelled out")
+    new: cst.BaseExpression = rest[0].value if rest else cst.Integer("0")
+    for test, value in reversed(list(zip(tests.elements, values.elements, strict=True))):
+        parts = {"test": test.value, "value": value.value, "other": new}
+        new = expression(f"{np}.where({{test}}, {{value}}, {{other}})", **parts)
+    return new
+
+
+RULE = Rule("FG232", "spell-out-numpy", frozenset({Category.NUMPY.value}), rewrite)

@@ -1,0 +1,58 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import numpy as np\nimport torch\n\n\n"
+CATEGORY = "NumPy scalar"
+X = torch.randn(3, 4)
+
+
+@pytest.mark.parametrize(
+    ("body", "expression"),
+    [
+        ("return x[: int(np.mean(x.numpy() > 0))]", "int(np.mean(x.numpy() > 0))"),
+        ("n = float(np.mean(x.numpy()))\n    return f'{n}', x", "float(np.mean(x.numpy()))"),
+        (
+            "n = float(np.mean(x.numpy()))\n    return x if n > 0 else -x",
+            "float(np.mean(x.numpy()))",
+        ),
+        ("return x * float(np.array(2.0))", "float(np.array(2.0))"),
+    ],
+)
+def test_left_alone(body, expression):
+    text, _, refusals = offered(f"{HEAD}def f(x):\n    {body}\n", expression, CATEGORY, X)
+    assert not text and refusals
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "m = float( np.mean(x.detach().cpu().numpy()) )  # mean\n    return x - m",
+            "m = x.detach().mean()  # mean\n    return x - m",
+        ),
+        (
+            "limit = np.percentile(x.detach().numpy(), 90)\n    return x.clamp(max=float(limit))",
+            "limit = np.percentile(x.detach().numpy(), 90)\n"
+            "    return x.clamp(max=torch.as_tensor(limit))",
+        ),
+        (
+            "return x * x.detach().numpy().max().item()",
+            "return x * x.detach().max()",
+        ),
+    ],
+)
+def test_fixed(before, after):
+    outcome = rewritten(f"{HEAD}def f(x):\n    {before}\n", X.clone().requires_grad_())
+    assert outcome.source == f"{HEAD}def f(x):\n    {after}\n", outcome.refusals
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check()
+
+
+def test_unsafe_where_it_divides():
+    source = f"{HEAD}def f(x):\n    return x * (1 / float(np.sum(x.numpy())))\n"
+    outcome = rewritten(source, X)
+    assert "return x * (1 / x.sum())\n" in outcome.source, outcome.refusals
+    assert outcome.applicability == [Applicability.UNSAFE]

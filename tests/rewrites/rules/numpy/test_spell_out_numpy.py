@@ -1,0 +1,59 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import itertools\n\nimport numpy as np\nimport torch\n\n\n"
+X = torch.tensor([[0.5, -2.0, float("nan")], [1.5, 0.25, 3.0]])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "np.interp(a, [0, 1], [1, 2])",
+        "np.nansum(a * 2)",
+        "np.select(a, a)",
+        "np.concat([a], out=a)",
+    ],
+)
+def test_left_alone(call):
+    text, _, refusals = offered(
+        f"{HEAD}def f(x):\n    a = x.numpy()\n    return {call}\n", call, "NumPy function"
+    )
+    assert not text and refusals
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "np.select([a < 0, a > 1], [a * 2, a - 1], a)  # pieces",
+            "np.where(a < 0, a * 2, np.where(a > 1, a - 1, a))  # pieces",
+        ),
+        ("np.select([a < 0], [a])", "np.where(a < 0, a, 0)"),
+        ("np.nansum(a, axis=1)", "np.sum(np.where(np.isnan(a), 0, a), axis=1)"),
+        ("np.concat( [a, a] )", "np.concatenate( [a, a] )"),
+        ("np.atan(a)", "np.arctan(a)"),
+    ],
+)
+def test_fixed(before, after):
+    def source(value):
+        return f"{HEAD}def f(x):\n    a = x.numpy()\n    return torch.from_numpy({value}\n    )\n"
+
+    outcome = rewritten(source(before), X)
+    if not outcome.before.causes:  # this torch traces it
+        return
+    assert outcome.source == source(after), outcome.refusals
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check(exact=True)
+
+
+def test_a_loop_over_indices():
+    source = (
+        f"{HEAD}def f(x):\n    total = 0\n    for i, j in np.ndindex(2, 2):\n"
+        "        total = total + x[i, j]\n    return total\n"
+    )
+    outcome = rewritten(source, X)
+    assert "for i, j in itertools.product(range(2), range(2)):\n" in outcome.source
+    outcome.check(exact=True)
