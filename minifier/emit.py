@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fullgraph.compiler.compare import TOLERANCES
 from fullgraph.compiler.private import naming
 from fullgraph.minifier import higher_order, purity, syntax
 from fullgraph.minifier.assigned import assigned
@@ -52,12 +53,13 @@ def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> 
         arguments=tuple(values),
         imports=tuple(lines),
         prelude=_ONE_PROCESS if shared.collective else "",
-        under=("torch.no_grad()",) if writer.grad_off else (),
+        under=under(),
         outputs=writer.outputs,
         loss=_loss(graph),
         mutates=any(purity.writes(node) for node in purity.every(graph)),
         random=any(purity.draws(node) for node in purity.every(graph)),
         places=writer.places,
+        tol=_tolerance(graph),
     )
 
 
@@ -70,6 +72,27 @@ def _loss(graph: fx.GraphModule) -> str:
     if isinstance(value, torch.Tensor) and value.is_complex():
         return "torch.view_as_real({}).sum()"
     return "{}.sum()" if not isinstance(value, torch.Tensor) or value.dim() else "{}"
+
+
+def _tolerance(graph: fx.GraphModule) -> float:
+    """The least that is right for what the graph returns."""
+    values = [example(node) for node in graph.graph.output_node().all_input_nodes]
+    dtypes = {value.dtype for value in values if isinstance(value, torch.Tensor)}
+    found = [TOLERANCES[d.to_real() if d.is_complex else d] for d in dtypes if d in TOLERANCES]
+    return min(found, default=Program.tol)
+
+
+def under() -> tuple[str, ...]:
+    """The modes of this thread, in which the graph is called, as contexts."""
+    found = []
+    if torch.is_inference_mode_enabled():
+        found.append("torch.inference_mode()")
+    elif not torch.is_grad_enabled():
+        found.append("torch.no_grad()")
+    for device in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(device):
+            found.append(f'torch.autocast("{device}", dtype={torch.get_autocast_dtype(device)})')
+    return tuple(found)
 
 
 def example(node: Any) -> Any:
@@ -113,15 +136,13 @@ class Writer:
         self.places: dict[str, str] = {}
         """By "input[2]": the argument's name."""
         self.outputs: int | None = None
-        self.grad_off = False
-        """Whether the graph was traced where gradients are off."""
         self._values: dict[fx.Node, ast.expr] = {}
         self._pending: dict[fx.Node, ast.expr] = {}
         """Values that are used once and stand in no statement yet."""
         self._done: set[fx.Node] = set()
         self._blocks = [_Block([], "function")]
-        self._grad: bool | None = None
-        """Whether gradients are on, where the graph itself says so."""
+        self._start = self._grad = torch.is_grad_enabled()
+        """Whether gradients are on, at the beginning and now."""
         self._submodules: dict[fx.Node, tuple[str, fx.GraphModule]] = {}
         self._defined: dict[str, str] = {}
 
@@ -134,7 +155,6 @@ class Writer:
         graph does."""
         graph, self._module = module.graph, module
         placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-        self._grad_at_start(graph)
         names = list(self._placeholders(placeholders, inputs))
         for node in graph.nodes:
             if node.op not in ("placeholder", "output") and node not in self._done:
@@ -153,9 +173,8 @@ class Writer:
         sizes = dict(_sizes(nodes))
         bound: list[tuple[fx.Node, fx.Node, int]] = []
         for position, node in enumerate(nodes):
-            if inputs is not None and not node.users:
-                if str(example(node)) not in sizes:
-                    continue
+            if inputs is not None and not node.users and str(example(node)) not in sizes:
+                continue
             if inputs is not None and (size := sizes.get(str(example(node)))) is not None:
                 bound.append((node, *size))
                 continue
@@ -315,17 +334,6 @@ class Writer:
         return True
 
     # --- regions ---
-
-    def _grad_at_start(self, graph: fx.Graph) -> None:
-        told = [
-            node.args[0]
-            for node in graph.nodes
-            if (found := naming.region(node.target)) and found.kind == "grad"
-        ]
-        self._grad = True
-        if told and told[0] is True and told[-1] is False:
-            self._grad, self.grad_off = False, True
-        self._start = self._grad
 
     def _region(self, node: fx.Node) -> bool:
         if naming.is_sdpa_backend(node.target):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def written(node: fx.Node, writer: Writer) -> ast.expr | None:
-    """A higher-order call as a person writes it; None to write it as it stands. Raises Unwritable."""
+    """A higher-order call as a person writes it; None: as it stands. Raises Unwritable."""
     title = (naming.public_name(node.target) or "").rpartition(".")[2]
     if title.startswith("triton_kernel_wrapper"):
         raise Unwritable("A Triton kernel of the user's cannot be written as Python source.")

@@ -41,3 +41,6 @@ class Program:
     """By "input[2]", as results name it: the expression for it."""
     random: bool = False
     """Whether it draws random numbers, so that each call needs the same seed."""
+    tol: float = 1e-3
+    """Relative and absolute tolerance for what it returns."""
+    """Whether it draws random numbers, so that each call needs the same seed."""

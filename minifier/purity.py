@@ -12,14 +12,17 @@ from torch import fx
 from fullgraph.compiler.private import naming
 
 _DRAWING = frozenset(
-    "bernoulli binomial dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout "
-    "feature_dropout fractional_max_pool2d fractional_max_pool3d gumbel_softmax multinomial normal "
-    "poisson rand rand_like randint randint_like randn randn_like randperm rrelu "
-    "scaled_dot_product_attention bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ "
-    "random_ uniform_ rrelu_".split()
+    {
+        *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout"),
+        *("feature_alpha_dropout", "fractional_max_pool2d", "fractional_max_pool3d", "rrelu"),
+        *("bernoulli", "binomial", "multinomial", "normal", "poisson", "gumbel_softmax"),
+        *("rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"),
+        *("bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_"),
+        *("random_", "uniform_", "rrelu_"),
+    }
 )
 """Functions that draw random numbers, or may."""
-_STATEFUL = frozenset("batch_norm instance_norm embedding embedding_bag".split())
+_STATEFUL = frozenset({"batch_norm", "instance_norm", "embedding", "embedding_bag"})
 """Functions that may write to an argument whose name does not say so."""
 
 

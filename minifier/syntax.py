@@ -204,7 +204,7 @@ def _complex(thing: complex) -> ast.expr:
 
 
 def text(tree: ast.AST) -> str:
-    """Syntax as text, as formatters write it: double quotes, `return a, b`, air around functions."""
+    """Syntax as text, as a formatter has it: double quotes, `return a, b`, air around functions."""
     lines = ast.unparse(ast.fix_missing_locations(tree)).splitlines()
     return "\n".join(_aired([_bare(_quoted(line)) for line in lines]))
 

@@ -35,9 +35,12 @@ _MODULES = (
 """Where a function's name is looked for, first to last."""
 
 _BUILT_IN = frozenset(
-    "aten prims prim higher_order quantized mkldnn mkl onednn inductor c10d _c10d_functional "
-    "_c10d_functional_autograd c10d_functional symm_mem profiler rngprims debugprims fsdp dtensor "
-    "sparse _quantized streams bucketing".split()
+    {
+        *("aten", "prims", "prim", "higher_order", "quantized", "_quantized", "sparse", "profiler"),
+        *("mkldnn", "mkl", "onednn", "inductor", "rngprims", "debugprims", "fsdp", "dtensor"),
+        *("c10d", "c10d_functional", "_c10d_functional", "_c10d_functional_autograd", "symm_mem"),
+        *("streams", "bucketing"),
+    }
 )
 """Namespaces of operators that come with torch."""
 

@@ -1,0 +1,294 @@
+"""A script run by a fresh interpreter in an empty folder: what it ends with, and whether it is
+the failure it was written for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph.compiler.output import Clip
+from fullgraph.minifier.failure import Kind, normal
+from fullgraph.minifier.repro import Check, backend_of, below, lower
+
+NAME = "repro.py"
+_OURS = re.compile(r"PYTHON(?!HASHSEED)|TORCHDYNAMO|TORCH_COMPILE|TORCHINDUCTOR|TORCH_LOGS|TRITON_")
+"""Environment variables that would change what a script does."""
+_POLL = 0.1
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a script ended."""
+
+    code: int | None
+    """Exit code; None if a signal or the time ended it."""
+    signal: str = ""
+    """ "SIGSEGV", "SIGABRT" …"""
+    error: str = ""
+    """The last exception's type, without its module."""
+    message: str = ""
+    """What that says."""
+    output: str = ""
+    """What it printed, cut in the middle where that is long."""
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.code == 0
+
+    def __str__(self) -> str:
+        if self.signal:
+            return f"died of {self.signal}"
+        if self.code is None:
+            return f"did not end within {self.seconds:.0f} s"
+        if self.error:
+            return f"{self.error}: {self.message.partition(chr(10))[0]}"
+        return f"exit code {self.code}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Whether a script shows its failure by itself."""
+
+    ok: bool
+    reason: str
+    """What is wrong with it, a sentence; "" if it is ok."""
+    ran: Ran
+    below: Ran | None = None
+    """How it ended with the backend one rung down."""
+
+
+def run(
+    text: str,
+    *,
+    seconds: float,
+    python: str = sys.executable,
+    backend: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Ran:
+    """Run a script alone, for at most `seconds`. `backend` stands in for the one it names;
+    "none" disables compilation. `environment` is added to that of this process."""
+    start = time.monotonic()
+    variables = {k: v for k, v in os.environ.items() if not _OURS.match(k)} | dict(
+        environment or {}
+    )
+    if backend == "none":
+        variables["TORCHDYNAMO_DISABLE"] = "1"  # TORCH_COMPILE_DISABLE minds fullgraph=True
+    elif backend is not None:
+        text = lower(text, backend)
+    with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
+        work = Path(folder, "work")
+        work.mkdir()
+        Path(work, NAME).write_text(text, encoding="utf-8")
+        variables["TORCHINDUCTOR_CACHE_DIR"] = str(Path(folder, "inductor"))
+        variables["TRITON_CACHE_DIR"] = str(Path(folder, "triton"))
+        child = subprocess.Popen(
+            [python, "-X", "faulthandler", NAME],
+            cwd=work,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            with contextlib.suppress(OSError, AttributeError):  # ended already; not on Linux
+                resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
+            printed, ended = _listened(child, start + seconds)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            code = child.wait()
+            if child.stdout is not None:
+                child.stdout.close()
+    took = time.monotonic() - start
+    if not ended:
+        return Ran(None, output=printed, seconds=took)
+    error, message = last_exception(printed)
+    if code < 0:
+        return Ran(None, signal.Signals(-code).name, error, message, printed, took)
+    return Ran(code, "", error, message, printed, took)
+
+
+def _listened(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
+    """What a child prints until it ends or the deadline comes; and whether it ended."""
+    clip = Clip()
+    assert child.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return clip.text(), False
+            ended = child.poll() is not None
+            ready = selector.select(0 if ended else min(left, _POLL))
+            if ready:
+                data = os.read(child.stdout.fileno(), 1 << 16)
+                clip.feed(data)
+                if data:
+                    continue
+            if ended:
+                return clip.text(), True
+            if ready:  # its output is closed, but it goes on
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(left)
+
+
+def last_exception(printed: str) -> tuple[str, str]:
+    """The type and the message of the last exception that a traceback tells of; "" if none."""
+    blocks = printed.split("Traceback (most recent call last):\n")
+    if len(blocks) < 2:
+        return "", ""
+    lines = blocks[-1].splitlines()
+    for number, line in enumerate(lines):
+        found = re.match(r"([A-Za-z_][\w.]*)(?:: (.*))?$", line)
+        if found:
+            rest = [found[2] or "", *lines[number + 1 :]]
+            return found[1].rpartition(".")[2], "\n".join(rest).strip()
+    return "", ""
+
+
+def shows(ran: Ran, check: Check) -> bool:
+    """Whether a script that was written for `check` ended with that failure."""
+    match check.kind:
+        case Kind.CRASH:
+            return bool(ran.signal) and ran.signal in (*check.signature, *check.got.split())
+        case Kind.HANG:
+            return ran.code == 1 and "Timeout (" in ran.output
+        case Kind.MEMORY:
+            words = ("MemoryError", "bad_alloc", "not enough memory", "can't allocate memory")
+            return not ran.passed and any(word in ran.output for word in words)
+        case Kind.RECOMPILE:
+            return ran.code not in (0, None) and "recompil" in ran.message.lower()
+        case Kind.EXCEPTION | Kind.BREAK:
+            return ran.code not in (0, None) and _says(ran, check)
+    return ran.code not in (0, None) and ran.error == "AssertionError"
+
+
+def _says(ran: Ran, check: Check) -> bool:
+    """Whether what was printed has the exception's signature: type, message, place in torch."""
+    if not check.signature:
+        return bool(ran.error) and check.got.startswith(ran.error)
+    kind, message, *place = check.signature
+    lines = [normal(line) for line in ran.output.splitlines()]
+    named = any(re.search(rf"\b{re.escape(kind)}\b", line) for line in ran.output.splitlines())
+    said = not message or any(message[:120] in line for line in lines)
+    return named and said and all(not name or _passed_through(ran.output, name) for name in place)
+
+
+def _passed_through(printed: str, name: str) -> bool:
+    """Whether a traceback names a function: "torch._inductor.ir.realize"."""
+    module, _, function = name.rpartition(".")
+    path = re.escape(module.replace(".", "/"))
+    return bool(
+        re.search(rf'{path}(?:/__init__)?\.py", line \d+, in {re.escape(function)}\b', printed)
+    )
+
+
+def stands_alone(
+    text: str,
+    check: Check,
+    *,
+    seconds: float,
+    python: str = sys.executable,
+    times: int = 1,
+) -> Standing:
+    """Whether a script fails as `check` says, `times` times out of as many, and does not fail with
+    the backend one rung down (below Dynamo: with compilation disabled)."""
+    backend = backend_of(text)
+    if backend is None:
+        return Standing(False, "The script names no backend, or more than one.", Ran(None))
+    for _ in range(times):
+        ran = run(text, seconds=seconds, python=python)
+        if not shows(ran, check):
+            return Standing(
+                False, f"Run alone, the script does not fail so: it {_ending(ran)}.", ran
+            )
+    other = below(backend) or "none"
+    under = run(text, seconds=seconds, python=python, backend=other)
+    if not under.passed:
+        what = "without compilation" if other == "none" else f'with backend="{other}"'
+        return Standing(False, f"The script fails {what} too: it {_ending(under)}.", ran, under)
+    return Standing(True, "", ran, under)
+
+
+def _ending(ran: Ran) -> str:
+    if ran.passed:
+        return "passes"
+    told = str(ran)
+    return told if told.startswith(("died", "did not")) else f"ends with {told}"
+
+
+# --- other versions ---
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """How a script ends with another torch."""
+
+    version: str
+    state: str
+    """ "fails", "fails differently", "passes", "cannot be installed"."""
+    detail: str = ""
+
+
+def elsewhere(
+    text: str,
+    check: Check,
+    versions: Sequence[str],
+    *,
+    seconds: float,
+    install_seconds: float = 900.0,
+    index: str | None = None,
+) -> tuple[Elsewhere, ...]:
+    """How a script ends with each of `versions`: torch's version numbers, or interpreters that
+    have it. A version is installed into an environment of its own, which is taken away again."""
+    found = []
+    for version in versions:
+        if os.sep in version:
+            ran = run(text, seconds=seconds, python=version)
+            found.append(_met(version, ran, check))
+            continue
+        with tempfile.TemporaryDirectory(prefix="torch-", ignore_cleanup_errors=True) as folder:
+            python, problem = _installed(version, folder, install_seconds, index)
+            if problem:
+                found.append(Elsewhere(version, "cannot be installed", problem))
+                continue
+            found.append(_met(version, run(text, seconds=seconds, python=python), check))
+    return tuple(found)
+
+
+def _met(version: str, ran: Ran, check: Check) -> Elsewhere:
+    if ran.passed:
+        return Elsewhere(version, "passes")
+    return Elsewhere(version, "fails" if shows(ran, check) else "fails differently", str(ran))
+
+
+def _installed(version: str, folder: str, seconds: float, index: str | None) -> tuple[str, str]:
+    """An interpreter with a version of torch, and "" or what is wrong."""
+    python = str(Path(folder, "bin", "python"))
+    source = ["--index-url", index] if index else []
+    for command in (
+        [sys.executable, "-m", "venv", folder],
+        [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *source,
+         f"torch=={version}", "numpy", "setuptools"],
+    ):  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return python, f"{type(error).__name__} while installing"
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if "ERROR" in line]
+            return python, (lines or done.stderr.splitlines() or ["pip failed"])[-1].strip()
+    return python, ""
