@@ -31,6 +31,7 @@ def compile(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     check: Check | None = None,
+    check_strides: bool = False,
     seconds: float | None = 600.0,
     log: Callable[[str], object] | None = None,
     **others: Any,
@@ -41,7 +42,8 @@ def compile(
     that is safe and with a limit of `seconds` there, and compared with eager: outputs, gradients,
     mutation. A graph that raises, crashes, hangs or gives something else is compiled by the next
     lower rung of the ladder, in the end run in eager; the others keep theirs. `log` hears of it
-    once (default: a warning of the logger "fullgraph"), and `report` lists all graphs.
+    once (default: a warning of the logger "fullgraph"), and `report` lists all graphs. With
+    `check_strides` other strides of an output count, too: Inductor keeps them as a rule only.
 
     `check="off"` makes it plain torch.compile. So does an initialised process group, unless
     `check="first"` is given: ranks must not disagree about the rung. Raises FullgraphError for
@@ -55,7 +57,17 @@ def compile(
     filters = {key: given.pop(key) for key in ("guard_filter_fn",) if key in given}
 
     def made(target: Callable[..., Any]) -> Any:
-        net = Net(backend, mode, given, dynamic, check, seconds, log or _warn, _command(target))
+        net = Net(
+            backend,
+            mode,
+            given,
+            dynamic,
+            check=check,
+            strides=check_strides,
+            seconds=seconds,
+            log=log or _warn,
+            command=_command(target),
+        )
         compiled = torch.compile(
             target,
             fullgraph=fullgraph,
@@ -113,7 +125,9 @@ class Net:
         mode: str | None,
         options: Mapping[str, Any],
         dynamic: bool | None,
+        *,
         check: Check | None,
+        strides: bool,
         seconds: float | None,
         log: Callable[[str], object],
         command: str,
@@ -127,9 +141,9 @@ class Net:
             )
             for rung in self._rungs
         ]
-        self._options, self._check = options, check
-        self._seconds, self._log, self._command = seconds, log, command
-        self._same = (backend, mode, tuple(sorted(options.items())), dynamic, check)
+        self._check, self._strides, self._seconds = check, strides, seconds
+        self._log, self._command = log, command
+        self._same = (backend, mode, tuple(sorted(options.items())), dynamic, check, strides)
         self._logged: set[str] = set()
 
     def __eq__(self, other: object) -> bool:
@@ -158,7 +172,7 @@ class Net:
         known = numbers(inputs)
         reasons: list[str] = []
         for rung, compiler in zip(self._rungs, self._compilers, strict=True):
-            trial = Trial(eager, self._same_numbers(rung), self._seconds)
+            trial = Trial(eager, self._same_numbers(rung), self._strides, self._seconds)
             verdict, compiled = trial.compile_and_check(compiler, module, list(inputs), known)
             if compiled is None:
                 reasons.append(f"{rung.name} {verdict.reason}")

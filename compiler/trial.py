@@ -20,9 +20,11 @@ class Trial:
         self,
         eager: torch.fx.GraphModule,
         same_numbers: bool,
+        strides: bool,
         seconds: float | None,
     ) -> None:
         self.eager = eager
+        self._strides = strides
         self._same_numbers, self._seconds = same_numbers, seconds
 
     def compile_and_check(
@@ -47,11 +49,14 @@ class Trial:
             if known is None:
                 return Verdict("unknown"), compiled
             with backend_call.outside():
-                verdict = self._compare(compiled, known)
-            return verdict, None if verdict.fails else compiled
+                return self._compare(compiled, known), compiled
 
         if not _can_fork():
-            return job()
+            take_back = backend_call.compilation_metrics()
+            verdict, compiled = job()
+            if verdict.fails:
+                take_back()
+            return verdict, None if verdict.fails else compiled
         backend_call.load()
         verdict = _forked(lambda: job()[0], self._seconds)
         if verdict.fails:
@@ -70,7 +75,9 @@ class Trial:
         return _forked(lambda: self._compare(compiled, inputs), self._seconds)
 
     def _compare(self, compiled: Graph, inputs: Sequence[Any]) -> Verdict:
-        return check(self.eager, compiled, inputs, same_numbers=self._same_numbers)
+        return check(
+            self.eager, compiled, inputs, same_numbers=self._same_numbers, strides=self._strides
+        )
 
 
 def _can_fork() -> bool:

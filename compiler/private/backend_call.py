@@ -85,8 +85,28 @@ def outside() -> Iterator[None]:
     """Run compiled code as if no compilation were going on."""
     from torch._guards import compile_context, tracing
 
-    with tracing(None), compile_context(None):
-        yield
+    metrics = _metrics()
+    before = vars(metrics).copy()
+    vars(metrics).update(_metrics={}, _edits=[], _level=0)
+    try:
+        with tracing(None), compile_context(None):
+            yield
+    finally:
+        vars(metrics).update(before)
+
+
+def compilation_metrics() -> Callable[[], None]:
+    """A function that takes back what compilers note of themselves from now on: another one, in
+    the same compilation, must not note it twice."""
+    metrics = _metrics()
+    before = dict(vars(metrics).get("_metrics", {}))
+    return lambda: vars(metrics).update(_metrics=before)
+
+
+def _metrics() -> Any:
+    from torch._dynamo.utils import get_metrics_context
+
+    return get_metrics_context()
 
 
 @contextlib.contextmanager
