@@ -21,7 +21,7 @@ def assigned(values: Mapping[str, Any], *, budget: int = BUDGET) -> str:
     named: dict[int, str] = {}
     roots: dict[int, torch.Tensor] = {}
     groups = _sharing(value for value in values.values() if isinstance(value, torch.Tensor))
-    names = {id(value): name for name, value in reversed(values.items())}
+    names = {id(value): name for name, value in reversed(list(values.items()))}
     for name, value in values.items():
         if not isinstance(value, torch.Tensor):
             lines += _statements(name, value, budget)
@@ -117,7 +117,7 @@ def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _reach(tensor: torch.Tensor) -> tuple[int, int]:
-    begin = tensor.storage_offset()
+    begin = int(tensor.storage_offset())
     return begin, begin + memory(tensor, 0).numel()
 
 
@@ -155,7 +155,7 @@ def _view(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str:
 def _ways(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
     """What may follow the root's name."""
     yield ""
-    shape, start = tuple(tensor.shape), tensor.storage_offset() - root.storage_offset()
+    shape, start = tuple(tensor.shape), int(tensor.storage_offset() - root.storage_offset())
     if root.dim() == 2:
         yield ".t()"
     if root.dim():

@@ -12,7 +12,7 @@ from fullgraph.minifier import syntax
 from fullgraph.minifier.program import Unwritable
 
 if TYPE_CHECKING:
-    from fullgraph.minifier.emit import Writer
+    from fullgraph.minifier.writer import Writer
 
 
 def written(node: fx.Node, writer: Writer) -> ast.expr | None:
@@ -35,11 +35,17 @@ def _checkpoint(node: fx.Node, writer: Writer) -> ast.expr:
 
 
 def _region(node: fx.Node, writer: Writer) -> ast.expr:
+    """A call of a compiled region, whose function is defined before all others."""
     body, _, *operands = node.args
-    region = syntax.call(
-        syntax.path("torch.compiler.nested_compile_region"), [writer.value(body)], {}
-    )
-    return syntax.call(region, [writer.value(operand) for operand in operands], {})
+    module = writer.submodule(body)
+    if module is None:
+        raise Unwritable("This call of a nested compile region cannot be written.")
+    assert isinstance(body, fx.Node)
+    name = f"region_{str(body.target).rpartition('_')[2]}"  # subgraph_0 is a name of Dynamo's
+    if name not in writer.shared.definitions:
+        text = syntax.text(writer.apart(module, name))
+        writer.shared.definitions[name] = f"@torch.compiler.nested_compile_region\n{text}"
+    return syntax.call(syntax.name(name), [writer.value(operand) for operand in operands], {})
 
 
 def _autograd_function(node: fx.Node, writer: Writer) -> ast.expr:
@@ -56,7 +62,10 @@ def _autograd_function(node: fx.Node, writer: Writer) -> ast.expr:
     methods = [writer.apart(forward, "forward"), writer.apart(backward, "backward")]
     _save(methods[0], kept, constant)
     _load(methods[1], len(_saved(forward)), kept)
-    writer.define(ast.ClassDef(name, [syntax.path("torch.autograd.Function")], [], [*methods], []))
+    made = ast.parse(f"class {name}(torch.autograd.Function): pass").body[0]
+    assert isinstance(made, ast.ClassDef)
+    made.body = [*methods]
+    writer.define(made)
     return syntax.call(
         syntax.path(f"{name}.apply"), [writer.value(arg) for arg in node.args[2:]], {}
     )

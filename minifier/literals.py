@@ -188,7 +188,7 @@ def skipped_before(tensor: torch.Tensor) -> int:
     """Elements of memory before the first one that give it its alignment."""
     width = tensor.element_size()
     offset = tensor.storage_offset() * width % _ALIGNMENT
-    return offset // width if offset % width == 0 else tensor.storage_offset()
+    return int(offset // width if offset % width == 0 else tensor.storage_offset())
 
 
 def memory(tensor: torch.Tensor, skipped: int) -> torch.Tensor:

@@ -33,8 +33,11 @@ class Program:
     outputs: int | None = None
     """How many things the callable returns: 1 when it returns a tensor itself, else the length of
     its tuple; None for anything else."""
-    loss: str = "sum(y.sum() for y in {} if y.requires_grad)"
-    """What goes backward, in terms of the call's result."""
+    loss: str = (
+        "sum(y.sum() for y in torch.utils._pytree.tree_leaves({}) "
+        "if isinstance(y, torch.Tensor) and y.requires_grad)"
+    )
+    """What goes backward, in terms of the call's result; "" if nothing can."""
     mutates: bool = False
     """Whether a call changes its inputs, so that each needs its own."""
     places: Mapping[str, str] = field(default_factory=dict)

@@ -208,7 +208,8 @@ class _Body:
 
     @property
     def _names(self) -> list[str]:
-        return [argument.partition("=")[2] or argument for argument in self._program.arguments]
+        given = self._program.arguments
+        return [argument.partition("=")[2] or argument.lstrip("*") for argument in given]
 
     def _call(self, callee: str) -> str:
         return f"{callee}({', '.join(self._program.arguments)})"
@@ -236,6 +237,8 @@ class _Body:
         return [*lines, "torch.manual_seed(0)"] if self._program.random else lines
 
     def _backward(self, call: str) -> str:
+        if not self._program.loss:
+            return call
         return self._program.loss.replace("{}", call) + ".backward()"
 
     def _repeated(self, callee: str, last: str) -> list[str]:
@@ -304,7 +307,7 @@ class _Body:
         place = self._place()
         eager, compiled = self._call(self._eager), self._call(self._compiled)
         yield from self._side(self._eager, self._backward(eager))
-        if self._twice or " " in place:
+        if self._twice:
             yield f"expected = {place}.grad"
         else:
             yield f"expected, {place}.grad = {place}.grad, None"
@@ -325,6 +328,8 @@ class _Body:
         where = self._check.where
         if where in self._program.places:
             return self._program.places[where]
+        if where.startswith("input[") and "*inputs" in self._program.arguments:
+            return where.replace("input", "inputs", 1)
         return f'model.state_dict(keep_vars=True)["{where}"]'
 
     def _recompiled(self) -> Iterator[str]:

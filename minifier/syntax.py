@@ -86,6 +86,14 @@ def expression(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
+def function(name: str, arguments: Iterable[str], body: list[ast.stmt]) -> ast.FunctionDef:
+    """`def name(arguments): body`, with whatever fields this Python's syntax has."""
+    made = ast.parse(f"def {name}({', '.join(arguments)}): pass").body[0]
+    assert isinstance(made, ast.FunctionDef)
+    made.body = body
+    return made
+
+
 def operation(function: Callable[..., Any], args: list[ast.expr]) -> ast.expr | None:
     """A call of a function of module `operator` as an operator; None if there is none."""
     title = function.__name__
