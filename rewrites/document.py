@@ -52,8 +52,8 @@ class Document:
         """
         if position.column is None:
             return self.statement_at(position.line)
-        span = (position.line, position.column, position.end_line, position.end_column)
-        found = self._spans.get(span)
+        last = position.end_line or (position.line if position.end_column is not None else None)
+        found = self._spans.get((position.line, position.column, last, position.end_column))
         if found is None and position.end_line is None:
             found = next((n for s, n in self._spans.items() if _starts(s, position)), None)
         return found or self._innermost(position)
@@ -158,7 +158,7 @@ class Document:
     ) -> str:
         """The text with nodes of this document replaced and modules imported, all else as it was.
 
-        `imports` are dotted module names ("torch", "torch.nn.functional"), added where missing.
+        `imports` are dotted module names ("torch", "torch.nn as nn"), added where missing.
         Parentheses are added where a new expression needs them.
         """
         module = self.module.visit(_Replace(replacements))
@@ -169,13 +169,19 @@ class Document:
             }
             module = self.module.visit(_Replace(closed))
         assert isinstance(module, cst.Module)
-        missing = [name for name in dict.fromkeys(imports) if self.spelling(name) is None]
+        missing = [name for name in dict.fromkeys(imports) if not self._imports(name)]
         if missing:
             context = CodemodContext()
             for name in missing:
-                AddImportsVisitor.add_needed_import(context, name)
+                imported, _, alias = name.partition(" as ")
+                AddImportsVisitor.add_needed_import(context, imported, asname=alias or None)
             module = AddImportsVisitor(context).transform_module(module)
         return module.code
+
+    def _imports(self, name: str) -> bool:
+        """Whether a module is imported already; one that gets an alias, as itself."""
+        imported, _, alias = name.partition(" as ")
+        return imported in self.imports.values() if alias else self.spelling(name) is not None
 
     # How it is found.
 

@@ -106,6 +106,7 @@ def _offers(cause: Cause, facts: Knowledge, rules: Sequence[Rule]) -> Offers:
                 offers.append(_with_comments(offer))
         if any(offer.rewrite.replacements for offer in offers):
             break
+    offers.sort(key=lambda offer: not offer.rewrite.replacements)  # ideas come last
     return Offers(cause, tuple(offers), tuple(dict.fromkeys(refusals)))
 
 
