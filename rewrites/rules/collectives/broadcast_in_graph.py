@@ -1,0 +1,147 @@
+"""`dist.broadcast` and `dist.reduce` are not traced; functional ones and `all_reduce` are.
+
+Before:
+
+    dist.broadcast(self.queue, src=0)
+    dist.reduce(total, dst=0)
+    z = torch.cat(torch.distributed.nn.all_gather(z))
+
+After:
+
+    self.queue.copy_(funcol.broadcast(self.queue, 0, dist.group.WORLD))
+    dist.all_reduce(total)
+    z = funcol.all_gather_tensor_autograd(z, 0, dist.group.WORLD)
+
+with `import torch.distributed._functional_collectives as funcol`. Unsafe for `reduce`: after
+`all_reduce` the other ranks hold the sum, too.
+
+Refuses: tensors that ask for a gradient (autograd does not see a broadcast), groups other than the
+default one, calls with `async_op=`, and tensors that would be computed twice.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_FUNCTIONAL = "torch.distributed._functional_collectives"
+_IMPORTS = (f"{_FUNCTIONAL} as funcol", "torch.distributed as dist")
+_GATHER = ("torch.distributed.nn.all_gather", "torch.distributed.nn.functional.all_gather")
+_SIGNATURES = {
+    "broadcast": ("tensor", "src", "group", "async_op", "group_src"),
+    "reduce": ("tensor", "dst", "op", "group", "async_op", "group_dst"),
+    "all_gather": ("tensor", "group"),
+}
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    for call in walk(site.node):
+        qualified = site.calls(call)
+        name = qualified.rpartition(".")[2]
+        known = name in ("broadcast", "reduce") and qualified.startswith("torch.distributed.")
+        if isinstance(call, cst.Call) and (known or qualified in _GATHER):
+            return _functional(site, call, name)
+    return None
+
+
+def _functional(site: Site, call: cst.Call, name: str) -> Rewrite | Refusal:
+    given = _arguments(call, _SIGNATURES[name])
+    if given is None:
+        return Refusal("its arguments are not spelled out")
+    if "async_op" in given or not _is_default(site, given.get("group")):
+        return Refusal("it is asynchronous, or among some processes only")
+    tensor = given.get("tensor")
+    seen = site.seen(tensor) if tensor is not None else None
+    if tensor is None or seen is None or not seen.is_tensor:
+        return Refusal("what it sends is not known to be a tensor")
+    if name == "all_gather":
+        return _gathered(site, call, tensor)
+    if seen.requires_grad:
+        return Refusal("the tensor asks for a gradient, and autograd does not see the call")
+    if not isinstance(site.document.parent(call), cst.Expr):
+        return Refusal("its result is used")
+    if name == "reduce":
+        args = [tensor, *([given["op"]] if "op" in given else [])]
+        func = call.func.with_changes(attr=cst.Name("all_reduce"))
+        new: cst.BaseExpression = call.with_changes(func=func, args=[cst.Arg(one) for one in args])
+        return Rewrite(
+            {call: new},
+            "`all_reduce` is traced, and gives every rank the sum.",
+            Applicability.UNSAFE,
+            ("the ranks other than `dst` do not read the tensor afterwards",),
+        )
+    if not isinstance(tensor, cst.Name | cst.Attribute) or "src" not in given:
+        return Refusal("the tensor would be computed twice")
+    new = expression(
+        "{x}.copy_({broadcast}({x}, {src}, {world}))",
+        x=tensor,
+        src=given["src"],
+        broadcast=_functionals(site, "broadcast"),
+        world=_world(site),
+    )
+    return Rewrite({call: new}, "The functional broadcast is traced.", imports=_IMPORTS)
+
+
+def _gathered(site: Site, call: cst.Call, tensor: cst.BaseExpression) -> Rewrite | Refusal:
+    """`torch.cat(all_gather(x))`, with its gradient."""
+    arg = site.document.parent(call)
+    cat = site.document.parent(arg)
+    if not isinstance(arg, cst.Arg) or site.calls(cat) not in ("torch.cat", "torch.concat"):
+        return Refusal("only gathered tensors that are concatenated at once have a traced form")
+    assert isinstance(cat, cst.Call)
+    dims = [one.value for one in cat.args if one is not arg]
+    new = expression(
+        "{gather}({x}, {dim}, {world})",
+        x=tensor,
+        dim=dims[0] if dims else cst.Integer("0"),
+        gather=_functionals(site, "all_gather_tensor_autograd"),
+        world=_world(site),
+    )
+    why = "The functional gather is traced, and differentiable."
+    return Rewrite({cat: new}, why, imports=_IMPORTS)
+
+
+def _arguments(call: cst.Call, names: tuple[str, ...]) -> dict[str, cst.BaseExpression] | None:
+    """The arguments by name; None if some are starred or unknown."""
+    given: dict[str, cst.BaseExpression] = {}
+    for place, arg in enumerate(call.args):
+        name = arg.keyword.value if arg.keyword is not None else names[min(place, len(names) - 1)]
+        if arg.star or name not in names or name.startswith("group_"):
+            return None
+        given[name] = arg.value
+    if isinstance(off := given.get("async_op"), cst.Name) and off.value == "False":
+        del given["async_op"]
+    return given
+
+
+def _is_default(site: Site, group: cst.BaseExpression | None) -> bool:
+    if group is None or (isinstance(group, cst.Name) and group.value == "None"):
+        return True
+    return site.document.qualified(group) == "torch.distributed.group.WORLD"
+
+
+def _spelled(site: Site, module: str, alias: str, name: str) -> str:
+    """`name` of a module as this file can write it, once the module is imported."""
+    known = (one for one, meaning in site.document.imports.items() if meaning == module)
+    return f"{next(known, alias)}.{name}"
+
+
+def _functionals(site: Site, name: str) -> str:
+    return _spelled(site, _FUNCTIONAL, "funcol", name)
+
+
+def _world(site: Site) -> str:
+    return _spelled(site, "torch.distributed", "dist", "group.WORLD")
+
+
+RULE = Rule(
+    "FG512",
+    "broadcast-in-graph",
+    frozenset({Category.COLLECTIVE.value, Category.EXCEPTION.value}),
+    rewrite,
+)

@@ -1,0 +1,129 @@
+"""`async_op=True` gives a handle, which TorchDynamo cannot trace; the waiting call is traced.
+
+Compiled, the order of communication and computation is the compiler's to choose anyway.
+
+Before:
+
+    work = dist.all_reduce(y, async_op=True)
+    z = self.net(x)
+    work.wait()
+
+After:
+
+    dist.all_reduce(y)
+    z = self.net(x)
+
+Assumes nothing: what the call writes may not be read before the wait. Eager code loses the overlap.
+
+Refuses: handles that are kept, handed on, waited for under a condition, or never waited for.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.document import Replacement
+from fullgraph.rewrites.facts.definitions import definitions
+from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_ASYNC = m.Arg(keyword=m.Name("async_op"), value=m.Name("True"))
+_WAIT = m.Call(func=m.Attribute(attr=m.Name("wait")), args=[])
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    call = next(
+        (one for one in walk(site.node) if isinstance(one, cst.Call) and _is_async(site, one)),
+        None,
+    )
+    if call is None:
+        return None
+    args = [arg for arg in call.args if not m.matches(arg, _ASYNC)]
+    if args:
+        args[-1] = args[-1].with_changes(comma=call.args[-1].comma)
+    edits = _edits(site, call, call.with_changes(args=args))
+    if isinstance(edits, str):
+        return Refusal(edits)
+    return Rewrite(edits, "The call that waits is traced; the compiler orders the work itself.")
+
+
+def _edits(site: Site, call: cst.Call, waiting: cst.Call) -> dict[cst.CSTNode, Replacement] | str:
+    """The call that waits in place of `call`, without the waits; or why not."""
+    document = site.document
+    parent = document.parent(call)
+    match parent:
+        case cst.Attribute(attr=cst.Name("wait")) if m.matches(document.parent(parent), _WAIT):
+            return {document.parent(parent): waiting}
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
+            edits: dict[cst.CSTNode, Replacement] = {parent: cst.Expr(waiting)}
+            waits = _waits(site, name)
+            return waits if isinstance(waits, str) else edits | waits
+        case cst.Arg():
+            append = document.parent(parent)
+            match append:
+                case cst.Call(
+                    func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("append"))
+                ):
+                    waits = _waits_in_loop(site, name, append)
+                    return waits if isinstance(waits, str) else {append: waiting} | waits
+        case cst.Expr():
+            return "nobody waits for it"
+    return "its handle is handed on"
+
+
+def _waits(site: Site, name: cst.Name) -> dict[cst.CSTNode, Replacement] | str:
+    """The statements `work.wait()`, taken away."""
+    known = definitions(site.document, name)
+    uses = known.uses(name) if known is not None else []
+    edits: dict[cst.CSTNode, Replacement] = {}
+    for use in uses:
+        line = _removed(site, use, m.Expr(m.Call(func=m.Attribute(attr=m.Name("wait")), args=[])))
+        if known is None or line is None or known.reaching[use] != frozenset({name}):
+            return "its handle is used for more than one wait"
+        edits[line] = cst.RemoveFromParent()
+    return edits or "nobody waits for it"
+
+
+def _waits_in_loop(
+    site: Site, name: cst.Name, append: cst.CSTNode
+) -> dict[cst.CSTNode, Replacement] | str:
+    """The loop `for work in works: work.wait()`, taken away; the list stays, and is empty."""
+    known = definitions(site.document, name)
+    bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
+    uses = [use for one in bindings for use in known.uses(one)] if known is not None else []
+    edits: dict[cst.CSTNode, Replacement] = {}
+    for use in dict.fromkeys(uses):
+        loop = site.document.parent(use)
+        if use is name or append in tuple(site.document.around(use)):
+            continue
+        wait = m.SimpleStatementLine([m.Expr(_WAIT)])
+        if not m.matches(loop, m.For(iter=m.Name(), body=m.IndentedBlock([wait]), orelse=None)):
+            return "its handle is kept in a list that is used for more than one wait"
+        edits[loop] = cst.RemoveFromParent()
+    return edits or "nobody waits for it"
+
+
+def _removed(site: Site, use: cst.Name, shape: m.Expr) -> cst.SimpleStatementLine | None:
+    """The line that holds `use` in a statement of a shape, if the line can go."""
+    line = site.document.statement(use)
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+        return None
+    block = site.document.parent(line)
+    alone = isinstance(block, cst.IndentedBlock) and len(block.body) == 1
+    return line if m.matches(line.body[0], shape) and not alone else None
+
+
+def _is_async(site: Site, call: cst.Call) -> bool:
+    named = site.calls(call).startswith("torch.distributed.")
+    return named and any(m.matches(arg, _ASYNC) for arg in call.args)
+
+
+RULE = Rule(
+    "FG511",
+    "wait-at-once",
+    frozenset({Category.COLLECTIVE.value}),
+    rewrite,
+)
