@@ -184,6 +184,8 @@ def _spread(tensor: torch.Tensor) -> Iterator[Form]:
 
 def _ranges(dtype: torch.dtype, start: float, step: float, n: int) -> Iterator[Form]:
     whole = all(float(value).is_integer() for value in (start, step))
+    if not whole and not dtype.is_floating_point:
+        return
     if not whole:
         end = start + step * (n - 0.5)
         texts = [_plain(value, dtype) for value in (start, start + step * n, step)]

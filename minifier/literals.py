@@ -60,7 +60,7 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _facts(tensor: torch.Tensor) -> tuple[object, ...]:
     strided = tensor.layout is torch.strided and not tensor.is_nested
-    offset = tensor.storage_offset() * tensor.element_size() if strided else 0
+    offset = tensor.storage_offset() * tensor.element_size() if strided and tensor.numel() else 0
     return (
         tensor.dtype,
         tensor.layout,
@@ -160,12 +160,11 @@ def _strided(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
     shape, stride = tuple(tensor.shape), tuple(tensor.stride())
     skipped = skipped_before(tensor)
     if not skipped:
-        found = [
-            _of(base, budget, tensor.device).then(text) for base, text in _arrangements(tensor)
-        ]
-        right = [form for form in found if _lies_like(tensor, form.text)]
-        if right:
-            yield min(right, key=lambda form: len(form.text))
+        for base, text in _arrangements(tensor):
+            form = _of(base, budget, tensor.device).then(text)
+            if _lies_like(tensor, form.text):
+                yield form
+                break
     elif tensor.is_contiguous():
         flat = memory(tensor, skipped).contiguous()
         form = _of(flat, budget, tensor.device).then(f"[{skipped}:]")
@@ -186,6 +185,8 @@ def _of(content: torch.Tensor, budget: int, device: torch.device) -> Form:
 
 def skipped_before(tensor: torch.Tensor) -> int:
     """Elements of memory before the first one that give it its alignment."""
+    if not tensor.numel():
+        return 0
     width = tensor.element_size()
     offset = tensor.storage_offset() * width % _ALIGNMENT
     return int(offset // width if offset % width == 0 else tensor.storage_offset())
@@ -193,9 +194,10 @@ def skipped_before(tensor: torch.Tensor) -> int:
 
 def memory(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
     """The memory a tensor reaches over, and as many elements before it."""
+    if not tensor.numel():
+        return tensor.new_empty(0)
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
-    length = skipped + (reach if tensor.numel() else 0)
-    return tensor.as_strided((length,), (1,), tensor.storage_offset() - skipped)
+    return tensor.as_strided((skipped + reach,), (1,), tensor.storage_offset() - skipped)
 
 
 def _dense(tensor: torch.Tensor) -> bool:

@@ -256,11 +256,7 @@ def _strings(text: str) -> Iterator[_Change]:
     for node in m.findall(module, m.SimpleString()):
         assert isinstance(node, cst.SimpleString)
         content = node.evaluated_value
-        if (
-            node.value in kept | seen
-            or len(content) < 2
-            or ("decode" in text and _is_data(content))
-        ):
+        if node.value in kept | seen or len(content) < 2:
             continue
         seen.add(node.value)
         prefix = "b" if isinstance(content, bytes) else ""

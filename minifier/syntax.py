@@ -12,7 +12,7 @@ import math
 import operator
 import re
 import tokenize
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -209,6 +209,19 @@ def _complex(thing: complex) -> ast.expr:
     if math.isfinite(thing.real) and math.isfinite(thing.imag):
         return expression(repr(thing))
     return call(name("complex"), [_number(thing.real), _number(thing.imag)], {})
+
+
+def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) -> bool:
+    """Whether the last two statements are `name = place` and `name += …`."""
+    match body:
+        case [
+            ast.Assign(targets=[ast.Name(id=taken)], value=ast.Subscript() as source),
+            ast.AugAssign(target=ast.Name(id=changed)),
+        ]:
+            same = ast.dump(source.value) == ast.dump(place.value)
+            same &= ast.dump(source.slice) == ast.dump(place.slice)
+            return same and taken == changed == name.id
+    return False
 
 
 def text(tree: ast.AST) -> str:

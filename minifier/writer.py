@@ -22,7 +22,7 @@ from fullgraph.minifier.program import Unwritable
 
 _INLINE = 48
 """Characters of a value that may stand inside another expression."""
-_LINE = 88
+_LINE = 80
 """Characters of one that is all there is to return, or that an item is taken of."""
 _CONSTANT = 120
 """Characters of a constant tensor that may stand in the function; others become arguments."""
@@ -140,7 +140,7 @@ class Writer:
         if self._in_place(node) or self._unpacked(node):
             return
         self.shared.collective |= naming.is_collective(node.target)
-        made = self._expression(node)
+        made = self._fitting(node)
         if purity.orders(node):
             self._flush()
         if not node.users:
@@ -149,6 +149,17 @@ class Writer:
             self._pending[node] = made
         else:
             self._assign(node, made)
+
+    def _fitting(self, node: fx.Node) -> ast.expr:
+        """A node's expression, in which no more stands than a line holds."""
+        inside = {used: self._pending[used] for used in _used(node) if used in self._pending}
+        made = self._expression(node)
+        if not inside or naming.is_higher_order(node.target) or len(syntax.text(made)) <= _LINE:
+            return made
+        self._pending.update(inside)
+        longest = max(inside, key=lambda used: len(syntax.text(inside[used])))
+        self._assign(longest, self._pending.pop(longest))
+        return self._fitting(node)
 
     def _may_wait(self, node: fx.Node, made: ast.expr) -> bool:
         if len(node.users) != 1:
@@ -202,7 +213,7 @@ class Writer:
         self._flush()
         body = self._blocks.open
         once = isinstance(new, fx.Node) and len(new.users) == 1
-        if once and isinstance(right, ast.Name) and _is_update(body[-2:], place, right):
+        if once and isinstance(right, ast.Name) and syntax.is_update(body[-2:], place, right):
             _, step = body.pop(-2), body.pop()
             assert isinstance(step, ast.AugAssign)
             self._blocks.add(ast.AugAssign(place, step.op, step.value))
@@ -376,16 +387,3 @@ def _used(node: fx.Node) -> list[fx.Node]:
     found: list[fx.Node] = []
     fx.map_arg((node.args, node.kwargs), lambda used: found.append(used))
     return found
-
-
-def _is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) -> bool:
-    """Whether the last two statements are `name = place` and `name += …`."""
-    match body:
-        case [
-            ast.Assign(targets=[ast.Name(id=taken)], value=ast.Subscript() as source),
-            ast.AugAssign(target=ast.Name(id=changed)),
-        ]:
-            same = ast.dump(source.value) == ast.dump(place.value)
-            same &= ast.dump(source.slice) == ast.dump(place.slice)
-            return same and taken == changed == name.id
-    return False
