@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fullgraph.compiler.errors import FullgraphError as FullgraphError
+    from fullgraph.compiler.guarded import compile as compile
     from fullgraph.diagnose.explain import explain as explain
     from fullgraph.diagnose.explanation import Explanation as Explanation
     from fullgraph.minifier.bisect import Bisection as Bisection
     from fullgraph.minifier.bisect import bisect as bisect
+    from fullgraph.minifier.minified import Minified as Minified
+    from fullgraph.minifier.minify import minify as minify
     from fullgraph.rewrites.fix import fix as fix
     from fullgraph.rewrites.fixes import Fixes as Fixes
 
 _HOMES = {
+    "compile": "fullgraph.compiler.guarded",
     "Bisection": "fullgraph.minifier.bisect",
     "bisect": "fullgraph.minifier.bisect",
+    "Minified": "fullgraph.minifier.minified",
+    "minify": "fullgraph.minifier.minify",
     "explain": "fullgraph.diagnose.explain",
     "fix": "fullgraph.rewrites.fix",
     "Fixes": "fullgraph.rewrites.fixes",
@@ -27,7 +33,18 @@ _HOMES = {
     "FullgraphError": "fullgraph.compiler.errors",
 }
 
-__all__ = ["Bisection", "Explanation", "Fixes", "FullgraphError", "bisect", "explain", "fix"]
+__all__ = [
+    "Bisection",
+    "Explanation",
+    "Fixes",
+    "FullgraphError",
+    "Minified",
+    "bisect",
+    "compile",
+    "explain",
+    "fix",
+    "minify",
+]
 
 
 def __getattr__(name: str) -> Any:

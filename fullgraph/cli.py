@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from fullgraph.commands import BAD_INPUT, backends, bisect, explain, fix, rule, run
+from fullgraph.commands import BAD_INPUT, backends, bisect, explain, fix, minify, rule, run
 from fullgraph.compiler.errors import FullgraphError
 
 INTERRUPTED = 130
@@ -42,6 +42,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"fullgraph {version('fullgraph')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (explain, fix, rule, bisect, run, backends):
+    for module in (explain, fix, rule, bisect, minify, run, backends):
         module.add(commands)
     return parser

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fullgraph.minifier import fresh, tracker
 from fullgraph.minifier.bisect import Bisection
+from fullgraph.minifier.redact import redact
+from fullgraph.minifier.repro import Check
+from fullgraph.minifier.sandbox import SECONDS
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,8 @@ class Minified:
     """The smallest program that fails in the same way."""
 
     bisection: Bisection
+    check: Check | None = None
+    """What the script looks at."""
     text: str = ""
     """The repro: one Python file that imports torch and what the failure needs."""
     ops: int = 0
@@ -44,7 +51,6 @@ class Minified:
     """Whether a fresh interpreter in an empty folder fails in the same way."""
     notes: tuple[str, ...] = ()
     """What is to be known of the result, one sentence each."""
-    environment: str = ""
     path: Path | None = field(default=None)
     """Where the script was written."""
 
@@ -59,11 +65,30 @@ class Minified:
         lines = (line.strip() for line in self.text.splitlines())
         return sum(1 for line in lines if line and not line.startswith("#"))
 
+    def redacted(self, *, seconds: float = SECONDS) -> Minified:
+        """The same with other names, strings and numbers where they are not needed; each change
+        is tried in a fresh interpreter."""
+        assert self.check is not None, "a refused program has no script"
+        check = self.check
+
+        def still_fails(text: str) -> bool:
+            return fresh.shows(fresh.run(text, seconds=seconds), check)
+
+        found = replace(self, text=redact(self.text, still_fails))
+        if self.path is not None:
+            self.path.write_text(found.text)
+        return found
+
+    def elsewhere(
+        self, versions: Sequence[str], *, seconds: float = SECONDS
+    ) -> tuple[fresh.Elsewhere, ...]:
+        """How the script ends with other versions of torch, or with other interpreters."""
+        assert self.check is not None, "a refused program has no script"
+        return fresh.elsewhere(self.text, self.check, versions, seconds=seconds)
+
     def issue(self) -> str:
         """The text for an issue tracker: title, summary, script, error, versions, rungs."""
-        from fullgraph.minifier.tracker import issue
-
-        return issue(self)
+        return tracker.issue(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Schema 1: all of the bisection's fields, and the script's."""

@@ -49,5 +49,24 @@ def reach(
     try:
         run(backend)
     except _Reached:
-        return found[0]
+        module, inputs = found[0]
+        return torch.fx.GraphModule(module, module.graph), inputs  # Dynamo's own is not compilable
     return None
+
+
+def count_aten(target: Callable[..., Any], args: Any, kwargs: Any, dynamic: bool | None) -> int:
+    """The number of calls in the ATen graphs of one forward."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    calls = 0
+
+    def compiler(module: torch.fx.GraphModule, _: Any) -> Any:
+        nonlocal calls
+        calls += sum(node.op == "call_function" for node in module.graph.nodes)
+        return module.forward
+
+    torch.compiler.reset()
+    torch.compile(target, backend=aot_autograd(fw_compiler=compiler), dynamic=dynamic)(
+        *args, **kwargs
+    )
+    return calls

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 import functools
 import os
 import sys
@@ -60,6 +61,25 @@ def reset(name: str) -> None:
     owner, _, last = short.rpartition(".")
     target = functools.reduce(getattr, owner.split("."), config) if owner else config
     setattr(target, last, config._config[short].default)
+
+
+@contextlib.contextmanager
+def set_to(settings: Mapping[str, object]) -> Iterator[None]:
+    """Run with settings, "torch._dynamo.config.allow_rnn" for example; put all back on exit.
+
+    Raises AttributeError for a setting that this torch does not have.
+    """
+    named = {tuple(name.rpartition(".")[::2]): value for name, value in settings.items()}
+    for module, _ in named:
+        importlib.import_module(module)
+    before = configs()
+    try:
+        for (module, key), value in named.items():
+            getattr(sys.modules[module], key)
+            setattr(sys.modules[module], key, value)
+        yield
+    finally:
+        set_configs(before)
 
 
 def compile_in_one_thread() -> None:

@@ -1,0 +1,153 @@
+"""`minify`: from a failing program to a script of a few lines."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from fullgraph.compiler import isolation
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.ladder import Backend
+from fullgraph.compiler.results import Loss
+from fullgraph.minifier.bisect import Bisection, suspect, workshop
+from fullgraph.minifier.journal import Journal
+from fullgraph.minifier.minified import Minified, Progress
+from fullgraph.minifier.sandbox import SECONDS
+from fullgraph.minifier.work import Work, identity
+from fullgraph.minifier.writing import minified
+
+JOBS = os.cpu_count() or 1
+
+
+def minify(
+    model: Callable[..., Any],
+    inputs: Any,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    loss: Loss = None,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    backend: Backend = "inductor",
+    tol: float | None = None,
+    check_strides: bool = True,
+    kind: str | None = None,
+    repro_after: Literal["dynamo", "aot"] | None = None,
+    budget: float | None = None,
+    jobs: int | None = None,
+    seconds: float = SECONDS,
+    memory: float | None = None,
+    out: str | os.PathLike[str] | None = None,
+    source: str | None = None,
+    progress: Callable[[Progress], object] = lambda _: None,
+) -> Minified:
+    """The smallest program that fails as `model(inputs)` does, as a script that stands alone.
+
+    Args:
+        model, inputs, kwargs, loss, dynamic, mode, options, backend, tol, check_strides, kind,
+            seconds, memory: as `bisect` takes them.
+        repro_after: "dynamo" reduces Dynamo's graph, "aot" AOTAutograd's; either is tried if it
+            is not given, the first that fails alone is reduced.
+        budget: wall time in seconds; when it is over, the best so far is the result.
+        jobs: how many candidates are tried at a time; as many as there are cores.
+        out: where the script is written; a fresh temporary folder if not given.
+        source: a Python text with a `build()` that returns (model, inputs), to be reduced where
+            no graph shows the failure; made from the live program if not given.
+        progress: told how far it is.
+
+    Everything runs in forked processes; nothing here changes. What was found out is kept in a
+    file beside the script until it is done, so that the same call goes on where it was stopped.
+    Raises FullgraphError for arguments that cannot be called; a program that fails in eager, not
+    at all or only sometimes gives a result that is `refused`. KeyboardInterrupt has the best so
+    far as `partial`.
+    """
+    case, rungs = suspect(
+        model,
+        inputs,
+        kwargs=kwargs,
+        loss=loss,
+        dynamic=dynamic,
+        mode=mode,
+        options=options,
+        backend=backend,
+        tol=tol,
+        check_strides=check_strides,
+        kind=kind,
+        command="minify",
+    )
+    start = time.monotonic()
+    path = _path(out)
+    journal = Journal(_journal(path, out is not None, identity(case, rungs)))
+    best = [""]
+
+    def hear(message: object) -> None:
+        if isinstance(message, Progress):
+            best[0] = message.text or best[0]
+            progress(message)
+
+    with _kept(path, best), workshop(rungs, seconds=seconds, memory=memory) as sandbox:
+
+        def work(say: Callable[[object], None]) -> Minified:
+            deadline = None if budget is None else start + budget
+            found = Work(case, rungs, sandbox, journal, say, jobs or JOBS, deadline, seconds)
+            return minified(found, source)
+
+        outcome = isolation.run(work, where="fork", on_message=hear)
+    if outcome.value is None:
+        said = outcome.error.traceback or outcome.error.message if outcome.error else outcome.status
+        raise FullgraphError(
+            f"minify itself ended with {said}: this is a bug of fullgraph, and what was found out "
+            f"is kept in {journal.path}."
+        )
+    found = replace(outcome.value, seconds=time.monotonic() - start)
+    journal.finish()
+    if not found.text:
+        return found
+    _write(path, found.text)
+    return replace(found, path=path)
+
+
+def _path(out: str | os.PathLike[str] | None) -> Path:
+    if out is None:
+        return Path(tempfile.mkdtemp(prefix="fullgraph-")) / "repro.py"
+    path = Path(out)
+    if path.is_dir():
+        path = path / "repro.py"
+    if not path.parent.is_dir():
+        raise FullgraphError(f"There is no folder {path.parent} to write {path.name} to: make it.")
+    return path
+
+
+def _journal(path: Path, chosen: bool, name: str) -> Path:
+    """Where verdicts are kept: beside a script whose place was chosen, else in the temporary
+    folder under a name that the same call finds again."""
+    if chosen:
+        return path.with_suffix(".journal")
+    return Path(tempfile.gettempdir()) / f"fullgraph-minify-{os.getuid()}-{name}.journal"
+
+
+@contextmanager
+def _kept(path: Path, best: list[str]) -> Iterator[None]:
+    """Write the best script so far where something ends the work early."""
+    try:
+        yield
+    except BaseException:
+        if best[0]:
+            _write(path, best[0])
+        raise
+
+
+def _write(path: Path, text: str) -> None:
+    """All of the text or nothing, whatever happens meanwhile."""
+    beside = path.with_suffix(".new")
+    beside.write_text(text)
+    beside.replace(path)
+
+
+__all__ = ["Bisection", "Minified", "Progress", "minify"]

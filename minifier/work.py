@@ -1,0 +1,226 @@
+"""Reducing a failing program: the graph that fails alone, or the source that no graph shows."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.private import graphs, settings
+from fullgraph.compiler.snapshot import snapshot
+from fullgraph.minifier.bisect import Bisection, rung_of
+from fullgraph.minifier.case import Case
+from fullgraph.minifier.failure import Failure, Kind
+from fullgraph.minifier.graph import Graph
+from fullgraph.minifier.journal import Journal
+from fullgraph.minifier.minified import Progress
+from fullgraph.minifier.problem import Counts, OutOfBudget, Problem, Verdict
+from fullgraph.minifier.reduce import graph as by_graph
+from fullgraph.minifier.reduce import inputs as by_inputs
+from fullgraph.minifier.reduce import source as by_source
+from fullgraph.minifier.sandbox import Report, Sandbox
+
+OVER = "The budget was over while something could still be taken away."
+
+
+@dataclass
+class Work:
+    """What is asked for, and what is known of it by now."""
+
+    case: Case
+    rungs: tuple[Rung, ...]
+    sandbox: Sandbox
+    journal: Journal
+    say: Callable[[object], None]
+    jobs: int
+    deadline: float | None
+    """When the budget is over, in `time.monotonic` seconds."""
+    seconds: float
+    """What a fresh interpreter is given."""
+    counts: Counts = field(default_factory=Counts)
+    notes: list[str] = field(default_factory=list)
+
+    def spent(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+    def hasten(self, found: Bisection) -> None:
+        """From now on give a candidate not much more time than the whole program took."""
+        ends = [end for end in found.rungs.values() if end is not None]
+        hung = any(end.failure is not None and end.failure.kind is Kind.HANG for end in ends)
+        took = sum(e.seconds for e in ends if e.failure is None or e.failure.kind is not Kind.HANG)
+        least = 5.0 if hung else 30.0
+        self.sandbox.seconds = min(self.sandbox.seconds, max(least, 10 * took))
+
+    def tell(self, phase: str, before: int, now: int, text: str = "") -> None:
+        self.say(Progress(phase, before, now, self.sandbox.calls, self.counts.cached, text))
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The smallest graph, and what it needs beside it."""
+
+    graph: Graph
+    case: Case
+    settings: tuple[str, ...]
+    """Names of the settings without which it does not fail."""
+    before: int
+
+
+def reduced(work: Work, failure: Failure) -> Reduced | None:
+    """The smallest graph that fails like the program; None if none of its graphs does alone."""
+    found = _failing_graph(work, failure)
+    if found is None:
+        return None
+    before = found.ops
+    work.tell("graph", before, before)
+    problem = Problem(
+        found,
+        lambda graph: _verdict(work, _case(work.case, graph), failure),
+        lambda graph: f"{failure.rung} {graph.key}",
+        jobs=work.jobs,
+        on_step=lambda graph: work.tell("graph", before, graph.ops),
+        spent=work.spent,
+        known=work.journal,
+        counts=work.counts,
+    )
+    needed = tuple(settings.changed())
+    try:
+        by_graph.reduce(problem)
+        work.tell("inputs", before, problem.current.ops)
+        by_inputs.reduce(problem)
+        by_graph.reduce(problem)
+        needed = _needed(work, _case(work.case, problem.current), failure)
+    except OutOfBudget:
+        work.notes.append(OVER)
+    case = _case(work.case, problem.current)
+    return Reduced(problem.current, case, needed, before)
+
+
+def _case(case: Case, graph: Graph) -> Case:
+    """A graph as a program of its own."""
+    return replace(
+        case, target=graph.module, args=graph.inputs, kwargs={}, loss=True if case.loss else None
+    )
+
+
+def _failing_graph(work: Work, failure: Failure) -> Graph | None:
+    """The first graph of the program that fails alone in the same way."""
+    if failure.kind in (Kind.BREAK, Kind.RECOMPILE):
+        return None
+    for graph in captured(work.case):
+        key = f"{failure.rung} {graph.key}"
+        if key not in work.journal:
+            work.journal[key] = _verdict(work, _case(work.case, graph), failure)
+        if work.journal[key] is Verdict.SAME:
+            return graph
+    return None
+
+
+def captured(case: Case) -> list[Graph]:
+    """The graphs that Dynamo captures of a program, each with its inputs as they were."""
+    before = snapshot(case.objects)
+
+    def run(backend: Callable[..., object]) -> None:
+        torch.compiler.reset()
+        compiled = torch.compile(case.target, backend=backend, dynamic=case.dynamic)
+        compiled(*case.args, **case.kwargs)
+
+    found = []
+    try:
+        for number in range(graphs.count(run)):
+            before.restore()
+            reached = graphs.reach(run, number)
+            if reached is not None:
+                found.append(Graph(*reached))
+    except Exception:
+        return found  # Dynamo itself fails: the source tells more than graphs
+    finally:
+        before.restore()
+    return found
+
+
+def _verdict(work: Work, case: Case | Callable[[], Case], failure: Failure) -> Verdict:
+    """Whether `case` fails like `failure`, and not on a lower rung already."""
+    rung = rung_of(work.rungs, failure)
+    verdict = work.sandbox.report(case, [rung]).verdict(failure)
+    if verdict is not Verdict.SAME:
+        return verdict
+    lower = work.rungs[1 : work.rungs.index(rung)]
+    return verdict if _works(work.sandbox, case, lower) else Verdict.OTHER
+
+
+def _works(sandbox: Sandbox, case: Case | Callable[[], Case], rungs: Sequence[Rung]) -> bool:
+    report: Report = sandbox.report(case, rungs)
+    return report.works
+
+
+def _needed(work: Work, case: Case, failure: Failure) -> tuple[str, ...]:
+    """The settings that are not torch's own and without which `case` does not fail."""
+    needed = list(settings.changed())
+    for name in list(needed):
+        rest = [other for other in needed if other != name]
+        made = functools.partial(_with, case, rest)
+        report = work.sandbox.report(made, [rung_of(work.rungs, failure)])
+        if report.verdict(failure) is Verdict.SAME:
+            needed = rest
+    return tuple(needed)
+
+
+def _with(case: Case, kept: Sequence[str]) -> Case:
+    """`case`, in a process in which only the settings `kept` are not torch's own."""
+    for name in settings.changed():
+        if name not in kept:
+            settings.reset(name)
+    return case
+
+
+def reduced_text(work: Work, failure: Failure, text: str) -> str:
+    """The smallest text whose `build()` gives a program that fails in the same way."""
+    before = len(text.splitlines())
+    work.tell("source", before, before)
+    problem = Problem(
+        text,
+        lambda text: _verdict(work, functools.partial(built, text, work.case), failure),
+        lambda text: f"{failure.rung} {hashlib.sha256(text.encode()).hexdigest()}",
+        jobs=work.jobs,
+        on_step=lambda text: work.tell("source", before, len(text.splitlines())),
+        spent=work.spent,
+        known=work.journal,
+        counts=work.counts,
+    )
+    try:
+        by_source.reduce(problem)
+    except OutOfBudget:
+        work.notes.append(OVER)
+    return problem.current
+
+
+def built(text: str, case: Case) -> Case:
+    """The case of what a text's `build()` returns. Raises what the text raises."""
+    names: dict[str, Any] = {"__name__": "repro"}
+    exec(compile(text, "<repro>", "exec"), names)
+    model, inputs = names["build"]()[:2] if "build" in names else (names["model"], names["inputs"])
+    if isinstance(inputs, Mapping):
+        return replace(case, target=model, args=(), kwargs=inputs)
+    args = inputs if type(inputs) is tuple else (inputs,)
+    return replace(case, target=model, args=args, kwargs={})
+
+
+def identity(case: Case, rungs: Sequence[Rung]) -> str:
+    """A name for this work, the same when the same command is run again."""
+    target = case.target
+    kind = type(target) if isinstance(target, torch.nn.Module) else target
+    told = [
+        getattr(kind, "__module__", ""),
+        getattr(kind, "__qualname__", ""),
+        repr([(rung.name, str(rung.options)) for rung in rungs]),
+        repr((case.dynamic, case.tol, case.strides, case.wanted, bool(case.loss))),
+        torch.__version__,
+    ]
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]

@@ -1,0 +1,182 @@
+"""From a failing program to the script that shows it: what `minify` does in its own process."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fullgraph.compiler import isolation
+from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.private import graphs, settings
+from fullgraph.minifier import fresh, repro
+from fullgraph.minifier.bisect import Bisection, climb, rung_of
+from fullgraph.minifier.case import Case
+from fullgraph.minifier.culprit import culprit
+from fullgraph.minifier.emit import source as written
+from fullgraph.minifier.failure import Failure, Kind
+from fullgraph.minifier.minified import Minified
+from fullgraph.minifier.program import Program, Unwritable
+from fullgraph.minifier.work import Work, built, captured, reduced, reduced_text
+
+TIMES = 2
+"""How often the script must fail in a fresh interpreter."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A script, and what it is about."""
+
+    text: str
+    check: repro.Check
+    case: Callable[[], Case]
+    before: int
+    standing: fresh.Standing
+
+
+def minified(work: Work, text: str | None) -> Minified:
+    """What comes of a program. `text` is its source, if it is known."""
+    work.tell("bisect", 0, 0)
+    found = climb(work.case, work.rungs, work.sandbox)
+    failure = found.failure
+    if failure is None:
+        return Minified(found, calls=work.sandbox.calls)
+    work.hasten(found)
+    draft = _best(work, failure, text)
+    if draft is None:
+        return _done(work, found, None)
+    case = _built_here(draft.case)
+    if case is not None:
+        part = culprit(case, rung_of(work.rungs, failure), failure, work.sandbox)
+        found = replace(found, culprit=part)
+    return _done(work, found, draft)
+
+
+def _best(work: Work, failure: Failure, text: str | None) -> Draft | None:
+    """The first script that stands alone: from a graph, from the source; else one that was made."""
+    made = []
+    for way in (_from_graph, _from_source):
+        try:
+            draft = way(work, failure, text)
+        except Unwritable as error:
+            work.notes.append(str(error))
+            continue
+        if draft is None:
+            continue
+        if draft.standing.ok:
+            return draft
+        made.append(draft)
+        work.notes.append(draft.standing.reason)
+    return made[0] if made else None
+
+
+def _from_graph(work: Work, failure: Failure, _: str | None) -> Draft | None:
+    found = reduced(work, failure)
+    if found is None:
+        return None
+    program = written(found.graph.module, found.graph.inputs)
+    rung = rung_of(work.rungs, failure)
+    last = work.sandbox.report(found.case, [rung]).failure or failure
+    return _checked(work, program, last, rung, found.settings, lambda: found.case, found.before)
+
+
+def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None:
+    from fullgraph.minifier.extract import standalone
+
+    before = text or standalone(work.case.target, work.case.args, work.case.kwargs)
+    rung = rung_of(work.rungs, failure)
+    start = work.sandbox.report(functools.partial(built, before, work.case), [rung])
+    if not failure.same(start.failure):
+        ended = start.broken or start.failure or "it does not fail"
+        work.notes.append(f"The source alone does not show the failure ({ended}).")
+        return None
+    after = reduced_text(work, failure, before)
+    make = functools.partial(built, after, work.case)
+    last = work.sandbox.report(make, [rung]).failure or failure
+    program = Program(after, "model, inputs = build()", "model", ("*inputs",))
+    if "def build(" not in after:
+        program = replace(program, inputs="")
+    lines = len(before.splitlines())
+    return _checked(work, program, last, rung, tuple(settings.changed()), make, lines)
+
+
+def _checked(
+    work: Work,
+    program: Program,
+    failure: Failure,
+    rung: Rung,
+    needed: tuple[str, ...],
+    make: Callable[[], Case],
+    before: int,
+) -> Draft:
+    """The script of a program, run in a fresh interpreter."""
+    work.tell("script", before, before)
+    if not isinstance(rung.backend, str):
+        raise Unwritable(
+            "The backend is no name that torch.compile knows, so no script can say it."
+        )
+    check = repro.check(
+        failure,
+        tol=work.case.tol,
+        backward=bool(work.case.loss),
+        limit=work.sandbox.seconds if failure.kind is Kind.HANG else 0.0,
+        calls=work.case.calls,
+    )
+    changed = settings.changed()
+    text = repro.script(
+        program,
+        check,
+        backend=rung.backend,
+        dynamic=work.case.dynamic,
+        fullgraph=rung.fullgraph,
+        mode=rung.mode,
+        options=rung.options,
+        settings={name: changed[name] for name in needed if name in changed},
+    )
+    work.tell("script", before, before, text)
+    standing = fresh.stands_alone(text, check, seconds=work.seconds, times=TIMES)
+    return Draft(text, check, make, before, standing)
+
+
+def _done(work: Work, found: Bisection, draft: Draft | None) -> Minified:
+    told = Minified(
+        replace(found, calls=work.sandbox.calls),
+        calls=work.sandbox.calls,
+        cached=work.counts.cached,
+        notes=tuple(work.notes),
+    )
+    if draft is None:
+        return told
+    ops, aten = _sizes(work, draft.case)
+    return replace(
+        told,
+        text=draft.text,
+        check=draft.check,
+        ops=ops,
+        ops_aten=aten,
+        before=draft.before,
+        standalone=draft.standing.ok,
+    )
+
+
+def _sizes(work: Work, make: Callable[[], Case]) -> tuple[int, int]:
+    """Calls in Dynamo's graphs and in the ATen graphs of a program."""
+
+    def dynamo(_: Any) -> int:
+        return sum(graph.ops for graph in captured(make()))
+
+    def aten(_: Any) -> int:
+        case = make()
+        return graphs.count_aten(case.target, case.args, case.kwargs, case.dynamic)
+
+    found = [isolation.run(job, where="fork", seconds=60).value for job in (dynamo, aten)]
+    return found[0] or 0, found[1] or 0
+
+
+def _built_here(make: Callable[[], Case]) -> Case | None:
+    """The case itself; None where making it fails."""
+    try:
+        return make()
+    except Exception:
+        return None

@@ -1,0 +1,110 @@
+"""Candidates asked in order, ahead of need, once each; verdicts that outlive the process."""
+
+import contextvars
+import threading
+import time
+
+import pytest
+
+from fullgraph.minifier.journal import Journal
+from fullgraph.minifier.problem import Counts, OutOfBudget, Problem, Verdict
+
+
+def problem(fails, jobs=1, **rest):
+    return Problem(
+        100, lambda n: Verdict.SAME if fails(n) else Verdict.PASSES, str, jobs=jobs, **rest
+    )
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_the_first_in_order_wins(jobs):
+    def fails(n):
+        time.sleep(0.05 if n == 30 else 0)  # a later one is known sooner
+        return n in (30, 20)
+
+    asked = problem(fails, jobs)
+    assert asked.first([50, 30, 20, 10])
+    assert asked.current == 30
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_nothing_fails(jobs):
+    asked = problem(lambda n: False, jobs)
+    assert not asked.first(range(10))
+    assert asked.current == 100 and asked.counts.calls == 10
+
+
+def test_candidates_are_drawn_lazily():
+    def candidates():
+        yield 5
+        raise AssertionError("not needed")
+
+    assert problem(lambda n: True).first(candidates())
+
+
+def test_no_candidate_is_asked_about_twice():
+    counts = Counts()
+    asked = problem(lambda n: False, counts=counts)
+    asked.first([1, 2])
+    asked.first([2, 1, 3])
+    assert (counts.calls, counts.cached) == (3, 2)
+
+
+def test_an_answer_asked_ahead_is_kept():
+    known = {}
+    asked = problem(lambda n: n == 1, jobs=3, known=known)
+    asked.first([1, 2, 3])
+    assert known == {"1": Verdict.SAME, "2": Verdict.PASSES, "3": Verdict.PASSES}
+
+
+def test_fails_leaves_current_alone():
+    asked = problem(lambda n: n == 7)
+    assert asked.fails(7) and not asked.fails(8) and asked.current == 100
+
+
+def test_the_budget_ends_it_with_the_best_so_far():
+    spent = []
+    asked = problem(lambda n: True, spent=lambda: bool(spent))
+    asked.first([9])
+    spent.append(True)
+    with pytest.raises(OutOfBudget):
+        asked.first([8])
+    assert asked.current == 9
+
+
+def test_settings_in_context_variables_are_there_in_every_thread():
+    setting = contextvars.ContextVar("setting", default="torch's")
+    setting.set("mine")
+    seen = []
+    asked = problem(lambda n: bool(seen.append((setting.get(), threading.get_ident()))), jobs=2)
+    asked.first(range(4))
+    assert {value for value, _ in seen} == {"mine"}
+    assert threading.get_ident() not in {thread for _, thread in seen}
+
+
+def test_a_journal_remembers(tmp_path):
+    path = tmp_path / "work.journal"
+    journal = Journal(path)
+    problem(lambda n: n < 5, known=journal).first([9, 4])
+    again = Journal(path)
+    assert dict(again) == {"9": Verdict.PASSES, "4": Verdict.SAME} and again.resumed == 2
+    resumed = problem(lambda n: pytest.fail("asked again"), known=again)
+    assert resumed.first([9, 4]) and resumed.current == 4
+
+
+def test_a_line_that_was_cut_short_is_left_out(tmp_path):
+    path = tmp_path / "work.journal"
+    Journal(path)["a"] = Verdict.SAME
+    with path.open("ab") as file:
+        file.write(b'\n["b", "same fai')
+    journal = Journal(path)
+    assert dict(journal) == {"a": Verdict.SAME}
+    journal["c"] = Verdict.PASSES
+    assert dict(Journal(path)) == {"a": Verdict.SAME, "c": Verdict.PASSES}
+
+
+def test_a_finished_journal_is_gone(tmp_path):
+    journal = Journal(tmp_path / "work.journal")
+    journal["a"] = Verdict.SAME
+    journal.finish()
+    assert not journal.path.exists()
