@@ -1,0 +1,324 @@
+"""Live objects as Python source: plain values, containers, tensors, modules by constructor."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from fullgraph.compiler import isolation
+from fullgraph.compiler.whose import Owner, owner
+from fullgraph.minifier.literals import literal
+from fullgraph.minifier.program import Unwritable
+
+SHORT = 60
+"""Characters of an exact literal; a longer tensor is drawn at random instead."""
+
+_PLAIN = (bool, int, str, bytes, type(None), type(Ellipsis))
+_NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType)
+_SAID_BY_REPR = (torch.dtype, torch.memory_format, torch.layout, torch.Size, range)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+Name = Callable[[object], str | None]
+
+
+class Spelling:
+    """How objects are written where some names are known."""
+
+    def __init__(
+        self,
+        name: Name,
+        construction: Name = lambda value: None,
+        *,
+        exact: bool = False,
+    ) -> None:
+        """`name` gives the name of a class, function or module, `construction` an expression for
+        an object that only its maker knows; None where they know nothing. With `exact` tensors
+        keep their values, however long that is.
+        """
+        self.name, self.construction, self.exact = name, construction, exact
+
+    def of(self, value: object) -> str:
+        """An expression that gives `value` again. Raises Unwritable."""
+        text = self._value(value)
+        if isinstance(value, nn.Module) and not value.training:
+            return f"{text}.eval()"
+        return text
+
+    def _value(self, value: Any) -> str:
+        if isinstance(value, enum.Enum):
+            return f"{self._named(type(value))}.{value.name}"
+        if type(value) in _PLAIN or isinstance(value, _SAID_BY_REPR):
+            return repr(value)
+        if type(value) in (float, complex):
+            return _number(value)
+        if isinstance(value, torch.device):
+            return f"torch.device({str(value)!r})"
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        if type(value) in (tuple, list, set, frozenset, dict, slice):
+            return self._container(value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return f"{self._named(type(value))}({self._list(value)})"
+        if type(value).__module__ == "numpy":
+            return self._array(value)
+        if isinstance(value, functools.partial):
+            made = [self.of(value.func), *map(self.of, value.args)]
+            made += [f"{key}={self.of(each)}" for key, each in value.keywords.items()]
+            return f"{self._named(functools)}.partial({', '.join(made)})"
+        if isinstance(value, MethodType):
+            return f"{self.of(value.__self__)}.{value.__name__}"
+        if isinstance(value, _NAMED):
+            return self._named(value)
+        known = self.name(value) or self.construction(value)
+        if known is None and isinstance(value, nn.Module):
+            known = self.container(value) or self.constructor(value)
+        if known is None and dataclasses.is_dataclass(value):
+            known = self._dataclass(value)
+        if known is None:
+            raise Unwritable(f"a {type(value).__qualname__} cannot be written as source")
+        return known
+
+    def _named(self, value: object) -> str:
+        known = self.name(value)
+        if known is None:
+            what = getattr(value, "__qualname__", None) or getattr(value, "__name__", repr(value))
+            raise Unwritable(f"{what} has no name that a script could import it by")
+        return known
+
+    def _container(self, value: Any) -> str:
+        if isinstance(value, slice):
+            return f"slice({self._list((value.start, value.stop, value.step))})"
+        if isinstance(value, dict):
+            pairs = (f"{self.of(key)}: {self.of(each)}" for key, each in value.items())
+            return f"{{{', '.join(pairs)}}}"
+        if isinstance(value, set | frozenset):
+            inner = f"{{{', '.join(sorted(map(self.of, value)))}}}" if value else "set()"
+            return f"frozenset({inner})" if isinstance(value, frozenset) else inner
+        inner = self._list(value)
+        if isinstance(value, list):
+            return f"[{inner}]"
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+
+    def _list(self, values: Any) -> str:
+        return ", ".join(self.of(each) for each in values)
+
+    def _tensor(self, value: torch.Tensor) -> str:
+        if isinstance(value, nn.Parameter):
+            inner = self._tensor(value.data)
+            more = "" if value.requires_grad else ", requires_grad=False"
+            return f"torch.nn.Parameter({inner}{more})"
+        exact = literal(value.detach()) if not value.is_leaf else literal(value)
+        if len(exact) <= SHORT or self.exact or value.layout is not torch.strided:
+            return exact
+        return drawn(value)
+
+    def _dataclass(self, value: Any) -> str:
+        """A call with the fields that are not as their defaults are."""
+        made = []
+        for field in dataclasses.fields(value):
+            held, default = getattr(value, field.name), field.default
+            if field.default_factory is not dataclasses.MISSING:
+                default = field.default_factory()
+            if field.init and not _equal(held, default):
+                made.append(f"{field.name}={self.of(held)}")
+        return f"{self._named(type(value))}({', '.join(made)})"
+
+    def _array(self, value: Any) -> str:
+        numpy = self._named(sys.modules["numpy"])
+        if type(value).__name__ == "dtype":
+            return f"{numpy}.dtype({value.name!r})"
+        if type(value).__name__ != "ndarray":
+            return f"{numpy}.{type(value).__name__}({_number(value.item())})"
+        if value.dtype.kind not in "biufc":
+            raise Unwritable(f"an array of {value.dtype} cannot be written as source")
+        listed = f"{numpy}.array({value.tolist()!r}, dtype={str(value.dtype)!r})"
+        if len(listed) <= 2 * SHORT or self.exact:
+            return listed.replace("nan", f"{numpy}.nan").replace("inf", f"{numpy}.inf")
+        shape = ", ".join(map(str, value.shape))
+        made = f"{numpy}.random.RandomState(0).randn({shape})"
+        return made if value.dtype == "float64" else f"{made}.astype({str(value.dtype)!r})"
+
+    def container(self, module: nn.Module) -> str | None:
+        """A Sequential, ModuleList or ModuleDict with what it holds; None for other modules."""
+        if type(module) not in (nn.Sequential, nn.ModuleList, nn.ModuleDict):
+            return None
+        kind = self._named(type(module))
+        children = {name: self._value(child) for name, child in module.named_children()}
+        numbered = list(children) == [str(i) for i in range(len(children))]
+        texts = list(children.values())
+        repeated = len(texts) > 2 and len(set(texts)) == 1 and "(" in texts[0]
+        inner = f"{texts[0]} for _ in range({len(texts)})" if repeated else ", ".join(texts)
+        if isinstance(module, nn.Sequential) and numbered:
+            return f"{kind}(*[{inner}])" if repeated else f"{kind}({inner})"
+        if isinstance(module, nn.ModuleList):
+            return f"{kind}([{inner}])"
+        pairs = ", ".join(f"{name!r}: {text}" for name, text in children.items())
+        if isinstance(module, nn.Sequential):
+            return f"{kind}({self._named(sys.modules['collections'])}.OrderedDict({{{pairs}}}))"
+        return f"{kind}({{{pairs}}})"
+
+    def constructor(self, value: object) -> str | None:
+        """A call of the class of `value` with arguments read from its attributes.
+
+        None where they cannot be read, or where what it makes is not built like `value`.
+        """
+        arguments = _arguments(value)
+        if arguments is None or not _builds(value, arguments):
+            return None
+        made = []
+        for name, (each, by_keyword) in arguments.items():
+            text = self._value(each)
+            made.append(f"{name}={text}" if by_keyword else text)
+        return f"{self._named(type(value))}({', '.join(made)})"
+
+
+def drawn(tensor: torch.Tensor) -> str:
+    """A short expression for a random tensor of the same dtype, shape and range."""
+    shape = ", ".join(map(str, tensor.shape))
+    end = "" if tensor.device.type == "cpu" else f", device={str(tensor.device)!r}"
+    grad = ", requires_grad=True" if tensor.requires_grad and tensor.is_leaf else ""
+    if tensor.dtype is torch.bool:
+        return f"torch.rand({shape}{end}) > 0.5"
+    if tensor.is_floating_point() or tensor.is_complex():
+        wanted = "" if tensor.dtype is torch.float32 else f", dtype={tensor.dtype}"
+        return f"torch.randn({shape or '()'}{wanted}{end}{grad})"
+    wanted = "" if tensor.dtype is torch.int64 else f", dtype={tensor.dtype}"
+    known = tensor.numel() and tensor.device.type != "meta"
+    low, high = (int(tensor.min()), int(tensor.max())) if known else (0, 1)
+    sizes = f"({shape}{',' * (tensor.dim() == 1)})"
+    return f"torch.randint({min(low, 0)}, {high + 1}, {sizes}{wanted}{end})"
+
+
+def _number(value: float | complex | bool | int) -> str:
+    text = repr(value)
+    if "inf" in text or "nan" in text:
+        return f"{type(value).__name__}({text.strip('()')!r})"
+    return text
+
+
+Arguments = dict[str, tuple[Any, bool]]
+"""By parameter: the value, and whether it goes by keyword."""
+
+
+def _arguments(value: object) -> Arguments | None:
+    """The arguments of a constructor, as the attributes of what it made tell them."""
+    try:
+        parameters = list(inspect.signature(type(value)).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    found: Arguments = {}
+    skipped = False
+    for parameter in parameters:
+        if parameter.kind in _VARIADIC:
+            skipped = True
+            continue
+        known, argument = _argument(value, parameter)
+        default = parameter.default
+        if not known or (default is not parameter.empty and _equal(argument, default)):
+            if default is parameter.empty and not known:
+                return None
+            if default is not parameter.empty:
+                skipped = True
+                continue
+        keyword = skipped or default is not parameter.empty
+        if keyword and parameter.kind is parameter.POSITIONAL_ONLY:
+            return None
+        found[parameter.name] = argument, keyword or parameter.kind is parameter.KEYWORD_ONLY
+    return found
+
+
+def _argument(value: object, parameter: inspect.Parameter) -> tuple[bool, Any]:
+    """Whether an argument is known, and what it was."""
+    name, own = parameter.name, vars(value) if hasattr(value, "__dict__") else {}
+    if isinstance(value, nn.Module):
+        own = {**own, **value._parameters, **value._buffers, **value._modules}
+        if name == "device":
+            return False, None
+        if name == "dtype":
+            dtypes = [p.dtype for p in value.parameters() if p.is_floating_point()]
+            return True, dtypes[0] if dtypes and dtypes[0] is not torch.float32 else None
+        if name == "bias" and isinstance(value, nn.MultiheadAttention):
+            return True, value.in_proj_bias is not None
+    if name not in own:
+        return False, None
+    held = own[name]
+    if isinstance(parameter.default, bool) and (held is None or isinstance(held, torch.Tensor)):
+        return True, held is not None
+    return True, held
+
+
+def _builds(value: object, arguments: Arguments) -> bool:
+    """Whether the constructor makes something that is built like `value`, tried on no memory.
+
+    A class of the user's is tried in a child.
+    """
+    kind = type(value)
+
+    def job(say: Callable[[object], None]) -> bool:
+        positional = [each for each, keyword in arguments.values() if not keyword]
+        named = {name: each for name, (each, keyword) in arguments.items() if keyword}
+        with torch.device("meta"), torch.random.fork_rng(devices=[]):
+            return structure(kind(*positional, **named)) == structure(value)
+
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if file is not None and owner(file) is Owner.TORCH:
+        try:
+            return job(lambda message: None)
+        except Exception:
+            return False
+    return bool(isolation.run(job, seconds=60, objects=(value,)).value)
+
+
+def structure(value: object) -> object:
+    """What a constructor decides: classes, plain attributes, shapes; no values of tensors."""
+    if isinstance(value, nn.Module):
+        return [
+            (path, type(module), _attributes(vars(module)), _tensors(module))
+            for path, module in value.named_modules()
+        ]
+    return type(value), _attributes(getattr(value, "__dict__", {}))
+
+
+def _attributes(held: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _comparable(each)
+        for name, each in held.items()
+        if name != "training"
+        and not name.startswith(("_forward_", "_backward_", "_state_dict_"))
+        and name not in ("_parameters", "_buffers", "_modules")
+    }
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_comparable(each) for each in value]
+    if isinstance(value, torch.Tensor):
+        return value.dtype, tuple(value.shape)
+    if isinstance(value, (*_PLAIN, float, torch.dtype, FunctionType, type)):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _comparable(each) for key, each in value.items()}
+    return type(value)
+
+
+def _tensors(module: nn.Module) -> dict[str, Any]:
+    held = {**module._parameters, **module._buffers}
+    return {name: t if t is None else (t.dtype, tuple(t.shape)) for name, t in held.items()}
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
+        return one is other
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except Exception:
+        return False

@@ -1,0 +1,295 @@
+"""Which names a Python text reads and never gives a value before."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+Point = tuple[int, int]
+_START: Point = (0, 0)
+_GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__spec__", "__class__"}
+
+
+@dataclass(frozen=True)
+class Use:
+    """A name that is read: a variable, or ".name" for an attribute of `self`."""
+
+    name: str
+    statement: ast.stmt
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a text says about its names."""
+
+    unbound: tuple[Use, ...]
+    """Variables that have no value when they are read, as far as the text tells."""
+    attributes: tuple[Use, ...]
+    """Attributes of `self` that are read."""
+    provided: frozenset[str]
+    """Attributes that the text sets or defines somewhere."""
+
+    def lost(self, before: Names) -> list[Use]:
+        """What is read here and has no value, though it had one in `before`."""
+        known = {use.name for use in before.unbound}
+        gone = before.provided - self.provided
+        return [
+            *(use for use in self.unbound if use.name not in known),
+            *(use for use in self.attributes if use.name in gone),
+        ]
+
+
+def names(tree: ast.Module) -> Names:
+    """The names of a module."""
+    walk = _Walk()
+    module = _Scope("module", None)
+    for statement in tree.body:
+        walk.visit(statement, module, statement, ())
+    unbound = () if walk.star else tuple(u.use for u in walk.uses if not u.bound())
+    return Names(unbound, tuple(_self_reads(tree)), frozenset(_provided(tree)))
+
+
+@dataclass(eq=False)
+class _Scope:
+    kind: Literal["module", "class", "function", "comprehension"]
+    parent: _Scope | None
+    bindings: dict[str, list[tuple[Point, tuple[ast.AST, ...]]]] = field(default_factory=dict)
+    elsewhere: set[str] = field(default_factory=set)
+    """Names that are declared global or nonlocal."""
+
+    def bind(self, name: str, at: Point, loops: tuple[ast.AST, ...]) -> None:
+        self.bindings.setdefault(name, []).append((at, loops))
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    use: Use
+    scope: _Scope
+    at: Point
+    loops: tuple[ast.AST, ...]
+
+    def bound(self) -> bool:
+        """Whether the name may have a value here.
+
+        Code runs in the order of the text, but for loops, and for functions, which run later.
+        """
+        scope: _Scope | None = self.scope
+        at_once, inner = True, True
+        while scope is not None:
+            seen = scope.kind != "class" or inner
+            if seen and self.use.name in scope.bindings and self.use.name not in scope.elsewhere:
+                if not at_once or scope.kind == "comprehension":
+                    return True
+                if any(self._after(*binding) for binding in scope.bindings[self.use.name]):
+                    return True
+                if scope.kind == "function":
+                    return False
+            if scope.kind != "comprehension":
+                inner = False
+            if scope.kind == "function":
+                at_once = False
+            scope = scope.parent
+        return self.use.name in _GIVEN
+
+    def _after(self, at: Point, loops: tuple[ast.AST, ...]) -> bool:
+        return at <= self.at or any(loop in loops for loop in self.loops)
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.uses: list[_Read] = []
+        self.star = False
+
+    def visit(
+        self, node: ast.AST, scope: _Scope, statement: ast.stmt, loops: tuple[ast.AST, ...]
+    ) -> None:
+        def go(*nodes: ast.AST | None, scope: _Scope = scope) -> None:
+            for one in nodes:
+                if one is not None:
+                    self.visit(one, scope, one if isinstance(one, ast.stmt) else statement, loops)
+
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                go(*node.decorator_list, *_outside(node.args), node.returns)
+                scope.bind(node.name, _end(node), loops)
+                self._function(node.args, node.body, scope, statement)
+            case ast.Lambda():
+                go(*_outside(node.args))
+                self._function(node.args, [node.body], scope, statement)
+            case ast.ClassDef():
+                go(*node.decorator_list, *node.bases, *node.keywords)
+                go(*node.body, scope=_Scope("class", scope))
+                scope.bind(node.name, _end(node), loops)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                go(node.generators[0].iter)
+                inner = _Scope("comprehension", scope)
+                for position, one in enumerate(node.generators):
+                    go(one.target, *([one.iter] if position else ()), *one.ifs, scope=inner)
+                go(*_elements(node), scope=inner)
+            case ast.For() | ast.AsyncFor():
+                go(node.iter)
+                self._targets(node.target, scope, statement, loops, _end(node.iter))
+                loops = (*loops, node)
+                go(*node.body)
+                loops = loops[:-1]
+                go(*node.orelse)
+            case ast.While():
+                loops = (*loops, node)
+                go(node.test, *node.body)
+                loops = loops[:-1]
+                go(*node.orelse)
+            case ast.With() | ast.AsyncWith():
+                for item in node.items:
+                    go(item.context_expr)
+                    if item.optional_vars is not None:
+                        end = _end(item.context_expr)
+                        self._targets(item.optional_vars, scope, statement, loops, end)
+                go(*node.body)
+            case ast.ExceptHandler():
+                go(node.type)
+                if node.name:
+                    scope.bind(node.name, (node.lineno, node.col_offset), loops)
+                go(*node.body)
+            case ast.Import() | ast.ImportFrom():
+                for alias in node.names:
+                    self.star |= alias.name == "*"
+                    name = alias.asname or alias.name.partition(".")[0]
+                    scope.bind(name, _end(node), loops)
+            case ast.Global() | ast.Nonlocal():
+                scope.elsewhere.update(node.names)
+                if isinstance(node, ast.Global):
+                    for name in node.names:
+                        _module(scope).bind(name, _START, ())
+            case ast.NamedExpr():
+                go(node.value)
+                while scope.kind == "comprehension" and scope.parent is not None:
+                    scope = scope.parent
+                scope.bind(node.target.id, _end(node), loops)
+            case ast.AugAssign():
+                go(node.value)
+                if isinstance(node.target, ast.Name):
+                    self._read(node.target, scope, statement, loops)
+                self._targets(node.target, scope, statement, loops, _end(statement))
+            case ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
+                held = node.rest if isinstance(node, ast.MatchMapping) else node.name
+                if held:
+                    scope.bind(held, _end(node), loops)
+                go(*ast.iter_child_nodes(node))
+            case ast.Name(ctx=ast.Store()):
+                at = _START if scope.kind == "comprehension" else _end(statement)
+                scope.bind(node.id, at, loops)
+            case ast.Name():
+                self._read(node, scope, statement, loops)
+            case _:
+                go(*ast.iter_child_nodes(node))
+
+    def _read(
+        self, node: ast.Name, scope: _Scope, statement: ast.stmt, loops: tuple[ast.AST, ...]
+    ) -> None:
+        at = node.lineno, node.col_offset
+        self.uses.append(_Read(Use(node.id, statement), scope, at, loops))
+
+    def _targets(
+        self,
+        target: ast.expr,
+        scope: _Scope,
+        statement: ast.stmt,
+        loops: tuple[ast.AST, ...],
+        at: Point,
+    ) -> None:
+        for one in ast.walk(target):
+            if isinstance(one, ast.Name):
+                if isinstance(one.ctx, ast.Store):
+                    scope.bind(one.id, at, loops)
+                else:
+                    self._read(one, scope, statement, loops)
+
+    def _function(
+        self,
+        args: ast.arguments,
+        body: list[ast.stmt] | list[ast.expr],
+        scope: _Scope,
+        statement: ast.stmt,
+    ) -> None:
+        inner = _Scope("function", scope)
+        for arg in _parameters(args):
+            inner.bind(arg.arg, _START, ())
+        for one in body:
+            self.visit(one, inner, one if isinstance(one, ast.stmt) else statement, ())
+
+
+def _parameters(args: ast.arguments) -> list[ast.arg]:
+    every = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
+    return [arg for arg in every if arg is not None]
+
+
+def _outside(args: ast.arguments) -> list[ast.expr | None]:
+    """What the line of a `def` evaluates: defaults and annotations."""
+    notes = [arg.annotation for arg in _parameters(args)]
+    return [*args.defaults, *args.kw_defaults, *notes]
+
+
+def _elements(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> list[ast.expr]:
+    return [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+
+
+def _end(node: ast.AST) -> Point:
+    return node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
+
+
+def _module(scope: _Scope) -> _Scope:
+    while scope.parent is not None:
+        scope = scope.parent
+    return scope
+
+
+def _self_reads(tree: ast.Module) -> Iterator[Use]:
+    """Reads of attributes of a method's first parameter, each with its innermost statement."""
+    for kind in ast.walk(tree):
+        if not isinstance(kind, ast.ClassDef):
+            continue
+        for method in kind.body:
+            if isinstance(method, ast.FunctionDef) and method.args.args:
+                own = method.args.args[0].arg
+                for statement in method.body:
+                    yield from _reads_of(own, statement, statement)
+
+
+def _reads_of(own: str, node: ast.AST, statement: ast.stmt) -> Iterator[Use]:
+    if (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == own
+    ):
+        yield Use(node.attr, statement)
+    for child in ast.iter_child_nodes(node):
+        yield from _reads_of(own, child, child if isinstance(child, ast.stmt) else statement)
+
+
+def _provided(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr
+            case ast.ClassDef():
+                for statement in node.body:
+                    yield from _bound(statement)
+            case ast.Constant(value=str(value)) if value.isidentifier():
+                yield value
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement of a class body gives a value."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield statement.name
+        return
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+        yield statement.target.id
+        return
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id

@@ -1,0 +1,231 @@
+"""A Python text as a tree, and edits of it that can be made together."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+Node = TypeVar("Node", bound=cst.CSTNode)
+Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
+Now = Callable[[cst.CSTNode], cst.CSTNode]
+"""A node as the other edits leave it."""
+Place = tuple[int, int, int, int]
+"""Line, column, end line, end column, as in `ast`: columns are bytes."""
+
+_LAYOUT = (
+    cst.BaseParenthesizableWhitespace,
+    cst.TrailingWhitespace,
+    cst.EmptyLine,
+    cst.Newline,
+    cst.Comment,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Edit:
+    """One way to make a tree smaller: what stands where its nodes stood."""
+
+    changes: Mapping[cst.CSTNode, Callable[[Now], Replacement]]
+    size: int = 1
+    """How much it is about, to halve a list of edits by."""
+
+
+class Tree:
+    """A parsed text. Nodes are compared by identity."""
+
+    def __init__(self, text: str) -> None:
+        """Raises libcst.ParserSyntaxError."""
+        self.text = text
+        self.module = cst.parse_module(text)
+        walk = _Parents()
+        self.module.visit(walk)
+        self.parents: Mapping[cst.CSTNode, cst.CSTNode] = walk.parents
+        """The node around each node, in the order of the text."""
+
+    def of(self, *kinds: type[Node]) -> list[Node]:
+        """The nodes of these kinds, in the order of the text."""
+        return [node for node in self.parents if isinstance(node, kinds)]
+
+    def around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes that hold `node`, from the inside out."""
+        while (parent := self.parents.get(node)) is not None:
+            yield parent
+            node = parent
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """The innermost function around `node`."""
+        return next((one for one in self.around(node) if isinstance(one, cst.FunctionDef)), None)
+
+    def inside(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """The nodes in `node`, itself excluded, in the order of the text."""
+        walk = _Parents()
+        node.visit(walk)
+        return [one for one in walk.parents if one is not node]
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The text of a node."""
+        return self.module.code_for_node(node)
+
+    def place(self, node: cst.CSTNode) -> Place | None:
+        """Where an expression stands, without parentheses around it."""
+        span = self._ranges.get(node)
+        if span is None:
+            return None
+        start, end = span.start, span.end
+        return (
+            start.line,
+            self._bytes(start.line, start.column),
+            end.line,
+            self._bytes(end.line, end.column),
+        )
+
+    def edited(self, edits: Iterable[Edit]) -> str:
+        """The text with the edits made; of two edits of one node the first."""
+        changes: dict[cst.CSTNode, Callable[[Now], Replacement]] = {}
+        for edit in edits:
+            if not any(node in changes for node in edit.changes):
+                changes.update(edit.changes)
+        paths = {one for node in changes for one in (node, *self.around(node))}
+        return self.module.visit(_Edited(changes, paths)).code
+
+    @functools.cached_property
+    def _ranges(self) -> Mapping[cst.CSTNode, CodeRange]:
+        wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
+        return wrapper.resolve(PositionProvider)
+
+    @functools.cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    def _bytes(self, line: int, column: int) -> int:
+        text = self._lines[line - 1]
+        return column if text.isascii() else len(text[:column].encode())
+
+
+class _Parents(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.stack: list[cst.CSTNode] = []
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, _LAYOUT):
+            return False
+        if self.stack:
+            self.parents[node] = self.stack[-1]
+        self.stack.append(node)
+        return True
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        if not isinstance(original_node, _LAYOUT):
+            self.stack.pop()
+
+
+class _Edited(cst.CSTTransformer):
+    """Makes changes from the inside out, so that an outer one takes inner ones along."""
+
+    def __init__(
+        self,
+        changes: Mapping[cst.CSTNode, Callable[[Now], Replacement]],
+        paths: set[cst.CSTNode],
+    ) -> None:
+        super().__init__()
+        self.changes, self.paths = changes, paths
+        self.done: dict[cst.CSTNode, cst.CSTNode] = {}
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node in self.paths
+
+    def on_leave(  # type: ignore[override]
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> Replacement:
+        if original_node not in self.paths:
+            return updated_node
+        self.done[original_node] = without_last_comma(updated_node)
+        if original_node not in self.changes:
+            return self.done[original_node]
+        new = self.changes[original_node](self.now)
+        if isinstance(new, cst.CSTNode):
+            self.done[original_node] = new
+        return new
+
+    def now(self, node: cst.CSTNode) -> cst.CSTNode:
+        return self.done.get(node, node)
+
+
+def without_last_comma(node: cst.CSTNode) -> cst.CSTNode:
+    """`node` without a comma after its last argument or element, where it has any."""
+    for field in ("args", "elements", "params", "names", "bases"):
+        items = getattr(node, field, None)
+        if isinstance(items, tuple) and items and isinstance(items[-1].comma, cst.Comma):
+            last = items[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            return node.with_changes(**{field: (*items[:-1], last)})
+    return node
+
+
+def removal(node: cst.CSTNode, size: int = 1) -> Edit:
+    """The edit that takes a statement, an argument, an element or a decorator away."""
+    return Edit({node: lambda now: cst.RemoveFromParent()}, size)
+
+
+def put(tree: Tree, node: cst.BaseExpression, text: str, size: int = 1) -> Edit:
+    """The edit that writes the expression `text` where `node` stands."""
+    new = cst.parse_expression(text)
+    return Edit({node: lambda now: fitted(tree, node, new)}, size)
+
+
+def hoisted(tree: Tree, node: cst.BaseExpression, child: cst.BaseExpression) -> Edit:
+    """The edit that puts an expression inside `node` in its place."""
+
+    def change(now: Now) -> Replacement:
+        new = now(child)
+        assert isinstance(new, cst.BaseExpression)
+        return fitted(tree, node, new)
+
+    return Edit({node: change}, len(tree.code(node)) - len(tree.code(child)))
+
+
+_LOOSE = (
+    cst.BinaryOperation,
+    cst.Comparison,
+    cst.BooleanOperation,
+    cst.UnaryOperation,
+    cst.IfExp,
+    cst.Lambda,
+    cst.NamedExpr,
+    cst.Await,
+    cst.Yield,
+    cst.GeneratorExp,
+    cst.Tuple,
+    cst.ConcatenatedString,
+)
+_TIGHT = (
+    cst.Attribute,
+    cst.Call,
+    cst.Subscript,
+    cst.BinaryOperation,
+    cst.UnaryOperation,
+    cst.Comparison,
+    cst.ComparisonTarget,
+    cst.BooleanOperation,
+    cst.Await,
+    cst.StarredElement,
+    cst.IfExp,
+)
+
+
+def fitted(tree: Tree, old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:
+    """`new` as it must be written where `old` stands, in parentheses if need be."""
+    if new.lpar or not isinstance(new, _LOOSE):
+        return new
+    parent = tree.parents[old]
+    bare = isinstance(parent, cst.Assign | cst.Return | cst.Expr)
+    inside = isinstance(new, cst.Tuple | cst.NamedExpr | cst.GeneratorExp | cst.Yield)
+    if isinstance(parent, _TIGHT) or (inside and not bare):
+        return new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return new

@@ -1,0 +1,64 @@
+"""Judges of texts: each candidate is executed in a forked child."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fullgraph.compiler import isolation
+from fullgraph.minifier.problem import Problem, Verdict
+from fullgraph.minifier.reduce.python.load import call, loaded
+from fullgraph.minifier.reduce.source import reduce
+
+
+def breaks(text: str) -> str:
+    """The kind of graph break that compiling the whole text meets; "" where eager fails."""
+
+    def job(say: Callable[[object], None]) -> str:
+        model, args, kwargs = call(loaded(text))
+        model(*args, **kwargs)
+        try:
+            torch.compile(model, backend="eager", fullgraph=True)(*args, **kwargs)
+        except torch._dynamo.exc.Unsupported as error:
+            return str(error).partition("\n")[0]
+        return "compiles"
+
+    return isolation.run(job, seconds=60).value or ""
+
+
+def differs(text: str) -> bool:
+    """Whether the output's type or shape is another one under Dynamo."""
+
+    def job(say: Callable[[object], None]) -> bool:
+        model, args, kwargs = call(loaded(text))
+        expected = model(*args, **kwargs)
+        got = torch.compile(model, backend="eager")(*args, **kwargs)
+        return described(expected) != described(got)
+
+    return bool(isolation.run(job, seconds=60).value)
+
+
+def described(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: described(each) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [described(each) for each in value]
+    return type(value).__name__, getattr(value, "shape", None)
+
+
+def reduced(text: str, fails: Callable[[str], bool]) -> tuple[str, int]:
+    """A text reduced as long as it fails, and the number of texts that were tried."""
+
+    def judge(candidate: str) -> Verdict:
+        return Verdict.SAME if fails(candidate) else Verdict.PASSES
+
+    problem = Problem(text, judge, key=str)
+    reduce(problem)
+    return problem.current, problem.counts.calls
+
+
+def lines(text: str) -> int:
+    """The lines of a text that are not empty."""
+    return sum(bool(line.strip()) for line in text.splitlines())
