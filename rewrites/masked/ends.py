@@ -9,7 +9,8 @@ import libcst as cst
 
 from fullgraph.rewrites.build import expression, statement
 from fullgraph.rewrites.masked import ops
-from fullgraph.rewrites.masked.flow import Bound, Counted, Escape, Flow, Reduced, Stored
+from fullgraph.rewrites.masked.flow import Flow
+from fullgraph.rewrites.masked.goals import Bound, Counted, Escape, Reduced, Stored
 from fullgraph.rewrites.masked.losses import Loss
 from fullgraph.rewrites.masked.owned import is_owned
 from fullgraph.rewrites.masked.text import Text

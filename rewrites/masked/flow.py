@@ -9,52 +9,20 @@ import libcst as cst
 
 from fullgraph.rewrites.facts.definitions import Definitions, definitions
 from fullgraph.rewrites.masked import ops
+from fullgraph.rewrites.masked.continuation import continuation
+from fullgraph.rewrites.masked.goals import (
+    Bound,
+    Counted,
+    End,
+    Escape,
+    Harmless,
+    Reduced,
+    Stored,
+)
 from fullgraph.rewrites.masked.losses import Loss, loss
 from fullgraph.rewrites.masked.ops import Operation, operation
 from fullgraph.rewrites.masked.reads import Read, read, repeatable, same
 from fullgraph.rewrites.site import Site
-
-
-class Escape(Exception):
-    """The selected elements reach a place that needs them by themselves. Says why."""
-
-
-@dataclass(frozen=True, eq=False)
-class Reduced:
-    """A reduction over all dimensions of the mask."""
-
-    operation: Operation
-
-
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """`x[m].numel()`, `len(x[m])`, `x[m].shape[0]`."""
-
-    node: cst.BaseExpression
-
-
-@dataclass(frozen=True, eq=False)
-class Stored:
-    """`y[m] = …` or `y[m] += …`."""
-
-    statement: cst.Assign | cst.AugAssign
-    target: Read
-
-
-@dataclass(frozen=True, eq=False)
-class Bound:
-    """`name = …` or `name += …`."""
-
-    name: cst.Name
-    augmented: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Harmless:
-    """`.dtype` and the like."""
-
-
-End = Reduced | Counted | Stored | Bound | Loss | Harmless
 
 
 @dataclass(eq=False)
@@ -73,6 +41,10 @@ class Flow:
     """The outermost expressions that are selected elements, and what becomes of them."""
     unsure: bool = False
     """Whether something was not seen in a run."""
+    continuation: tuple[cst.SimpleStatementLine, ...] = ()
+    """What follows an `if` that ends with the first read, as far as the `return`."""
+    mixed: bool = False
+    """Whether the continuation takes what is selected or, without the `if`, what is not."""
     _waiting: list[cst.BaseExpression] = field(default_factory=list)
 
     # What is selected.
@@ -137,7 +109,9 @@ class Flow:
                 self._bind(end, root)
         for name in self.names:
             if self.definitions is None or not self.definitions.reaching[name] <= set(self.bound):
-                raise Escape(f"`{name.value}` is not always what the mask selects")
+                if self.site.document.statement(name) not in self.continuation:
+                    raise Escape(f"`{name.value}` is not always what the mask selects")
+                self.mixed = True
 
     def _add(self, found: Read) -> None:
         if found.node not in self.reads:
@@ -165,7 +139,7 @@ class Flow:
         selected = [self._binds_selected(one) for one in found]
         if not any(selected):
             return False
-        if not all(selected):
+        if not all(selected) and self.site.document.statement(use) not in self.continuation:
             raise Escape(f"`{use.value}` is not always what the mask selects")
         self.names[use] = None
         self._waiting.append(use)
@@ -245,8 +219,14 @@ class Flow:
                 if operand is not node and not _is_option(made, operand):
                     self._beside(operand)
             return self._climb(call)
-        if node is not made.tensor and made.name != "cosine_similarity":
+        if made.name == "cosine_similarity":
+            pair = [self.is_selected(one) for one in made.operands[:2]]
+            if not all(pair):
+                raise self._escape(call)
+        elif node is not made.tensor:
             raise self._escape(call)
+        if made.name == "linear" and self.dims(node) > self.first.axis == 0:
+            return self._climb(call)
         if made.name in ops.FLATTENING and self._is_flat(made):
             return self._climb(call)
         if made.name in ("numel", "nelement") and self.dims(node) == 0:
@@ -374,7 +354,8 @@ def flow(site: Site) -> Flow | Escape | None:
     first = read(site, site.node)
     if first is None:
         return None
-    found = Flow(site, first, definitions(site.document, site.node))
+    known = definitions(site.document, site.node)
+    found = Flow(site, first, known, continuation=continuation(site, first.node))
     try:
         found.follow()
     except Escape as reason:

@@ -81,6 +81,19 @@ LOSS_MODULES = {
     "BCEWithLogitsLoss": LOGITS_LOSS,
 }
 
+_LAYERS = {
+    "torch.nn.modules.linear.Linear": "linear",
+    "torch.nn.modules.normalization.LayerNorm": "linear",
+    "torch.nn.modules.linear.Identity": "clone",
+    "torch.nn.modules.activation.ReLU": "relu",
+    "torch.nn.modules.activation.GELU": "gelu",
+    "torch.nn.modules.activation.SiLU": "silu",
+    "torch.nn.modules.activation.Sigmoid": "sigmoid",
+    "torch.nn.modules.activation.Tanh": "tanh",
+    "torch.nn.modules.activation.Softplus": "softplus",
+    "torch.nn.modules.activation.LeakyReLU": "leaky_relu",
+}
+"""Layers that take each row, or each element, by itself, and what they are like."""
 _FUNCTIONS = ("torch", "torch.nn.functional", "torch.special", "torch.linalg")
 
 
@@ -119,6 +132,9 @@ def operation(site: Site, call: cst.Call) -> Operation | None:
         return None
     values = tuple(arg.value for arg in call.args)
     module, _, name = site.calls(call).rpartition(".")
+    seen = site.seen(call.func)
+    if seen is not None and len(seen.types) == 1 and seen.types[0] in _LAYERS:
+        return Operation(call, _LAYERS[seen.types[0]], values) if values else None
     if module in _FUNCTIONS or (not module and name in BUILTIN):
         return Operation(call, name, values) if values else None
     if not isinstance(call.func, cst.Attribute):

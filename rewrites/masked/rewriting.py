@@ -10,8 +10,10 @@ from fullgraph.rewrites.build import enclosed, reads_back, statement
 from fullgraph.rewrites.document import Document, Replacement, replaced
 from fullgraph.rewrites.facts.definitions import Definitions
 from fullgraph.rewrites.facts.flow import mutations, walk
+from fullgraph.rewrites.masked.continuation import copied
 from fullgraph.rewrites.masked.ends import Ends
-from fullgraph.rewrites.masked.flow import End, Escape, Flow, Harmless
+from fullgraph.rewrites.masked.flow import Flow
+from fullgraph.rewrites.masked.goals import End, Escape, Harmless
 from fullgraph.rewrites.masked.reads import is_name, repeatable
 from fullgraph.rewrites.masked.text import Text
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
@@ -62,6 +64,9 @@ def _with_fill(flow: Flow, fill: str, why: str, settled: cst.BaseExpression | No
             raise Escape("the mask is not the same when it is worked out again")
         _check(flow, [*flow.reads, *_indices(flow), *edits], mask)
         replacements = dict(edits)
+    if flow.mixed:
+        line = flow.site.document.statement(flow.first.node)
+        replacements = copied(flow.site, line, flow.continuation, edits, replacements)
     assumes = list(written.assumes)
     if flow.unsure:
         code = flow.site.document.code(flow.first.base)

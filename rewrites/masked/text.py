@@ -146,9 +146,24 @@ class Text:
             case cst.BinaryOperation(operator=cst.Divide()):
                 return self.flow.is_number(node.right) and self.is_linear(node.left)
             case cst.Comparison(comparisons=[one]):
-                return self.is_linear(node.left) and self.is_linear(one.comparator)
+                return self._is_harmless(node.left) and self._is_harmless(one.comparator)
             case cst.Call():
                 return self._is_linear_call(node)
+        return False
+
+    def _is_harmless(self, node: cst.BaseExpression) -> bool:
+        """Whether elements that are not selected do nothing in `node`, were there no gradient."""
+        if self.is_linear(node):
+            return True
+        floats = all(found.is_float for found in self.flow.reads.values())
+        match node:
+            case cst.BinaryOperation(operator=cst.Multiply() | cst.Divide()) if floats:
+                return self._is_harmless(node.left) and self._is_harmless(node.right)
+            case cst.Call():
+                made = operation(self.flow.site, node)
+                if made is None or made.in_place or made.name not in ops.ELEMENTWISE or not floats:
+                    return False
+                return all(self._is_harmless(one) for one in made.operands)
         return False
 
     def _is_linear_call(self, node: cst.Call) -> bool:
@@ -157,7 +172,9 @@ class Text:
             return False
         if made.name in ops.SAME | ops.FLATTENING | {"detach"}:
             return self.is_linear(made.tensor)
-        if made.name in ops.CONSTANT | ops.LINEAR or self._has_no_gradient(made.name):
+        if made.name in ops.CONSTANT:
+            return all(self._is_harmless(operand) for operand in made.operands)
+        if made.name in ops.LINEAR or self._has_no_gradient(made.name):
             return all(self.is_linear(operand) for operand in made.operands)
         if made.name in ("sum", "mean"):  # over what lies behind the mask: others are ends
             return self.is_linear(made.tensor)
@@ -192,5 +209,6 @@ class Text:
     def _bound_value(self, use: cst.Name) -> float | None:
         definitions = self.flow.definitions
         assert definitions is not None
-        found = {self.values.get(binding) for binding in definitions.reaching[use]}
+        bindings = definitions.reaching[use] & set(self.flow.bound)
+        found = {self.values.get(binding) for binding in bindings}
         return next(iter(found)) if len(found) == 1 else None

@@ -27,7 +27,8 @@ are not elementwise, and random numbers for the selected elements. `x[m] = 0` al
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.masked.flow import Escape, Stored, flow
+from fullgraph.rewrites.masked.flow import flow
+from fullgraph.rewrites.masked.goals import Escape, Stored
 from fullgraph.rewrites.masked.rewriting import ends, rewriting
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site

@@ -31,7 +31,8 @@ from fullgraph.rewrites.build import statement
 from fullgraph.rewrites.document import Replacement
 from fullgraph.rewrites.facts.definitions import definitions
 from fullgraph.rewrites.facts.flow import targets, walk
-from fullgraph.rewrites.masked.flow import Escape, flow
+from fullgraph.rewrites.masked.flow import flow
+from fullgraph.rewrites.masked.goals import Escape
 from fullgraph.rewrites.masked.hits import nonzero
 from fullgraph.rewrites.masked.reads import Read, is_name, read
 from fullgraph.rewrites.masked.rewriting import check, rewriting

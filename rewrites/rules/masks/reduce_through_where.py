@@ -16,7 +16,8 @@ After:
 What is selected is followed through assignments and elementwise functions. Gradients are the same,
 also where NaN or inf stands outside the mask: it is filled up before a function can meet it. An
 empty mask gives NaN as before. Sums are added up in another order, so the last digits may differ.
-A mask that is not a name, and is needed twice, gets one.
+A mask that is not a name, and is needed twice, gets one. After `if mask is not None: loss =
+loss[mask]` the rest of the function goes into the `if` too, for the masked case.
 
 Unsafe where an empty selection was an error (`max`, `min`), where a sum could overflow (float16),
 and where shapes are not known.
@@ -28,7 +29,8 @@ not elementwise, because their number then shows.
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.masked.flow import Escape, Stored, flow
+from fullgraph.rewrites.masked.flow import flow
+from fullgraph.rewrites.masked.goals import Escape, Stored
 from fullgraph.rewrites.masked.losses import Loss
 from fullgraph.rewrites.masked.rewriting import ends, rewriting
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule

@@ -29,7 +29,8 @@ spelled out, and one argument alone that is selected.
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.masked.flow import Escape, Stored, flow
+from fullgraph.rewrites.masked.flow import flow
+from fullgraph.rewrites.masked.goals import Escape, Stored
 from fullgraph.rewrites.masked.losses import Loss
 from fullgraph.rewrites.masked.rewriting import ends, rewriting
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule

@@ -125,6 +125,20 @@ def test_a_buffer_stays_the_same_tensor():
     outcome.check()
 
 
+def test_a_layer_that_takes_each_row_by_itself():
+    source = (
+        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.fc = torch.nn.Linear(4, 4)\n\n"
+        "    def forward(self, x, m):\n        out = x * 1\n        out[m] = self.fc(x[m])\n"
+        "        return out\n"
+    )
+    torch.manual_seed(0)
+    outcome = rewritten(source, X, ROWS)
+    line = "out = torch.where(m[:, None], self.fc(torch.where(m[:, None], x, 0)), out)"
+    assert line in outcome.source
+    assert outcome.after.default.ok and outcome.after.fullgraph.ok
+
+
 def test_no_gradient_comes_from_what_is_not_selected():
     source = _function("z = x * 1\nz[x > 0] = z[x > 0].sqrt()\nreturn z")
     x = torch.tensor([[0.0, 4.0, -1.0]], requires_grad=True)

@@ -30,7 +30,11 @@ def _function(body, *names):
         ("return x[m] @ torch.ones(3)", "x[m]", "takes all that is selected"),
         ("g = lambda v: v.sum()\nreturn g(x[m])", "x[m]", "`g(x[m])` takes all"),
         ("return range(len(x[m]))", "x[m]", "`len(x[m])` is needed as a Python number"),
-        ("y = x\nif x.dim() > 1:\n    y = y[m]\nreturn y.mean()", "y[m]", "not always what"),
+        (
+            "y = x\nif x.dim() > 1:\n    y = y[m]\nelse:\n    y = y * 2\nreturn y.mean()",
+            "y[m]",
+            "not always what",
+        ),
         ("y = x[m]\nreturn (lambda: y.sum())()", "x[m]", "used in a function inside"),
     ],
 )
@@ -134,6 +138,48 @@ def test_followed(before, after):
     assert outcome.source == _function(after, "x", "y", "m")
     assert set(outcome.applicability) == {Applicability.SAFE}
     outcome.check((Y, X, ~MASK))
+
+
+def test_an_optional_mask_returns_early():
+    outcome = rewritten(
+        _function(
+            "loss = x ** 2\nif m is not None:\n    loss = loss[m]  # valid\n\n# all\n"
+            "loss = loss * 2\nreturn loss.mean()",
+            "x",
+            "m=None",
+        ),
+        X,
+        MASK,
+    )
+    assert outcome.source == _function(
+        "loss = x ** 2\nif m is not None:\n    loss = torch.where(m, loss, 0)  # valid\n"
+        "    loss = loss * 2\n    return loss.sum() / m.sum()\n\n# all\n"
+        "loss = loss * 2\nreturn loss.mean()",
+        "x",
+        "m=None",
+    )
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((X,), (X, ~MASK))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "(1 - torch.cosine_similarity(x[m], y[m], dim=-1)).mean()",
+            "torch.where(m, 1 - torch.cosine_similarity(torch.where(m[:, None], x, 0), "
+            "torch.where(m[:, None], y, 0), dim=-1), 0).sum() / m.sum()",
+        ),
+        (
+            "(x[m] / y[m] < 1.25).float().mean(0)",
+            "torch.where(m[:, None], (x / y < 1.25).float(), 0).sum(0) / m.sum()",
+        ),
+    ],
+)
+def test_rows(before, after):
+    outcome = rewritten(_function(f"return {before}", "x", "y", "m"), X, Y, ROWS)
+    assert outcome.source == _function(f"return {after}", "x", "y", "m")
+    outcome.check()
 
 
 def test_a_mask_that_is_needed_twice_gets_a_name():

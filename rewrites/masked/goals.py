@@ -1,0 +1,53 @@
+"""What becomes of selected elements in the end, where their number no longer shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from fullgraph.rewrites.masked.losses import Loss
+from fullgraph.rewrites.masked.ops import Operation
+from fullgraph.rewrites.masked.reads import Read
+
+
+class Escape(Exception):
+    """The selected elements reach a place that needs them by themselves. Says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """A reduction over all dimensions of the mask."""
+
+    operation: Operation
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """`x[m].numel()`, `len(x[m])`, `x[m].shape[0]`."""
+
+    node: cst.BaseExpression
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """`y[m] = …` or `y[m] += …`."""
+
+    statement: cst.Assign | cst.AugAssign
+    target: Read
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """`name = …` or `name += …`."""
+
+    name: cst.Name
+    augmented: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Harmless:
+    """`.dtype` and the like."""
+
+
+End = Reduced | Counted | Stored | Bound | Loss | Harmless
