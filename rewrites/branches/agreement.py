@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from fullgraph.rewrites.branches.predicate import Escape
+from fullgraph.rewrites.facts.classes import class_of
+from fullgraph.rewrites.facts.flow import name, writes
 from fullgraph.rewrites.facts.inferred import inferred
 from fullgraph.rewrites.facts.seen import Seen
+from fullgraph.rewrites.facts.torch_names import ACTIVATIONS
 from fullgraph.rewrites.site import Site
 
 
@@ -53,6 +57,24 @@ class Agreement:
                 raise Escape(f"{texts[number]} is a number and {texts[tensor]} has dimensions")
             self.assumes[f"a tensor may take the place of {texts[number]}"] = None
 
+    def gradients(self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]) -> None:
+        """Note where only one of two ways uses something that gets gradients."""
+        sides = [_names(side) for side in (one, other)]
+        for path in sorted(sides[0].keys() ^ sides[1].keys()):
+            node = sides[0].get(path) or sides[1][path]
+            if self._may_learn(node):
+                clause = f"`{path}` may get a gradient of zero where it got none"
+                self.assumes[clause] = None
+
+    def _may_learn(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a tensor that asks for a gradient, or a layer that has some."""
+        parent = self.site.document.parents.get(node)
+        if isinstance(parent, cst.Call) and parent.func is node:
+            kind = class_of(self.site, node).rpartition(".")[2]
+            return bool(kind) and not (kind in ACTIVATIONS or kind.startswith("_"))
+        seen = inferred(self.site, node)
+        return seen is not None and seen.requires_grad
+
     def _tensors(self, a: Seen, b: Seen, texts: list[str]) -> None:
         for what, x, y in (("dtype", a.dtypes, b.dtypes), ("shape", a.shapes, b.shapes)):
             if len(x) == len(y) == 1 and x != y:
@@ -68,3 +90,18 @@ class Agreement:
         """A value as it stands in an explanation."""
         code = " ".join(cst.Module([]).code_for_node(node).split())
         return f"`{code}`" if len(code) <= 40 else f"`{code[:37]}…`"
+
+
+def _names(way: Sequence[cst.CSTNode]) -> dict[str, cst.BaseExpression]:
+    """Where a way uses what is not its own."""
+    own = set(writes(*way))
+    return {name(n): n for node in way for n in _used(node) if name(n) not in own}
+
+
+def _used(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The variables and paths of attributes in a node, the longest."""
+    if isinstance(node, cst.Name | cst.Attribute) and name(node):
+        yield node
+        return
+    for child in node.children:
+        yield from _used(child)

@@ -67,7 +67,7 @@ def _small(
         case cst.AugAssign():
             if is_tensor(site, small.target) is not False:
                 raise Escape(f"`{site.document.code(small)}` changes a tensor in place")
-            operator = _OPERATORS.get(type(small.operator))
+            operator = OPERATORS.get(type(small.operator))
             if operator is None or not name(small.target):
                 raise Escape(f"`{site.document.code(small)}` is no assignment of a value")
             value = cst.BinaryOperation(small.target, operator(), small.value)
@@ -126,7 +126,7 @@ def _first_word(site: Site, node: cst.CSTNode) -> str:
     return site.document.code(node).partition("\n")[0]
 
 
-_OPERATORS: dict[type[cst.BaseAugOp], type[cst.BaseBinaryOp]] = {
+OPERATORS: dict[type[cst.BaseAugOp], type[cst.BaseBinaryOp]] = {
     cst.AddAssign: cst.Add,
     cst.SubtractAssign: cst.Subtract,
     cst.MultiplyAssign: cst.Multiply,

@@ -27,10 +27,10 @@ class Choice:
     test: cst.BaseExpression
     agreement: Agreement
     uses: int = 0
-    _where: str = field(init=False)
+    where: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self._where = self.site.document.spelling("torch.where") or "torch.where"
+        self.where = self.site.document.spelling("torch.where") or "torch.where"
 
     def between(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
         """`one` where the test holds, else `other`; tuples, lists and dictionaries item by item."""
@@ -42,7 +42,7 @@ class Choice:
         left, right = self.tamed(one, True), self.tamed(other, False)
         self.uses += 1
         return expression(
-            "{where}({test}, {a}, {b})", where=self._where, test=self.test, a=left, b=right
+            "{where}({test}, {a}, {b})", where=self.where, test=self.test, a=left, b=right
         )
 
     def tamed(self, value: cst.CSTNode, side: bool) -> cst.BaseExpression:
@@ -90,7 +90,7 @@ class Choice:
         order = "{x}, {n}" if side else "{n}, {x}"
         return expression(
             f"{{where}}({{test}}, {order})",
-            where=self._where,
+            where=self.where,
             test=self.test,
             x=operand,
             n=hazard.neutral.value,

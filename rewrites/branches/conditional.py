@@ -43,6 +43,7 @@ class Conditional:
         one, other = ordered(test, node.body, node.orelse)
         made = self._call(test, self._lambda(one), self._lambda(other))
         self._agree(one, other)
+        Agreement(self.site, self.assumes).gradients([one], [other])
         if test.guard is None:
             return made
         ways = (one, made) if test.disjunction else (made, other)
@@ -85,6 +86,7 @@ class Conditional:
         one: Sequence[cst.CSTNode],
         other: Sequence[cst.CSTNode],
     ) -> Lines:
+        Agreement(self.site, self.assumes).gradients(one, other)
         values = [self._values(node, names, way) for way in (one, other)]
         left, right = values
         if left is not None and right is not None:
@@ -105,7 +107,7 @@ class Conditional:
         )
         for a, b in zip(*(results for _, results in functions), strict=False):
             self._agree(a, b)
-        return _apart([*made, _target(names, call)])
+        return apart([*made, _target(names, call)])
 
     def _values(
         self, node: cst.If, names: list[str], way: Sequence[cst.CSTNode]
@@ -146,7 +148,7 @@ class Conditional:
         if any("." in n for n in writes(*body)):
             raise Escape("the branch assigns to attributes")
         copies = [one if self._is_new(one, body) else _clone(one) for one in results]
-        sources = [_source(one, body) for one in results]
+        sources = [source(one, body) for one in results]
         return [*body, statement("return {v}", v=_together(copies))], sources
 
     def _lambda(self, value: cst.BaseExpression) -> cst.BaseExpression:
@@ -216,16 +218,22 @@ def _clone(value: cst.BaseExpression) -> cst.BaseExpression:
     return expression("{v}.clone()", v=value)
 
 
-def _source(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseExpression:
+def source(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseExpression:
     """What a name was assigned last in a way; `value` itself if that is not to be seen."""
     for line in reversed(body):
         for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-            if isinstance(one, cst.Assign) and name(value) in map(name, targets(one)):
-                return one.value
+            match one:
+                case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as target)]):
+                    if isinstance(one.value, cst.Tuple):
+                        for left, right in zip(target.elements, one.value.elements, strict=False):
+                            if name(left.value) == name(value):
+                                return right.value
+                case cst.Assign() if name(value) in map(name, targets(one)):
+                    return one.value
     return value
 
 
-def _apart(lines: Lines) -> Lines:
+def apart(lines: Lines) -> Lines:
     """Local functions and what comes next, with empty lines between."""
     empty = cst.EmptyLine(indent=False)
     return [lines[0], *(line.with_changes(leading_lines=[empty]) for line in lines[1:])]

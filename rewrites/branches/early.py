@@ -67,6 +67,7 @@ def selected(selection: Selection, node: cst.If, test: Predicate) -> dict[cst.CS
         raise Escape("the branch computes more than what it returns")
     choice = selection.choice(test)
     choice.pure(*after.statements, after.value, early)
+    choice.agreement.gradients([early], [*after.statements, after.value])
     edits: dict[cst.CSTNode, Replacement] = {}
     for one in after.statements:
         edits |= choice.taming(one, test.negated)

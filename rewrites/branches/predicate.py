@@ -6,7 +6,10 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.build import enclosed, expression
+from fullgraph.rewrites.document import replaced
+from fullgraph.rewrites.facts.definitions import definitions
+from fullgraph.rewrites.facts.flow import walk
 from fullgraph.rewrites.facts.inferred import inferred
 from fullgraph.rewrites.facts.purity import effect, may_raise, torch_name
 from fullgraph.rewrites.site import Site
@@ -32,28 +35,96 @@ class Predicate:
     """Whether the guard alone suffices ("or")."""
 
 
+@dataclass(frozen=True)
+class Test:
+    """The test of a decision, with what it takes to write it down."""
+
+    decision: Decision
+    expression: cst.BaseExpression
+    """The decision's own test, or that test with a name in it replaced by what it stands for."""
+    gone: cst.SimpleStatementLine | None = None
+    """The statement right before the decision that gave the name its value."""
+
+
 def decision(site: Site) -> Decision | None:
     """The decision that the site's node is the test of, or a part of the test of."""
-    node = site.node
-    if isinstance(node, Decision):
-        return node
-    inner = node
-    for outer in site.document.around(node):
+    inner = site.node
+    if isinstance(inner, Decision):
+        return inner
+    for outer in site.document.around(inner):
         if isinstance(outer, Decision):
             return outer if outer.test is inner else None
-        if not isinstance(
-            outer,
-            cst.BooleanOperation
-            | cst.UnaryOperation
-            | cst.Comparison
-            | cst.ComparisonTarget
-            | cst.Call
-            | cst.Arg
-            | cst.Attribute,
-        ):
+        if not isinstance(outer, _PARTS):
             return None
         inner = outer
     return None
+
+
+def tested(site: Site) -> Test | None:
+    """The same with its test; `n = t.item()` right before it is read into the test."""
+    found = decision(site)
+    if found is not None:
+        previous = _previous(site, found)
+        assign = previous.body[0] if previous is not None else None
+        named = _through_name(site, assign) if isinstance(assign, cst.Assign) else None
+        return named or Test(found, found.test)
+    for outer in site.document.around(site.node):
+        if isinstance(outer, cst.Assign):
+            return _through_name(site, outer)
+        if not isinstance(outer, _PARTS):
+            return None
+    return None
+
+
+_PARTS = (
+    cst.BooleanOperation
+    | cst.UnaryOperation
+    | cst.Comparison
+    | cst.ComparisonTarget
+    | cst.Call
+    | cst.Arg
+    | cst.Attribute
+)
+
+
+def _through_name(site: Site, assign: cst.Assign) -> Test | None:
+    """For `n = t.item()` the `if` right after it, where nothing else uses `n`."""
+    known = definitions(site.document, assign)
+    line = site.document.parent(assign)
+    target = assign.targets[0].target
+    if known is None or not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+        return None
+    uses = known.uses(target)
+    if len(assign.targets) > 1 or len(uses) != 1 or len(known.reaching[uses[0]]) > 1:
+        return None
+    for outer in site.document.around(uses[0]):
+        if isinstance(outer, cst.If) and _previous(site, outer) is line:
+            if not any(one is uses[0] for one in walk(outer.test)):
+                return None
+            if not any(_gives_number(site, one) for one in walk(assign.value)):
+                return None
+            value = enclosed(assign.value)
+            whole = outer.test is uses[0]
+            test = value if whole else replaced(outer.test, {uses[0]: value})
+            return Test(outer, test, line)
+    return None
+
+
+def _gives_number(site: Site, node: cst.CSTNode) -> bool:
+    """Whether a call makes a number of a tensor."""
+    if not isinstance(node, cst.Call):
+        return False
+    return _bare(site, node) is not node or torch_name(site, node) in ("equal", "allclose")
+
+
+def _previous(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
+    """The statement right before another in the same block, if it is no block itself."""
+    outer = site.document.parents.get(node)
+    if not isinstance(outer, cst.IndentedBlock) or node not in outer.body:
+        return None
+    index = outer.body.index(node)
+    found = outer.body[index - 1] if index else None
+    return found if isinstance(found, cst.SimpleStatementLine) else None
 
 
 def predicate(site: Site, test: cst.BaseExpression) -> Predicate | None:

@@ -12,6 +12,7 @@ from fullgraph.rewrites.branches.agreement import Agreement
 from fullgraph.rewrites.branches.arms import RETURN, Arm, arm, block
 from fullgraph.rewrites.branches.choice import Choice
 from fullgraph.rewrites.branches.predicate import Escape, Predicate, predicate
+from fullgraph.rewrites.branches.updates import only_updates, operands, updates
 from fullgraph.rewrites.build import statement
 from fullgraph.rewrites.document import Replacement, replaced
 from fullgraph.rewrites.facts.flow import (
@@ -47,6 +48,7 @@ class Selection:
         one, other = ordered(test, node.body, node.orelse)
         choice = self.choice(test)
         choice.pure(one, other)
+        choice.agreement.gradients([one], [other])
         made = choice.between(one, other)
         self.tests.append(node.test)
         if choice.uses > 1:
@@ -61,8 +63,11 @@ class Selection:
         one, other = ordered(test, arm_block(node), else_block(node))
         if self.site.document.function(node) is None:
             raise Escape("it stands outside of functions")
-        outputs = self._outputs(node)
-        lines = self._chosen(node, test, self._arm(one, outputs), self._arm(other, outputs))
+        if only_updates(self.site, node):
+            lines = self._updated(node, test)
+        else:
+            outputs = self._outputs(node)
+            lines = self._chosen(node, test, self._arm(one, outputs), self._arm(other, outputs))
         if test.guard is None:
             return lines
         ways = (one, lines) if test.disjunction else (lines, other)
@@ -98,12 +103,16 @@ class Selection:
         if RETURN in keys and not (RETURN in one.values and RETURN in other.values):
             raise Escape("one way returns and the other goes on")
         values = {}
+        used: tuple[list[cst.CSTNode], ...] = ([*one.own], [*other.own])
         for key in keys:
             a, b = (side.values.get(key) or self.present(key, node) for side in (one, other))
+            used[0].append(a)
+            used[1].append(b)
             self._lasting(key, node, a, b)
             choice.pure(a, b)
             choice.agreement.arithmetic = self._arithmetic(key, node)
             values[key] = choice.between(a, b)
+        choice.agreement.gradients(*used)
         own = [
             self._tamed_line(choice, line, side)
             for arm, side in ((one, True), (other, False))
@@ -120,15 +129,25 @@ class Selection:
         choice = self.choice(test)
         merged = self._merged(node, choice, one, other)
         self.tests.append(node.test)
-        lines: Lines = list(merged.own)
-        hoisted = choice.uses > 1 and not isinstance(choice.test, cst.Name)
-        if hoisted:
-            condition = self.site.document.fresh("condition")
-            lines = [statement("{c} = {t}", c=condition, t=choice.test), *lines]
-            edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(condition)}
-            merged = Arm({k: replaced(v, edits) for k, v in merged.values.items()})
-            lines = [lines[0], *(replaced(line, edits) for line in lines[1:])]
-        return [*lines, *_assignments(merged.values)]
+        return self._hoisted(choice, [*merged.own, *_assignments(merged.values)])
+
+    def _updated(self, node: cst.If, test: Predicate) -> Lines:
+        """An `if` that only changes tensors in place."""
+        choice = self.choice(test)
+        lines = updates(choice, node, not test.negated)
+        choice.agreement.gradients(operands(node), [])
+        self.tests.append(node.test)
+        changed = set(mutations(node.body)) & reads(choice.test)
+        return self._hoisted(choice, lines, len(lines) > 1 and bool(changed))
+
+    def _hoisted(self, choice: Choice, lines: Lines, needed: bool = False) -> Lines:
+        """`lines`, with a name for the test where it stands in them several times."""
+        if isinstance(choice.test, cst.Name) or (choice.uses < 2 and not needed):
+            return lines
+        condition = self.site.document.fresh("condition")
+        edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(condition)}
+        first = statement("{c} = {t}", c=condition, t=choice.test)
+        return [first, *(replaced(line, edits) for line in lines)]
 
     def _separate(self, node: cst.If, choice: Choice, one: Arm, other: Arm) -> None:
         """Raises Escape where a name of one arm alone means something elsewhere."""

@@ -60,7 +60,9 @@ def inferred(site: Site, node: cst.CSTNode) -> Seen | None:
     """What was seen of an expression, else what it would be if it were evaluated at its place."""
     if (seen := site.seen(node)) is not None:
         return seen
-    return _seen(lambda: _value(site, node, 0))
+    if isinstance(node, cst.Name) and (known := definitions(site.document, node)) is not None:
+        seen = _used(site, known, known.reaching.get(node, frozenset()))
+    return seen or _seen(lambda: _value(site, node, 0))
 
 
 def held(site: Site, name: str, statement: cst.CSTNode) -> Seen | None:
@@ -69,7 +71,8 @@ def held(site: Site, name: str, statement: cst.CSTNode) -> Seen | None:
     if known is None:
         return None
     bindings = known.before.get(statement, {}).get(name, frozenset())
-    return _seen(lambda: _bound(site, known, bindings, 0))
+    used = _used(site, known, bindings)
+    return used or _seen(lambda: _bound(site, known, bindings, 0))
 
 
 def _seen(work: Callable[[], Any]) -> Seen | None:
@@ -150,12 +153,12 @@ def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
 
 def _made(seen: Seen) -> Any:
     """One value that is like what was seen; Unknown if it was of several kinds."""
-    if seen.is_tensor and len(seen.tensors) == 1:
-        (tensor,) = seen.tensors
+    if seen.is_tensor and len(seen.dtypes) == len(seen.shapes) == 1:
+        tensor = seen.tensors[0]
         if tensor.layout == "strided":
             dtype = getattr(torch, tensor.dtype)
             made = torch.empty(tensor.shape, dtype=dtype, device="meta")
-            return made.requires_grad_(tensor.requires_grad)
+            return made.requires_grad_(seen.requires_grad)
     if not seen.tensors and len(seen.values) == 1 and len(seen.types) == 1:
         return seen.values[0]
     raise Unknown
@@ -178,16 +181,23 @@ def _variable(site: Site, name: cst.Name, depth: int) -> Any:
 
 
 def _bound(site: Site, known: Definitions, bindings: Bindings, depth: int) -> Any:
+    if (seen := _used(site, known, bindings)) is not None:
+        return _made(seen)
     for binding in bindings:
-        for use in known.uses(binding):
-            if (seen := site.seen(use)) is not None and known.reaching[use] <= bindings:
-                return _made(seen)
-    for binding in bindings:
-        target = site.document.parents.get(binding)
-        assign = site.document.parents.get(target) if target is not None else None
-        if isinstance(target, cst.AssignTarget) and isinstance(assign, cst.Assign):
+        parent = site.document.parents.get(binding)
+        if isinstance(parent, cst.AugAssign) and isinstance(binding, cst.Name) and depth < DEPTH:
+            return _bound(site, known, known.reaching.get(binding, frozenset()), depth + 1)
+        assign = site.document.parents.get(parent) if parent is not None else None
+        if isinstance(parent, cst.AssignTarget) and isinstance(assign, cst.Assign):
             return _value(site, assign.value, depth)
     raise Unknown
+
+
+def _used(site: Site, known: Definitions, bindings: Bindings) -> Seen | None:
+    """What was seen where the value of bindings is used, and better nothing else."""
+    uses = [use for binding in bindings for use in known.uses(binding)]
+    uses.sort(key=lambda use: not known.reaching[use] <= bindings)
+    return next((seen for use in uses if (seen := site.seen(use)) is not None), None)
 
 
 def _called(site: Site, call: cst.Call, depth: int) -> Any:

@@ -62,3 +62,11 @@ VIEWS = words(
     unsqueeze view view_as view_as_complex view_as_real
     """
 )
+ACTIVATIONS = words(
+    """
+    AvgPool1d AvgPool2d AvgPool3d CELU Dropout ELU Flatten GELU GLU Hardsigmoid Hardswish
+    Hardtanh Identity LeakyReLU LogSigmoid LogSoftmax MaxPool1d MaxPool2d MaxPool3d Mish
+    ReLU ReLU6 SELU SiLU Sigmoid Softmax Softplus Softsign Tanh Unflatten Upsample
+    """
+)
+"""Layers without parameters."""

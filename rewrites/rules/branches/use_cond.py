@@ -16,7 +16,8 @@ several statements become local functions. A way that gives a tensor that was th
 copy of it, because `torch.cond` allows no aliases.
 
 Unsafe where it is not known that both values have the same dtype and shape, which `torch.cond`
-requires.
+requires, and where something that only one way uses gets a gradient of zero, and got none when the
+other way was taken.
 
 Refuses: ways that print or change anything, such as the running statistics of a batch norm; values
 of different shapes; numbers, strings and None as values.
@@ -26,11 +27,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.rewrites.branches import early
 from fullgraph.rewrites.branches.conditional import Conditional
-from fullgraph.rewrites.branches.predicate import Escape, decision, predicate
-from fullgraph.rewrites.branches.selection import in_place
-from fullgraph.rewrites.document import Replacement
+from fullgraph.rewrites.branches.decided import decided
+from fullgraph.rewrites.branches.predicate import Escape, predicate, tested
 from fullgraph.rewrites.facts.flow import walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.branches import use_where
@@ -40,26 +39,24 @@ _WHY = "`torch.cond` keeps both ways in the graph and runs the one that is taken
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    node = decision(site)
-    if not isinstance(node, cst.If | cst.IfExp) or any(
-        isinstance(one, cst.Raise | cst.Break | cst.Continue) for one in walk(node)
+    found = tested(site)
+    node = found.decision if found is not None else None
+    if (
+        found is None
+        or not isinstance(node, cst.If | cst.IfExp)
+        or any(isinstance(one, cst.Raise | cst.Break | cst.Continue) for one in walk(node))
     ):
         return None
     conditional = Conditional(site)
     try:
-        test = predicate(site, node.test)
+        test = predicate(site, found.expression)
         if test is None:
             return None
-        edits: dict[cst.CSTNode, Replacement]
-        if isinstance(node, cst.IfExp):
-            edits = {node: conditional.ternary(node, test)}
-        elif early.is_early(node):
-            edits = conditional.early(node, test)
-        else:
-            lines = conditional.branch(node, test)
-            edits = {node: in_place(node, lines, site.document.parent(node))}
+        edits = decided(conditional, node, test)
     except Escape as escape:
         return Refusal(str(escape))
+    if found.gone is not None:
+        edits[found.gone] = cst.RemoveFromParent()
     return Rewrite(
         edits,
         _WHY,

@@ -18,8 +18,9 @@ several targets at once; tests may be joined by `and`, `or` and `not`, and may b
 Where the way that is not taken could give inf or NaN, or an infinite gradient, a second
 `torch.where` gives it a harmless operand: else its gradient would be zero times infinity, NaN.
 
-Unsafe where it is not known that both values have the same dtype and shape, and where a number
-becomes a tensor.
+Unsafe where it is not known that both values have the same dtype and shape, where a number
+becomes a tensor, and where something that only one way uses gets a gradient of zero, and got none
+when the other way was taken.
 
 Refuses: ways that print, draw random numbers, change tensors in place, assign to items or may
 raise; values of different shapes; names that only one way assigns.
@@ -30,10 +31,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.branches import early
-from fullgraph.rewrites.branches.predicate import Escape, decision, predicate
-from fullgraph.rewrites.branches.selection import Selection, in_place
-from fullgraph.rewrites.document import Replacement
+from fullgraph.rewrites.branches.decided import decided
+from fullgraph.rewrites.branches.predicate import Escape, predicate, tested
+from fullgraph.rewrites.branches.selection import Selection
 from fullgraph.rewrites.facts.flow import walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
@@ -42,27 +42,25 @@ _WHY = "`torch.where` computes both ways and chooses, so nothing depends on the 
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    node = decision(site)
-    if not isinstance(node, cst.If | cst.IfExp) or any(
-        isinstance(one, cst.Raise | cst.Break | cst.Continue) for one in walk(node)
+    found = tested(site)
+    node = found.decision if found is not None else None
+    if (
+        found is None
+        or not isinstance(node, cst.If | cst.IfExp)
+        or any(isinstance(one, cst.Raise | cst.Break | cst.Continue) for one in walk(node))
     ):
         return None
     selection = Selection(site)
     try:
-        test = predicate(site, node.test)
+        test = predicate(site, found.expression)
         if test is None:
             return None
         selection.choice(test).pure(test.tensor)
-        edits: dict[cst.CSTNode, Replacement]
-        if isinstance(node, cst.IfExp):
-            edits = {node: selection.ternary(node, test)}
-        elif early.is_early(node):
-            edits = early.selected(selection, node, test)
-        else:
-            lines = selection.branch(node, test)
-            edits = {node: in_place(node, lines, site.document.parent(node))}
+        edits = decided(selection, node, test)
     except Escape as escape:
         return Refusal(str(escape))
+    if found.gone is not None:
+        edits[found.gone] = cst.RemoveFromParent()
     safe = not selection.assumes
     return Rewrite(
         edits,

@@ -1,0 +1,25 @@
+"""A whole decision written anew: a conditional expression, an early return or an `if`."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.rewrites.branches import early
+from fullgraph.rewrites.branches.conditional import Conditional
+from fullgraph.rewrites.branches.predicate import Predicate
+from fullgraph.rewrites.branches.selection import Selection, in_place
+from fullgraph.rewrites.document import Replacement
+
+
+def decided(
+    writer: Selection | Conditional, node: cst.If | cst.IfExp, test: Predicate
+) -> dict[cst.CSTNode, Replacement]:
+    """The edits that write `node` with `torch.where` or `torch.cond`. Raises Escape."""
+    if isinstance(node, cst.IfExp):
+        return {node: writer.ternary(node, test)}
+    if early.is_early(node):
+        if isinstance(writer, Selection):
+            return early.selected(writer, node, test)
+        return writer.early(node, test)
+    lines = writer.branch(node, test)
+    return {node: in_place(node, lines, writer.site.document.parent(node))}

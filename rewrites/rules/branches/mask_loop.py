@@ -1,0 +1,68 @@
+"""A `break` on a tensor ends the graph; rounds after it can be computed and not used.
+
+Before:
+
+    for _ in range(10):
+        x = x * 2
+        if x.sum() > 100:
+            break
+
+After:
+
+    done = torch.zeros((), dtype=torch.bool, device=x.device)
+    for _ in range(10):
+        x = torch.where(done, x, x * 2)
+        done = done | (x.sum() > 100)
+
+The loop always runs to its end: this pays for short loops, which are unrolled in the graph anyway.
+
+Unsafe where it is not known that what the loop assigns keeps its dtype and shape, and where a
+number becomes a tensor.
+
+Refuses: bodies that print or change anything but local names; a `break` that does something else
+first; `for … else`; and loop variables that are used after the loop.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.branches.masking import Masking
+from fullgraph.rewrites.branches.predicate import Escape, tested
+from fullgraph.rewrites.facts.flow import statements
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_WHY = "Nothing leaves the loop: what later rounds compute is not used once the test has held."
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    found = tested(site)
+    node = found.decision if found is not None and found.gone is None else None
+    if not isinstance(node, cst.If) or not isinstance(statements(node.body)[-1], cst.Break):
+        return None
+    masking = Masking(site, node)
+    try:
+        edits = masking.edits()
+    except Escape as escape:
+        return Refusal(str(escape))
+    return Rewrite(
+        edits,
+        _WHY,
+        Applicability.UNSAFE if masking.assumes else Applicability.SAFE,
+        tuple(masking.assumes),
+        ("torch",),
+        (node.test,),
+    )
+
+
+_CATEGORIES = (
+    Category.BRANCH,
+    Category.COMPARISON,
+    Category.SCALAR,
+    Category.GUARD,
+    Category.LOOP,
+)
+
+RULE = Rule("FG304", "mask-loop", frozenset(one.value for one in _CATEGORIES), rewrite)

@@ -1,0 +1,56 @@
+"""A `while` on a tensor ends the graph; `torch.while_loop` keeps the loop in it.
+
+Before:
+
+    while x.norm() > 1:
+        x = x / 2
+
+After:
+
+    (x,) = torch.while_loop(lambda x: x.norm() > 1, lambda x: (x / 2,), (x,))
+
+What the loop changes is handed from round to round. Bodies of several statements become a local
+function. A Python number that counts becomes a tensor.
+
+Unsafe where it is not known that what is handed on keeps its dtype and shape, which
+`torch.while_loop` requires, and where a counter is used after the loop.
+
+Refuses: bodies that print or change anything but local names, change tensors in place, or leave the
+loop by `break`, `continue` or `return`; `while … else`.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.branches.looping import Looping
+from fullgraph.rewrites.branches.predicate import Escape, tested
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_WHY = "`torch.while_loop` keeps the loop in the graph."
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    found = tested(site)
+    node = found.decision if found is not None and found.gone is None else None
+    if not isinstance(node, cst.While):
+        return None
+    looping = Looping(site, node)
+    try:
+        lines = looping.lines()
+    except Escape as escape:
+        return Refusal(str(escape))
+    return Rewrite(
+        {node: cst.FlattenSentinel(lines)},
+        _WHY,
+        Applicability.UNSAFE if looping.assumes else Applicability.SAFE,
+        tuple(looping.assumes),
+        ("torch",),
+    )
+
+
+_CATEGORIES = (Category.BRANCH, Category.COMPARISON, Category.SCALAR, Category.GUARD)
+
+RULE = Rule("FG303", "use-while-loop", frozenset(one.value for one in _CATEGORIES), rewrite)
