@@ -15,8 +15,9 @@ X = torch.tensor([0.9, -0.2, 0.7, 0.1])
     "body",
     [
         "if random.random() < 0.5:\n        print('drop')\n    return x",
-        "if random.random() < 0.5:\n        return x * 0\n    return x",
-        "if random.random() < 0.5:\n        x = torch.rand(4)\n    return x",
+        "for _ in range(3):\n        if random.random() < 0.5:\n            break\n        x += 1\n"
+        "    return x",
+        "while random.random() < 0.5:\n        x = x + 1\n    return x",
         "if random.random() < 0.5 and x.dim() == 1:\n        x = x + 1\n    return x",
     ],
 )
@@ -40,6 +41,16 @@ def test_left_alone(body):
             "        y = x * 3\n    return y",
             "# drop\n    y = torch.where(torch.full((), random.uniform(0.0, 1.0), "
             "dtype=torch.float64) > 0.1, x * 2, x * 3)\n    return y",
+        ),
+        (
+            "if  random.random() < 0.5 :  # drop path\n        return x * 0\n    return x",
+            "# drop path\n    return torch.where(torch.full((), random.uniform(0.0, 1.0), "
+            "dtype=torch.float64) < 0.5, x * 0, x)",
+        ),
+        (
+            "if random.random() < 0.5:\n        x = torch.rand(4)\n    return x",
+            "x = torch.cond(torch.full((), random.uniform(0.0, 1.0), dtype=torch.float64) < 0.5, "
+            "lambda: torch.rand(4), lambda: x.clone())\n    return x",
         ),
     ],
 )
@@ -65,8 +76,10 @@ def test_the_stream_and_the_value_stay():
         assert random.getstate() == state
 
 
-def test_unsafe_where_the_arms_were_not_seen_to_agree():
-    body = "y = x\n    x = y * 2\n    if random.random() < 2:\n        y = x.sum()\n    return y"
-    source = f"{HEAD}def f(x):\n    {body}\n"
-    _, (rewrite,), _ = offered(source, "random.random()", "random number", X)
+def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
+    body = "if random.random() < 2:\n        x = x * w\n    return x"
+    source = f"{HEAD}def f(x, w):\n    {body}\n"
+    w = torch.ones(4, requires_grad=True)
+    _, (rewrite,), _ = offered(source, "random.random()", "random number", X, w)
     assert rewrite.applicability is Applicability.UNSAFE
+    assert "`w` may get a gradient of zero where it got none" in rewrite.assumes

@@ -1,0 +1,1 @@
+"""Random numbers of Python and NumPy: who draws them, and tensors that take their place."""
