@@ -56,7 +56,7 @@ class CausalBlock(nn.Module):
         q, k, v = (t.view(B, T, self.heads, C // self.heads).transpose(1, 2) for t in (q, k, v))
         att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
         m = mask[:, None].expand_as(att)
-        att[m == 0] = -1e9
+        att[m == 0] += -1e9
         att = F.softmax(att, dim=-1)
         y = (att @ v).transpose(1, 2).contiguous().view(B, T, C)
         return self.c_proj(y)
@@ -121,8 +121,9 @@ class SegmentMean(nn.Module):
 
 def masked_softmax(scores, mask):
     weights = scores.masked_fill(~mask, float("-inf")).softmax(-1)
-    # rows without any key are NaN
-    weights[~mask.any(-1)] = 0
+    # rows without any key are NaN: they look everywhere
+    empty = ~mask.any(-1)
+    weights[empty] = scores[empty].softmax(-1)
     return weights
 
 

@@ -173,7 +173,7 @@ CASES = (
     Case(
         Mixup,
         lambda: (torch.randn(4, 6), torch.randint(0, 3, (4,))),
-        Category.RANDOM,
+        Category.NUMPY,
         Repair.CONDITIONS,
         train=True,
     ),
@@ -182,13 +182,15 @@ CASES = (
     Case(
         LayerDropEncoder,
         lambda: (torch.randn(2, 6),),
-        Category.RANDOM,
+        Category.BRANCH,
         Repair.CONDITIONS,
         train=True,
     ),
     Case(ShuffledOps, lambda: (torch.randn(2, 6),), Category.SCALAR, Repair.NONE, train=True),
-    Case(RandomBlur, lambda: (image(),), Category.RANDOM, Repair.CONDITIONS, train=True),
-    Case(SolarizeSome, lambda: (image(4),), Category.MASK, Repair.CONDITIONS, train=True),
+    Case(RandomBlur, lambda: (image(),), Category.BUILTIN, Repair.CONDITIONS, train=True),
+    Case(
+        SolarizeSome, lambda: (image(4),), Category.MASKED_ASSIGNMENT, Repair.CONDITIONS, train=True
+    ),
     Case(
         StochasticBlock,
         lambda: (torch.randn(2, 6),),

@@ -146,7 +146,8 @@ class GatheredNegatives(nn.Module):
     @torch.no_grad()
     def gather(self, t):
         out = [torch.ones_like(t) for _ in range(dist.get_world_size())]
-        dist.all_gather(out, t, async_op=False)
+        work = dist.all_gather(out, t, async_op=True)
+        work.wait()
         return torch.cat(out, dim=0)
 
     def forward(self, x):

@@ -38,12 +38,13 @@ class AnchorMatcher(nn.Module):
         super().__init__()
         self.low, self.high = low, high
 
-    def forward(self, anchors, gt):
+    def forward(self, anchors, gt, gt_labels):
         overlaps = box_iou(anchors, gt)
         max_overlap, matched = overlaps.max(dim=1)
         labels = torch.full((anchors.shape[0],), -1, dtype=torch.long)
         labels[max_overlap < self.low] = 0  # background
-        labels[max_overlap >= self.high] = 1  # foreground
+        pos = max_overlap >= self.high
+        labels[pos] = gt_labels[matched[pos]]  # foreground
         return labels, matched
 
 
@@ -175,8 +176,7 @@ class GridAnchors(nn.Module):
         y = self.head(images)
         centers = []
         for s in self.strides:
-            rows = int(np.ceil(images.shape[2] / s))
-            cols = int(np.ceil(images.shape[3] / s))
+            rows, cols = (np.ceil(np.array(images.shape[2:]) / s)).astype(int).tolist()
             ys, xs = torch.meshgrid(
                 torch.arange(rows) * s + s // 2, torch.arange(cols) * s + s // 2, indexing="ij"
             )
@@ -185,7 +185,7 @@ class GridAnchors(nn.Module):
 
 
 class ScoreThreshold(nn.Module):
-    """Scores below the threshold are zero, and so are their boxes; done in place on a copy."""
+    """Scores below the threshold count half, and their boxes are clipped."""
 
     def __init__(self, thresh=0.5):
         super().__init__()
@@ -196,8 +196,9 @@ class ScoreThreshold(nn.Module):
         scores = self.cls(boxes).softmax(-1)
         best, _ = scores.max(-1)
         result = boxes.clone()
-        result[best < self.thresh] = 0.0
-        result[:, 2:][result[:, 2:] > 10] = 10
+        weak = best < self.thresh
+        best[weak] *= 0.5
+        result[weak] = torch.clamp(result[weak], 0, 10)
         return result, best
 
 
@@ -236,7 +237,10 @@ class HungarianCost(nn.Module):
 
 CASES = (
     Case(
-        AnchorMatcher, lambda: (boxes(12), boxes(3)), Category.MASKED_ASSIGNMENT, Repair.MECHANICAL
+        AnchorMatcher,
+        lambda: (boxes(12), boxes(3), torch.tensor([2, 1, 3])),
+        Category.MASKED_ASSIGNMENT,
+        Repair.MECHANICAL,
     ),
     Case(SmallBoxFilter, lambda: (boxes(10), torch.rand(10)), Category.NONZERO, Repair.NONE),
     Case(

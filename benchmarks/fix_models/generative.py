@@ -144,7 +144,8 @@ class MixtureNLL(nn.Module):
     def forward(self, logits, mean, log_scale, x):
         z = (x[..., None] - mean) * torch.exp(-log_scale)
         log_prob = -0.5 * z**2 - log_scale + F.log_softmax(logits, -1)
-        log_prob[torch.isinf(log_prob)] = -1e4
+        far = log_prob < -1e4
+        log_prob[far] = log_prob[far].clamp(min=-1e5)
         return -torch.logsumexp(log_prob, -1).mean()
 
 
@@ -261,7 +262,7 @@ CASES = (
         Category.MASKED_ASSIGNMENT,
         Repair.MECHANICAL,
     ),
-    Case(TailBound, lambda: (torch.randn(4, 3),), Category.MASK, Repair.CONDITIONS),
+    Case(TailBound, lambda: (torch.randn(4, 3),), Category.MASKED_ASSIGNMENT, Repair.CONDITIONS),
     Case(LogitTransform, lambda: (torch.rand(4, 3),), Category.BRANCH, Repair.MECHANICAL),
     Case(
         Quantizer, lambda: (torch.randn(2, 3, 4),), Category.SCALAR, Repair.CONDITIONS, train=True

@@ -36,8 +36,8 @@ class DegreeNorm(nn.Module):
     def forward(self, x, edge_index):
         row, col = edge_index
         deg = torch.zeros(x.size(0)).index_add(0, col, torch.ones(col.size(0)))
-        deg_inv_sqrt = deg.pow(-0.5)
-        deg_inv_sqrt[deg_inv_sqrt == float("inf")] = 0
+        deg_inv_sqrt = torch.zeros_like(deg)
+        deg_inv_sqrt[deg > 0] = deg[deg > 0].pow(-0.5)  # isolated nodes keep 0
         norm = deg_inv_sqrt[row] * deg_inv_sqrt[col]
         return torch.zeros_like(x).index_add(0, col, norm.view(-1, 1) * self.lin(x)[row])
 

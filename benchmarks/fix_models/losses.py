@@ -147,7 +147,7 @@ class TripletLoss(nn.Module):
 class SumSquaredError(nn.Module):
     def forward(self, output, target):
         batch = output.shape[0]
-        mse = F.mse_loss(output, target, size_average=False)
+        mse = nn.MSELoss(size_average=False)(output, target)
         return mse / batch
 
 

@@ -120,9 +120,9 @@ class ScaledDot(nn.Module):
         self.w = nn.Linear(dim, dim)
 
     def forward(self, q, k):
-        scale = 1.0 / np.sqrt(np.prod(q.shape[-1:]))
+        scale = 1.0 / np.sqrt(np.prod(q.shape[1:]))
         att = torch.matmul(self.w(q), k.transpose(1, 2)) * float(scale)
-        chunks = int(np.ceil(q.shape[1] / 2.0))
+        chunks = np.ceil(q.shape[1] / 2.0).astype(int).item()
         return torch.cat([part.softmax(-1) for part in att.split(chunks, 1)], 1)
 
 
