@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib
 import functools
+import importlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
