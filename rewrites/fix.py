@@ -68,6 +68,7 @@ def fix(
     unsafe = loop.improved(safe, Applicability.UNSAFE)
     if inductor and unsafe is not safe:
         unsafe = loop.under_inductor(unsafe)
+    loop.try_settings(unsafe)
     return Fixes(
         torch=torch.__version__,
         target=subject.name,

@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from fullgraph.compiler import isolation
 from fullgraph.compiler.events import Position
@@ -21,6 +22,7 @@ from fullgraph.rewrites.facts.observed import Facts, observe
 from fullgraph.rewrites.fixes import Suggestion, Unfixed, unified
 from fullgraph.rewrites.proof import Check, Proof, State
 from fullgraph.rewrites.rule import Applicability, Rule
+from fullgraph.rewrites.switched import Switched, switched
 from fullgraph.rewrites.verify import prove
 
 UNMASK_SECONDS = 30.0
@@ -77,6 +79,8 @@ class Loop:
     _fared: dict[tuple[str, str], State] = field(default_factory=dict)
     """How a rule and the text it leads to fared: nothing fails twice."""
     _answers: dict[Name, Offers] = field(default_factory=dict)
+    _ideas: dict[tuple[Name, str], Proof] = field(default_factory=dict)
+    """How the settings fared that were suggested for a cause, by the rule that did."""
 
     def begin(self) -> Stage:
         """The program without edits."""
@@ -113,6 +117,29 @@ class Loop:
             tried.accepted, tried.proof = False, proof
         return stage
 
+    def try_settings(self, stage: Stage) -> None:
+        """Prove the ideas that are settings for what stays in `stage`, each by itself."""
+        known: dict[str, Switched] = {}
+        for cause in stage.explanation.causes:
+            answer = self._answers.get(name(cause))
+            for offer in answer.offers if answer is not None else ():
+                settings = offer.rewrite.settings
+                if not settings or self._late():
+                    continue
+                key = repr(dict(settings))
+                if key not in known:
+                    self._tell(f"trying {', '.join(settings)}")
+                    known[key] = switched(
+                        settings,
+                        partial(self._explained, stage.texts),
+                        partial(self._proved_again, stage.texts),
+                    )
+                check = partial(helps, stage.explanation, mended=[cause])
+                self._ideas[name(cause), offer.rule.code] = known[key].mends(check)
+
+    def _proved_again(self, texts: Mapping[str, str]) -> Proof:
+        return prove(self.subject, texts, base=texts, seconds=self._left())
+
     def suggestions(self) -> list[Suggestion]:
         """Every offer that was tried, with its last proof, then the ideas."""
         found: dict[tuple[str, int, Name], Suggestion] = {}
@@ -124,7 +151,8 @@ class Loop:
         for cause, answer in self._answers.items():
             for offer in answer.offers:
                 if offer.rewrite.applicability is Applicability.DISPLAY and cause not in mended:
-                    made = self._suggestion(offer, Proof(State.NOT_RUN), False)
+                    proof = self._ideas.get((cause, offer.rule.code), Proof(State.NOT_RUN))
+                    made = self._suggestion(offer, proof, False)
                     found.setdefault((made.rule, made.line, cause), made)
         return list(found.values())
 

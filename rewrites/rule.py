@@ -47,6 +47,8 @@ class Rewrite:
     numbers: bool = False
     """Whether numbers that the code keeps or returns become tensors without dimensions: the proof
     then compares their values. Such an edit is not safe."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """What an idea sets instead of an edit: "torch._dynamo.config.allow_rnn" to True."""
 
 
 @dataclass(frozen=True)

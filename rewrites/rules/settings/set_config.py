@@ -1,39 +1,63 @@
 """Where no edit of the source is right, a setting of the compiler may be.
 
-- `torch._dynamo.config.capture_scalar_outputs = True`: numbers taken out of tensors stay symbols.
-  Sizes made of them need `torch._check`, and branches on them still break.
-- `torch._dynamo.config.capture_dynamic_output_shape_ops = True`: masks and `nonzero` give tensors
-  of a symbolic size. What asks for that size still breaks.
-- `torch._dynamo.config.allow_rnn = True`: LSTM, GRU and RNN are traced; it fails for some backends.
-- `@torch.compiler.disable` on the smallest function around a call that nothing else helps.
+Before:
 
-These are ideas: a setting holds for the whole process.
+    y = rnn(x)[0]
+    z = x[mask]
+
+After:
+
+    torch._dynamo.config.allow_rnn = True
+    torch._dynamo.config.capture_dynamic_output_shape_ops = True
+
+`fix` tries each setting on the program as it is: whether the cause goes away, and whether the
+results stay. These are ideas all the same, because a setting holds for the whole process and has
+its traps, which the suggestion names. Other ideas of this rule: a `torch.library.custom_op` with a
+fake kernel, and `@torch.compiler.disable` on the smallest function around a call.
 
 Refuses: nothing; it never edits.
 """
 
 from __future__ import annotations
 
+import ast
+
 from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy.switches import SWITCHES
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
-_SCALARS = "set `torch._dynamo.config.capture_scalar_outputs = True`, process-wide"
-_SHAPES = "set `torch._dynamo.config.capture_dynamic_output_shape_ops = True`, process-wide"
+_DISABLE = (
+    "put `@torch.compiler.disable` on the smallest function around the call: it runs in eager, "
+    "and the graph ends there for good"
+)
 _IDEAS = {
-    Category.SCALAR.value: _SCALARS,
-    Category.MASK.value: _SHAPES,
-    Category.NONZERO.value: _SHAPES,
-    Category.DYNAMIC_SHAPE.value: _SHAPES,
-    Category.RNN.value: "set `torch._dynamo.config.allow_rnn = True`; it fails for some backends",
-    Category.C_EXTENSION.value: "wrap the call in a `torch.library.custom_op` with a fake kernel",
-    Category.FAKE.value: "register a fake kernel for the operator with `register_fake`",
-    Category.SPARSE.value: "densify before the compiled region, or disable compilation around it",
+    Category.C_EXTENSION: "wrap the call in a `torch.library.custom_op` with a fake kernel",
+    Category.FAKE: "register a fake kernel for the operator with `register_fake`",
+    Category.SPARSE: "densify before the compiled region, or disable compilation around it",
+    Category.RECOMPILE_LIMIT: "mark what changes with `torch._dynamo.mark_dynamic`",
+    Category.SKIPPED: _DISABLE,
+    Category.OPAQUE: _DISABLE,
+    Category.CALL: _DISABLE,
 }
 
 
 def rewrite(site: Site) -> Rewrite | None:
-    return Rewrite({}, _IDEAS[site.category], Applicability.DISPLAY)
+    category = Category(site.category)
+    for fix in SWITCHES.get(category, ()):
+        text = fix.advice.text.partition("`")[2].partition("`")[0]
+        name, _, value = text.partition(" = ")
+        if name and value[:1] != "{":
+            why = f"set `{text}`, for the whole process. Mind: {fix.advice.trap.rstrip('.')}"
+            settings = {name: ast.literal_eval(value)}
+            return Rewrite({}, why, Applicability.DISPLAY, settings=settings)
+    idea = _IDEAS.get(category)
+    return None if idea is None else Rewrite({}, idea, Applicability.DISPLAY)
 
 
-RULE = Rule("FG901", "set-config", frozenset(_IDEAS), rewrite)
+RULE = Rule(
+    "FG901",
+    "set-config",
+    frozenset(category.value for category in (*SWITCHES, *_IDEAS)),
+    rewrite,
+)
