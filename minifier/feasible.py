@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
 from fullgraph.compiler.private.trees import mapped
 from fullgraph.minifier.graph import Graph
+from fullgraph.minifier.running import Running
 
 
 class Feasible:
@@ -31,18 +32,14 @@ class Feasible:
 
 
 def _runs(graph: Graph) -> bool:
-    inputs = mapped(_meta, graph.inputs)
-    grad = torch.is_grad_enabled()
     try:
-        _Meta(graph.module, garbage_collect_values=False).run(*inputs, enable_io_processing=False)
+        _Meta(graph.module).over(mapped(_meta, graph.inputs))
     except Exception:
         return False
-    finally:
-        torch.set_grad_enabled(grad)
     return True
 
 
-class _Meta(Interpreter):
+class _Meta(Running):
     """Runs a graph's calls on meta tensors, its constants and modules too."""
 
     def run_node(self, n: Node) -> Any:

@@ -60,6 +60,11 @@ class Graph:
         return tuple(node for node in self.module.graph.nodes if node.op.startswith("call_"))
 
     @cached_property
+    def constants(self) -> tuple[Node, ...]:
+        """The nodes that stand for attributes of the module: tensors, bodies of operators."""
+        return tuple(node for node in self.module.graph.nodes if node.op == "get_attr")
+
+    @cached_property
     def outputs(self) -> tuple[Node, ...]:
         """The nodes that are returned, in order, each once."""
         return tuple(self.module.graph.output_node().all_input_nodes)
@@ -103,6 +108,7 @@ class Graph:
         instead: Mapping[Node, Any] | None = None,
         arguments: Mapping[Node, Arguments] | None = None,
         wired: bool = True,
+        constants: bool = True,
     ) -> Graph:
         """The graph of the calls `keep`, which returns `outputs`: if None, what is used elsewhere.
 
@@ -110,9 +116,10 @@ class Graph:
         gives another node, or a literal, to the users of a node; `arguments` gives a call others.
         Not `wired`, each call gets the recorded inputs, and none another's result. Switches of
         modes stay where they are felt, unless there is something `instead`; calls that are good
-        for nothing, and inputs that nobody uses, go. Raises Inseparable.
+        for nothing, and inputs that nobody uses, go. Without `constants` those that are tensors
+        become inputs. Raises Inseparable.
         """
-        builder = _Builder(self, set(keep), instead or {}, arguments or {}, wired)
+        builder = _Builder(self, set(keep), instead or {}, arguments or {}, wired, constants)
         return builder.built(outputs)
 
 
@@ -126,8 +133,10 @@ class _Builder:
         instead: Mapping[Node, Any],
         arguments: Mapping[Node, Arguments],
         wired: bool,
+        constants: bool,
     ) -> None:
-        self._old, self._instead, self._arguments, self._wired = old, instead, arguments, wired
+        self._old, self._instead, self._arguments = old, instead, arguments
+        self._wired, self._constants = wired, constants
         self._keep = keep | {node for node in old.calls if is_switch(node)} - instead.keys()
         self._values = old.values()
         self._graph = torch.fx.Graph()
@@ -190,6 +199,8 @@ class _Builder:
         """Whether the new graph has `node`, and it holds what `user` used."""
         if is_switch(node):
             return True
+        if node.op == "get_attr" and not self._constants:
+            return not isinstance(self._values[node], torch.Tensor)
         if node not in self._new or (node in self._keep and not self._wired and user is not None):
             return False
         writers = [w for w in self._values.writers(node, user) if w not in self._instead]

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Node
 
 from fullgraph.compiler.private.regions import is_switch
 from fullgraph.compiler.private.trees import leaves, mapped
 from fullgraph.compiler.results import reseed
 from fullgraph.compiler.snapshot import snapshot
+from fullgraph.minifier.running import Running
 
 Place = int
 """A tensor's memory, by a number that is its own while the tensor lives."""
@@ -78,11 +79,11 @@ def values(module: GraphModule, inputs: Sequence[Any]) -> Values:
         state.restore()
 
 
-class _Run(Interpreter):
+class _Run(Running):
     """One run of a graph. `writes` says which calls write, where that is known by now."""
 
     def __init__(self, module: GraphModule, writes: Mapping[Node, frozenset[Place]]) -> None:
-        super().__init__(module, garbage_collect_values=False)
+        super().__init__(module)
         self.writes: dict[Node, frozenset[Place]] = {}
         self._known = writes
         self._values: dict[Node, Any] = {}
@@ -92,17 +93,11 @@ class _Run(Interpreter):
 
     def over(self, inputs: Sequence[Any]) -> None:
         reseed(0)
-        grad = torch.is_grad_enabled()
-        try:
-            self.run(*inputs, enable_io_processing=False)
-        finally:
-            torch.set_grad_enabled(grad)
+        super().over(inputs)
         written = {place for places in self.writes.values() for place in places}
         self._keep(written, len(self._order))
 
     def run_node(self, n: Node) -> Any:
-        if n.op == "output":
-            return None
         if n in self._known:
             places = {place for tensor in self._reach(n) for place in _place(tensor)}
             self._keep(places, self._order[n])

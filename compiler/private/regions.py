@@ -27,7 +27,12 @@ _EXITS = re.compile(r"_exit_\w+|\w+_decrement_nesting|_record_function_exit|\w+_
 def is_switch(node: Node) -> bool:
     """Whether a call is there for the mode that it sets, enters or leaves."""
     name = _name(node)
-    return name in _SETS or _exit_of(name) is not None or bool(_EXITS.match(name))
+    return name in _SETS or _exit_of(name) is not None or is_exit(node)
+
+
+def is_exit(node: Node) -> bool:
+    """Whether a call leaves a mode that another entered: neither goes without the other."""
+    return bool(_EXITS.fullmatch(_name(node)))
 
 
 def idle(calls: Sequence[Node]) -> list[Node]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fullgraph.compiler.private.regions import is_switch
+from fullgraph.compiler.private.regions import is_switch, is_wrapped
 from fullgraph.compiler.private.trees import leaves
 from fullgraph.minifier.fingerprint import named, outline
 from fullgraph.minifier.graph import Graph, Inseparable
@@ -71,9 +71,13 @@ def _singles(graph: Graph) -> list[_Single]:
 
 
 def _runs(graph: Graph, node: Node) -> bool:
-    """Whether a call runs without the others: one that does not would spoil their candidate."""
+    """Whether a call runs without the others: one that does not would spoil their candidate.
+
+    What only reads its arguments does; a write may be forbidden.
+    """
     try:
-        return bool(graph.part([node], wired=False).values())
+        single = graph.part([node], wired=False)
+        return node not in graph.values().writes or bool(single.values())
     except Exception:
         return False
 
@@ -99,6 +103,8 @@ def _kind(graph: Graph, node: Node) -> Any:
 
 def _signs(tensor: torch.Tensor) -> tuple[bool, ...]:
     """What is special about a tensor: a layout of its own, no elements, NaN, infinity, size."""
+    if is_wrapped(tensor):
+        return ()
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor._is_zerotensor():
         return (True,)
     if (

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch.fx import Node
 
+from fullgraph.compiler.private.regions import is_switch
 from fullgraph.minifier.feasible import Feasible
 from fullgraph.minifier.graph import Arguments, Graph, Inseparable
 from fullgraph.minifier.problem import Problem
@@ -19,7 +20,7 @@ Path = tuple[Any, ...]
 
 def simplify(problem: Problem[Graph]) -> None:
     """Drop arguments that are not needed, and bring literals towards None, False, 0 and 1."""
-    for name in [node.name for node in problem.current.calls]:
+    for name in [node.name for node in problem.current.calls if not _is_internal(node)]:
         while (node := _named(problem.current, name)) and problem.first(
             _offered(problem.current, node, _fewer(node))
         ):
@@ -30,6 +31,11 @@ def simplify(problem: Problem[Graph]) -> None:
         ):
             tried.add(path)
             problem.first(_offered(problem.current, node, _plainer(node, path)))
+
+
+def _is_internal(node: Node) -> bool:
+    """Whether a call is one that torch makes, not a person: a switch, or a transform's."""
+    return is_switch(node) or "functorch" in str(getattr(node.target, "__module__", ""))
 
 
 def _named(graph: Graph, name: str) -> Node | None:
@@ -73,20 +79,16 @@ def _required(target: Any) -> int:
 
 def _literals(node: Node) -> list[Path]:
     """Where there are literals that could be plainer."""
-    found: list[Path] = []
+    return [path for path, value in walked((node.args, dict(node.kwargs))) if _simpler(value)]
 
-    def walk(value: Any, path: Path) -> None:
-        if isinstance(value, dict):
-            for key, item in value.items():
-                walk(item, (*path, key))
-        elif isinstance(value, list | tuple):
-            for index, item in enumerate(value):
-                walk(item, (*path, index))
-        elif _simpler(value):
-            found.append(path)
 
-    walk((node.args, dict(node.kwargs)), ())
-    return found
+def walked(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """What the containers of a call's arguments hold, each with the way to it."""
+    if isinstance(tree, dict | list | tuple):
+        for key, item in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from walked(item, (*path, key))
+    else:
+        yield path, tree
 
 
 def _plainer(node: Node, path: Path) -> Iterator[Arguments]:
@@ -95,16 +97,17 @@ def _plainer(node: Node, path: Path) -> Iterator[Arguments]:
     for step in path:
         value = value[step]
     for simpler in _simpler(value):
-        yield _with(whole, path, simpler)
+        yield replaced(whole, path, simpler)
 
 
-def _with(tree: Any, path: Path, new: Any) -> Any:
+def replaced(tree: Any, path: Path, new: Any) -> Any:
+    """A copy of a call's arguments with another value at the end of `path`."""
     if not path:
         return new
     step, *rest = path
     if isinstance(tree, dict):
-        return {**tree, step: _with(tree[step], tuple(rest), new)}
-    items = [_with(item, tuple(rest), new) if i == step else item for i, item in enumerate(tree)]
+        return {**tree, step: replaced(tree[step], tuple(rest), new)}
+    items = [replaced(item, tuple(rest), new) if i == step else item for i, item in enumerate(tree)]
     return type(tree)(items) if isinstance(tree, list) else tuple(items)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -12,9 +12,10 @@ import networkx as nx
 import torch
 from torch.fx import Node
 
-from fullgraph.compiler.private.regions import is_switch, region
+from fullgraph.compiler.private.regions import is_exit, is_switch, region
 from fullgraph.minifier.feasible import Feasible
 from fullgraph.minifier.graph import Graph, Inseparable, is_returnable
+from fullgraph.minifier.inline import bodies, inlined
 from fullgraph.minifier.problem import Problem
 from fullgraph.minifier.reduce import search
 from fullgraph.minifier.reduce.alone import alone
@@ -28,11 +29,21 @@ debugging gives (arXiv 2408.04735)."""
 def reduce(problem: Problem[Graph]) -> None:
     """Make the graph of `problem` as small as it gets: in the end no call, output, input or
     argument can be missed. Raises OutOfBudget."""
+    _open(problem)
     if len(_steps(problem.current)) > 1 and not alone(problem):
         _shortest(problem)
         _nearest(problem)
         _thin(problem)
     _minimal(problem)
+
+
+def _open(problem: Problem[Graph]) -> None:
+    """Take the bodies of higher-order operators out, all or else each that can do without."""
+    while found := bodies(problem.current):
+        graph = problem.current
+        groups = [found, *([node] for node in found)] if len(found) > 1 else [found]
+        if not problem.first(made(partial(inlined, graph, group) for group in groups)):
+            return
 
 
 def _steps(graph: Graph) -> list[Node]:
@@ -106,13 +117,12 @@ def _thin(problem: Problem[Graph]) -> None:
         names = [node.name for node in _steps(problem.current)]
         for part in search.batches(names, lambda _: 1.0, max(2, round(len(names) / size))):
             graph = problem.current
-            gone = {
-                node: next(iter(_twins(graph, node)), None)
-                for node in graph.calls
-                if node.name in part
-            }
+            away = [node for node in graph.calls if node.name in part]
+            gone = {node: next(iter(_twins(graph, node, away)), None) for node in away}
             if gone:
-                ways = [partial(_without, graph, gone), partial(_without, graph, gone, lift=True)]
+                ways = [partial(without, graph, gone)]
+                if None in gone.values():
+                    ways.append(partial(without, graph, gone, lift=True))
                 problem.first(made(ways, Feasible(graph)))
         size *= SHRINK
 
@@ -125,7 +135,7 @@ def _minimal(problem: Problem[Graph]) -> None:
             graph = problem.current
             for node in graph.calls:
                 if node.name == name:
-                    problem.first(made(_each_without(graph, node), Feasible(graph)))
+                    problem.first(made(_eachwithout(graph, node), Feasible(graph)))
         for name in [node.name for node in problem.current.outputs]:
             graph = problem.current
             others = [node for node in graph.outputs if node.name != name]
@@ -141,19 +151,22 @@ def _minimal(problem: Problem[Graph]) -> None:
             return
 
 
-def _each_without(graph: Graph, node: Node) -> Iterator[Make]:
+def _eachwithout(graph: Graph, node: Node) -> Iterator[Make]:
     """The ways to do without one call."""
+    if is_exit(node):
+        return
     if is_switch(node):
         gone = dict.fromkeys(region(node, graph.calls))
-        yield partial(graph.part, graph.calls, outputs=graph.outputs, instead=gone)
+        keep = [call for call in graph.calls if call not in gone]
+        yield partial(graph.part, keep, outputs=graph.outputs, instead=gone)
         return
     if node in graph.outputs:
-        yield partial(_without, graph, {node: None})
+        yield partial(without, graph, {node: None})
     for twin in _twins(graph, node):
-        yield partial(_without, graph, {node: twin})
+        yield partial(without, graph, {node: twin})
     if not node.users or any(user.op != "output" for user in node.users):
-        yield partial(_without, graph, {node: None})
-        yield partial(_without, graph, {node: None}, lift=True)
+        yield partial(without, graph, {node: None})
+        yield partial(without, graph, {node: None}, lift=True)
 
 
 def _each_without_input(graph: Graph, node: Node) -> Iterator[Make]:
@@ -168,7 +181,7 @@ def _each_without_input(graph: Graph, node: Node) -> Iterator[Make]:
         yield partial(graph.part, graph.calls, outputs=graph.outputs, instead={node: other})
 
 
-def _without(graph: Graph, gone: Mapping[Node, Node | None], *, lift: bool = False) -> Graph:
+def without(graph: Graph, gone: Mapping[Node, Node | None], *, lift: bool = False) -> Graph:
     """The graph without some calls: users get another node, or what the call gave.
 
     What a call that was returned was made of is returned in its place, with `lift` also what any
@@ -194,16 +207,24 @@ def _without(graph: Graph, gone: Mapping[Node, Node | None], *, lift: bool = Fal
     return graph.part(keep, outputs=list(found), instead=instead)
 
 
-def _twins(graph: Graph, node: Node) -> list[Node]:
-    """The nodes that can stand for a call's result: its arguments of the same shape and dtype.
+def _twins(graph: Graph, node: Node, gone: Collection[Node] = ()) -> list[Node]:
+    """The nodes that can stand for a call's result: of the same shape and dtype, and what it was
+    made of. First come its own arguments, then others, the nearest first; none of `gone`.
 
     For a call that is there for what it writes, the first tensor that it gets.
     """
     values = graph.values()
-    used = [n for n in node.all_input_nodes if isinstance(values[n], torch.Tensor)]
     if not node.users:
-        return used[:1]
-    return [n for n in used if _alike(values[node], values.met(n, node))]
+        return [n for n in node.all_input_nodes if isinstance(values[n], torch.Tensor)][:1]
+    found: dict[Node, None] = {}
+    front, seen = [node], {node}
+    while front and (not found or front == [node]):
+        front = [n for one in front for n in one.all_input_nodes if n not in seen]
+        seen.update(front)
+        found.update(
+            (n, None) for n in front if n not in gone and _alike(values[node], values.met(n, node))
+        )
+    return list(found)
 
 
 def _alike(one: Any, other: Any) -> bool:

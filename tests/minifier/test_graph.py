@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,8 @@ def _graph(function: Callable[..., Any], *inputs: Any) -> Graph:
 
 
 def _call(graph: Graph, name: str) -> torch.fx.Node:
-    return next(node for node in graph.calls if node.name == name)
+    """The call with such a name, or of such a function."""
+    return next(n for n in graph.calls if name in (n.name, getattr(n.target, "__name__", n.target)))
 
 
 def _run(graph: Graph) -> Any:
@@ -167,7 +169,7 @@ def test_regions_stay_around_what_is_in_them() -> None:
 
     graph = captured(function, torch.randn(2, 2, requires_grad=True))
     single = graph.part([_call(graph, "matmul")], wired=False)
-    assert [node.name for node in single.calls] == ["_enter_autocast", "matmul", "_exit_autocast"]
+    assert single.calls[1].target is operator.matmul and len(single.calls) == 3
     assert _run(single)[0].dtype == torch.bfloat16 and not torch.is_autocast_enabled("cpu")
     single = graph.part([_call(graph, "sin")], wired=False)
     assert len(single.calls) == 3 and not _run(single)[0].requires_grad
@@ -180,8 +182,8 @@ def test_a_region_cannot_be_an_input_and_stays() -> None:
             return x @ x, x.sin()
 
     graph = captured(function, torch.randn(2, 2))
-    names = [node.name for node in graph.part([_call(graph, "sin")]).calls]
-    assert names == ["_enter_autocast", "sin", "_exit_autocast"]
+    part = graph.part([_call(graph, "sin")])
+    assert part.calls[1].target == "sin" and len(part.calls) == 3
 
 
 def test_a_tensor_inside_of_a_transform_cannot_be_an_input() -> None:
@@ -205,7 +207,9 @@ def test_a_branch_keeps_its_bodies() -> None:
 
 
 def test_symbolic_sizes_are_plain_numbers() -> None:
-    graph = captured(lambda x: (x + 1).reshape(x.shape[0] * x.shape[1]), torch.randn(3, 4), dynamic=True)
+    graph = captured(
+        lambda x: (x + 1).reshape(x.shape[0] * x.shape[1]), torch.randn(3, 4), dynamic=True
+    )
     assert {type(value) for value in graph.inputs} <= {int, torch.Tensor}
     part = graph.part([_call(graph, "reshape")])
     assert _run(part)[0].shape == (12,)

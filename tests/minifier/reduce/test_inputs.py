@@ -109,7 +109,9 @@ class TestKept:
     def test_a_dtype(self) -> None:
         x = torch.randn(4, dtype=torch.float64)
         found = _reduced(lambda x: x.sin(), x, fails=lambda g: g.inputs[0].dtype == torch.float64)
-        assert found.current.inputs[0].dtype == torch.float64 and found.current.inputs[0].numel() == 1
+        assert (
+            found.current.inputs[0].dtype == torch.float64 and found.current.inputs[0].numel() == 1
+        )
 
     def test_one_tensor_that_is_passed_twice(self) -> None:
         x = torch.randn(4)
@@ -159,7 +161,9 @@ class TestSizes:
         assert found.inputs[0].numel() == 1
 
     def test_symbolic_sizes_follow(self) -> None:
-        graph = captured(lambda x: x.reshape(x.shape[0] * x.shape[1]), torch.randn(6, 8), dynamic=True)
+        graph = captured(
+            lambda x: x.reshape(x.shape[0] * x.shape[1]), torch.randn(6, 8), dynamic=True
+        )
         found = _reduced(graph, fails=lambda g: any(type(v) is int for v in g.inputs)).current
         assert all(v.numel() == 1 for v in found.inputs if isinstance(v, torch.Tensor))
 
@@ -203,8 +207,11 @@ class TestElements:
         found = _reduced(
             lambda x: x.sin(),
             x,
-            fails=lambda g: g.inputs[0].isinf().any() and g.inputs[0].dim() == 2
-            and (g.inputs[0].abs() > 1.5).any(),
+            fails=lambda g: (
+                g.inputs[0].isinf().any()
+                and g.inputs[0].dim() == 2
+                and (g.inputs[0].abs() > 1.5).any()
+            ),
         ).current
         assert found.inputs[0].numel() == 1
 
@@ -235,7 +242,9 @@ class TestElements:
         found = _reduced(
             lambda x: x * 1,
             x,
-            fails=lambda g: torch.allclose(_output(g), x, atol=0.01) if len(x) == 2 else False,
+            fails=lambda g: (
+                torch.allclose(_output(g), x, atol=0.02, rtol=0) if len(x) == 2 else False
+            ),
         ).current
         assert [f"{value:.6g}" for value in found.inputs[0].tolist()] == ["0.12", "-2"]
 

@@ -1,0 +1,36 @@
+"""Problems for tests: graphs with plain Python judges, nothing is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fullgraph.minifier.graph import Graph
+from fullgraph.minifier.problem import Problem, Verdict
+
+
+def problem(graph: Graph, fails: Callable[[Graph], Any], *, jobs: int = 1) -> Problem[Graph]:
+    """A problem whose judge runs a candidate in eager, and then asks `fails`."""
+
+    def judge(candidate: Graph) -> Verdict:
+        try:
+            run(candidate)
+        except Exception:
+            return Verdict.UNRESOLVED
+        return Verdict.SAME if fails(candidate) else Verdict.PASSES
+
+    assert judge(graph) is Verdict.SAME
+    return Problem(graph, judge, lambda candidate: candidate.key, jobs=jobs)
+
+
+def run(graph: Graph) -> Any:
+    """What a graph returns, on copies of its inputs."""
+    inputs = [v.clone() if isinstance(v, torch.Tensor) and v.is_leaf else v for v in graph.inputs]
+    return graph.module(*inputs)
+
+
+def targets(graph: Graph) -> list[str]:
+    """The names of what a graph calls."""
+    return [str(getattr(n.target, "__name__", n.target)).partition(".")[0] for n in graph.calls]
