@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from fullgraph.compiler import isolation
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend
+from fullgraph.compiler.private.graphs import Level
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect import Bisection, suspect, workshop
 from fullgraph.minifier.journal import Journal
@@ -38,7 +39,7 @@ def minify(
     tol: float | None = None,
     check_strides: bool = True,
     kind: str | None = None,
-    repro_after: Literal["dynamo", "aot"] | None = None,
+    repro_after: Level | None = None,
     budget: float | None = None,
     jobs: int | None = None,
     seconds: float = SECONDS,
@@ -95,7 +96,10 @@ def minify(
 
         def work(say: Callable[[object], None]) -> Minified:
             deadline = None if budget is None else start + budget
-            found = Work(case, rungs, sandbox, journal, say, jobs or JOBS, deadline, seconds)
+            levels: tuple[Level, ...] = (repro_after,) if repro_after else ("dynamo", "aot")
+            found = Work(
+                case, rungs, sandbox, journal, say, jobs or JOBS, deadline, levels, seconds
+            )
             return minified(found, source)
 
         outcome = isolation.run(work, where="fork", on_message=hear)

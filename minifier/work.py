@@ -6,11 +6,13 @@ import functools
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
+from fullgraph.compiler import results
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import graphs, settings
 from fullgraph.compiler.snapshot import snapshot
@@ -21,11 +23,14 @@ from fullgraph.minifier.graph import Graph
 from fullgraph.minifier.journal import Journal
 from fullgraph.minifier.minified import Progress
 from fullgraph.minifier.problem import Counts, OutOfBudget, Problem, Verdict
+from fullgraph.minifier.program import Unwritable
 from fullgraph.minifier.reduce import graph as by_graph
 from fullgraph.minifier.reduce import inputs as by_inputs
 from fullgraph.minifier.reduce import source as by_source
 from fullgraph.minifier.sandbox import Report, Sandbox
 
+_SMALL, _PAUSE = 60, 1.0
+"""What is small enough to be shown on the way (operators, lines), and how often (seconds)."""
 OVER = "The budget was over while something could still be taken away."
 
 
@@ -41,10 +46,15 @@ class Work:
     jobs: int
     deadline: float | None
     """When the budget is over, in `time.monotonic` seconds."""
+    levels: tuple[graphs.Level, ...]
+    """Whose graphs are looked at, in this order."""
     seconds: float
     """What a fresh interpreter is given."""
+    show: Callable[[Any], str] = str
+    """The script of a graph or a text that was reduced so far."""
     counts: Counts = field(default_factory=Counts)
     notes: list[str] = field(default_factory=list)
+    _shown: float = 0.0
 
     def spent(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
@@ -56,6 +66,15 @@ class Work:
         took = sum(e.seconds for e in ends if e.failure is None or e.failure.kind is not Kind.HANG)
         least = 5.0 if hung else 30.0
         self.sandbox.seconds = min(self.sandbox.seconds, max(least, 10 * took))
+
+    def step(self, phase: str, before: int, now: int, thing: Any) -> None:
+        """Tell of a smaller thing, and now and then of its script."""
+        text = ""
+        if now <= _SMALL and time.monotonic() > self._shown + _PAUSE:
+            with suppress(Unwritable):
+                text = self.show(thing)
+            self._shown = time.monotonic()
+        self.tell(phase, before, now, text)
 
     def tell(self, phase: str, before: int, now: int, text: str = "") -> None:
         self.say(Progress(phase, before, now, self.sandbox.calls, self.counts.cached, text))
@@ -84,7 +103,7 @@ def reduced(work: Work, failure: Failure) -> Reduced | None:
         lambda graph: _verdict(work, _case(work.case, graph), failure),
         lambda graph: f"{failure.rung} {graph.key}",
         jobs=work.jobs,
-        on_step=lambda graph: work.tell("graph", before, graph.ops),
+        on_step=lambda graph: work.step("graph", before, graph.ops, graph),
         spent=work.spent,
         known=work.journal,
         counts=work.counts,
@@ -113,33 +132,37 @@ def _failing_graph(work: Work, failure: Failure) -> Graph | None:
     """The first graph of the program that fails alone in the same way."""
     if failure.kind in (Kind.BREAK, Kind.RECOMPILE):
         return None
-    for graph in captured(work.case):
-        key = f"{failure.rung} {graph.key}"
-        if key not in work.journal:
-            work.journal[key] = _verdict(work, _case(work.case, graph), failure)
-        if work.journal[key] is Verdict.SAME:
-            return graph
+    for level in work.levels:
+        for graph in captured(work.case, level):
+            key = f"{failure.rung} {graph.key}"
+            if key not in work.journal:
+                work.journal[key] = _verdict(work, _case(work.case, graph), failure)
+            if work.journal[key] is Verdict.SAME:
+                return graph
     return None
 
 
-def captured(case: Case) -> list[Graph]:
-    """The graphs that Dynamo captures of a program, each with its inputs as they were."""
+def captured(case: Case, level: graphs.Level = "dynamo") -> list[Graph]:
+    """The graphs that a program becomes, each with its inputs as they were: Dynamo's, or those of
+    AOTAutograd, forward and backward."""
     before = snapshot(case.objects)
 
     def run(backend: Callable[..., object]) -> None:
         torch.compiler.reset()
         compiled = torch.compile(case.target, backend=backend, dynamic=case.dynamic)
-        compiled(*case.args, **case.kwargs)
+        output = compiled(*case.args, **case.kwargs)
+        if case.loss:
+            results.backward(output, case.loss)
 
     found = []
     try:
-        for number in range(graphs.count(run)):
+        for number in range(graphs.count(run, level)):
             before.restore()
-            reached = graphs.reach(run, number)
+            reached = graphs.reach(run, number, level)
             if reached is not None:
                 found.append(Graph(*reached))
     except Exception:
-        return found  # Dynamo itself fails: the source tells more than graphs
+        return found  # the compiler itself fails before that: the source tells more
     finally:
         before.restore()
     return found
@@ -189,7 +212,7 @@ def reduced_text(work: Work, failure: Failure, text: str) -> str:
         lambda text: _verdict(work, functools.partial(built, text, work.case), failure),
         lambda text: f"{failure.rung} {hashlib.sha256(text.encode()).hexdigest()}",
         jobs=work.jobs,
-        on_step=lambda text: work.tell("source", before, len(text.splitlines())),
+        on_step=lambda text: work.step("source", before, len(text.splitlines()), text),
         spent=work.spent,
         known=work.journal,
         counts=work.counts,

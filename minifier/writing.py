@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fullgraph.compiler import isolation
-from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import graphs, settings
 from fullgraph.minifier import fresh, repro
 from fullgraph.minifier.bisect import Bisection, climb, rung_of
@@ -72,13 +71,13 @@ def _best(work: Work, failure: Failure, text: str | None) -> Draft | None:
 
 
 def _from_graph(work: Work, failure: Failure, _: str | None) -> Draft | None:
+    writer = _Writer(work, failure)
+    work.show = lambda graph: writer.script(written(graph.module, graph.inputs))[0]
     found = reduced(work, failure)
     if found is None:
         return None
     program = written(found.graph.module, found.graph.inputs)
-    rung = rung_of(work.rungs, failure)
-    last = work.sandbox.report(found.case, [rung]).failure or failure
-    return _checked(work, program, last, rung, found.settings, lambda: found.case, found.before)
+    return writer.draft(program, found.settings, lambda: found.case, found.before)
 
 
 def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None:
@@ -91,52 +90,67 @@ def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None
         ended = start.broken or start.failure or "it does not fail"
         work.notes.append(f"The source alone does not show the failure ({ended}).")
         return None
+    writer = _Writer(work, failure)
+    work.show = lambda text: writer.script(_of_text(text))[0]
     after = reduced_text(work, failure, before)
     make = functools.partial(built, after, work.case)
-    last = work.sandbox.report(make, [rung]).failure or failure
-    program = Program(after, "model, inputs = build()", "model", ("*inputs",))
-    if "def build(" not in after:
-        program = replace(program, inputs="")
-    lines = len(before.splitlines())
-    return _checked(work, program, last, rung, tuple(settings.changed()), make, lines)
+    return writer.draft(_of_text(after), tuple(settings.changed()), make, len(before.splitlines()))
 
 
-def _checked(
-    work: Work,
-    program: Program,
-    failure: Failure,
-    rung: Rung,
-    needed: tuple[str, ...],
-    make: Callable[[], Case],
-    before: int,
-) -> Draft:
-    """The script of a program, run in a fresh interpreter."""
-    work.tell("script", before, before)
-    if not isinstance(rung.backend, str):
-        raise Unwritable(
-            "The backend is no name that torch.compile knows, so no script can say it."
+def _of_text(text: str) -> Program:
+    """A text with a `build()`, or with `model` and `inputs`, as parts of a script."""
+    given = "model, inputs = build()" if "def build(" in text else ""
+    return Program(text, given, "model", ("*inputs",))
+
+
+class _Writer:
+    """Makes scripts of programs that fail in one way."""
+
+    def __init__(self, work: Work, failure: Failure) -> None:
+        self._work, self._failure = work, failure
+        self._rung = rung_of(work.rungs, failure)
+        self._changed = settings.changed()
+
+    def script(
+        self, program: Program, needed: Iterable[str] | None = None
+    ) -> tuple[str, repro.Check]:
+        """The script, and what it looks at. `needed` are the settings it makes; None: all."""
+        work, rung, failure = self._work, self._rung, self._failure
+        if not isinstance(rung.backend, str):
+            raise Unwritable("No script can name a backend that torch.compile has no name for.")
+        check = repro.check(
+            failure,
+            tol=work.case.tol,
+            backward=bool(work.case.loss),
+            limit=work.sandbox.seconds if failure.kind is Kind.HANG else 0.0,
+            calls=work.case.calls,
         )
-    check = repro.check(
-        failure,
-        tol=work.case.tol,
-        backward=bool(work.case.loss),
-        limit=work.sandbox.seconds if failure.kind is Kind.HANG else 0.0,
-        calls=work.case.calls,
-    )
-    changed = settings.changed()
-    text = repro.script(
-        program,
-        check,
-        backend=rung.backend,
-        dynamic=work.case.dynamic,
-        fullgraph=rung.fullgraph,
-        mode=rung.mode,
-        options=rung.options,
-        settings={name: changed[name] for name in needed if name in changed},
-    )
-    work.tell("script", before, before, text)
-    standing = fresh.stands_alone(text, check, seconds=work.seconds, times=TIMES)
-    return Draft(text, check, make, before, standing)
+        text = repro.script(
+            program,
+            check,
+            backend=rung.backend,
+            dynamic=work.case.dynamic,
+            fullgraph=rung.fullgraph,
+            mode=rung.mode,
+            options=rung.options,
+            settings={
+                name: value
+                for name, value in self._changed.items()
+                if needed is None or name in needed
+            },
+        )
+        return text, check
+
+    def draft(
+        self, program: Program, needed: Iterable[str], make: Callable[[], Case], before: int
+    ) -> Draft:
+        """The last script, run in fresh interpreters."""
+        last = self._work.sandbox.report(make, [self._rung]).failure
+        self._failure = last or self._failure
+        text, check = self.script(program, needed)
+        self._work.tell("script", before, before, text)
+        standing = fresh.stands_alone(text, check, seconds=self._work.seconds, times=TIMES)
+        return Draft(text, check, make, before, standing)
 
 
 def _done(work: Work, found: Bisection, draft: Draft | None) -> Minified:

@@ -1,57 +1,72 @@
-"""The graphs that Dynamo captures of a program, with what they are called with."""
+"""The graphs that a program becomes, Dynamo's and AOTAutograd's, with what they are called with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import torch
+
+Captured = tuple[torch.fx.GraphModule, tuple[Any, ...]]
+Level = Literal["dynamo", "aot"]
 
 
 class _Reached(BaseException):
     """The graph that was waited for is about to run."""
 
 
-def count(run: Callable[[Callable[..., Any]], object]) -> int:
+def count(run: Callable[[Callable[..., Any]], object], level: Level = "dynamo") -> int:
     """How many times graphs are called while `run(backend)` runs."""
     calls = []
-
-    def backend(module: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
-        def call(*inputs: Any) -> Any:
-            calls.append(module)
-            return module(*inputs)
-
-        return call
-
-    run(backend)
+    run(_backend(lambda module, inputs: calls.append(module), level))
     return len(calls)
 
 
 def reach(
-    run: Callable[[Callable[..., Any]], object], number: int
-) -> tuple[torch.fx.GraphModule, tuple[Any, ...]] | None:
+    run: Callable[[Callable[..., Any]], object], number: int, level: Level = "dynamo"
+) -> Captured | None:
     """The graph of call `number` (from 0) while `run(backend)` runs, and its inputs as they are
     just before; the run ends there. None if there is no such call."""
-    found: list[tuple[torch.fx.GraphModule, tuple[Any, ...]]] = []
+    found: list[Captured] = []
     calls = 0
 
-    def backend(module: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
-        def call(*inputs: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            if calls > number:
-                found.append((module, inputs))
-                raise _Reached
-            return module(*inputs)
-
-        return call
+    def listen(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > number:
+            found.append((module, tuple(inputs)))
+            raise _Reached
 
     try:
-        run(backend)
+        run(_backend(listen, level))
     except _Reached:
         module, inputs = found[0]
         return torch.fx.GraphModule(module, module.graph), inputs  # Dynamo's own is not compilable
     return None
+
+
+def _backend(
+    listen: Callable[[torch.fx.GraphModule, Sequence[Any]], object], level: Level
+) -> Callable[..., Any]:
+    """A backend that runs graphs as they are, and tells `listen` of each call before."""
+
+    def compiler(module: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
+        def call(*inputs: Any) -> Any:
+            listen(module, inputs)
+            return module(*inputs)
+
+        return call
+
+    if level == "dynamo":
+        return compiler
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch.aot_autograd import make_boxed_func
+    from torch._inductor.decomposition import select_decomp_table
+
+    def boxed(module: torch.fx.GraphModule, inputs: Any) -> Any:
+        return make_boxed_func(compiler(module, inputs))
+
+    return aot_autograd(fw_compiler=boxed, bw_compiler=boxed, decompositions=select_decomp_table())
 
 
 def count_aten(target: Callable[..., Any], args: Any, kwargs: Any, dynamic: bool | None) -> int:

@@ -56,8 +56,12 @@ def _minify(args: argparse.Namespace) -> int:
             progress=line.show,
             **options,
         )
-    finally:
+    except KeyboardInterrupt:
         line.end()
+        if args.out and Path(args.out).exists():
+            print(f"fullgraph: the best so far is in {args.out}.", file=sys.stderr)
+        raise
+    line.end()
     if found.text and args.redact:
         found = found.redacted()
     if args.json:

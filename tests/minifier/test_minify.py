@@ -1,0 +1,218 @@
+"""From a failing program to a script that fails in the same way, alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fullgraph import FullgraphError, minify
+from fullgraph.cli import main
+from fullgraph.minifier import fresh
+
+SECONDS = 240
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.up, self.down = (
+            nn.LayerNorm(width),
+            nn.Linear(width, 2 * width),
+            nn.Linear(2 * width, width),
+        )
+
+    def forward(self, x):
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
+
+
+class Net(nn.Module):
+    """Forty operators and one relu."""
+
+    def __init__(self, width=12, depth=3):
+        super().__init__()
+        self.before = nn.Sequential(*(Block(width) for _ in range(depth)))
+        self.after = nn.Sequential(*(Block(width) for _ in range(depth)))
+
+    def forward(self, x):
+        return self.after(torch.relu(self.before(x))).mean(-1)
+
+
+@pytest.fixture
+def relu_bug():
+    import torch._inductor.config as config
+
+    def inject(how):
+        config.cpp.inject_relu_bug_TESTING_ONLY = how
+
+    yield inject
+    config.cpp.inject_relu_bug_TESTING_ONLY = None
+
+
+def check(found, ops):
+    """That the script is small and fails alone."""
+    assert found.standalone, found
+    assert found.ops <= ops and found.lines <= 20, found
+    assert fresh.shows(fresh.run(found.text, seconds=SECONDS), found.check)
+    assert "/" + "home" not in found.text and str(Path.cwd()) not in found.text
+
+
+@pytest.mark.parametrize("how", ["compile_error", "accuracy"])
+def test_a_model_comes_down_to_its_relu(relu_bug, how, tmp_path):
+    relu_bug(how)
+    out = tmp_path / "relu.py"
+    torch.manual_seed(0)
+    found = minify(Net().eval().requires_grad_(False), torch.randn(2, 5, 12), out=out)
+    check(found, 1)
+    assert "relu" in found.text and "inject_relu_bug_TESTING_ONLY" in found.text
+    assert out.read_text() == found.text
+    assert [*tmp_path.iterdir()] == [out]
+    assert found.bisection.culprit is not None and "relu" in found.bisection.culprit.what
+    told = found.to_dict()
+    assert (told["first_failing"], told["standalone"], told["ops"]) == ("inductor", True, 1)
+    assert "relu" in found.issue().splitlines()[0]
+
+
+def test_a_crash_by_signal():
+    weights = torch.randn(3, requires_grad=True)
+    (zero,) = torch.autograd.grad(torch.sgn(weights).sum(), weights)
+    found = minify(lambda x, g: (x * 2 + g.exp()).sin(), (torch.randn(3), zero))
+    check(found, 1)
+    assert found.bisection.failure.kind == "crash"
+
+
+def test_wrong_metadata():
+    found = minify(lambda x: (x.sin().to_mkldnn().to_dense() * 2).cos(), torch.randn(4, 4))
+    check(found, 2)
+    assert found.bisection.first_failing == "aot_eager"
+
+
+def test_what_dynamo_itself_does_wrong_comes_from_the_source():
+    def percentiles(a):
+        b = np.sin(a) * 2
+        return np.percentile(b, 30)
+
+    found = minify(percentiles, (np.linspace(0.0, 1.0, 5),))
+    check(found, 1)
+    assert found.bisection.first_failing == "dynamo"
+
+
+def test_a_failure_between_graphs_comes_from_the_source():
+    class Gradient(nn.Module):
+        def forward(self, x):
+            y = torch.relu(x) + 1
+            (g,) = torch.autograd.grad((y * 2).pow(3).sum(), x, create_graph=True)
+            return g
+
+    found = minify(Gradient(), torch.randn(4, requires_grad=True), loss=True, backend="aot_eager")
+    check(found, 3)
+    assert "double backward" in found.bisection.failure.message
+
+
+def test_refusals_are_told():
+    healthy = minify(torch.relu, torch.randn(3), backend="aot_eager")
+    assert healthy.refused == "Nothing fails: every rung gives what eager gives."
+    assert healthy.text == "" and healthy.path is None
+    wrong = minify(lambda x: x @ x, torch.randn(2, 3), backend="aot_eager")
+    assert wrong.refused is not None and "fails in eager already" in wrong.refused
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(FullgraphError, match="no folder"):
+        minify(torch.relu, torch.randn(3), out=tmp_path / "none" / "repro.py")
+
+
+FILE = """\
+import torch
+import torch._inductor.config
+
+torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(6))
+
+    def forward(self, x):
+        for i, layer in enumerate(self.layers):
+            x = layer(x).tanh() * 0.5
+            if i == 3:
+                x = x.relu()
+        return x.softmax(-1)
+
+
+def build():
+    torch.manual_seed(0)
+    return Net().eval().requires_grad_(False), (torch.randn(4, 8),)
+"""
+
+
+def command(file, out):
+    return [
+        *(sys.executable, "-m", "fullgraph", "minify", str(file), "--out", str(out)),
+        *("--json", "--jobs", "1"),
+    ]
+
+
+def test_killed_at_any_moment_it_goes_on(tmp_path):
+    file, out, whole = (tmp_path / name for name in ("net.py", "repro.py", "whole.py"))
+    file.write_text(FILE)
+    full = json.loads(subprocess.run(command(file, whole), capture_output=True, check=True).stdout)
+    journal = out.with_suffix(".journal")
+    before = 0
+    for more in (3, 4, 5):
+        child = subprocess.Popen(
+            command(file, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while child.poll() is None and lines(journal) < before + more:
+            time.sleep(0.02)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        assert not out.exists() or out.read_text()
+        before = lines(journal)
+    done = json.loads(subprocess.run(command(file, out), capture_output=True, check=True).stdout)
+    assert out.read_text() == whole.read_text()
+    assert not journal.exists()
+    assert done["cached"] >= full["cached"] + before - 1
+    assert (done["ops"], done["standalone"]) == (full["ops"], True)
+
+
+def lines(journal):
+    text = journal.read_text() if journal.exists() else ""
+    return sum(1 for line in text.splitlines() if line)
+
+
+def test_ctrl_c_leaves_the_best_so_far(tmp_path):
+    file, out = tmp_path / "net.py", tmp_path / "repro.py"
+    file.write_text(FILE)
+    child = subprocess.Popen(
+        command(file, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    while child.poll() is None and lines(out.with_suffix(".journal")) < 4:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 130 and "Traceback" not in said
+    assert "relu" in out.read_text()
+
+
+def test_the_budget_gives_the_best_so_far(tmp_path):
+    file, out = tmp_path / "net.py", tmp_path / "repro.py"
+    file.write_text(FILE)
+    assert main(["minify", str(file), "--out", str(out), "--budget", "0.1"]) == 0
+    assert "relu" in out.read_text()
+
+
+def test_the_command_refuses_with_one_sentence(tmp_path, capsys):
+    file = tmp_path / "fine.py"
+    file.write_text("import torch\ndef build():\n    return torch.relu, (torch.ones(3),)\n")
+    assert main(["minify", str(file), "--backend", "dynamo"]) == 2
+    assert capsys.readouterr().err.strip().endswith("every rung gives what eager gives.")
