@@ -27,12 +27,12 @@ _EXITS = re.compile(r"_exit_\w+|\w+_decrement_nesting|_record_function_exit|\w+_
 def is_switch(node: Node) -> bool:
     """Whether a call is there for the mode that it sets, enters or leaves."""
     name = _name(node)
-    return name in _SETS or _exit_of(name) is not None or is_exit(node)
+    return name in _SETS or _exit_of(name) is not None or bool(_EXITS.fullmatch(name))
 
 
-def is_exit(node: Node) -> bool:
-    """Whether a call leaves a mode that another entered: neither goes without the other."""
-    return bool(_EXITS.fullmatch(_name(node)))
+def is_set(node: Node) -> bool:
+    """Whether a call switches gradients on or off, for all calls after it."""
+    return _name(node) in _SETS
 
 
 def idle(calls: Sequence[Node]) -> list[Node]:
@@ -49,17 +49,32 @@ def idle(calls: Sequence[Node]) -> list[Node]:
 
 
 def region(node: Node, calls: Sequence[Node]) -> list[Node]:
-    """A switch with the one that ends what it begins, where there is one."""
+    """A switch with the one that undoes it, which can only go together; empty for one that is
+    needed to undo another."""
+    after = calls[calls.index(node) + 1 :]
+    if _name(node) in _SETS:
+        before = _state(node, calls)
+        later = [other for other in after if _name(other) == _name(node)]
+        if not later:
+            return [node] if before is torch.is_grad_enabled() else []
+        return [node, later[0]] if later[0].args[0] is before else []
     leave = _exit_of(_name(node))
-    depth = 0
-    for other in calls[calls.index(node) :]:
-        name = _name(other)
-        if leave is not None and name.startswith(leave):
+    if leave is None:
+        return []
+    depth = 1
+    for other in after:
+        depth += _name(other) == _name(node)
+        if _name(other).startswith(leave):
             depth -= 1
             if depth == 0 or node in other.all_input_nodes:
                 return [node, other]
-        depth += name == _name(node)
     return [node]
+
+
+def _state(node: Node, calls: Sequence[Node]) -> Any:
+    """Whether gradients are on before `node` switches them."""
+    sets = [c.args[0] for c in calls[: calls.index(node)] if _name(c) == _name(node)]
+    return sets[-1] if sets else torch.is_grad_enabled()
 
 
 def is_wrapped(tensor: torch.Tensor) -> bool:

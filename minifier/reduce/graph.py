@@ -12,7 +12,7 @@ import networkx as nx
 import torch
 from torch.fx import Node
 
-from fullgraph.compiler.private.regions import is_exit, is_switch, region
+from fullgraph.compiler.private.regions import is_switch, region
 from fullgraph.minifier.feasible import Feasible
 from fullgraph.minifier.graph import Graph, Inseparable, is_returnable
 from fullgraph.minifier.inline import bodies, inlined
@@ -153,12 +153,11 @@ def _minimal(problem: Problem[Graph]) -> None:
 
 def _eachwithout(graph: Graph, node: Node) -> Iterator[Make]:
     """The ways to do without one call."""
-    if is_exit(node):
-        return
     if is_switch(node):
         gone = dict.fromkeys(region(node, graph.calls))
         keep = [call for call in graph.calls if call not in gone]
-        yield partial(graph.part, keep, outputs=graph.outputs, instead=gone)
+        if gone:
+            yield partial(graph.part, keep, outputs=graph.outputs, instead=gone)
         return
     if node in graph.outputs:
         yield partial(without, graph, {node: None})
