@@ -1,0 +1,111 @@
+"""The normal form, and what goes along with a change."""
+
+import ast
+import textwrap
+
+from fullgraph.minifier.reduce.python.names import names
+from fullgraph.minifier.reduce.python.tidy import normal, repaired, shaken
+
+
+def clean(text: str) -> str:
+    return textwrap.dedent(text).strip("\n") + "\n"
+
+
+def test_normal_form() -> None:
+    text = """
+    # a comment
+    import os; import sys
+
+
+    def f(  # why
+        a,
+        b = 1,
+    ):
+
+        # inside
+        if a: return b
+        return [
+            a,
+            b,  # last
+        ]
+    x = 1
+    """
+    assert normal(clean(text)) == clean("""
+    import os
+    import sys
+
+    def f(a, b = 1):
+        if a:
+            return b
+        return [a, b]
+
+    x = 1
+    """)
+
+
+def test_strings_keep_their_lines() -> None:
+    text = 'x = """one\n\n  # two\n"""\n'
+    assert normal(text) == text
+
+
+def test_statements_that_lost_a_name_go() -> None:
+    before = names(
+        ast.parse("import a\n\ndef f(x):\n    y = a.b(x)\n    z = y + 1\n    return x\n")
+    )
+    text = "def f(x):\n    y = a.b(x)\n    z = y + 1\n    return x\n"
+    assert repaired(text, before) == "def f(x):\n    return x\n"
+
+
+def test_a_block_that_loses_everything_passes() -> None:
+    before = names(ast.parse("import a\nif True:\n    a.b()\n"))
+    assert repaired("if True:\n    a.b()\n", before) == "if True:\n    pass\n"
+
+
+def test_the_entry_is_never_lost() -> None:
+    before = names(ast.parse("x = 1\ndef build():\n    return x, ()\n"))
+    assert repaired("def build():\n    return x, ()\n", before) is None
+
+
+def test_what_is_not_reached_goes() -> None:
+    text = """
+    import math
+    from os import path, sep
+    LIMIT = 3
+
+    def used():
+        return sep
+
+    def unused():
+        return path, LIMIT
+
+    def build():
+        return used, ()
+    """
+    assert (
+        shaken(clean(text)).split()
+        == clean("""
+    from os import sep
+    def used():
+        return sep
+    def build():
+        return used, ()
+    """).split()
+    )
+
+
+def test_what_registers_itself_stays() -> None:
+    text = clean("""
+    import torch
+    @torch.library.custom_op("a::b", mutates_args=())
+    def op(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+    print("said")
+    def build():
+        return torch.ops.a.b, ()
+    """)
+    assert shaken(text) == text
+
+
+def test_nothing_is_unreached_without_an_entry() -> None:
+    text = "import os\ndef f():\n    pass\n"
+    assert shaken(text) == text
