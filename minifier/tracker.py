@@ -8,7 +8,6 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,21 +75,21 @@ def title_of(check: Check, backend: str, names: tuple[str, ...]) -> str:
 
 
 def operators(text: str) -> tuple[str, ...]:
-    """What the functions of a script call, in order, each once: "softshrink", "x.exp"."""
-    found: dict[str, None] = {}
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef) and node.name != "inputs":
-            found.update(dict.fromkeys(_called(node)))
-    return tuple(found)
+    """What the functions of a script call, in order, each once: "torch.cat", "Tensor.exp";
+    and if they call nothing, Python's operators: "add"."""
+    every = ast.walk(ast.parse(text))
+    functions = [n for n in every if isinstance(n, ast.FunctionDef) and n.name != "inputs"]
+    nodes = [node for function in functions for node in ast.walk(function)]
+    calls = [n for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
+    names = [_callee(call.func) for call in calls if isinstance(call.func, ast.Attribute)]
+    signs = [type(node.op).__name__.lower() for node in nodes if isinstance(node, ast.BinOp)]
+    return tuple(dict.fromkeys(names or signs))
 
 
-def _called(function: ast.FunctionDef) -> Iterator[str]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            whole = ast.unparse(node.func)
-            yield whole if whole.startswith("torch.") else f"Tensor.{node.func.attr}"
-        elif isinstance(node, ast.BinOp):
-            yield f"operator.{type(node.op).__name__.lower()}"
+def _callee(function: ast.Attribute) -> str:
+    whole = ast.unparse(function)
+    return whole if whole.startswith("torch.") else f"Tensor.{function.attr}"
 
 
 def _clipped(text: str) -> str:

@@ -1,0 +1,242 @@
+"""Scripts: what they say, and that they fail alone as they must, and not with the rung below."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from textwrap import dedent
+
+import pytest
+
+from fullgraph.minifier import fresh
+from fullgraph.minifier.failure import Kind
+from fullgraph.minifier.program import Program
+from fullgraph.minifier.repro import Check, backend_of, below, lower, script
+
+SECONDS = 120
+X = "x = torch.ones(8, requires_grad=True)"
+TWICE = "return x * (2 if torch.compiler.is_compiling() else 1)"
+"""Something else once it is compiled: Dynamo's own fault, so to say."""
+
+
+def program(body: str, inputs: str = X, **more: object) -> Program:
+    function = f"def f(x):\n    {body}"
+    return Program(function, inputs, arguments=("x",), outputs=1, loss="{}.sum()", **more)  # type: ignore[arg-type]
+
+
+def text(check: Check, body: str = TWICE, *, backend: str = "eager", **more: object) -> str:
+    return script(program(body, **more), check, backend=backend, environment="here")  # type: ignore[arg-type]
+
+
+def test_a_wrong_result() -> None:
+    check = Check(Kind.RESULT, "1", "2", where="output[0]")
+    close = "got, expected, rtol=0.001, atol=0.001, equal_nan=True, "
+    close += 'msg=f"expected {expected}, got {got}"'
+    assert text(check) == dedent(
+        """\
+        # here
+        import torch
+
+
+        def f(x):
+            return x * (2 if torch.compiler.is_compiling() else 1)
+
+
+        x = torch.ones(8, requires_grad=True)
+
+        expected = f(x)
+        got = torch.compile(f, backend="eager")(x)
+        # output[0]: eager gives 1, eager 2
+        torch.testing.assert_close(
+            {close}
+        )
+        """
+    ).replace("{close}", close)
+
+
+def test_settings_go_before_the_program_and_the_backend_stands_alone() -> None:
+    made = script(
+        program(TWICE),
+        Check(Kind.EXCEPTION, got="Bad: it is"),
+        backend="inductor",
+        mode="max-autotune-no-cudagraphs",
+        options={"cpp.simdlen": 8},
+        settings={"torch._dynamo.config.cache_size_limit": 3},
+        dynamic=True,
+        environment="here",
+    )
+    assert made.splitlines()[3:7] == [
+        "torch._dynamo.config.cache_size_limit = 3",
+        "torch._inductor.config.max_autotune = True",
+        "torch._inductor.config.coordinate_descent_tuning = True",
+        "torch._inductor.config.cpp.simdlen = 8",
+    ]
+    assert made.endswith(
+        '# inductor: Bad: it is\ntorch.compile(f, backend="inductor", dynamic=True)(x)\n'
+    )
+
+
+def test_the_backend_can_be_exchanged() -> None:
+    made = text(Check(Kind.EXCEPTION), backend="inductor")
+    assert backend_of(made) == "inductor"
+    assert 'torch.compile(f, backend="aot_eager")(x)' in lower(made, "aot_eager")
+    assert [below(name) for name in ("inductor", "aot_eager", "eager", "mine")] == [
+        *("aot_eager_decomp_partition", "eager", None, "eager"),
+    ]
+    with pytest.raises(ValueError, match="once"):
+        lower("import torch", "eager")
+
+
+def test_inputs_that_change_are_made_anew() -> None:
+    changing = program("x.add_(1); return x", "x = torch.ones(8)", mutates=True, random=True)
+    made = script(changing, Check(Kind.MUTATION, where="input[0]"), backend="eager")
+    assert made.count("x = torch.ones(8)") == made.count("torch.manual_seed(0)") == 2
+    many = program("x.add_(1); return x", "\n".join(["x = torch.ones(8)"] * 5), mutates=True)
+    made = script(many, Check(Kind.RESULT), backend="eager")
+    assert made.count("x = inputs()") == 2 and "def inputs():" in made
+
+
+def test_every_kind_is_a_program() -> None:
+    for kind in Kind:
+        for more in ({"calls": 3}, {"backward": True}, {"limit": 3.0}):
+            where = "output" if kind in (Kind.RESULT, Kind.METADATA) else "input[0]"
+            made = text(Check(kind, "1", "2", where=where, **more))  # type: ignore[arg-type]
+            ast.parse(made)
+            assert made.count('backend="') == 1
+    for aspect in ("dtype", "shape", "stride", "layout", "requires_grad", "type", "keys"):
+        ast.parse(text(Check(Kind.METADATA, "a", "b", aspect=aspect, where="output[0]")))
+
+
+def test_the_modes_of_the_call_are_around_it() -> None:
+    made = text(Check(Kind.RESULT), under=("torch.no_grad()",))
+    assert "with torch.no_grad():\n    expected = f(x)\n" in made
+
+
+STRIDED = "return torch.zeros(3, 2).t() if torch.compiler.is_compiling() else torch.zeros(2, 3)"
+ALIASED = "return x if torch.compiler.is_compiling() else x.clone()"
+LOOP = "while torch.compiler.is_compiling(): x = x + 1\n    return x"
+SLOW = (
+    "return (torch.ones(999, 999) @ torch.ones(999, 999) if torch.compiler.is_compiling() else x)"
+)
+HUGE = "return torch.zeros(1 << 40) if torch.compiler.is_compiling() else x"
+COUNTS = "global n; n += 1; return x + n"
+RAISES = "return x.reshape(3) if torch.compiler.is_compiling() else x"
+WRITES = "x.add_(1 + torch.compiler.is_compiling()); return x"
+
+
+@pytest.mark.parametrize(
+    ("check", "body", "more"),
+    [
+        (Check(Kind.RESULT, where="output[0]"), TWICE, {}),
+        (Check(Kind.METADATA, aspect="stride", where="output[0]"), STRIDED, {}),
+        (
+            Check(
+                Kind.METADATA, "memory of its own", "input[0]", aspect="alias", where="output[0]"
+            ),
+            ALIASED,
+            {"places": {"input[0]": "x"}},
+        ),
+        (
+            Check(Kind.GRADIENT, where="input[0]", backward=True),
+            TWICE,
+            {"places": {"input[0]": "x"}},
+        ),
+        (
+            Check(Kind.MUTATION, where="input[0]"),
+            WRITES,
+            {"places": {"input[0]": "x"}, "inputs": "x = torch.ones(8)"},
+        ),
+        (Check(Kind.EXCEPTION, got="TorchRuntimeError: x"), RAISES, {}),
+        (Check(Kind.BREAK, got="Unsupported: x"), "torch._dynamo.graph_break(); return x", {}),
+        (Check(Kind.RECOMPILE, calls=3), COUNTS, {"prelude": "n = 0"}),
+        (Check(Kind.HANG, limit=6), LOOP, {}),
+        (Check(Kind.MEMORY, limit=1 << 36), HUGE, {}),
+        (Check(Kind.SLOW, limit=3.0), SLOW, {}),
+    ],
+    ids=lambda value: str(value.kind) if isinstance(value, Check) else "",
+)
+def test_fails_alone_and_not_without_the_compiler(
+    check: Check, body: str, more: dict[str, object]
+) -> None:
+    made = text(check, body, **more)
+    found = fresh.stands_alone(made, check, seconds=SECONDS)
+    assert found.ok, f"{found.reason}\n{made}\n{found.ran.output}"
+
+
+def test_a_script_that_passes_does_not_stand() -> None:
+    check = Check(Kind.RESULT, where="output[0]")
+    found = fresh.stands_alone(text(check, "return x"), check, seconds=SECONDS)
+    assert not found.ok and found.ran.passed and "passes" in found.reason
+
+
+def test_a_script_that_needs_no_compiler_to_fail_does_not_stand() -> None:
+    check = Check(Kind.EXCEPTION, got="RuntimeError: x")
+    found = fresh.stands_alone(text(check, "return x.reshape(3)"), check, seconds=SECONDS)
+    assert not found.ok
+
+
+def test_another_error_is_not_the_failure() -> None:
+    ran = fresh.run("import no_such_module", seconds=SECONDS)
+    assert ran.error == "ModuleNotFoundError" and ran.code == 1
+    assert not fresh.shows(ran, Check(Kind.RESULT))
+    assert not fresh.shows(ran, Check(Kind.EXCEPTION, got="RuntimeError: x"))
+
+
+def test_a_signature_is_found_in_what_was_printed() -> None:
+    printed = dedent(
+        """\
+        Traceback (most recent call last):
+          File "/a/site-packages/torch/_inductor/graph.py", line 7, in run_node
+            raise ValueError("axis 3 is wrong")
+        ValueError: axis 3 is wrong
+
+        The above exception was the direct cause of the following exception:
+
+        Traceback (most recent call last):
+          File "/tmp/x/repro.py", line 7, in <module>
+        torch._inductor.exc.InductorError: LoweringException: ValueError: axis 3 is wrong
+          target: aten.add
+        """
+    )
+    error, message = fresh.last_exception(printed)
+    assert error == "InductorError" and message.startswith("LoweringException: ValueError")
+    ran = fresh.Ran(1, "", error, message, printed)
+    good = ("ValueError", "axis N is wrong", "torch._inductor.graph.run_node")
+    assert fresh.shows(ran, Check(Kind.EXCEPTION, signature=good))
+    for other in (
+        ("KeyError", "axis N is wrong", ""),
+        ("ValueError", "axis N is right", ""),
+        ("ValueError", "axis N is wrong", "torch._inductor.ir.realize"),
+    ):
+        assert not fresh.shows(ran, Check(Kind.EXCEPTION, signature=other))
+
+
+def test_a_crash_is_a_signal() -> None:
+    ran = fresh.run("import os\nos.kill(os.getpid(), 11)", seconds=SECONDS)
+    assert ran.signal == "SIGSEGV" and ran.code is None
+    assert fresh.shows(ran, Check(Kind.CRASH, signature=("SIGSEGV",)))
+    assert not fresh.shows(ran, Check(Kind.CRASH, signature=("SIGABRT",)))
+
+
+def test_what_does_not_end_is_ended_with_its_children() -> None:
+    ran = fresh.run("import os\nos.fork()\nwhile True: pass", seconds=2)
+    assert ran.code is None and not ran.signal and "did not end" in str(ran)
+
+
+def test_a_gigabyte_of_output_is_cut() -> None:
+    ran = fresh.run("for _ in range(1000): print('x' * 1000000)", seconds=SECONDS)
+    assert ran.passed and len(ran.output) < 2_000_000
+
+
+def test_it_runs_in_an_empty_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    monkeypatch.setenv("TORCH_LOGS", "+dynamo")
+    code = "import os, sys; print(os.listdir(), os.getenv('TORCH_LOGS'), '/somewhere' in sys.path)"
+    ran = fresh.run(code, seconds=SECONDS)
+    assert ran.output.strip() == "['repro.py'] None False"
+
+
+def test_other_versions() -> None:
+    check = Check(Kind.RESULT)
+    found = fresh.elsewhere("assert 0", check, [sys.executable, "0.0.1"], seconds=SECONDS)
+    assert [each.state for each in found] == ["fails", "cannot be installed"]

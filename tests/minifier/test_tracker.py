@@ -1,0 +1,62 @@
+"""The text for a tracker."""
+
+from __future__ import annotations
+
+from fullgraph.minifier import tracker
+from fullgraph.minifier.attempt import Ended
+from fullgraph.minifier.bisect import Bisection
+from fullgraph.minifier.failure import Failure, Kind
+from fullgraph.minifier.minified import Minified
+from fullgraph.minifier.repro import Check
+
+SCRIPT = """\
+# torch 2.13.0
+import torch
+
+
+def f(x):
+    return torch.nn.functional.softshrink(x, 0.5) + x.exp()
+
+
+x = torch.zeros(3)
+got = torch.compile(f, backend="inductor")(x)
+"""
+CHECK = Check(Kind.RESULT, "nan", "0", aspect="nan", where="output[0]")
+
+
+def test_an_issue_has_what_a_maintainer_asks_for() -> None:
+    failure = Failure("inductor", Kind.RESULT, ("nan",), "output[0] (nan): expected nan, got 0")
+    rungs = {"eager": Ended("eager", None, 0.1), "inductor": Ended("inductor", failure, 3.0)}
+    found = Minified(Bisection("2.13.0", rungs), CHECK, SCRIPT, standalone=True)
+    text = tracker.issue(found)
+    title, *_ = text.splitlines()
+    assert title == (
+        'torch.compile(backend="inductor"): wrong result of torch.nn.functional.softshrink, '
+        "Tensor.exp: 0 instead of nan"
+    )
+    assert "output[0] (nan): eager gives nan, compiled 0. `eager` is right" in text
+    assert SCRIPT.strip() in text and "| inductor |" in text
+    assert "### Versions" in text and "PyTorch " in text
+
+
+def test_titles_say_what_is_wrong() -> None:
+    def title(check: Check) -> str:
+        return tracker.title_of(check, "inductor", ("Tensor.exp",)).partition(": ")[2]
+
+    assert title(Check(Kind.CRASH, signature=("SIGSEGV",))) == "SIGSEGV in Tensor.exp"
+    assert title(Check(Kind.EXCEPTION, got="KeyError: 3")) == "KeyError: 3 (Tensor.exp)"
+    stride = Check(Kind.METADATA, "(1, 2)", "(2, 1)", aspect="stride")
+    assert title(stride) == "wrong stride of Tensor.exp: (2, 1) instead of (1, 2)"
+    assert all(title(Check(kind)) for kind in Kind)
+
+
+def test_a_traceback_is_shortened_and_tells_no_home() -> None:
+    frames = [
+        f'  File "/home/me/env/lib/site-packages/torch/a{i}.py", line {i}, in f{i}\n    code'
+        for i in range(30)
+    ]
+    last = '  File "/home/me/model.py", line 3, in g\n    code'
+    text = "\n".join(["Traceback (most recent call last):", *frames, last, "KeyError: 3"])
+    short = tracker.shortened(text)
+    assert "/home/me" not in short and short.count("File") == 6
+    assert short.endswith("KeyError: 3") and 'File "torch/a29.py"' in short
