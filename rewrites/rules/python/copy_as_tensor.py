@@ -3,15 +3,17 @@
 Before:
 
     start = copy.deepcopy(x)
+    levels = copy.deepcopy(features)
     options = copy.copy(self.options)
 
 After:
 
     start = x.clone()
+    levels = [each.clone() for each in features]
     options = dict(self.options)
 
-Assumes nothing: what is copied was seen to be a dense tensor without gradient, or a plain `dict` or
-`list` (`copy.copy` only).
+Assumes nothing where what is copied was seen to be a dense tensor without gradient, or a plain
+`dict` or `list` (`copy.copy` only). Unsafe for a list or tuple of tensors.
 
 Refuses: tensors that ask for a gradient (a deep copy is a new leaf, a clone is not), other
 objects, and a `memo` argument.
@@ -23,7 +25,7 @@ import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
 
@@ -34,16 +36,26 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if len(call.args) != 1 or call.args[0].star:
         return Refusal("it takes more than what is copied")
     thing = call.args[0].value
-    seen = site.seen(thing)
+    seen, shallow = site.seen(thing), site.calls(call) == "copy.copy"
     if seen is None:
         return Refusal("what is copied is not known")
     if seen.is_tensor:
         if seen.requires_grad or any(t.layout != "strided" for t in seen.tensors):
             return Refusal("a clone of this tensor is no leaf of autograd, and a deep copy is")
+        if shallow:
+            same = expression("{thing}.detach()", thing=thing)
+            return Rewrite({call: same}, "`detach` makes another tensor with the same memory.")
+        cloned = expression("{thing}.clone()", thing=thing)
+        return Rewrite({call: cloned}, "`clone` copies a tensor.")
+    if not shallow and set(seen.types) <= {"list", "tuple"} and set(seen.items) == {"torch.Tensor"}:
+        text = "[each.clone() for each in {thing}]"
+        text = text if seen.types == ("list",) else f"tuple({text})"
         return Rewrite(
-            {call: expression("{thing}.clone()", thing=thing)}, "`clone` copies a tensor."
+            {call: expression(text, thing=thing)},
+            "`clone` copies each tensor.",
+            Applicability.UNSAFE,
+            ("no tensor in it asks for a gradient, or is in it twice",),
         )
-    shallow = site.calls(call) == "copy.copy"
     if shallow and len(seen.types) == 1 and seen.types[0] in ("dict", "list"):
         kind = seen.types[0]
         copied = expression(f"{kind}({{thing}})", thing=thing)

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
 HEAD = "import copy\n\nimport torch\n\nOPTIONS = {'a': 1}\n\n\n"
@@ -28,6 +29,21 @@ def test_left_alone(call):
 def test_fixed(before, after):
     outcome = rewritten(f"{HEAD}def f(x):\n    y = {before}\n    return y * 2\n", X)
     assert outcome.source == f"{HEAD}def f(x):\n    y = {after}\n    return y * 2\n"
+    outcome.check(exact=True)
+
+
+def test_a_shallow_copy_of_a_tensor_shares_its_memory():
+    source = f"{HEAD}def f(x):\n    x = x * 1\n    y = copy.copy(x)\n    x += 1\n    return y * 2\n"
+    outcome = rewritten(source, X)
+    assert "y = x.detach()\n" in outcome.source
+    outcome.check(exact=True)
+
+
+def test_a_list_of_tensors_is_unsafe():
+    source = f"{HEAD}def f(x):\n    a = [x, x + 1]\n    b = copy.deepcopy(a)\n    return b[1]\n"
+    outcome = rewritten(source, X)
+    assert "b = [each.clone() for each in a]\n" in outcome.source
+    assert outcome.applicability == [Applicability.UNSAFE]
     outcome.check(exact=True)
 
 

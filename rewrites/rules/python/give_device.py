@@ -1,0 +1,114 @@
+"""`with torch.device(d):` is not traced; `device=` of the functions that make tensors is.
+
+Before:
+
+    with torch.device(self.device):
+        steps = torch.arange(n)  # one for each
+        noise = torch.randn(n, 3)
+
+After:
+
+    steps = torch.arange(n, device=self.device)  # one for each
+    noise = torch.randn(n, 3, device=self.device)
+
+Assumes nothing: every call inside the block is one that is known to make tensors, or not to.
+
+Refuses: blocks that call other functions or make modules, which may make tensors too; `as`; and
+devices that would be computed more than once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.document import Replacement, replaced
+from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.facts.purity import torch_name
+from fullgraph.rewrites.facts.torch_names import PURE_CALLS, words
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_MAKERS = words(
+    """
+    arange as_tensor bartlett_window blackman_window empty empty_permuted empty_strided eye full
+    hamming_window hann_window kaiser_window linspace logspace normal ones rand randint randn
+    randperm scalar_tensor sparse_coo_tensor tensor tril_indices triu_indices zeros
+    """
+)
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    block = next(
+        (one for one in (site.node, *site.document.around(site.node)) if isinstance(one, cst.With)),
+        None,
+    )
+    if block is None or not any(_is_device(site, item.item) for item in block.items):
+        return None
+    if len(block.items) > 1 or block.items[0].asname is not None:
+        return Refusal("the block enters more than the device")
+    context = block.items[0].item
+    assert isinstance(context, cst.Call)
+    device: cst.BaseExpression = context
+    if len(context.args) == 1 and context.args[0].keyword is None:
+        device = context.args[0].value
+        if not isinstance(device, cst.Name | cst.Attribute | cst.SimpleString):
+            return Refusal("the device would be computed more than once")
+    edits: dict[cst.CSTNode, Replacement] = {}
+    for call in (one for one in walk(block.body) if isinstance(one, cst.Call)):
+        if reason := _unknown(site, call):
+            return Refusal(reason)
+        given = any(arg.keyword is not None and arg.keyword.value == "device" for arg in call.args)
+        if _makes(site, call) and not given:
+            args = [*call.args, cst.Arg(device, keyword=cst.Name("device"), equal=_EQUAL)]
+            edits[call] = _with_arguments(call, args)
+    if not isinstance(block.body, cst.IndentedBlock):
+        return Refusal("the block is on one line")
+    lines = list(replaced(block.body, edits).body)
+    lines[0] = lines[0].with_changes(leading_lines=[*block.leading_lines, *_leading(lines[0])])
+    return Rewrite(
+        {block: cst.FlattenSentinel(lines)},
+        "`device=` says at each place what the block said for all.",
+    )
+
+
+_EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+
+
+def _with_arguments(call: cst.Call, args: Sequence[cst.Arg]) -> cst.BaseExpression:
+    """`call` with other arguments, and commas between them as they were."""
+    spelled = [
+        arg.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+        if isinstance(arg.comma, cst.MaybeSentinel) and place < len(args) - 1
+        else arg
+        for place, arg in enumerate(args)
+    ]
+    return call.with_changes(args=spelled)
+
+
+def _leading(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
+    found: Sequence[cst.EmptyLine] = getattr(line, "leading_lines", ())
+    return found
+
+
+def _is_device(site: Site, node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and site.calls(node) == "torch.device"
+
+
+def _makes(site: Site, call: cst.Call) -> bool:
+    return site.calls(call).startswith("torch.") and torch_name(site, call) in _MAKERS
+
+
+def _unknown(site: Site, call: cst.Call) -> str:
+    """Why it is not known whether a call makes tensors; "" if it is."""
+    called = site.calls(call)
+    if _makes(site, call) and any(arg.star for arg in call.args):
+        return "its arguments are not spelled out"
+    if torch_name(site, call) or called in PURE_CALLS:
+        return ""
+    return f"`{site.document.code(call.func)}` may make tensors, too"
+
+
+RULE = Rule("FG811", "give-device", frozenset({Category.CONTEXT_MANAGER.value}), rewrite)

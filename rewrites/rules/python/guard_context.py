@@ -1,0 +1,64 @@
+"""Locks and anomaly detection are not traced; compiled code can do without them.
+
+Before:
+
+    with self.lock:
+        y = self.net(x)
+
+After:
+
+    with contextlib.nullcontext() if torch.compiler.is_compiling() else self.lock:
+        y = self.net(x)
+
+Eager code goes on as before. Unsafe: compiled code takes no lock, so whoever needs one takes it
+around the compiled call.
+
+Refuses: locks that have a name (`as`), and contexts that are more than one.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_LOCKS = {"_thread.lock", "_thread.RLock", "threading.Condition", "threading.Semaphore"}
+_DEBUGGING = ("torch.autograd.detect_anomaly", "torch.autograd.set_detect_anomaly")
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    block = next(
+        (one for one in (site.node, *site.document.around(site.node)) if isinstance(one, cst.With)),
+        None,
+    )
+    assumes = {item: _assumed(site, item.item) for item in block.items} if block else {}
+    found = {item: clause for item, clause in assumes.items() if clause}
+    if block is None or not found:
+        return None
+    if len(block.items) > 1 or block.items[0].asname is not None:
+        return Refusal("the block enters more than that")
+    context = block.items[0].item
+    text = "contextlib.nullcontext() if torch.compiler.is_compiling() else {context}"
+    return Rewrite(
+        {context: expression(text, context=context)},
+        "The compiled program does without, and eager code goes on as before.",
+        Applicability.UNSAFE,
+        tuple(found.values()),
+        ("contextlib", "torch"),
+    )
+
+
+def _assumed(site: Site, context: cst.BaseExpression) -> str:
+    """What must hold where the context is left out; "" if it must not be."""
+    seen = site.seen(context)
+    if seen is not None and set(seen.types) <= _LOCKS:
+        return "no other thread needs the lock while compiled code runs"
+    if site.calls(context) in _DEBUGGING:
+        return "anomalies need not be found in compiled code"
+    return ""
+
+
+RULE = Rule("FG813", "guard-context", frozenset({Category.CONTEXT_MANAGER.value}), rewrite)
