@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import libcst as cst
 
 from fullgraph.minifier.problem import Problem
+from fullgraph.minifier.reduce.halving import taken
 from fullgraph.minifier.reduce.python import observe
 from fullgraph.minifier.reduce.python.entry import entry
 from fullgraph.minifier.reduce.python.names import names
@@ -15,8 +16,6 @@ from fullgraph.minifier.reduce.python.tidy import repaired, shaken, spaced
 from fullgraph.minifier.reduce.python.tree import Edit, Tree
 
 Propose = Callable[[Tree], Sequence[Edit]]
-Asked = dict[str, tuple[list[Edit], list[list[Edit]]]]
-"""What a text stands for: the edits it adds, and the chunks that are left after it."""
 
 
 class Search:
@@ -67,38 +66,13 @@ class Search:
         All at once first, or `chunk` at a time, then halves of what could not be made.
         """
         tree, start = self.tree, self.problem.current
-        edits = list(propose(tree))
-        step = chunk or len(edits) or 1
-        stack = [edits[i : i + step] for i in range(0, len(edits), step)][::-1]
-        made: list[Edit] = []
-        while stack:
-            asked: Asked = {}
-            if not self.problem.first(self._chunks(tree, made, stack, asked)):
-                break
-            found, stack = asked[self.problem.current]
-            made += found
+
+        def build(edits: Sequence[Edit]) -> list[str]:
+            text = self.edited(tree, edits)
+            return [] if text is None else [text]
+
+        taken(self.problem, propose(tree), build, lambda edit: edit.size, chunk=chunk)
         return self.problem.current != start
-
-    def _chunks(
-        self,
-        tree: Tree,
-        made: list[Edit],
-        stack: list[list[Edit]],
-        asked: Asked,
-    ) -> Iterator[str]:
-        """Texts with one more chunk of edits each, as if every answer were no.
-
-        `asked` learns what a text stands for, and what is left to do if it is taken.
-        """
-        while stack:
-            chunk = stack.pop()
-            text = self.edited(tree, [*made, *chunk])
-            if text is not None:
-                asked.setdefault(text, (chunk, list(stack)))
-                yield text
-            left, right = _halves(chunk)
-            if left:  # if it goes, the right half gives the text of the whole: that one is known
-                stack += [right, left]
 
     def singles(self, propose: Propose) -> bool:
         """Make one proposed edit after the other, each on the text that the last one left."""
@@ -124,15 +98,3 @@ class Search:
             return self.ready(tree.edited(edits))
         except cst.CSTValidationError:
             return None
-
-
-def _halves(edits: list[Edit]) -> tuple[list[Edit], list[Edit]]:
-    """Two parts of about the same size; the first is empty where there is nothing to part."""
-    if len(edits) < 2:
-        return [], edits
-    total, sofar = sum(edit.size for edit in edits), 0
-    for index, edit in enumerate(edits[:-1], 1):
-        sofar += edit.size
-        if 2 * sofar >= total:
-            return edits[:index], edits[index:]
-    return edits[:-1], edits[-1:]

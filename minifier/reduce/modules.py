@@ -1,0 +1,292 @@
+"""A module tree made small before anything is captured: children stand in for themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from fullgraph.compiler.private.trees import leaves, mapped
+from fullgraph.compiler.snapshot import snapshot
+from fullgraph.minifier.problem import Problem
+from fullgraph.minifier.reduce.halving import taken
+from fullgraph.minifier.reduce.search import smallest
+
+
+class Act(StrEnum):
+    """What is done to a child."""
+
+    IDENTITY = "identity"
+    """It gives back the argument that its output looks like."""
+    RECORDED = "recorded output"
+    """It gives what it gave when it was recorded."""
+
+
+Action = Act | int
+"""A number is how many of a container's first children are kept."""
+
+_REPEATED = (nn.ModuleList, nn.Sequential)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is replaced in a module tree, by path, as `named_modules` has them."""
+
+    actions: tuple[tuple[str, Action], ...] = ()
+
+    def having(self, actions: Mapping[str, Action]) -> Plan:
+        """This plan and more; an action for the same path takes the other's place."""
+        return Plan(tuple(sorted({**dict(self.actions), **actions}.items())))
+
+    def touches(self, path: str) -> bool:
+        """Whether the module at `path` is replaced, dropped, or inside one that is."""
+        for outer, action in self.actions:
+            inside = path.startswith(f"{outer}.")
+            if isinstance(action, int):
+                rest = path[len(outer) + 1 :].partition(".")[0]
+                if inside and rest.isdigit() and int(rest) >= action:
+                    return True
+            elif inside or path == outer:
+                return True
+        return False
+
+    def __str__(self) -> str:
+        told = (
+            f"{path}: {f'first {act}' if isinstance(act, int) else act.value}"
+            for path, act in self.actions
+        )
+        return "; ".join(told)
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """What a module gave in the recorded run."""
+
+    values: tuple[Any, ...]
+    """One a call, with tensors of its own."""
+    argument: int | str | None
+    """The position or the name of the argument that each output looks like; None for none."""
+    weight: int
+    """How many functions of torch were called inside."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """One eager run of a module tree."""
+
+    outputs: Mapping[str, Output] = field(default_factory=dict)
+    """By path; modules that were not called have none."""
+
+
+def record(
+    module: nn.Module, call: Callable[[], object], paths: Collection[str] | None = None
+) -> Recorded:
+    """Run `call` once and keep what each module inside `module` gave, or those at `paths`.
+
+    The module and torch's generators are afterwards as they were. Raises what `call` raises.
+    """
+    before = snapshot((module,))
+    watch = _Watch()
+    hooks = []
+    try:
+        for path, child in module.named_modules():
+            if path and (paths is None or path in paths):
+                hooks.append(child.register_forward_pre_hook(watch.enter(path)))
+                hooks.append(child.register_forward_hook(watch.leave(path), with_kwargs=True))
+        with watch.counting():
+            call()
+    finally:
+        for hook in hooks:
+            hook.remove()
+        before.restore()
+    return Recorded(watch.outputs)
+
+
+@contextmanager
+def apply(module: nn.Module, plan: Plan, recorded: Recorded) -> Iterator[nn.Module]:
+    """`module` with the replacements of `plan`, made in place; undone on exit.
+
+    What an outer replacement took away is passed over. Raises KeyError for a module that was not
+    recorded.
+    """
+    before: list[tuple[nn.Module, dict[str, nn.Module | None]]] = []
+    try:
+        for path, action in plan.actions:
+            if not _is_there(module, path):
+                continue
+            holder, name = _holder(module, path)
+            if isinstance(action, int):
+                holder = module.get_submodule(path)
+            before.append((holder, dict(holder._modules)))
+            if isinstance(action, int):
+                for key in list(holder._modules)[action:]:
+                    del holder._modules[key]
+            else:
+                holder._modules[name] = stub(recorded.outputs[path], action)
+        yield module
+    finally:
+        for holder, children in reversed(before):
+            holder._modules.clear()
+            holder._modules.update(children)
+
+
+def reduce(problem: Problem[Plan], module: nn.Module, recorded: Recorded) -> None:
+    """Replace as much of `module` as can be: repeated layers, then children, the large ones first.
+
+    Works on a judge alone, which applies a plan and tries what is left. Raises OutOfBudget.
+    """
+    for path, child in module.named_modules():
+        if isinstance(child, _REPEATED) and len(child) > 1 and not problem.current.touches(path):
+            base = problem.current
+            smallest(
+                problem,
+                1,
+                len(child),
+                lambda count, base=base, path=path: [base.having({path: count})],  # type: ignore[misc]
+                leap=1,
+            )
+    depths = {path: path.count(".") for path in recorded.outputs}
+    for depth in sorted(set(depths.values())):
+        level = [path for path in recorded.outputs if depths[path] == depth]
+        for act in Act:
+            _replace(problem, recorded, level, act)
+
+
+def _replace(problem: Problem[Plan], recorded: Recorded, level: Sequence[str], act: Act) -> None:
+    base = problem.current
+    paths = [path for path in level if not base.touches(path)]
+    if act is Act.IDENTITY:
+        paths = [path for path in paths if recorded.outputs[path].argument is not None]
+    taken(
+        problem,
+        paths,
+        lambda chosen: [base.having(dict.fromkeys(chosen, act))],
+        lambda path: 1 + recorded.outputs[path].weight,
+    )
+
+
+def stub(output: Output, act: Act) -> nn.Module:
+    """A module that stands for one that gave `output`. Raises KeyError if it cannot."""
+    if act is Act.RECORDED:
+        return Recording(output.values)
+    if output.argument is None:
+        raise KeyError("no argument looks like the output")
+    return Passing(output.argument)
+
+
+class Passing(nn.Module):
+    """Gives back one of its arguments."""
+
+    def __init__(self, argument: int | str) -> None:
+        super().__init__()
+        self.argument = argument
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(self.argument, int):
+            return args[self.argument]
+        return kwargs[self.argument]
+
+
+class Recording(nn.Module):
+    """Gives what another module gave, call for call and then again from the first."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        super().__init__()
+        self.values = list(values)
+        self.calls = 0
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if len(self.values) == 1:  # no counter, which would be guarded on
+            return self.values[0]
+        value = self.values[self.calls % len(self.values)]
+        self.calls += 1
+        return value
+
+
+class _Watch:
+    """Takes down what hooks see."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[str, Output] = {}
+        self.functions = 0
+        self.begun: list[int] = []
+
+    def enter(self, path: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
+            self.begun.append(self.functions)
+
+        return hook
+
+    def leave(self, path: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: Any, value: Any) -> None:
+            weight = self.functions - self.begun.pop()
+            given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+            like = [name for name, each in given if _looks_like(value, each)]
+            known = self.outputs.get(path)
+            argument = like[0] if like else None
+            if known is not None:
+                argument = known.argument if known.argument in like else None
+                weight += known.weight
+            values = (*(known.values if known else ()), mapped(_own, value))
+            self.outputs[path] = Output(values, argument, weight)
+
+        return hook
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        watch = self
+
+        class Count(TorchFunctionMode):
+            def __torch_function__(
+                self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                watch.functions += 1
+                return func(*args, **(kwargs or {}))
+
+        with Count():
+            yield
+
+
+def _own(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+
+
+def _looks_like(value: Any, argument: Any) -> bool:
+    """Whether two values have the same structure, and tensors of the same kind and layout."""
+    ones, others = leaves(value), leaves(argument)
+    if type(value) is not type(argument) or len(ones) != len(others):
+        return False
+    return bool(ones) and all(map(_same_kind, ones, others))
+
+
+def _same_kind(one: Any, other: Any) -> bool:
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return False
+    return (one.shape, one.dtype, one.device, one.layout) == (
+        other.shape,
+        other.dtype,
+        other.device,
+        other.layout,
+    )
+
+
+def _is_there(module: nn.Module, path: str) -> bool:
+    """Whether a path is still there: an outer action may have taken it away."""
+    try:
+        module.get_submodule(path)
+    except AttributeError:
+        return False
+    return True
+
+
+def _holder(module: nn.Module, path: str) -> tuple[nn.Module, str]:
+    outer, _, name = path.rpartition(".")
+    return module.get_submodule(outer), name
