@@ -220,13 +220,10 @@ class Net:
         ]
         if known is not None and not sizes:
             return compiled
-        table: dict[tuple[int, ...], Graph] = {}
+        table: dict[int, Graph] = {}
         index = len(self.graphs) - 1
 
-        def kind(args: Sequence[Any]) -> tuple[int, ...]:
-            return tuple([n if 0 <= (n := args[i]) < 2 else 2 for i in sizes])
-
-        def first(key: tuple[int, ...], args: tuple[Any, ...]) -> Graph:
+        def first(key: int, args: Sequence[Any]) -> Graph:
             verdict, graph = trial.check(compiled, args), self.graphs[index]
             if not verdict.fails:
                 self.graphs[index] = replace(graph, checked=verdict.kind == "same")
@@ -238,13 +235,14 @@ class Net:
             self._tell(self.graphs[index], [reason])
             return table.setdefault(key, trial.eager.forward)
 
-        def call(*args: Any) -> Any:
-            key = kind(args)
-            return (table.get(key) or first(key, args))(*args)
+        def pick(args: Sequence[Any]) -> Graph:
+            key = 0
+            for i in sizes:
+                size = args[i]
+                key = 3 * key + (size if 0 <= size < 2 else 2)
+            return table.get(key) or first(key, args)
 
-        if known is not None:
-            table[kind(known)] = compiled
-        return call
+        return lambda *args: pick(args)(*args)
 
     def _note(self, compiled: Graph, graph: GuardedGraph, rung: str) -> Graph:
         self.graphs.append(replace(graph, rung=rung))
