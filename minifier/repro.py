@@ -312,7 +312,7 @@ class _Body:
         else:
             yield f"expected, {place}.grad = {place}.grad, None"
         yield from self._side(self._compiled, self._backward(compiled))
-        yield from self._assertion(f"{place}.grad", "expected")
+        yield from self._assertion_of(f"{place}.grad")
 
     def _mutations(self) -> Iterator[str]:
         place = self._place()
@@ -321,6 +321,13 @@ class _Body:
             yield from self._side(side, self._backward(call) if self._check.backward else call)
             if name:
                 yield f"{name} = {place}"
+        yield from self._assertion_of(place)
+
+    def _assertion_of(self, place: str) -> Iterator[str]:
+        """The assertion that what stands at `place` is as expected."""
+        if '"' in place:  # it could not stand in an f-string
+            yield f"got = {place}"
+            place = "got"
         yield from self._assertion(place, "expected")
 
     def _place(self) -> str:
