@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -117,6 +118,8 @@ def reduced(work: Work, failure: Failure) -> Reduced | None:
         needed = _needed(work, _case(work.case, problem.current), failure)
     except OutOfBudget:
         work.notes.append(OVER)
+    except Exception as error:  # a bug of ours costs the last steps, not the result
+        work.notes.append(f"The reducer itself failed: {traceback.format_exc()}{error}")
     case = _case(work.case, problem.current)
     return Reduced(problem.current, case, needed, before)
 
@@ -225,14 +228,22 @@ def reduced_text(work: Work, failure: Failure, text: str) -> str:
 
 
 def built(text: str, case: Case) -> Case:
-    """The case of what a text's `build()` returns. Raises what the text raises."""
-    names: dict[str, Any] = {"__name__": "repro"}
-    exec(compile(text, "<repro>", "exec"), names)
-    model, inputs = names["build"]()[:2] if "build" in names else (names["model"], names["inputs"])
+    """The case of what a text gives. Raises what the text raises."""
+    model, inputs = given(text)
     if isinstance(inputs, Mapping):
         return replace(case, target=model, args=(), kwargs=inputs)
     args = inputs if type(inputs) is tuple else (inputs,)
     return replace(case, target=model, args=args, kwargs={})
+
+
+def given(text: str) -> tuple[Any, Any]:
+    """The model and the inputs that a text's `build()` returns, or names so."""
+    names: dict[str, Any] = {"__name__": "repro"}
+    exec(compile(text, "<repro>", "exec"), names)
+    if "build" in names:
+        model, inputs = names["build"]()[:2]
+        return model, inputs
+    return names["model"], names["inputs"]
 
 
 def identity(case: Case, rungs: Sequence[Rung]) -> str:

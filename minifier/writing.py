@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fullgraph.compiler import isolation
+import torch
+
+from fullgraph.compiler import isolation, results
 from fullgraph.compiler.private import graphs, settings
 from fullgraph.minifier import fresh, repro
 from fullgraph.minifier.bisect import Bisection, climb, rung_of
@@ -17,7 +19,8 @@ from fullgraph.minifier.emit import source as written
 from fullgraph.minifier.failure import Failure, Kind
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.program import Program, Unwritable
-from fullgraph.minifier.work import Work, built, captured, reduced, reduced_text
+from fullgraph.minifier.unbuilt import Facts, program
+from fullgraph.minifier.work import Work, built, captured, given, reduced, reduced_text
 
 TIMES = 2
 """How often the script must fail in a fresh interpreter."""
@@ -76,8 +79,8 @@ def _from_graph(work: Work, failure: Failure, _: str | None) -> Draft | None:
     found = reduced(work, failure)
     if found is None:
         return None
-    program = written(found.graph.module, found.graph.inputs)
-    return writer.draft(program, found.settings, lambda: found.case, found.before)
+    parts = written(found.graph.module, found.graph.inputs)
+    return writer.draft(parts, found.settings, lambda: found.case, found.before)
 
 
 def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None:
@@ -91,16 +94,29 @@ def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None
         work.notes.append(f"The source alone does not show the failure ({ended}).")
         return None
     writer = _Writer(work, failure)
-    work.show = lambda text: writer.script(_of_text(text))[0]
+    usual = Facts("tuple", False, False)
+    work.show = lambda text: writer.script(program(text, usual))[0]
     after = reduced_text(work, failure, before)
     make = functools.partial(built, after, work.case)
-    return writer.draft(_of_text(after), tuple(settings.changed()), make, len(before.splitlines()))
+    parts = program(after, _facts(after, work.case))
+    return writer.draft(parts, tuple(settings.changed()), make, len(before.splitlines()))
 
 
-def _of_text(text: str) -> Program:
-    """A text with a `build()`, or with `model` and `inputs`, as parts of a script."""
-    given = "model, inputs = build()" if "def build(" in text else ""
-    return Program(text, given, "model", ("*inputs",))
+def _facts(text: str, case: Case) -> Facts:
+    """What a run of a text tells of it."""
+
+    def job(_: Any) -> Facts:
+        inputs = given(text)[1]
+        made = built(text, case)
+        results.reseed(0)
+        state = torch.get_rng_state()
+        output = made.target(*made.args, **made.kwargs)
+        form = "dict" if made.kwargs else "tuple" if type(inputs) is tuple else "one"
+        random = not torch.equal(state, torch.get_rng_state())
+        return Facts(form, isinstance(output, torch.Tensor), random)
+
+    found = isolation.run(job, where="fork", seconds=60).value
+    return found or Facts("tuple", False, False)
 
 
 class _Writer:
@@ -112,7 +128,7 @@ class _Writer:
         self._changed = settings.changed()
 
     def script(
-        self, program: Program, needed: Iterable[str] | None = None
+        self, parts: Program, needed: Iterable[str] | None = None
     ) -> tuple[str, repro.Check]:
         """The script, and what it looks at. `needed` are the settings it makes; None: all."""
         work, rung, failure = self._work, self._rung, self._failure
@@ -126,7 +142,7 @@ class _Writer:
             calls=work.case.calls,
         )
         text = repro.script(
-            program,
+            parts,
             check,
             backend=rung.backend,
             dynamic=work.case.dynamic,
@@ -142,12 +158,12 @@ class _Writer:
         return text, check
 
     def draft(
-        self, program: Program, needed: Iterable[str], make: Callable[[], Case], before: int
+        self, parts: Program, needed: Iterable[str], make: Callable[[], Case], before: int
     ) -> Draft:
         """The last script, run in fresh interpreters."""
         last = self._work.sandbox.report(make, [self._rung]).failure
         self._failure = last or self._failure
-        text, check = self.script(program, needed)
+        text, check = self.script(parts, needed)
         self._work.tell("script", before, before, text)
         standing = fresh.stands_alone(text, check, seconds=self._work.seconds, times=TIMES)
         return Draft(text, check, make, before, standing)

@@ -1,0 +1,166 @@
+"""A text with a `build()` as the parts of a script: definitions, inputs, the call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from fullgraph.minifier.program import Program
+
+_NAMES = ("x", "y", "z")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What only a run of the text tells."""
+
+    form: str
+    """What `inputs` is: "tuple", "dict" or "one"."""
+    tensor: bool
+    """Whether the program returns one tensor."""
+    random: bool
+    """Whether it draws random numbers."""
+
+
+def program(text: str, facts: Facts) -> Program:
+    """The parts of `text`, which has a `build()` or the names `model` and `inputs`."""
+    tree = ast.parse(text)
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    flat = _flat([node for node in tree.body if node not in imports])
+    found = _taken_apart(flat, facts) or _as_it_is(flat, facts)
+    lines = sorted({ast.unparse(node) for node in imports} - {"import torch"})
+    if facts.tensor:
+        found = replace(found, outputs=1, loss="{}.sum()")
+    return replace(found, imports=tuple(lines), random=facts.random)
+
+
+def _flat(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements of `build()` in its place, with `model` and `inputs` for what it returns."""
+    found: list[ast.stmt] = []
+    for node in body:
+        if not isinstance(node, ast.FunctionDef) or node.name != "build":
+            found.append(node)
+            continue
+        last = node.body[-1]
+        inner = [n for n in node.body[:-1] if not isinstance(n, ast.Pass)]
+        value = last.value if isinstance(last, ast.Return) else None
+        if not isinstance(value, ast.Tuple) or len(value.elts) != 2 or _leaves_early(inner):
+            return [*body, *ast.parse("model, inputs = build()").body]
+        pair = zip(("model", "inputs"), value.elts, strict=True)
+        found += [*inner, *(_assign(name, value) for name, value in pair)]
+    return found
+
+
+def _leaves_early(body: list[ast.stmt]) -> bool:
+    """Whether a statement of `build` itself, not of a function in it, returns."""
+    for node in body:
+        if isinstance(node, ast.Return):
+            return True
+        inner = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)]
+        scope = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if not scope and _leaves_early(inner):
+            return True
+    return False
+
+
+def _taken_apart(body: list[ast.stmt], facts: Facts) -> Program | None:
+    """The parts, where `model` and `inputs` are assigned by one statement each."""
+    given = {name: node.value for node in body for name, node in _assignment(node)}
+    if "model" not in given or "inputs" not in given:
+        return None
+    model, inputs = given["model"], given["inputs"]
+    rest = [n for n in body if not any(name in ("model", "inputs") for name, _ in _assignment(n))]
+    used = {n.id for node in rest for n in ast.walk(node) if isinstance(n, ast.Name)}
+    if {"model", "inputs"} & used:
+        return None
+    names = {name for node in rest for name in _defined(node)}
+    target = model.id if isinstance(model, ast.Name) else "model"
+    if isinstance(model, ast.Lambda):
+        rest.append(_function(model))
+        target = "f"
+    elif target == "model":
+        rest.append(_assign("model", model))
+    lines, arguments = _arguments(inputs, facts, names)
+    definitions = [n for n in rest if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    last = max((rest.index(n) for n in definitions), default=-1)
+    return Program(
+        _joined(rest[: last + 1]),
+        "\n".join([*map(ast.unparse, rest[last + 1 :]), *lines]),
+        target,
+        tuple(arguments),
+    )
+
+
+def _as_it_is(body: list[ast.stmt], facts: Facts) -> Program:
+    star = {"tuple": "*inputs", "dict": "**inputs"}.get(facts.form, "inputs")
+    return Program(_joined(body), "", "model", (star,))
+
+
+def _assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
+        if isinstance(target, ast.Name):
+            yield target.id, node
+
+
+def _defined(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement at the top level gives a value."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name
+        return
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            yield inner.id
+
+
+def _assign(name: str, value: ast.expr) -> ast.stmt:
+    return ast.parse(f"{name} = {ast.unparse(value)}").body[0]
+
+
+def _function(function: ast.Lambda) -> ast.stmt:
+    text = f"def f({ast.unparse(function.args)}):\n    return {ast.unparse(function.body)}"
+    return ast.parse(text).body[0]
+
+
+def _arguments(inputs: ast.expr, facts: Facts, taken: set[str]) -> tuple[list[str], list[str]]:
+    """Statements for what is passed, and how it is passed."""
+    match inputs:
+        case ast.Tuple(elts=items) if not any(isinstance(i, ast.Starred) for i in items):
+            keys = [""] * len(items)
+        case ast.Dict(keys=given, values=items) if all(isinstance(k, ast.Constant) for k in given):
+            keys = [f"{k.value!s}=" for k in given if isinstance(k, ast.Constant)]
+        case _ if facts.form == "one":
+            items, keys = [inputs], [""]
+        case _:
+            star = "**inputs" if facts.form == "dict" else "*inputs"
+            return [f"inputs = {ast.unparse(inputs)}"], [star]
+    free = _free(taken)
+    lines, arguments = [], []
+    for key, item in zip(keys, items, strict=True):
+        name = ast.unparse(item)
+        if not isinstance(item, ast.Name | ast.Constant):
+            name = next(free)
+            lines.append(f"{name} = {ast.unparse(item)}")
+        arguments.append(f"{key}{name}")
+    return lines, arguments
+
+
+def _free(taken: set[str]) -> Iterator[str]:
+    yield from (name for name in _NAMES if name not in taken)
+    number = 0
+    while True:
+        if f"x{number}" not in taken:
+            yield f"x{number}"
+        number += 1
+
+
+def _joined(body: list[ast.stmt]) -> str:
+    """Statements, with the empty lines of a formatter around definitions."""
+    text, after = "", False
+    for node in body:
+        scope = isinstance(node, ast.FunctionDef | ast.ClassDef)
+        if text:
+            text += "\n\n\n" if scope or after else "\n"
+        text, after = text + ast.unparse(node), scope
+    return text
