@@ -28,7 +28,7 @@ from typing import Any, NoReturn, TypeVar
 
 import torch
 
-from fullgraph.compiler import interrupts, output, processes, shared_memory
+from fullgraph.compiler import groups, interrupts, output, processes, shared_memory
 from fullgraph.compiler.outcome import Error, Outcome, Status, describe, plain
 from fullgraph.compiler.private import settings
 
@@ -251,6 +251,7 @@ def _child_main(
                 _own_streams(prints)
                 shared_memory.make_private()
                 _own_compiler(folder)
+                groups.alone()  # the threads that talk to the other ranks are not here
                 result = job(lambda message: say(_MESSAGE, plain(message, "the message")))
                 output.flush()  # the parent listens no longer than to the result
                 say(_VALUE, plain(result, "the result"))

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import torch
 
-from fullgraph.compiler import interrupts, output
+from fullgraph.compiler import groups, interrupts, output
 from fullgraph.compiler.outcome import Error, Outcome, Status, Where, describe, plain, unpickled
 from fullgraph.compiler.outside import Outside
 from fullgraph.compiler.private.caches import Caches
@@ -59,11 +59,15 @@ def run(
     return _run_here(job, objects, seconds, on_message)
 
 
-def choose(objects: Sequence[object]) -> tuple[Where, str]:
-    """Where a job on `objects` is to run, and why, as half a sentence."""
+def choose(objects: Sequence[object], *, alone: bool = False) -> tuple[Where, str]:
+    """Where a job on `objects` is to run, and why, as half a sentence.
+
+    `alone` says that its collectives may be computed without the other ranks, as `groups` does in
+    a forked child; else a live process group keeps it in this process.
+    """
     if sys.platform != "linux":
         return "process", f"a fork is not safe on {sys.platform}"
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if groups.live() and not alone:
         return "process", "a process group is live, and its threads do not survive a fork"
     for accelerator in (torch.cuda, torch.xpu):
         if accelerator.is_initialized():

@@ -117,7 +117,8 @@ def bisect(
         memory: GiB for each try; half of what is free if not given.
         inside: whether to look for the part of the rung too.
 
-    Every try runs in a forked child; nothing here changes. Raises FullgraphError for arguments
+    Every try runs in a forked child; nothing here changes. Where a process group is live, the child
+    computes its collectives without the other ranks, see `compiler.groups`. Raises FullgraphError for arguments
     that cannot be called, and where a fork is not safe; a model that fails in eager, not at all
     or only sometimes gives a `Bisection` that is `refused`.
     """
@@ -174,7 +175,7 @@ def suspect(
     )
     wanted = _kind(kind)
     call = subject.calls[0]
-    where, why = isolation.choose((subject.target, call.args, call.kwargs))
+    where, why = isolation.choose((subject.target, call.args, call.kwargs), alone=True)
     if where != "fork":
         raise FullgraphError(
             f"{command} tries every candidate in a forked process, and {why}: run it in a fresh "
