@@ -240,7 +240,8 @@ def _records(found: list[str]) -> Iterator[None]:
 
     def show(message: Any, category: Any, filename: str, *rest: Any, **more: Any) -> None:
         deprecated = issubclass(category, DeprecationWarning | FutureWarning)
-        if "/torch/" not in filename and not deprecated:
+        of_torch = "/torch/" in filename or "(Triggered internally at" in str(message)
+        if not of_torch and not deprecated:
             found.append(f"{category.__name__}: {message}")
 
     with warnings.catch_warnings():
