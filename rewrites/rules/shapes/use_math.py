@@ -48,7 +48,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         calls = [one for one in walk(site.node) if site.calls(one).startswith("numpy.")]
         return Refusal("its argument is not a Python number or a shape") if calls else None
     edits: dict[cst.CSTNode, Replacement] = {node: made.node for node, made in found.items()}
-    replacements = {**numbers.replacements, **edits}
+    replacements = {**numbers.replacements, **_constructors(site), **edits}
     new = [one for one in replacements.values() if isinstance(one, cst.CSTNode)]
     text = "".join(map(site.document.module.code_for_node, new))
     return Rewrite(
@@ -72,6 +72,28 @@ def _found(
     function = definition(site, node) if isinstance(node, cst.Call) and depth else None
     if function is not None:
         yield from _found(site, function.body, numbers, depth - 1)
+
+
+def _constructors(site: Site) -> dict[cst.CSTNode, Replacement]:
+    """`torch.FloatTensor(array)`, which is not traced of an array, as `torch.from_numpy`."""
+    function = site.document.function(site.node)
+    found: dict[cst.CSTNode, Replacement] = {}
+    for call in walk(function) if function is not None else ():
+        made = _CONSTRUCTORS.get(site.calls(call))
+        if made is None or not isinstance(call, cst.Call) or len(call.args) != 1:
+            continue
+        array = call.args[0].value
+        if (seen := site.seen(array)) is not None and seen.types == ("numpy.ndarray",):
+            text = f"{site.document.spelling('torch') or 'torch'}.from_numpy({{array}}).{made}()"
+            found[call] = expression(text, array=array)
+    return found
+
+
+_CONSTRUCTORS = {
+    "torch.FloatTensor": "float",
+    "torch.DoubleTensor": "double",
+    "torch.LongTensor": "long",
+}
 
 
 def _number(site: Site, node: cst.BaseExpression, numbers: PythonNumbers) -> Made | None:

@@ -215,3 +215,10 @@ def test_the_sum_of_an_attribute_is_unsafe():
     outcome = rewritten(source, X)
     assert "self.total += x.sum().detach()\n" in outcome.source
     assert outcome.applicability == [Applicability.UNSAFE]
+
+
+def test_what_torch_says_of_a_conversion_is_no_output():
+    source = f"{HEAD}def f(x, w):\n    return x * float((x * w).sum()), w\n"
+    w = torch.ones(4, requires_grad=True)
+    fixes = fix(imported(source).f, (X, w), inductor=False)
+    assert not fixes.after.causes, fixes

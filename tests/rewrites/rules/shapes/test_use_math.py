@@ -92,9 +92,10 @@ def test_numbers_in_a_function_that_is_called():
         f"{HEAD}def angles(p, d):\n"
         "    return [p / np.power(10000, 2 * (j // 2) / d) for j in range(d)]\n\n\n"
         "def f(x):\n    table = np.array([angles(i, 4) for i in range(3)])\n"
-        "    return x + torch.from_numpy(table).float()\n"
+        "    return x + torch.FloatTensor(table)\n"
     )
     outcome = rewritten(source, X)
+    assert "return x + torch.from_numpy(table).float()\n" in outcome.source
     assert "p / 10000 ** (2 * (j // 2) / d)" in outcome.source, outcome.refusals
     assert outcome.applicability == [Applicability.UNSAFE]
     outcome.check()
