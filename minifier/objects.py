@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import enum
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
-from fullgraph.compiler import isolation
-from fullgraph.compiler.whose import Owner, owner
+from fullgraph.minifier import constructing
 from fullgraph.minifier.literals import literal
 from fullgraph.minifier.program import Unwritable
+from fullgraph.minifier.syntax import constant
 
 SHORT = 60
 """Characters of an exact literal; a longer tensor is drawn at random instead."""
 
-_PLAIN = (bool, int, str, bytes, type(None), type(Ellipsis))
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 _NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType)
 _SAID_BY_REPR = (torch.dtype, torch.memory_format, torch.layout, torch.Size, range)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -49,17 +50,20 @@ class Spelling:
     def of(self, value: object) -> str:
         """An expression that gives `value` again. Raises Unwritable."""
         text = self._value(value)
-        if isinstance(value, nn.Module) and not value.training:
-            return f"{text}.eval()"
-        return text
+        if not isinstance(value, nn.Module):
+            return text
+        dtype, device = constructing.cast(value)
+        if device is not None or dtype is not None:
+            text += f".to({', '.join(self._value(each) for each in (device, dtype) if each)})"
+        return text if value.training else f"{text}.eval()"
 
     def _value(self, value: Any) -> str:
         if isinstance(value, enum.Enum):
             return f"{self._named(type(value))}.{value.name}"
-        if type(value) in _PLAIN or isinstance(value, _SAID_BY_REPR):
+        if isinstance(value, _SAID_BY_REPR):
             return repr(value)
-        if type(value) in (float, complex):
-            return _number(value)
+        if type(value) in _PLAIN:
+            return ast.unparse(constant(value))
         if isinstance(value, torch.device):
             return f"torch.device({str(value)!r})"
         if isinstance(value, torch.Tensor):
@@ -115,7 +119,7 @@ class Spelling:
         if isinstance(value, nn.Parameter):
             inner = self._tensor(value.data)
             more = "" if value.requires_grad else ", requires_grad=False"
-            return f"torch.nn.Parameter({inner}{more})"
+            return f"{self._named(nn.Parameter)}({inner}{more})"
         exact = literal(value.detach()) if not value.is_leaf else literal(value)
         if len(exact) <= SHORT or self.exact or value.layout is not torch.strided:
             return exact
@@ -128,7 +132,7 @@ class Spelling:
             held, default = getattr(value, field.name), field.default
             if field.default_factory is not dataclasses.MISSING:
                 default = field.default_factory()
-            if field.init and not _equal(held, default):
+            if field.init and not constructing.equal(held, default):
                 made.append(f"{field.name}={self.of(held)}")
         return f"{self._named(type(value))}({', '.join(made)})"
 
@@ -137,7 +141,7 @@ class Spelling:
         if type(value).__name__ == "dtype":
             return f"{numpy}.dtype({value.name!r})"
         if type(value).__name__ != "ndarray":
-            return f"{numpy}.{type(value).__name__}({_number(value.item())})"
+            return f"{numpy}.{type(value).__name__}({self._value(value.item())})"
         if value.dtype.kind not in "biufc":
             raise Unwritable(f"an array of {value.dtype} cannot be written as source")
         listed = f"{numpy}.array({value.tolist()!r}, dtype={str(value.dtype)!r})"
@@ -167,12 +171,12 @@ class Spelling:
         return f"{kind}({{{pairs}}})"
 
     def constructor(self, value: object) -> str | None:
-        """A call of the class of `value` with arguments read from its attributes.
+        """A call of the class of `value` with arguments that its attributes tell.
 
-        None where they cannot be read, or where what it makes is not built like `value`.
+        None where no arguments make something that is built like `value`.
         """
-        arguments = _arguments(value)
-        if arguments is None or not _builds(value, arguments):
+        arguments = constructing.arguments(value)
+        if arguments is None:
             return None
         made = []
         for name, (each, by_keyword) in arguments.items():
@@ -196,129 +200,3 @@ def drawn(tensor: torch.Tensor) -> str:
     low, high = (int(tensor.min()), int(tensor.max())) if known else (0, 1)
     sizes = f"({shape}{',' * (tensor.dim() == 1)})"
     return f"torch.randint({min(low, 0)}, {high + 1}, {sizes}{wanted}{end})"
-
-
-def _number(value: float | complex | bool | int) -> str:
-    text = repr(value)
-    if "inf" in text or "nan" in text:
-        return f"{type(value).__name__}({text.strip('()')!r})"
-    return text
-
-
-Arguments = dict[str, tuple[Any, bool]]
-"""By parameter: the value, and whether it goes by keyword."""
-
-
-def _arguments(value: object) -> Arguments | None:
-    """The arguments of a constructor, as the attributes of what it made tell them."""
-    try:
-        parameters = list(inspect.signature(type(value)).parameters.values())
-    except (TypeError, ValueError):
-        return None
-    found: Arguments = {}
-    skipped = False
-    for parameter in parameters:
-        if parameter.kind in _VARIADIC:
-            skipped = True
-            continue
-        known, argument = _argument(value, parameter)
-        default = parameter.default
-        if not known or (default is not parameter.empty and _equal(argument, default)):
-            if default is parameter.empty and not known:
-                return None
-            if default is not parameter.empty:
-                skipped = True
-                continue
-        keyword = skipped or default is not parameter.empty
-        if keyword and parameter.kind is parameter.POSITIONAL_ONLY:
-            return None
-        found[parameter.name] = argument, keyword or parameter.kind is parameter.KEYWORD_ONLY
-    return found
-
-
-def _argument(value: object, parameter: inspect.Parameter) -> tuple[bool, Any]:
-    """Whether an argument is known, and what it was."""
-    name, own = parameter.name, vars(value) if hasattr(value, "__dict__") else {}
-    if isinstance(value, nn.Module):
-        own = {**own, **value._parameters, **value._buffers, **value._modules}
-        if name == "device":
-            return False, None
-        if name == "dtype":
-            dtypes = [p.dtype for p in value.parameters() if p.is_floating_point()]
-            return True, dtypes[0] if dtypes and dtypes[0] is not torch.float32 else None
-        if name == "bias" and isinstance(value, nn.MultiheadAttention):
-            return True, value.in_proj_bias is not None
-    if name not in own:
-        return False, None
-    held = own[name]
-    if isinstance(parameter.default, bool) and (held is None or isinstance(held, torch.Tensor)):
-        return True, held is not None
-    return True, held
-
-
-def _builds(value: object, arguments: Arguments) -> bool:
-    """Whether the constructor makes something that is built like `value`, tried on no memory.
-
-    A class of the user's is tried in a child.
-    """
-    kind = type(value)
-
-    def job(say: Callable[[object], None]) -> bool:
-        positional = [each for each, keyword in arguments.values() if not keyword]
-        named = {name: each for name, (each, keyword) in arguments.items() if keyword}
-        with torch.device("meta"), torch.random.fork_rng(devices=[]):
-            return structure(kind(*positional, **named)) == structure(value)
-
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    if file is not None and owner(file) is Owner.TORCH:
-        try:
-            return job(lambda message: None)
-        except Exception:
-            return False
-    return bool(isolation.run(job, seconds=60, objects=(value,)).value)
-
-
-def structure(value: object) -> object:
-    """What a constructor decides: classes, plain attributes, shapes; no values of tensors."""
-    if isinstance(value, nn.Module):
-        return [
-            (path, type(module), _attributes(vars(module)), _tensors(module))
-            for path, module in value.named_modules()
-        ]
-    return type(value), _attributes(getattr(value, "__dict__", {}))
-
-
-def _attributes(held: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _comparable(each)
-        for name, each in held.items()
-        if name != "training"
-        and not name.startswith(("_forward_", "_backward_", "_state_dict_"))
-        and name not in ("_parameters", "_buffers", "_modules")
-    }
-
-
-def _comparable(value: Any) -> Any:
-    if isinstance(value, tuple | list):
-        return [_comparable(each) for each in value]
-    if isinstance(value, torch.Tensor):
-        return value.dtype, tuple(value.shape)
-    if isinstance(value, (*_PLAIN, float, torch.dtype, FunctionType, type)):
-        return value
-    if isinstance(value, Mapping):
-        return {key: _comparable(each) for key, each in value.items()}
-    return type(value)
-
-
-def _tensors(module: nn.Module) -> dict[str, Any]:
-    held = {**module._parameters, **module._buffers}
-    return {name: t if t is None else (t.dtype, tuple(t.shape)) for name, t in held.items()}
-
-
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
-        return one is other
-    try:
-        return type(one) is type(other) and bool(one == other)
-    except Exception:
-        return False

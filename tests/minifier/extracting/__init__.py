@@ -1,0 +1,1 @@
+"""Code as users have it, over several modules: what is extracted from."""
