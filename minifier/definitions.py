@@ -33,6 +33,14 @@ def definitions(name: str) -> tuple[dict[str, str], set[str]]:
     return texts, imports
 
 
+def kernel(function: Callable[..., Any]) -> tuple[dict[str, str], set[str]]:
+    """What defines a Triton kernel: texts by title, and lines of imports. Raises Unwritable."""
+    texts: dict[str, str] = {}
+    imports = {"import triton"}
+    _collect(function, texts, imports)
+    return texts, imports
+
+
 def _collect(function: Callable[..., Any], texts: dict[str, str], imports: set[str]) -> None:
     """Add a function's source, and whatever it names."""
     try:
@@ -67,6 +75,8 @@ def _name(used: str, thing: Any, texts: dict[str, str], imports: set[str]) -> No
             imports.add(f"import {thing.__name__}{tail}")
     elif type(thing).__name__ == "CustomOpDef":
         return  # its definition is collected with the operator
+    elif (inner := naming.triton_function(thing)) is not None:
+        _collect(inner, texts, imports)
     elif inspect.isfunction(thing) and f"{thing.__module__}.{thing.__qualname__}" not in texts:
         _collect(thing, texts, imports)
     elif isinstance(thing, type) or getattr(thing, "__module__", "") == "typing":

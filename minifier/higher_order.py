@@ -9,6 +9,7 @@ from torch import fx
 
 from fullgraph.compiler.private import naming
 from fullgraph.minifier import syntax
+from fullgraph.minifier.definitions import kernel
 from fullgraph.minifier.program import Unwritable
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 def written(node: fx.Node, writer: Writer) -> ast.expr | None:
     """A higher-order call as a person writes it; None: as it stands. Raises Unwritable."""
     title = (naming.public_name(node.target) or "").rpartition(".")[2]
-    if title.startswith("triton_kernel_wrapper"):
-        raise Unwritable("A Triton kernel of the user's cannot be written as Python source.")
     make = _WRITERS.get(title)
     return None if make is None else make(node, writer)
 
@@ -46,6 +45,23 @@ def _region(node: fx.Node, writer: Writer) -> ast.expr:
         text = syntax.text(writer.apart(module, name))
         writer.shared.definitions[name] = f"@torch.compiler.nested_compile_region\n{text}"
     return syntax.call(syntax.name(name), [writer.value(operand) for operand in operands], {})
+
+
+def _kernel(node: fx.Node, writer: Writer) -> ast.expr:
+    """A launch of a Triton kernel, which is defined before all others."""
+    told: dict[str, Any] = dict(node.kwargs)
+    grids = told["grid"]
+    if told.get("tma_descriptor_metadata") or any(grid != grids[0] for grid in grids):
+        raise Unwritable("This launch of a Triton kernel cannot be written as Python source.")
+    function = naming.triton_function(naming.triton_kernel(told["kernel_idx"]))
+    if function is None:
+        raise Unwritable("The source of a Triton kernel cannot be found.")
+    texts, imports = kernel(function)
+    writer.shared.definitions.update(texts)
+    writer.shared.imports.update(imports)
+    arguments = {**told["kwargs"], **naming.triton_constants(told["constant_args_idx"])}
+    launched = ast.Subscript(syntax.name(function.__name__), writer.value(tuple(grids[0])))
+    return syntax.call(launched, [], {key: writer.value(arg) for key, arg in arguments.items()})
 
 
 def _autograd_function(node: fx.Node, writer: Writer) -> ast.expr:
@@ -135,4 +151,5 @@ _WRITERS: dict[str, Any] = {
     "tag_activation_checkpoint": _checkpoint,
     "invoke_subgraph": _region,
     "autograd_function_apply": _autograd_function,
+    "triton_kernel_wrapper_mutation": _kernel,
 }

@@ -16,8 +16,12 @@ from fullgraph.minifier.failure import Failure, Kind
 from fullgraph.minifier.program import Program
 
 _BACKEND = re.compile(r'(?<=backend=")\w+(?=")')
+_ASKED = 14
+"""Characters of a question that stands twice in an assertion."""
 _REPEATED = 3
 """Lines of inputs that are written twice; more become a function."""
+_COMMENT = 80
+"""Characters of an error that a comment tells."""
 _TIMES = 10
 """Calls that are timed together, where a program is slow."""
 
@@ -374,6 +378,9 @@ class _Body:
         if check.aspect == "stride" and re.search(r"\b0\b", check.expected + check.got):
             ask = "{}.squeeze().stride()"  # an axis of one element has any stride
         one, other = ask.replace("{}", got), ask.replace("{}", expected)
+        if len(one) > _ASKED:
+            yield f"got, expected = {one}, {other}"
+            one, other = "got", "expected"
         yield f'assert {one} == {other}, f"expected {{{other}}}, got {{{one}}}"'
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _FRAMES = 6
 """Frames of a traceback that are shown at its end."""
+_ENDS = 26
+"""Lines that are shown of the beginning and of the end of a long text."""
+_LINE = 200
+"""Characters of a line that are shown."""
 _WIDE = 88
 """Characters of a title's parts."""
 
@@ -130,16 +134,18 @@ def _table(found: Minified) -> str:
 
 
 def shortened(text: str) -> str:
-    """A traceback with its last frames alone, and paths from site-packages on."""
+    """A traceback with its last frames alone, without folders, and of what a C++ compiler says
+    the errors."""
     text = re.sub(r'File "[^"]*/site-packages/', 'File "', text)
-    text = re.sub(r'File "/[^"]*/([^"/]+)"', r'File "\1"', text)
-    lines = text.strip().splitlines()
+    text = re.sub(r"/(?:tmp|home|root|Users|work)/[^\s\"':]*/", "", text)
+    lines = [line if len(line) <= _LINE else line[:_LINE] + " …" for line in text.splitlines()]
     starts = [i for i, line in enumerate(lines) if line.startswith('  File "')]
     if len(starts) > _FRAMES + 1:
         lines[starts[0] : starts[-_FRAMES]] = ["  …"]
-    if len(lines) > 4 * _FRAMES + 20:
-        lines[2 * _FRAMES + 10 : -2 * _FRAMES] = ["…"]
-    return "\n".join(lines)
+    if len(lines) > 2 * _ENDS:
+        middle = [line for line in lines[_ENDS:-_ENDS] if re.search(r"\berror: ", line)]
+        lines[_ENDS:-_ENDS] = ["…", *middle[:3], "…"] if middle else ["…"]
+    return "\n".join(lines).strip()
 
 
 def versions() -> list[str]:

@@ -10,7 +10,7 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -198,6 +198,29 @@ def is_collective(target: object) -> bool:
     return parts[0] in ("c10d", "_c10d_functional", "_c10d_functional_autograd") or (
         name.startswith("torch.distributed.") and not name.endswith(("is_initialized", "get_rank"))
     )
+
+
+def triton_function(thing: object) -> Callable[..., Any] | None:
+    """The Python function that a Triton kernel was made of, autotuned or not; None for others."""
+    while type(thing).__module__.startswith("triton."):
+        thing = getattr(thing, "fn", None)
+        if inspect.isfunction(thing):
+            return thing
+    return None
+
+
+def triton_kernel(index: int) -> object:
+    """The kernel that a graph knows by a number."""
+    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+
+    return kernel_side_table.get_kernel(index)
+
+
+def triton_constants(index: int) -> Mapping[str, Any]:
+    """The arguments that are no tensors, which a graph knows by a number."""
+    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+
+    return kernel_side_table.get_constant_args(index)
 
 
 def is_assertion(target: object) -> bool:

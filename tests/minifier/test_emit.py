@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
 from torch import nn
 from torch.nn import functional as F
 
@@ -306,6 +308,50 @@ def test_gives_the_same_graph_and_the_same_result(function: Any, tmp_path: Path)
     got = loaded.f(*loaded.args)
     got = got if isinstance(got, tuple) else (got,)
     torch.testing.assert_close(got, tuple(expected))
+
+
+@triton.jit
+def doubled(x):
+    return x * 2
+
+
+@triton.jit
+def double_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, doubled(tl.load(x_ptr + at, mask=at < n)), mask=at < n)
+
+
+def test_a_triton_kernel_comes_along() -> None:
+    from torch._higher_order_ops import triton_kernel_wrap
+
+    table = triton_kernel_wrap.kernel_side_table
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    out = graph.call_function(torch.empty_like, (x,))
+    graph.call_function(
+        triton_kernel_wrap.triton_kernel_wrapper_mutation,
+        kwargs={
+            "kernel_idx": table.add_kernel(double_kernel),
+            "constant_args_idx": table.add_constant_args({"n": 16, "BLOCK": 16}),
+            "grid": [(1, 1, 1)],
+            "tma_descriptor_metadata": {},
+            "kwargs": {"x_ptr": x, "out_ptr": out},
+        },
+    )
+    graph.output((out,))
+    program = source(torch.fx.GraphModule(nn.Module(), graph), (X,))
+    assert program.imports == ("import triton", "import triton.language as tl")
+    assert program.function.startswith("@triton.jit\ndef doubled(x):")
+    assert program.function.endswith(
+        dedent(
+            """
+            def f(x):
+                empty_like = torch.empty_like(x)
+                double_kernel[1, 1, 1](x_ptr=x, out_ptr=empty_like, n=16, BLOCK=16)
+                return empty_like
+            """
+        ).strip()
+    )
 
 
 def test_what_cannot_be_written_is_refused() -> None:

@@ -60,3 +60,10 @@ def test_a_traceback_is_shortened_and_tells_no_home() -> None:
     short = tracker.shortened(text)
     assert "/home/me" not in short and short.count("File") == 6
     assert short.endswith("KeyError: 3") and 'File "torch/a29.py"' in short
+
+
+def test_of_a_compilers_output_the_errors_are_shown() -> None:
+    text = "\n".join(["g++ " + "-x " * 500, *["noise"] * 99, "a.cpp:1: error: bad", *["more"] * 99])
+    short = tracker.shortened(text)
+    assert "a.cpp:1: error: bad" in short and len(short.splitlines()) < 60
+    assert max(map(len, short.splitlines())) < 210
