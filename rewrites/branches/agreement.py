@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -14,6 +14,8 @@ from fullgraph.rewrites.facts.inferred import inferred
 from fullgraph.rewrites.facts.seen import Seen
 from fullgraph.rewrites.facts.torch_names import ACTIVATIONS
 from fullgraph.rewrites.site import Site
+
+_NUMBER = "a tensor may take the place of"
 
 
 @dataclass
@@ -48,25 +50,26 @@ class Agreement:
             if a.types != b.types:
                 self.assumes[f"{texts[0]} and {texts[1]} may be of one type"] = None
             if not self.arithmetic:
-                clause = f"a tensor may take the place of {texts[0]} and {texts[1]}"
+                clause = f"{_NUMBER} {texts[0]} and {texts[1]}"
                 self.assumes[clause] = None
         else:
             number, tensor = (0, 1) if a.is_number else (1, 0)
             shapes = (a, b)[tensor].shapes
             if shapes != {()}:
                 raise Escape(f"{texts[number]} is a number and {texts[tensor]} has dimensions")
-            self.assumes[f"a tensor may take the place of {texts[number]}"] = None
+            if not self.arithmetic:
+                self.assumes[f"{_NUMBER} {texts[number]}"] = None
 
     def gradients(self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]) -> None:
         """Note where only one of two ways uses something that gets gradients."""
-        sides = [_names(side) for side in (one, other)]
+        sides = [used_names(side) for side in (one, other)]
         for path in sorted(sides[0].keys() ^ sides[1].keys()):
             node = sides[0].get(path) or sides[1][path]
-            if self._may_learn(node):
+            if self.may_learn(node):
                 clause = f"`{path}` may get a gradient of zero where it got none"
                 self.assumes[clause] = None
 
-    def _may_learn(self, node: cst.BaseExpression) -> bool:
+    def may_learn(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a tensor that asks for a gradient, or a layer that has some."""
         parent = self.site.document.parents.get(node)
         if isinstance(parent, cst.Call) and parent.func is node:
@@ -92,10 +95,15 @@ class Agreement:
         return f"`{code}`" if len(code) <= 40 else f"`{code[:37]}…`"
 
 
-def _names(way: Sequence[cst.CSTNode]) -> dict[str, cst.BaseExpression]:
-    """Where a way uses what is not its own."""
-    own = set(writes(*way))
-    return {name(n): n for node in way for n in _used(node) if name(n) not in own}
+def numbers_change(assumes: Iterable[str]) -> bool:
+    """Whether clauses say that a number may become a tensor."""
+    return any(clause.startswith(_NUMBER) for clause in assumes)
+
+
+def used_names(way: Sequence[cst.CSTNode], own: bool = True) -> dict[str, cst.BaseExpression]:
+    """Where a way uses what is not its `own`."""
+    without = set(writes(*way)) if own else ()
+    return {name(n): n for node in way for n in _used(node) if name(n) not in without}
 
 
 def _used(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:

@@ -39,11 +39,13 @@ class Choice:
         if parts := self._parts(one, other):
             return replaced(one, parts)
         self.agreement.pair(one, other)
+        return self.put(one, other)
+
+    def put(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
+        """The same for values that are put into a tensor, which settles their dtype and shape."""
         left, right = self.tamed(one, True), self.tamed(other, False)
         self.uses += 1
-        return expression(
-            "{where}({test}, {a}, {b})", where=self.where, test=self.test, a=left, b=right
-        )
+        return expression("{w}({t}, {a}, {b})", w=self.where, t=self.test, a=left, b=right)
 
     def tamed(self, value: cst.CSTNode, side: bool) -> cst.BaseExpression:
         """`value`, finite where the test is not `side`, so that no gradient becomes NaN."""

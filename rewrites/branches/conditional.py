@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from fullgraph.rewrites.branches import early
-from fullgraph.rewrites.branches.agreement import Agreement
+from fullgraph.rewrites.branches.agreement import Agreement, used_names
 from fullgraph.rewrites.branches.arms import RETURN, arm, block
 from fullgraph.rewrites.branches.predicate import Escape, Predicate
 from fullgraph.rewrites.branches.selection import (
@@ -159,6 +159,14 @@ class Conditional:
     def _pure(self, *nodes: cst.CSTNode) -> None:
         if reason := effect(self.site, *nodes, random=True):
             raise Escape(f"a branch of `torch.cond` must not change anything, and {reason}")
+        if effect(self.site, *nodes) and self._learns(nodes):
+            # its backward runs the way again, and draws again
+            raise Escape("the gradient would be that of other random numbers")
+
+    def _learns(self, nodes: Sequence[cst.CSTNode]) -> bool:
+        """Whether what nodes use may ask for gradients."""
+        agreement = Agreement(self.site)
+        return any(agreement.may_learn(one) for one in used_names(nodes).values())
 
     def _agree(self, one: cst.BaseExpression, other: cst.BaseExpression) -> None:
         agreement = Agreement(self.site, self.assumes, self.known)

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.branches.agreement import Agreement
+from fullgraph.rewrites.branches.agreement import Agreement, used_names
+from fullgraph.rewrites.branches.arms import OPERATORS
 from fullgraph.rewrites.branches.conditional import apart, source
 from fullgraph.rewrites.branches.predicate import Escape, predicate
 from fullgraph.rewrites.branches.selection import comments
 from fullgraph.rewrites.build import expression, statement
+from fullgraph.rewrites.document import replaced
 from fullgraph.rewrites.facts.flow import (
     assigned_before,
     following,
@@ -41,7 +43,8 @@ class Looping:
         carried = self._carried()
         facts = {name: self._fact(name) for name in carried}
         counters = [name for name in carried if facts[name].is_number]
-        test, body = self._test(counters), list(self.node.body.body)
+        test = self._test(counters)
+        body = replaced(self.node.body, self._counted(counters)).body
         results = [self._result(name, facts[name]) for name in carried]
         names, given = ", ".join(carried), ", ".join(self._given(n, facts[n]) for n in carried)
         comma = "," if len(carried) == 1 else ""
@@ -63,11 +66,14 @@ class Looping:
             lines = apart(
                 [
                     statement(f"def {going}({names}):\n    return {{t}}\n", t=test),
-                    function.with_changes(body=cst.IndentedBlock([*body, last])),  # type: ignore[list-item]
+                    function.with_changes(body=cst.IndentedBlock([*body, last])),
                     statement(f"{target} = torch.while_loop({going}, {step}, ({given}{comma}))"),
                 ]
             )
-        first = lines[0].with_changes(leading_lines=self.node.leading_lines)
+        ahead = list(self.node.leading_lines)
+        if isinstance(lines[0], cst.FunctionDef) and not self._is_first():
+            ahead.insert(0, cst.EmptyLine(indent=False))
+        first = lines[0].with_changes(leading_lines=ahead)
         return [first, *lines[1:]]
 
     def _plain(self) -> None:
@@ -80,6 +86,10 @@ class Looping:
             raise Escape(f"a round of `torch.while_loop` must not change anything, and {reason}")
         if any("." in name for name in writes(self.node.body)):
             raise Escape("the loop assigns to attributes")
+        agreement = Agreement(self.site)
+        used = used_names([self.node.test, *self.node.body.body], own=False)
+        if any(agreement.may_learn(one) for one in used.values()):
+            raise Escape("the gradients of `torch.while_loop` are not those of the loop")
 
     def _carried(self) -> list[str]:
         """The names whose values go from round to round, or out of the loop."""
@@ -114,6 +124,24 @@ class Looping:
 
     def _given(self, name: str, seen: Seen) -> str:
         return f"torch.tensor({name})" if seen.is_number else name
+
+    def _counted(self, counters: list[str]) -> dict[cst.CSTNode, cst.CSTNode]:
+        """`n += 1` of a counter as `n = n + 1`: a tensor would be changed in place."""
+        edits: dict[cst.CSTNode, cst.CSTNode] = {}
+        for one in walk(self.node.body):
+            if isinstance(one, cst.AugAssign) and isinstance(one.target, cst.Name):
+                operator = OPERATORS.get(type(one.operator))
+                if one.target.value not in counters or operator is None:
+                    raise Escape(f"`{self.site.document.code(one)}` changes a tensor in place")
+                sign = cst.Module([]).code_for_node(operator())
+                value = expression(f"{one.target.value}{sign}{{v}}", v=one.value)
+                edits[one] = cst.Assign([cst.AssignTarget(one.target)], value)
+        return edits
+
+    def _is_first(self) -> bool:
+        """Whether no statement stands before the loop in its block."""
+        block = self.site.document.parent(self.node)
+        return isinstance(block, cst.IndentedBlock) and block.body[0] is self.node
 
     def _test(self, counters: list[str]) -> cst.BaseExpression:
         """The test as one tensor; comparisons of counters become comparisons of tensors."""

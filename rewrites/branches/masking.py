@@ -10,6 +10,7 @@ from fullgraph.rewrites.branches.agreement import Agreement
 from fullgraph.rewrites.branches.arms import OPERATORS
 from fullgraph.rewrites.branches.choice import Choice
 from fullgraph.rewrites.branches.predicate import Escape, predicate
+from fullgraph.rewrites.branches.selection import comments
 from fullgraph.rewrites.branches.updates import is_update, update
 from fullgraph.rewrites.build import statement
 from fullgraph.rewrites.document import Replacement, replaced
@@ -55,7 +56,8 @@ class Masking:
                 sign = "~" if test.negated else ""
                 bare = test.tensor.with_changes(lpar=(), rpar=())
                 new = statement(f"{done} = {done} | {sign}{{t}}", t=bare)
-                edits[line] = new.with_changes(leading_lines=self.node.leading_lines)
+                kept = [*self.node.leading_lines, *comments(self.node, [])]
+                edits[line] = new.with_changes(leading_lines=kept)
             elif isinstance(line, cst.SimpleStatementLine):
                 for small in line.body:
                     edits |= self._masked(choice, loop, small)

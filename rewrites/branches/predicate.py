@@ -114,7 +114,7 @@ def _gives_number(site: Site, node: cst.CSTNode) -> bool:
     """Whether a call makes a number of a tensor."""
     if not isinstance(node, cst.Call):
         return False
-    return _bare(site, node) is not node or torch_name(site, node) in ("equal", "allclose")
+    return tensor_of(site, node) is not node or torch_name(site, node) in ("equal", "allclose")
 
 
 def _previous(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
@@ -173,7 +173,7 @@ def _tensor(site: Site, test: cst.BaseExpression) -> cst.BaseExpression | None:
     if isinstance(test, cst.Call):
         if compared := _comparison(site, test):
             return compared
-        bare = _bare(site, test)
+        bare = tensor_of(site, test)
         if bare is not test:
             if site.document.code(test).startswith("int("):
                 raise Escape("`int()` cuts off what is behind the point")
@@ -190,7 +190,7 @@ def _tensor(site: Site, test: cst.BaseExpression) -> cst.BaseExpression | None:
 def _compared(site: Site, test: cst.Comparison) -> cst.BaseExpression | None:
     sides = [test.left, *(one.comparator for one in test.comparisons)]
     operators = [one.operator for one in test.comparisons]
-    bare = [_bare(site, side) for side in sides]
+    bare = [tensor_of(site, side) for side in sides]
     facts = [inferred(site, side) for side in bare]
     if not any(fact is not None and fact.is_tensor for fact in facts):
         return None
@@ -228,7 +228,7 @@ def _exact(
     if new is old:
         return new
     others = [inferred(site, b) for s, b in zip(sides, bare, strict=True) if s is not old]
-    seen = inferred(site, _bare(site, old))
+    seen = inferred(site, tensor_of(site, old))
     numbers = [v for o in others if o is not None and o.is_number for v in o.values]
     tensors = [o for o in others if o is not None and o.is_tensor]
     whole = all(float(v) % 1 == 0 and abs(v) < 2**10 for v in numbers if isinstance(v, int | float))
@@ -244,7 +244,7 @@ def _exact(
     return expression("{t}.double()", t=new)
 
 
-def _bare(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
+def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     """`t` of `t.item()`, `float(t)` and `bool(t)`; `int(t)` of an integer tensor; else `node`."""
     if not isinstance(node, cst.Call):
         return node
@@ -254,7 +254,7 @@ def _bare(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
         if node.func.attr.value in ("item", "is_nonzero") and base is not None and base.is_tensor:
             return node.func.value
     if len(node.args) == 1 and node.args[0].keyword is None and not node.args[0].star:
-        inner = _bare(site, node.args[0].value)
+        inner = tensor_of(site, node.args[0].value)
         seen = inferred(site, inner)
         if seen is not None and seen.is_tensor:
             if path in ("float", "bool") or site.calls(node) == "torch.is_nonzero":

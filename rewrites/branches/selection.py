@@ -135,9 +135,10 @@ class Selection:
         """An `if` that only changes tensors in place."""
         choice = self.choice(test)
         lines = updates(choice, node, not test.negated)
-        choice.agreement.gradients(operands(node), [])
+        orelse = node.orelse.body if isinstance(node.orelse, cst.Else) else None
+        choice.agreement.gradients(operands(node.body), operands(orelse))
         self.tests.append(node.test)
-        changed = set(mutations(node.body)) & reads(choice.test)
+        changed = set(mutations(node)) & reads(choice.test)
         return self._hoisted(choice, lines, len(lines) > 1 and bool(changed))
 
     def _hoisted(self, choice: Choice, lines: Lines, needed: bool = False) -> Lines:

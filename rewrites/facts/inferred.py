@@ -14,6 +14,7 @@ import libcst as cst
 import torch
 
 from fullgraph.rewrites.facts.definitions import Bindings, Definitions, definitions
+from fullgraph.rewrites.facts.flow import name, walk
 from fullgraph.rewrites.facts.seen import Seen, TensorSeen
 from fullgraph.rewrites.facts.torch_names import words
 from fullgraph.rewrites.site import Site
@@ -44,7 +45,7 @@ _UNARY: dict[type[cst.CSTNode], Callable[[Any], Any]] = {
 }
 _ATTRIBUTES = words(
     """
-    T data device dtype imag mT ndim real shape
+    T data device dtype eps imag mT max min ndim real shape smallest_normal tiny
     """
 )
 _FUNCTIONS = ("torch.", "torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.fft.")
@@ -62,15 +63,26 @@ def inferred(site: Site, node: cst.CSTNode) -> Seen | None:
         return seen
     if isinstance(node, cst.Name) and (known := definitions(site.document, node)) is not None:
         seen = _used(site, known, known.reaching.get(node, frozenset()))
+    if isinstance(node, cst.Attribute) and isinstance(site.document.parent(node), cst.AugAssign):
+        seen = _elsewhere(site, node)
     return seen or _seen(lambda: _value(site, node, 0))
 
 
-def held(site: Site, name: str, statement: cst.CSTNode) -> Seen | None:
+def _elsewhere(site: Site, node: cst.Attribute) -> Seen | None:
+    """What was seen of a path of attributes that the function changes in place only."""
+    document, path = site.document, name(node)
+    function = document.function(node)
+    found = [one for one in walk(function or node) if path and name(one) == path]
+    bound = [one for one in found if isinstance(document.parents.get(one), cst.AssignTarget)]
+    return None if bound else next(filter(None, map(site.seen, found)), None)
+
+
+def held(site: Site, variable: str, statement: cst.CSTNode) -> Seen | None:
     """What a local name holds when a statement starts."""
     known = definitions(site.document, statement)
     if known is None:
         return None
-    bindings = known.before.get(statement, {}).get(name, frozenset())
+    bindings = known.before.get(statement, {}).get(variable, frozenset())
     used = _used(site, known, bindings)
     return used or _seen(lambda: _bound(site, known, bindings, 0))
 
@@ -130,6 +142,8 @@ def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
             return _variable(site, node, again)
         case cst.Attribute() if node.attr.value in _ATTRIBUTES:
             base = _value(site, node.value, again)
+            if isinstance(base, torch.finfo | torch.iinfo):
+                return getattr(base, node.attr.value)
             if not isinstance(base, torch.Tensor):
                 raise Unknown
             return torch.device("meta") if node.attr.value == "device" else _get(base, node)
@@ -172,12 +186,12 @@ def _named(qualified: str) -> Any:
     return value
 
 
-def _variable(site: Site, name: cst.Name, depth: int) -> Any:
+def _variable(site: Site, use: cst.Name, depth: int) -> Any:
     """What a local name holds: by another use of the same binding, or by what it is bound to."""
-    known = definitions(site.document, name)
+    known = definitions(site.document, use)
     if known is None:
         raise Unknown
-    return _bound(site, known, known.reaching.get(name, frozenset()), depth)
+    return _bound(site, known, known.reaching.get(use, frozenset()), depth)
 
 
 def _bound(site: Site, known: Definitions, bindings: Bindings, depth: int) -> Any:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.branches.agreement import numbers_change
 from fullgraph.rewrites.branches.masking import Masking
 from fullgraph.rewrites.branches.predicate import Escape, tested
 from fullgraph.rewrites.facts.flow import statements
@@ -54,6 +55,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         tuple(masking.assumes),
         ("torch",),
         (node.test,),
+        numbers=numbers_change(masking.assumes),
     )
 
 

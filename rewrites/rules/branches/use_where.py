@@ -31,6 +31,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.branches.agreement import numbers_change
 from fullgraph.rewrites.branches.decided import decided
 from fullgraph.rewrites.branches.predicate import Escape, predicate, tested
 from fullgraph.rewrites.branches.selection import Selection
@@ -69,6 +70,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         tuple(selection.assumes),
         ("torch",),
         tuple(selection.tests),
+        numbers=numbers_change(selection.assumes),
     )
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.branches.agreement import numbers_change
 from fullgraph.rewrites.branches.looping import Looping
 from fullgraph.rewrites.branches.predicate import Escape, tested
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
@@ -48,6 +49,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         Applicability.UNSAFE if looping.assumes else Applicability.SAFE,
         tuple(looping.assumes),
         ("torch",),
+        numbers=numbers_change(looping.assumes),
     )
 
 

@@ -31,10 +31,10 @@ which other random numbers of Python are drawn, because traced ones are drawn be
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.branches.numbers import Numbers, sources
 from fullgraph.rewrites.branches.predicate import Escape, decision
 from fullgraph.rewrites.build import expression
 from fullgraph.rewrites.drawing.draws import Draw, draw_of, drawing, imported
-from fullgraph.rewrites.drawing.numbers import Numbers, sources
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
@@ -57,7 +57,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
     numbers = Numbers(site, {drawn.call: tensor})
     try:
-        numbers.follow(drawn)
+        numbers.follow(drawn.call, drawn.dtype)
         if not numbers.decisions:
             return _plain(site, drawn)
         edits = numbers.edits()

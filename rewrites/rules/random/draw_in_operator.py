@@ -32,9 +32,9 @@ first; arguments that are no numbers.
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.branches.numbers import Numbers, sources
 from fullgraph.rewrites.branches.predicate import Escape
 from fullgraph.rewrites.drawing.draws import draw_of, drawing
-from fullgraph.rewrites.drawing.numbers import Numbers, sources
 from fullgraph.rewrites.drawing.operator import defined, operator
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
@@ -53,7 +53,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     try:
         tensor, definitions = operator(site, draw)
         numbers = Numbers(site, {draw.call: tensor})
-        numbers.follow(draw)
+        numbers.follow(draw.call, draw.dtype)
         edits = defined(site.document, numbers.edits(), definitions)
     except Escape as escape:
         return Refusal(str(escape))

@@ -1,4 +1,4 @@
-"""Where a drawn number goes, and the same code with a tensor without dimensions in its place."""
+"""Where a number goes, and the same code with a tensor without dimensions in its place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fullgraph.rewrites.branches.decided import decided
 from fullgraph.rewrites.branches.predicate import Decision, Escape, decision, predicate
 from fullgraph.rewrites.branches.selection import Selection
 from fullgraph.rewrites.document import Replacement, replaced
-from fullgraph.rewrites.drawing.draws import Draw, drawing
+from fullgraph.rewrites.drawing.draws import drawing
 from fullgraph.rewrites.facts.definitions import definitions
 from fullgraph.rewrites.facts.flow import walk
 from fullgraph.rewrites.facts.seen import Seen, TensorSeen
@@ -26,7 +26,7 @@ Edits = dict[cst.CSTNode, Replacement]
 
 @dataclass
 class Numbers:
-    """Drawn numbers, each with the tensor that takes its place."""
+    """Calls that give numbers, each with the tensor that takes its place."""
 
     site: Site
     tensors: Mapping[cst.Call, cst.BaseExpression]
@@ -34,13 +34,15 @@ class Numbers:
     """The decisions that hang on the numbers, in order."""
     assumes: dict[str, None] = field(default_factory=dict)
     tests: list[cst.BaseExpression] = field(default_factory=list)
+    device: str = "cpu"
     _known: dict[Position, Seen | None] = field(default_factory=dict)
     """What is known instead of what was seen: the numbers are tensors."""
 
-    def follow(self, draw: Draw) -> None:
+    def follow(self, call: cst.Call, dtype: str, device: str = "cpu") -> None:
         """Find out what is done with a number. Raises Escape where a tensor would not do."""
-        tensor = TensorSeen(draw.dtype, (), "cpu", False, True)
-        self._follow(draw.call, Seen(("torch.Tensor",), 1, (tensor,)))
+        self.device = device
+        tensor = TensorSeen(dtype, (), device, False, True)
+        self._follow(call, Seen(("torch.Tensor",), 1, (tensor,)))
 
     def edits(self) -> Edits:
         """The decisions and the numbers, rewritten. Raises Escape."""
@@ -85,6 +87,8 @@ class Numbers:
                     self._met(other)
                 else:
                     self._follow(parent, None)
+            case cst.IfExp():
+                self._follow(parent, seen)
             case cst.UnaryOperation() | cst.BooleanOperation():
                 self._follow(parent, None)
             case cst.Arg(keyword=None, star="") if self._is_bound(document.parent(parent)):
@@ -92,17 +96,24 @@ class Numbers:
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
                 known = definitions(document, node)
                 for use in known.uses(name) if known is not None else ():
-                    if known is None or known.reaching[use] != {name}:
-                        raise Escape(f"`{use.value}` is not always a random number")
+                    others = known.reaching[use] - {name} if known is not None else {name}
+                    if not all(self._is_decided(other) for other in others):
+                        raise Escape(f"`{use.value}` is not always that number")
                     self._follow(use, seen)
             case _:
-                raise Escape("a tensor cannot stand where the random number is used")
+                raise Escape("a tensor cannot stand where the number is used")
 
     def _met(self, other: cst.BaseExpression) -> None:
         """Raises Escape where a tensor has another dtype next to a tensor than next to a number."""
         seen = self.site.seen(other)
         if seen is None or not all(tensor.is_float for tensor in seen.tensors):
             raise Escape("the number meets a tensor that is not of a floating dtype")
+        if self.device != "cpu" and {tensor.device for tensor in seen.tensors} != {self.device}:
+            raise Escape("the number meets a tensor on another device")
+
+    def _is_decided(self, binding: cst.CSTNode) -> bool:
+        """Whether a name is bound in a way of a decision that hangs on the number."""
+        return any(one in self.decisions for one in self.site.document.around(binding))
 
     def _is_bound(self, node: cst.CSTNode) -> bool:
         """Whether it is `max` or `min` of two values, which fits tensors, too."""
@@ -173,8 +184,8 @@ def _exchanged(new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression])
     return one(new) if isinstance(new, cst.CSTNode) else new
 
 
-def sources(site: Site) -> Iterator[cst.CSTNode]:
-    """The calls that may draw the number a site is about: in it, or in what its names are bound
+def sources(site: Site) -> Iterator[cst.Call]:
+    """The calls that may give the number a site is about: in it, or in what its names are bound
     to."""
     node: cst.CSTNode = site.node
     if isinstance(node, Decision):

@@ -1,0 +1,88 @@
+"""A number taken out of a tensor, and a branch on it: the number can stay a tensor.
+
+Before:
+
+    total = float(w.sum())
+    if total == 0:
+        total = 1.0
+    return w / total
+
+After:
+
+    total = w.sum().detach()
+    total = torch.where(total == 0, 1.0, total)
+    return w / total
+
+The number is followed to all places where it is used: branches on it become `torch.where` or
+`torch.cond`, as in FG301 and FG302. Like a Python number, it has no gradient.
+
+Unsafe where `torch.where` is (see FG301).
+
+Refuses: numbers that are used as sizes, indices, keys or text, that are returned, or that stand
+next to tensors that are not of a floating dtype; `int()` of floating-point numbers.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.branches.agreement import numbers_change
+from fullgraph.rewrites.branches.numbers import Numbers, sources
+from fullgraph.rewrites.branches.predicate import Escape, tensor_of
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.facts.inferred import inferred
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_WHY = "The number stays a tensor without dimensions, which chooses, so the graph goes on."
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    for call in sources(site):
+        tensor = tensor_of(site, call)
+        seen = inferred(site, tensor)
+        if tensor is call or seen is None or len(seen.dtypes) != 1 or not _is_named(site, call):
+            continue
+        if seen.dims != {0} or not all(one.is_float for one in seen.tensors):
+            return Refusal("the number is not one of a floating-point tensor without dimensions")
+        numbers = Numbers(site, {call: expression("{t}.detach()", t=tensor)})
+        try:
+            numbers.follow(call, seen.tensors[0].dtype, seen.tensors[0].device)
+            if not numbers.decisions:
+                return None
+            if not all(_exact(site, one.test) for one in numbers.decisions):
+                numbers = Numbers(site, {call: expression("{t}.detach().double()", t=tensor)})
+                numbers.follow(call, "float64", seen.tensors[0].device)
+            edits = numbers.edits()
+        except Escape as escape:
+            return Refusal(str(escape))
+        return Rewrite(
+            edits,
+            _WHY,
+            Applicability.UNSAFE if numbers.assumes else Applicability.SAFE,
+            tuple(numbers.assumes),
+            ("torch",),
+            tuple(numbers.tests),
+            numbers=numbers_change(numbers.assumes),
+        )
+    return None
+
+
+def _exact(site: Site, test: cst.BaseExpression) -> bool:
+    """Whether a test says the same in single as in double precision, in which Python compares."""
+    literals = [one for one in walk(test) if isinstance(one, cst.Float)]
+    names = [one for one in walk(test) if isinstance(one, cst.Name | cst.Attribute)]
+    numbers = [seen for one in names if (seen := site.seen(one)) is not None and seen.is_number]
+    return len(numbers) <= 1 and all(one.evaluated_value * 8 % 1 == 0 for one in literals)
+
+
+def _is_named(site: Site, call: cst.Call) -> bool:
+    """Whether a number gets a name: where it stands in a test itself, FG301 reads it into that."""
+    return isinstance(site.document.parent(call), cst.Assign)
+
+
+_CATEGORIES = (Category.BRANCH, Category.COMPARISON, Category.SCALAR, Category.GUARD)
+
+RULE = Rule("FG305", "choose-number", frozenset(one.value for one in _CATEGORIES), rewrite)
