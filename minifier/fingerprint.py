@@ -31,9 +31,9 @@ def described(value: Any, places: dict[int, int] | None = None) -> str:
     with settings.no_overrides(), torch.no_grad():
         parts = [*outline(value), *_memory(value, {} if places is None else places)]
         parts += [described(inner, places) for _, inner in settings.inner_tensors(value)]
-        elements = content(value)
+        elements = value.detach() if _is_bytes(value) else content(value)
         if elements is not None:
-            parts.append(_bytes(elements))
+            parts.append(_hash(elements))
         return " ".join(map(str, parts))
 
 
@@ -127,7 +127,15 @@ def _quantisation(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tensor.qscheme(), tensor.q_per_channel_axis(), scales.tolist(), points.tolist()
 
 
-def _bytes(elements: torch.Tensor) -> str:
-    """A hash of a strided real tensor's elements."""
+def _is_bytes(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's elements can be hashed where they are, without a copy."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type == "meta":
+        return False
+    lazy = tensor._is_zerotensor() or tensor.is_conj() or tensor.is_neg() or tensor.is_quantized
+    return tensor.layout is torch.strided and tensor.is_contiguous() and not lazy
+
+
+def _hash(elements: torch.Tensor) -> str:
+    """A hash of a strided tensor's elements."""
     flat = elements.cpu().contiguous().reshape(-1).view(torch.uint8)
     return hashlib.sha256(flat.numpy().data).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fullgraph.compiler.private.regions import idle, is_switch, is_wrapped
+from fullgraph.compiler.private.trees import leaves
 from fullgraph.minifier.fingerprint import fingerprint
 from fullgraph.minifier.values import Values, values
 
@@ -66,8 +68,9 @@ class Graph:
 
     @cached_property
     def outputs(self) -> tuple[Node, ...]:
-        """The nodes that are returned, in order, each once."""
-        return tuple(self.module.graph.output_node().all_input_nodes)
+        """The nodes that are returned, in order; one that is returned twice is there twice."""
+        returned = leaves(self.module.graph.output_node().args[0])
+        return tuple(node for node in returned if isinstance(node, Node))
 
     @property
     def ops(self) -> int:
@@ -160,14 +163,14 @@ class _Builder:
 
     def _used_elsewhere(self) -> Iterator[Node]:
         """What the rest of the old graph uses of the calls that stay, and the inputs it returns."""
-        returned = set(self._old.outputs)
+        times = Counter(self._old.outputs)
         for node in self._old.module.graph.nodes:
             if node in self._keep and not is_switch(node):
                 beyond = any(not self._wired or user not in self._keep for user in node.users)
-                if (node in returned or beyond) and is_returnable(self._values[node]):
-                    yield node
-            elif self._wired and node in returned and not node.op.startswith("call_"):
-                yield node
+                if is_returnable(self._values[node]):
+                    yield from [node] * max(times[node], int(beyond))
+            elif self._wired and not node.op.startswith("call_"):
+                yield from [node] * times[node]
 
     def _copy(self, node: Node) -> None:
         source = node.args[0] if node.target is operator.getitem else None

@@ -5,6 +5,7 @@ They go by name: torch keeps the functions in several private modules, but the n
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Sequence
@@ -107,6 +108,7 @@ def _repeated(calls: list[Node]) -> list[Node]:
     return []
 
 
+@functools.cache
 def _exit_of(name: str) -> str | None:
     for enter, leave in _ENTERS.items():
         if re.fullmatch(enter, name):

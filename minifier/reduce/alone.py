@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +21,8 @@ from fullgraph.minifier.graph import Graph, Inseparable
 from fullgraph.minifier.problem import Problem
 from fullgraph.minifier.reduce import search
 
-HUGE = 1e6
-"""Above it, an element is special."""
+HUGE = 1e4
+"""A tensor whose elements are larger, on average, is special."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,10 @@ def _singles(graph: Graph) -> list[_Single]:
     """The calls worth asking about, one of each kind, the most suspicious first."""
     values = graph.values()
     kinds: dict[Any, Node] = {}
+    signs = functools.cache(_signs)
     for node in graph.calls:
         if not (is_switch(node) or node.target is operator.getitem):
-            kinds.setdefault(_kind(graph, node), node)
+            kinds.setdefault(_kind(graph, node, signs), node)
     often = Counter(node.target for node in graph.calls)
     singles = []
     for kind, node in kinds.items():
@@ -82,7 +85,7 @@ def _runs(graph: Graph, node: Node) -> bool:
         return False
 
 
-def _kind(graph: Graph, node: Node) -> Any:
+def _kind(graph: Graph, node: Node, signs: Callable[[torch.Tensor], tuple[bool, ...]]) -> Any:
     """What is the same of two calls that need not both be asked about."""
 
     def told(argument: Any) -> Any:
@@ -91,7 +94,7 @@ def _kind(graph: Graph, node: Node) -> Any:
                 return argument.target
             argument = graph.values().met(argument, node)
         if isinstance(argument, torch.Tensor):
-            return (*map(str, outline(argument)), *_signs(argument))
+            return (*map(str, outline(argument)), *signs(argument))
         if isinstance(argument, dict):
             return tuple((key, told(item)) for key, item in argument.items())
         if isinstance(argument, list | tuple):
@@ -116,5 +119,5 @@ def _signs(tensor: torch.Tensor) -> tuple[bool, ...]:
     if not tensor.is_floating_point():
         return ()
     with torch.no_grad():
-        top = tensor.detach().abs().max()
-        return (bool(top.isnan()), bool(top.isinf()), bool(top > HUGE))
+        total = float(tensor.detach().sum(dtype=torch.float64))
+    return math.isnan(total), math.isinf(total), abs(total) > HUGE * tensor.numel()

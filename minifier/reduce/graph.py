@@ -20,6 +20,7 @@ from fullgraph.minifier.problem import Problem
 from fullgraph.minifier.reduce import search
 from fullgraph.minifier.reduce.alone import alone
 from fullgraph.minifier.reduce.arguments import simplify
+from fullgraph.minifier.reduce.bodies import thin_bodies
 
 SHRINK = 0.6
 """How much smaller the next parts are that are taken away: about what counter-based delta
@@ -136,11 +137,12 @@ def _minimal(problem: Problem[Graph]) -> None:
             for node in graph.calls:
                 if node.name == name:
                     problem.first(made(_eachwithout(graph, node), Feasible(graph)))
-        for name in [node.name for node in problem.current.outputs]:
+        for index in reversed(range(len(problem.current.outputs))):
             graph = problem.current
-            others = [node for node in graph.outputs if node.name != name]
+            others = [*graph.outputs[:index], *graph.outputs[index + 1 :]]
             if others or graph.values().writes:
                 problem.first(made([partial(graph.part, graph.calls, outputs=others)]))
+        thin_bodies(problem)
         simplify(problem)
         for name in [node.name for node in reversed(problem.current.placeholders)]:
             graph = problem.current
@@ -188,22 +190,26 @@ def without(graph: Graph, gone: Mapping[Node, Node | None], *, lift: bool = Fals
     """
     keep = [call for call in graph.calls if call not in gone]
     instead = {node: twin for node, twin in gone.items() if twin is not None}
-    found: dict[Node, None] = {}
+    found: list[Node] = []
     values = graph.values()
 
-    def add(node: Node, source: bool) -> None:
-        if node not in gone:
-            if not source or (node.op.startswith("call_") and is_returnable(values[node])):
-                found[node] = None
-        elif (twin := gone[node]) is not None:
-            add(twin, False)
-        else:
-            for used in node.all_input_nodes:
-                add(used, True)
+    def lifted(node: Node) -> None:
+        for used in node.all_input_nodes:
+            if used in gone:
+                lifted(used)
+            elif used.op.startswith("call_") and is_returnable(values[used]) and used not in found:
+                found.append(used)
 
-    for node in (*graph.outputs, *(gone if lift else ())):
-        add(node, False)
-    return graph.part(keep, outputs=list(found), instead=instead)
+    for node in graph.outputs:
+        while (twin := gone.get(node)) is not None:
+            node = twin
+        if node not in gone:
+            found.append(node)
+        else:
+            lifted(node)
+    for node in gone if lift else ():
+        lifted(node)
+    return graph.part(keep, outputs=found, instead=instead)
 
 
 def _twins(graph: Graph, node: Node, gone: Collection[Node] = ()) -> list[Node]:

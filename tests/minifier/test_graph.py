@@ -253,6 +253,44 @@ def test_constants_stay_in_the_module() -> None:
     assert torch.equal(part.module.table, torch.arange(3.0)) and len(part.inputs) == 1
 
 
+def test_what_is_returned_twice_is_returned_twice() -> None:
+    def function(x: Any) -> Any:
+        y = x.sin()
+        return y, y, x, x
+
+    graph = _graph(function, torch.ones(3))
+    part = graph.part(graph.calls)
+    assert sorted(node.name for node in part.outputs) == ["sin", "sin", "x", "x"]
+
+
+def test_a_module_that_counts_is_put_back() -> None:
+    class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(3)
+
+        def forward(self, x: Any) -> Any:
+            return self.norm(x).relu()
+
+    graph = _graph(Module(), torch.randn(4, 3))
+    assert _call(graph, "norm") in graph.values().effects
+    assert graph.module.norm.num_batches_tracked == 0
+    assert torch.equal(graph.module.norm.running_mean, torch.zeros(3))
+
+
+def test_inference_mode() -> None:
+    def function(x: Any) -> Any:
+        y = x * 2
+        y.add_(1)
+        return y.cos()
+
+    with torch.inference_mode():
+        graph = _graph(function, torch.ones(3))
+        assert torch.equal(graph.values()[_call(graph, "mul")], torch.full((3,), 2.0))
+        assert torch.equal(graph.part([_call(graph, "cos")]).inputs[0], torch.full((3,), 3.0))
+        assert len(graph.key) == 64
+
+
 class TestKey:
     def test_names_do_not_count(self) -> None:
         x = torch.randn(3)

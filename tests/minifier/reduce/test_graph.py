@@ -245,6 +245,17 @@ class TestTogether:
         found = _reduced(_traced(function, torch.randn(6)), fails)
         assert targets(found.current) == ["relu", "exp"] and found.counts.calls <= 45
 
+    def test_one_result_that_is_returned_twice(self) -> None:
+        def function(x: Any) -> Any:
+            y = x.sin().cos()
+            return y, x.tan(), y
+
+        def fails(graph: Graph) -> bool:
+            return len(graph.outputs) > len(set(graph.outputs))
+
+        found = _reduced(_traced(function, torch.randn(3)), fails).current
+        assert _size(found) == (2, 1) and len(found.outputs) == 2
+
 
 class TestKept:
     def test_a_branch(self) -> None:
@@ -255,6 +266,26 @@ class TestKept:
 
         found = _reduced(captured(function, torch.ones(3)), lambda g: "cond" in targets(g)).current
         assert targets(found) == ["cond"] and len(found.constants) == 2
+
+    def test_what_is_not_needed_in_a_body_goes(self) -> None:
+        def body(x: torch.Tensor) -> torch.Tensor:
+            y = x.sin()
+            for _ in range(6):
+                y = (y + x).cos()
+            return y.tanh().exp()
+
+        def function(x: torch.Tensor) -> Any:
+            return torch.cond(x.sum() > 0, body, lambda a: a.sin().cos(), (x,)) + 1
+
+        def fails(graph: Graph) -> bool:
+            inner = [m for m in graph.module.children() if isinstance(m, GraphModule)]
+            return any(n.target == "tanh" for m in inner for n in m.graph.nodes) and (
+                "cond" in targets(graph)
+            )
+
+        found = _reduced(captured(function, torch.ones(3)), fails)
+        assert targets(found.current) == ["cond"] and found.current.ops == 2
+        assert torch.equal(run(found.current)[0][0], torch.ones(3).tanh())
 
     def test_what_is_in_a_checkpoint_comes_out(self) -> None:
         def body(x: torch.Tensor) -> torch.Tensor:
