@@ -23,7 +23,7 @@ Arguments = dict[str, tuple[Any, bool]]
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), torch.dtype)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-_TRIES, _SEEN, _SECONDS = 2000, 10, 10.0
+_TRIES, _SEEN, _SECONDS = 2000, 10, 3.0
 _OMIT = object()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,8 @@ class _Writer:
         self.spelling = Spelling(self.sources.name, self._construction, exact=exact)
         self.lines: list[str] = []
         """The statements of `build`."""
+        self.shared: set[int] = set()
+        """Modules that are in more than one place, by id."""
         self.made: dict[int, tuple[object, str]] = {}
         """Objects that have a variable, held so that their ids stay their own; "" while one is
         being written."""
@@ -118,6 +121,8 @@ class _Writer:
         holder = getattr(target, "__self__", None)
         if inspect.ismethod(target) and holder is not None:
             return f"{self.model(holder)}.{target.__name__}"
+        if isinstance(target, nn.Module):
+            self.shared = _shared(target)
         made = self.spelling.of(target)
         if not isinstance(target, nn.Module):
             return made
@@ -155,14 +160,14 @@ class _Writer:
         if isinstance(value, nn.Module):
             made = self.spelling.container(value)
             if made is not None:
-                return made
-        elif not hasattr(value, "__dict__") or callable(value):
+                return self._variable(value, made) if id(value) in self.shared else made
+        elif not hasattr(value, "__dict__"):
             return None
         self.made[id(value)] = value, ""
         made = self.spelling.constructor(value)
         if made is None:
             made = self._by_hand(value)
-        elif not isinstance(value, nn.Module):
+        elif not isinstance(value, nn.Module) or id(value) in self.shared:
             made = self._variable(value, made)
         if made.isidentifier():
             self.made[id(value)] = value, made
@@ -195,13 +200,20 @@ class _Writer:
 
     def _variable(self, value: object, made: str) -> str:
         stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(value).__name__).lower().strip("_")
-        taken = {name for _, name in self.made.values()}
-        name, number = stem, 2
-        while name in taken:
-            name, number = f"{stem}_{number}", number + 1
+        name = self.sources.reserved(stem, value)
         self.lines.append(f"{name} = {made}")
         self.made[id(value)] = value, name
         return name
+
+
+def _shared(module: nn.Module) -> set[int]:
+    counts = Counter(
+        id(child)
+        for holder in module.modules()
+        for child in holder._modules.values()
+        if child is not None
+    )
+    return {each for each, count in counts.items() if count > 1}
 
 
 def _modes(module: nn.Module) -> list[str]:

@@ -156,7 +156,7 @@ class Spelling:
         if type(module) not in (nn.Sequential, nn.ModuleList, nn.ModuleDict):
             return None
         kind = self._named(type(module))
-        children = {name: self._value(child) for name, child in module.named_children()}
+        children = {name: self._value(child) for name, child in module._modules.items()}
         numbered = list(children) == [str(i) for i in range(len(children))]
         texts = list(children.values())
         repeated = len(texts) > 2 and len(set(texts)) == 1 and "(" in texts[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
+import keyword
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ _ALIASES = {
 }
 """What everybody calls a module."""
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+_KEPT = (*keyword.kwlist, "build")
 _CONTAINERS = (tuple, list, dict, set, frozenset)
 
 
@@ -67,6 +69,12 @@ class Sources:
                 return self._defined(thing)
             return self._imported(thing)
         return None
+
+    def reserved(self, stem: str, thing: object) -> str:
+        """A name for a variable of the script's own, which no definition will take."""
+        name = self._free(stem, thing)
+        self._bound[name] = thing
+        return name
 
     def text(self) -> str:
         """Imports and definitions."""
@@ -140,7 +148,7 @@ class Sources:
     def _free(self, name: str, thing: object) -> str:
         """`name`, or one like it that stands for nothing else."""
         free, number = name, 2
-        while free in self._bound and self._bound[free] is not thing:
+        while free in _KEPT or (free in self._bound and self._bound[free] is not thing):
             free, number = f"{name}_{number}", number + 1
         return free
 
@@ -306,12 +314,12 @@ def _import_line(path: str, name: str) -> str:
 
 
 def _path(thing: Any) -> str | None:
-    """ "module:name" by which a library's thing is imported; None if there is none."""
+    """The "module:name" by which a library's thing is imported; None if there is none."""
     public = naming.public_name(thing) if callable(thing) else None
     if public is not None and not public.startswith("torch.ops."):
         module, _, title = public.rpartition(".")
         return f"{module}:{title}" if module in sys.modules else None
-    home, own = getattr(thing, "__library_", None), getattr(thing, "__qualname__", None)
+    home, own = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
     if not home or not own:
         return None
     for path in (home.partition(".")[0], home):

@@ -170,6 +170,14 @@ def test_torch_layers_and_containers() -> None:
     assert "nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)" in text
 
 
+def test_a_module_in_two_places() -> None:
+    shared = nn.Linear(4, 4)
+    model = nn.Sequential(shared, nn.ReLU(), shared, nn.Sequential(shared))
+    text = standalone(model, (X,), exact=True)
+    same(text, model, X)
+    assert text.count("nn.Linear(4, 4)") == 1
+
+
 def test_inputs_of_all_kinds() -> None:
     def program(tensor: Any, array: Any, pair: Any, named: Any) -> torch.Tensor:
         return tensor + torch.from_numpy(array).sum() + pair[0] + named["a"]
