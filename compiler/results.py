@@ -69,25 +69,32 @@ def run(
         reseed(seed)
     inputs = dict(_named_inputs(args, kwargs))
     places = dict(_places({**inputs, **_tensors(module)}))
+    inner = [t for t in inputs.values() if isinstance(t, torch.Tensor) and not t.is_leaf]
+    if loss:
+        for tensor in inner:
+            tensor.retain_grad()
     output = function(*args, **kwargs)
     outputs = {f"output{path}": leaf for path, leaf in named_leaves(output)}
     told = _told(outputs, places)
     if loss:
-        backward(output, loss)
+        backward(output, loss, again=bool(inner))
     every = {**inputs, **_tensors(module)}
     gradients = {
         name: value(t.grad)
         for name, t in every.items()
-        if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None
+        if isinstance(t, torch.Tensor) and (t.is_leaf or t.retains_grad) and t.grad is not None
     }
     state = {name: _leaf(thing) for name, thing in every.items()}
     return Results(told, gradients, {**state, **_attributes(module)})
 
 
-def backward(output: Any, loss: Loss) -> None:
-    """Send a loss backward; nothing where no output asks for a gradient."""
+def backward(output: Any, loss: Loss, *, again: bool = False) -> None:
+    """Send a loss backward; nothing where no output asks for a gradient.
+
+    With `again` the graph is kept: the inputs' own history is needed another time.
+    """
     if callable(loss):
-        loss(output).backward()
+        loss(output).backward(retain_graph=again)
         return
     sums = [
         (leaf.real + leaf.imag if leaf.is_complex() else leaf.float()).sum()
@@ -95,7 +102,7 @@ def backward(output: Any, loss: Loss) -> None:
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad
     ]
     if sums:
-        torch.stack(sums).sum().backward()
+        torch.stack(sums).sum().backward(retain_graph=again)
 
 
 def reseed(seed: int) -> None:

@@ -86,6 +86,8 @@ def _eager(case: Case, before: Snapshot) -> tuple[Results, bool]:
     results.reseed(0)
     state = torch.get_rng_state()
     found = _run(case, case.target)
+    if case.loss and not found.gradients:
+        raise RuntimeError("nothing that goes in asks for a gradient of what comes out")
     drew = not torch.equal(state, torch.get_rng_state())
     before.restore()
     return found, drew

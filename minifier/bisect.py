@@ -118,9 +118,9 @@ def bisect(
         inside: whether to look for the part of the rung too.
 
     Every try runs in a forked child; nothing here changes. Where a process group is live, the child
-    computes its collectives without the other ranks, see `compiler.groups`. Raises FullgraphError for arguments
-    that cannot be called, and where a fork is not safe; a model that fails in eager, not at all
-    or only sometimes gives a `Bisection` that is `refused`.
+    computes its collectives without the other ranks, see `compiler.groups`. Raises FullgraphError
+    for arguments that cannot be called, and where a fork is not safe; a model that fails in eager,
+    not at all or only sometimes gives a `Bisection` that is `refused`.
     """
     case, rungs = suspect(
         model,

@@ -16,6 +16,7 @@ import torch
 from fullgraph.compiler import results
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import graphs, settings
+from fullgraph.compiler.results import Loss
 from fullgraph.compiler.snapshot import snapshot
 from fullgraph.minifier.bisect import Bisection, rung_of
 from fullgraph.minifier.case import Case
@@ -55,7 +56,12 @@ class Work:
     """The script of a graph or a text that was reduced so far."""
     counts: Counts = field(default_factory=Counts)
     notes: list[str] = field(default_factory=list)
+    loss: Loss = None
+    """What goes backward of a graph: as for the program, if that is needed."""
     _shown: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.loss = True if self.case.loss else None
 
     def spent(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
@@ -101,8 +107,8 @@ def reduced(work: Work, failure: Failure) -> Reduced | None:
     work.tell("graph", before, before)
     problem = Problem(
         found,
-        lambda graph: _verdict(work, _case(work.case, graph), failure),
-        lambda graph: f"{failure.rung} {graph.key}",
+        lambda graph: _verdict(work, _case(work, graph), failure),
+        lambda graph: f"{failure.rung} {work.loss} {graph.key}",
         jobs=work.jobs,
         on_step=lambda graph: work.step("graph", before, graph.ops, graph),
         spent=work.spent,
@@ -115,20 +121,18 @@ def reduced(work: Work, failure: Failure) -> Reduced | None:
         work.tell("inputs", before, problem.current.ops)
         by_inputs.reduce(problem)
         by_graph.reduce(problem)
-        needed = _needed(work, _case(work.case, problem.current), failure)
+        needed = _needed(work, _case(work, problem.current), failure)
     except OutOfBudget:
         work.notes.append(OVER)
     except Exception as error:  # a bug of ours costs the last steps, not the result
         work.notes.append(f"The reducer itself failed: {traceback.format_exc()}{error}")
-    case = _case(work.case, problem.current)
+    case = _case(work, problem.current)
     return Reduced(problem.current, case, needed, before)
 
 
-def _case(case: Case, graph: Graph) -> Case:
+def _case(work: Work, graph: Graph) -> Case:
     """A graph as a program of its own."""
-    return replace(
-        case, target=graph.module, args=graph.inputs, kwargs={}, loss=True if case.loss else None
-    )
+    return replace(work.case, target=graph.module, args=graph.inputs, kwargs={}, loss=work.loss)
 
 
 def _failing_graph(work: Work, failure: Failure) -> Graph | None:
@@ -137,12 +141,22 @@ def _failing_graph(work: Work, failure: Failure) -> Graph | None:
         return None
     for level in work.levels:
         for graph in captured(work.case, level):
-            key = f"{failure.rung} {graph.key}"
-            if key not in work.journal:
-                work.journal[key] = _verdict(work, _case(work.case, graph), failure)
-            if work.journal[key] is Verdict.SAME:
+            if _fails(work, failure, graph):
                 return graph
     return None
+
+
+def _fails(work: Work, failure: Failure, graph: Graph) -> bool:
+    """Whether a graph fails alone; from then on without a loss, where it does only so."""
+    for loss in (True, None) if work.loss else (None,):
+        key = f"{failure.rung} {loss} {graph.key}"
+        if key not in work.journal:
+            case = replace(_case(work, graph), loss=loss)
+            work.journal[key] = _verdict(work, case, failure)
+        if work.journal[key] is Verdict.SAME:
+            work.loss = loss
+            return True
+    return False
 
 
 def captured(case: Case, level: graphs.Level = "dynamo") -> list[Graph]:

@@ -66,10 +66,11 @@ def _best(work: Work, failure: Failure, text: str | None) -> Draft | None:
             continue
         if draft is None:
             continue
-        if draft.standing.ok:
+        if not draft.standing.ok:
+            work.notes.append(draft.standing.reason)
+        if draft.standing.ok or not isinstance(rung_of(work.rungs, failure).backend, str):
             return draft
         made.append(draft)
-        work.notes.append(draft.standing.reason)
     return made[0] if made else None
 
 
@@ -80,6 +81,7 @@ def _from_graph(work: Work, failure: Failure, _: str | None) -> Draft | None:
     if found is None:
         return None
     parts = written(found.graph.module, found.graph.inputs)
+    writer.backward = bool(found.case.loss)
     return writer.draft(parts, found.settings, lambda: found.case, found.before)
 
 
@@ -126,25 +128,27 @@ class _Writer:
         self._work, self._failure = work, failure
         self._rung = rung_of(work.rungs, failure)
         self._changed = settings.changed()
+        self.backward = bool(work.case.loss)
+        backend = self._rung.backend
+        self._named = isinstance(backend, str)
+        self._backend = backend if isinstance(backend, str) else self._rung.name
 
     def script(
         self, parts: Program, needed: Iterable[str] | None = None
     ) -> tuple[str, repro.Check]:
         """The script, and what it looks at. `needed` are the settings it makes; None: all."""
         work, rung, failure = self._work, self._rung, self._failure
-        if not isinstance(rung.backend, str):
-            raise Unwritable("No script can name a backend that torch.compile has no name for.")
         check = repro.check(
             failure,
             tol=work.case.tol,
-            backward=bool(work.case.loss),
+            backward=self.backward,
             limit=work.sandbox.seconds if failure.kind is Kind.HANG else 0.0,
             calls=work.case.calls,
         )
         text = repro.script(
             parts,
             check,
-            backend=rung.backend,
+            backend=self._backend,
             dynamic=work.case.dynamic,
             fullgraph=rung.fullgraph,
             mode=rung.mode,
@@ -165,7 +169,14 @@ class _Writer:
         self._failure = last or self._failure
         text, check = self.script(parts, needed)
         self._work.tell("script", before, before, text)
-        standing = fresh.stands_alone(text, check, seconds=self._work.seconds, times=TIMES)
+        if self._named:
+            standing = fresh.stands_alone(text, check, seconds=self._work.seconds, times=TIMES)
+        else:
+            reason = (
+                f"The backend {self._backend} is a function of yours: give it that name with "
+                "torch._dynamo.register_backend before the script runs."
+            )
+            standing = fresh.Standing(False, reason, fresh.Ran(None))
         return Draft(text, check, make, before, standing)
 
 
