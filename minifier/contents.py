@@ -101,14 +101,15 @@ def evaluated(text: str) -> torch.Tensor | None:
     names = {"torch": torch, "base64": base64, "zlib": zlib}
     default = torch.get_default_dtype()
     try:
-        with torch.device("cpu"), torch.random.fork_rng(devices=()), torch.inference_mode(False):
+        if default != torch.float32:
             torch.set_default_dtype(torch.float32)
-            with torch.enable_grad():
-                value = eval(text, names)
+        with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad():
+            value = eval(text, names)
     except Exception:  # a form that this dtype or shape has not
         return None
     finally:
-        torch.set_default_dtype(default)
+        if default != torch.float32:
+            torch.set_default_dtype(default)
     return value if isinstance(value, torch.Tensor) else None
 
 

@@ -113,6 +113,7 @@ def run(
             if child.stdout is not None:
                 child.stdout.close()
     took = time.monotonic() - start
+    printed = re.sub(r"^\[rank\d+\]: ?", "", printed, flags=re.MULTILINE)  # of a process group
     if not ended:
         return Ran(None, output=printed, seconds=took)
     error, message = last_exception(printed)

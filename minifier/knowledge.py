@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fullgraph.compiler.private import naming
 from fullgraph.minifier import purity
 from fullgraph.minifier.values import values
 
@@ -57,3 +58,11 @@ def sizes(
                 if axes:
                     yield node, (other, axes[0])
                     break
+
+
+def is_float(node: fx.Node, value: Any) -> bool:
+    """Whether an input is a float of the program's, which Dynamo made a tensor of."""
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.float64 or value.dim():
+        return False
+    read = bool(node.users) and all(user.target == "item" for user in node.users)
+    return read and not naming.numbers_are_read()

@@ -20,6 +20,8 @@ _ASKED = 14
 """Characters of a question that stands twice in an assertion."""
 _REPEATED = 3
 """Lines of inputs that are written twice; more become a function."""
+_LIMITS = {Kind.HANG: 60.0, Kind.MEMORY: float(32 << 30), Kind.SLOW: 1.5}
+"""Where a check has none: seconds, bytes of address space, times eager's time."""
 _COMMENT = 80
 """Characters of an error that a comment tells."""
 _TIMES = 10
@@ -44,7 +46,7 @@ class Check:
     backward: bool = False
     """Whether a loss goes backward."""
     limit: float = 0.0
-    """Seconds of a hang, bytes of memory, times eager's time."""
+    """Seconds of a hang, bytes of memory, times eager's time; 0: what is usual."""
     calls: int = 1
     """How often the program is called before it is looked at."""
     signature: tuple[str, ...] = ()
@@ -263,7 +265,8 @@ class _Body:
     # --- kinds ---
 
     def _bare(self) -> Iterator[str]:
-        kind, limit = self._check.kind, self._check.limit
+        kind = self._check.kind
+        limit = self._check.limit or _LIMITS.get(kind, 0.0)
         if kind is Kind.HANG:
             self.imports.append("import faulthandler")
             yield f"faulthandler.dump_traceback_later({limit:.0f}, exit=True)  # it hangs"
@@ -358,7 +361,7 @@ class _Body:
             timed = f"timeit.repeat(lambda: {self._call(side)}, repeat=5, number={_TIMES})"
             yield f"{variable} = min({timed})"
         yield f"# {self._backend}: {self._check.got}"
-        factor = self._check.limit
+        factor = self._check.limit or _LIMITS[Kind.SLOW]
         yield f'assert got < {factor:g} * expected, f"eager {{expected}} s, compiled {{got}} s"'
 
     def _assertion(self, got: str, expected: str) -> Iterator[str]:

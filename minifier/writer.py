@@ -15,7 +15,7 @@ from fullgraph.compiler.private import naming
 from fullgraph.minifier import higher_order, numpy_calls, purity, syntax
 from fullgraph.minifier.blocks import Blocks
 from fullgraph.minifier.definitions import definitions
-from fullgraph.minifier.knowledge import Knowledge, sizes
+from fullgraph.minifier.knowledge import Knowledge, is_float, sizes
 from fullgraph.minifier.literals import imports, literal
 from fullgraph.minifier.names import Names
 from fullgraph.minifier.program import Unwritable
@@ -89,7 +89,12 @@ class Writer:
             name = self.names.argument(node)
             self._values[node] = syntax.name(name)
             if inputs is not None:
-                self.arguments[name] = inputs[position]
+                value = inputs[position]
+                if is_float(node, value):
+                    self._values.update(dict.fromkeys(node.users, self._values[node]))
+                    self._done.update(node.users)
+                    value = value.item()
+                self.arguments[name] = value
                 self.places[f"input[{position}]"] = name
             yield name
         for node, (tensor, axis) in read_off.items():

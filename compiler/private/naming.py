@@ -223,6 +223,14 @@ def triton_constants(index: int) -> Mapping[str, Any]:
     return kernel_side_table.get_constant_args(index)
 
 
+def numbers_are_read() -> bool:
+    """Whether Dynamo captures `Tensor.item()`. If not, one in a graph is a float of the program's,
+    which Dynamo made a tensor of."""
+    from torch._dynamo import config
+
+    return bool(getattr(config, "capture_scalar_outputs", True))
+
+
 def is_assertion(target: object) -> bool:
     """Whether it asserts what `torch._check` was asked for."""
     return (

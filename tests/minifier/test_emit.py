@@ -172,6 +172,22 @@ def test_sizes_are_read_off_the_tensor() -> None:
     assert program.arguments == ("x",)
 
 
+def test_a_float_that_dynamo_made_a_tensor_of_is_a_float() -> None:
+    program = written(lambda x, p: x * p, X, 0.25, dynamic=True)
+    assert program.inputs.splitlines()[1] == "p = 0.25"
+    assert program.function.endswith("return x * p")
+
+
+def test_a_collective_brings_a_process_group() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    reduced = graph.call_function(torch.ops._c10d_functional.all_reduce, (x, "sum", "0"))
+    graph.output((graph.call_function(torch.ops._c10d_functional.wait_tensor, (reduced,)),))
+    program = source(torch.fx.GraphModule(nn.Module(), graph), (X,))
+    assert program.prelude.startswith("torch.distributed.init_process_group(")
+    assert 'torch.ops._c10d_functional.all_reduce(x, "sum", "0")' in program.function
+
+
 def test_numpy_is_numpy_again() -> None:
     program = written(lambda a: np.percentile(a, 30) + a.T, np.ones(5))
     assert program.imports == ("import numpy as np",)

@@ -211,6 +211,13 @@ def test_a_signature_is_found_in_what_was_printed() -> None:
         assert not fresh.shows(ran, Check(Kind.EXCEPTION, signature=other))
 
 
+def test_a_rank_says_the_same() -> None:
+    ran = fresh.run(
+        "print('[rank0]: Traceback (most recent call last):\\n[rank0]: KeyError: 3')", seconds=9
+    )
+    assert (ran.error, ran.message) == ("KeyError", "3")
+
+
 def test_a_crash_is_a_signal() -> None:
     ran = fresh.run("import os\nos.kill(os.getpid(), 11)", seconds=SECONDS)
     assert ran.signal == "SIGSEGV" and ran.code is None
