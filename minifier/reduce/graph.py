@@ -136,24 +136,24 @@ def _minimal(problem: Problem[Graph]) -> None:
             graph = problem.current
             for node in graph.calls:
                 if node.name == name:
-                    problem.first(made(_eachwithout(graph, node), Feasible(graph)))
+                    problem.first(made(_each_without(graph, node), Feasible(graph)))
         for index in reversed(range(len(problem.current.outputs))):
             graph = problem.current
             others = [*graph.outputs[:index], *graph.outputs[index + 1 :]]
             if others or graph.values().writes:
                 problem.first(made([partial(graph.part, graph.calls, outputs=others)]))
         thin_bodies(problem)
-        simplify(problem)
-        for name in [node.name for node in reversed(problem.current.placeholders)]:
-            graph = problem.current
-            for node in graph.placeholders:
-                if node.name == name:
-                    problem.first(made(_each_without_input(graph, node)))
         if problem.current is before:
-            return
+            break
+    simplify(problem)
+    for name in [node.name for node in reversed(problem.current.placeholders)]:
+        graph = problem.current
+        for node in graph.placeholders:
+            if node.name == name:
+                problem.first(made(_each_without_input(graph, node)))
 
 
-def _eachwithout(graph: Graph, node: Node) -> Iterator[Make]:
+def _each_without(graph: Graph, node: Node) -> Iterator[Make]:
     """The ways to do without one call."""
     if is_switch(node):
         gone = dict.fromkeys(region(node, graph.calls))
@@ -163,9 +163,11 @@ def _eachwithout(graph: Graph, node: Node) -> Iterator[Make]:
         return
     if node in graph.outputs:
         yield partial(without, graph, {node: None})
-    for twin in _twins(graph, node):
-        yield partial(without, graph, {node: twin})
-    if not node.users or any(user.op != "output" for user in node.users):
+    inside = not node.users or any(user.op != "output" for user in node.users)
+    for twin in dict.fromkeys([*_twins(graph, node), *_sources(graph, node)]):
+        if inside or set(graph.outputs) == {node} or twin.op.startswith("call_"):
+            yield partial(without, graph, {node: twin})
+    if inside:
         yield partial(without, graph, {node: None})
         yield partial(without, graph, {node: None}, lift=True)
 
@@ -220,7 +222,7 @@ def _twins(graph: Graph, node: Node, gone: Collection[Node] = ()) -> list[Node]:
     """
     values = graph.values()
     if not node.users:
-        return [n for n in node.all_input_nodes if isinstance(values[n], torch.Tensor)][:1]
+        return _sources(graph, node)[:1]
     found: dict[Node, None] = {}
     front, seen = [node], {node}
     while front and (not found or front == [node]):
@@ -230,6 +232,14 @@ def _twins(graph: Graph, node: Node, gone: Collection[Node] = ()) -> list[Node]:
             (n, None) for n in front if n not in gone and _alike(values[node], values.met(n, node))
         )
     return list(found)
+
+
+def _sources(graph: Graph, node: Node) -> list[Node]:
+    """The tensors that a call gets: its users may do with one of another shape."""
+    values = graph.values()
+    if node.users and not isinstance(values[node], torch.Tensor):
+        return []
+    return [n for n in node.all_input_nodes if isinstance(values[n], torch.Tensor)]
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,27 +134,32 @@ def _shrink_alone(problem: Problem[Graph]) -> None:
 
 
 def _drop_axes(problem: Problem[Graph]) -> None:
-    """Leave out the first axis of all inputs, or of one, where its size is 1."""
+    """Leave out the first axes of all inputs, or of one, where their size is 1: all such axes, or
+    one at a time."""
     while True:
         graph = problem.current
-        flat = [
-            number
-            for number, value in enumerate(graph.inputs)
-            if isinstance(value, torch.Tensor) and value.dim() > 1 and value.shape[0] == 1
-            if is_plain(value) or value._is_zerotensor()
-        ]
-        groups = [flat, *([number] for number in flat)] if len(flat) > 1 else [flat]
+        flat = {number for number, value in enumerate(graph.inputs) if _first_ones(value)}
+        groups = [flat, *({number} for number in flat)] if len(flat) > 1 else [flat]
+        ways = [(group, most) for most in (99, 1) for group in groups if group]
         feasible = Feasible(graph)
-        ways = (_without_axis(graph, group) for group in groups if group)
-        if not problem.first(way for way in ways if feasible(way)):
+        if not problem.first(filter(feasible, (_without_axes(graph, *way) for way in ways))):
             return
 
 
-def _without_axis(graph: Graph, numbers: list[int]) -> Graph:
-    inputs = (
-        placed(value, value.detach().squeeze(0)) if number in numbers else value
-        for number, value in enumerate(graph.inputs)
-    )
+def _first_ones(value: Any) -> int:
+    """How many of a tensor's first axes could be left out."""
+    if not isinstance(value, torch.Tensor) or not (is_plain(value) or value._is_zerotensor()):
+        return 0
+    shape = value.shape[:-1]
+    return next((axis for axis, length in enumerate(shape) if length != 1), len(shape))
+
+
+def _without_axes(graph: Graph, numbers: Collection[int], most: int) -> Graph:
+    def flat(value: torch.Tensor) -> torch.Tensor:
+        axes = tuple(range(min(most, _first_ones(value))))
+        return placed(value, value.detach().squeeze(axes))
+
+    inputs = (flat(v) if number in numbers else v for number, v in enumerate(graph.inputs))
     return Graph(graph.module, tuple(inputs))
 
 
