@@ -78,6 +78,7 @@ def _one_by_one(search: Search) -> None:
     """What is left, piece by piece, until nothing more goes."""
     search.singles(statements.removals)
     search.singles(statements.unwrapped)
+    search.singles(statements.values)
     search.singles(inlining.functions)
     search.singles(inlining.variables)
     search.singles(inlining.attributes)

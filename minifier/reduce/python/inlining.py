@@ -82,11 +82,14 @@ def _variable(tree: Tree, line: cst.CSTNode, later: Sequence[cst.CSTNode]) -> Ed
     uses = [n for n in _names(tree, scope, target.value) if n is not target]
     if len(uses) != 1 or not any(use is uses[0] for one in later for use in tree.inside(one)):
         return None
+    inner: cst.CSTNode = uses[0]
     for outer in tree.around(uses[0]):
+        again = isinstance(outer, cst.For) and outer.iter is not inner
+        if again or isinstance(outer, (*_DELAYED, cst.While)):
+            return None
         if outer in later:
             break
-        if isinstance(outer, (*_DELAYED, cst.For, cst.While)):
-            return None
+        inner = outer
     value, use = assign.value, uses[0]
 
     def change(now: Now) -> Replacement:

@@ -37,8 +37,19 @@ def at_depth(level: int) -> Callable[[Tree], list[Edit]]:
 def removals(tree: Tree) -> list[Edit]:
     """The removal of every statement and of every `else` arm, the outer ones first."""
     found = sorted(_statements(tree), key=lambda node: depth(tree, node))
-    nodes = [*(node for node in found if not _is_pass(node)), *tree.of(cst.Else, cst.Finally)]
-    return [_removal(tree, node) for node in nodes]
+    found = [node for node in found if not _is_pass(node) or len(_block(tree, node)) > 1]
+    return [_removal(tree, node) for node in (*found, *tree.of(cst.Else, cst.Finally))]
+
+
+def values(tree: Tree) -> list[Edit]:
+    """Every assignment as the expression that it assigns."""
+    found = []
+    nodes = [*tree.of(cst.Assign), *tree.of(cst.AugAssign), *tree.of(cst.Return)]
+    for node in nodes:
+        value = node.value
+        if value is not None and not isinstance(value, cst.Name | cst.BaseNumber):
+            found.append(Edit({node: lambda now, value=value: cst.Expr(value)}))  # type: ignore[misc]
+    return found
 
 
 def dead(facts: Facts) -> Callable[[Tree], list[Edit]]:
@@ -116,6 +127,10 @@ def _statements(tree: Tree) -> Sequence[Statement]:
 
 def _compounds(tree: Tree) -> list[cst.CSTNode]:
     return tree.of(cst.If, cst.For, cst.While, cst.With, cst.Try)
+
+
+def _block(tree: Tree, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
+    return tree.parents[node].body  # type: ignore[attr-defined]
 
 
 def _removal(tree: Tree, node: cst.CSTNode) -> Edit:
