@@ -26,18 +26,28 @@ def alone() -> bool:
         if group.size() < 1 or type(group) is not torch.distributed.ProcessGroup:
             continue  # a class of its own, as tests that use threads for ranks have
         called, described = group.group_name, group.group_desc
-        for device in _devices(group):
-            group._register_backend(
-                device, torch.distributed.ProcessGroup.BackendType.CUSTOM, _alone(group)
-            )
+        _replace(group)
         group._set_group_name(called)  # the new backends have to be told
         group._set_group_desc(described)
         groups[group] = (name, HashStore())
     return True
 
 
-def _devices(group: Any) -> list[torch.device]:
-    return [torch.device(one.type) for one in getattr(group, "_device_types", ["cpu"])]
+def _replace(group: Any) -> None:
+    """Give `group` a backend that this process can use.
+
+    A group keeps the first backend it was given of each type, so a child's child takes a type that
+    neither it nor its parent has.
+    """
+    backend = _alone(group)
+    types = torch.distributed.ProcessGroup.BackendType
+    known = getattr(group, "_device_types", None) or [torch.device("cpu")]
+    devices = [torch.device(device.type) for device in known]
+    for name in ("CUSTOM", "UCC", "MPI", "XCCL", "NCCL", "GLOO"):
+        for device in devices:
+            group._register_backend(device, getattr(types, name, types.CUSTOM), backend)
+        if group._get_backend(devices[0]) is backend:
+            return
 
 
 def _alone(group: Any) -> Any:

@@ -96,6 +96,20 @@ def test_sizes_are_those_of_the_real_group(start):
     assert forked(job) == (2, [1.0] * 12, [4.0, 5.0])
 
 
+def test_a_childs_child_is_alone_too(start):
+    start(1, 0)
+
+    def job():
+        x = torch.ones(2)
+        dist.all_reduce(x)
+        return x.tolist()
+
+    assert forked(lambda: [job(), forked(lambda: [job(), forked(job)])]) == [
+        [1.0, 1.0],
+        [[1.0, 1.0], [1.0, 1.0]],
+    ]
+
+
 def test_the_parents_group_goes_on(start):
     start(1, 0)
     forked(dist.barrier)
