@@ -63,7 +63,9 @@ def inferred(site: Site, node: cst.CSTNode) -> Seen | None:
         return seen
     if isinstance(node, cst.Name) and (known := definitions(site.document, node)) is not None:
         seen = _used(site, known, known.reaching.get(node, frozenset()))
-    if isinstance(node, cst.Attribute) and isinstance(site.document.parent(node), cst.AugAssign):
+    if isinstance(node, cst.Attribute) and isinstance(
+        site.document.parents.get(node), cst.AugAssign
+    ):
         seen = _elsewhere(site, node)
     return seen or _seen(lambda: _value(site, node, 0))
 

@@ -12,7 +12,7 @@ import libcst as cst
 
 from fullgraph.rewrites.facts.classes import class_of, constructor, definition, method
 from fullgraph.rewrites.facts.flow import targets, walk
-from fullgraph.rewrites.facts.inferred import is_tensor
+from fullgraph.rewrites.facts.inferred import inferred, is_tensor
 from fullgraph.rewrites.facts.torch_names import (
     EFFECTS,
     ELEMENTWISE,
@@ -77,6 +77,8 @@ def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
                 return site.document.code(one)
             if isinstance(one, cst.Call):
                 called = torch_name(site, one)
+                if called == "item" and _is_single(site, one):
+                    continue
                 if called in ("item", "multinomial", "gather", "index_select", "embedding"):
                     return site.document.code(one)
             if isinstance(one, cst.BinaryOperation) and isinstance(
@@ -87,6 +89,12 @@ def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
                 if not known and not (is_tensor(site, one.left) or is_tensor(site, one.right)):
                     return site.document.code(one)
     return ""
+
+
+def _is_single(site: Site, call: cst.Call) -> bool:
+    """Whether a method is called on a tensor that is known to have one element."""
+    seen = inferred(site, call.func.value) if isinstance(call.func, cst.Attribute) else None
+    return seen is not None and seen.dims == {0}
 
 
 def _effects(site: Site, nodes: tuple[cst.CSTNode, ...], within: frozenset[str]) -> Iterator[str]:
