@@ -1,0 +1,86 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import torch\n\n\n"
+X = torch.tensor([0.9, -0.2, 0.7, 0.1])
+
+
+def _leaf(x):
+    return x.clone().requires_grad_()
+
+
+def _function(body, *names):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"{HEAD}def f({', '.join(names or ('x',))}):\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("body", "call", "reason"),
+    [
+        (
+            "n = x.sum().item()\nif n > 0:\n    n = 1.0\nreturn x, n",
+            "x.sum().item()",
+            "cannot stand",
+        ),
+        (
+            "n = x.sum().item()\nif n > 0:\n    n = 1.0\nreturn x * int(n)",
+            "x.sum().item()",
+            "cannot stand",
+        ),
+        (
+            "n = float(x.sum())\nif n > 0:\n    raise ValueError(n)\nreturn x * n",
+            "float(x.sum())",
+            "",
+        ),
+        (
+            "n = x.sum().item()\nif n > 0:\n    n = 2.0\nreturn x.long() * n",
+            "x.sum().item()",
+            "not of a floating dtype",
+        ),
+        ("n = x.dim()\nif n > 0:\n    n = 2.0\nreturn x * n", "x.dim()", ""),
+    ],
+)
+def test_left_alone(body, call, reason):
+    source = _function(body)
+    text, _, refusals = offered(source, call, "data-dependent branch", X)
+    assert not text
+    assert any(reason in one for one in refusals) or not reason, refusals
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "w = x.abs()\ntotal = float( w.sum() )  # of all\nif total == 0:\n"
+            "    total = 1.0  # nothing\nreturn w / total",
+            "w = x.abs()\ntotal = w.sum().detach()  # of all\n# nothing\n"
+            "total = torch.where(total == 0, 1.0, total)\nreturn w / total",
+        ),
+        (
+            "n = x.sum().item()\nif n <= 0:\n    n = 1e-6\nreturn x / n",
+            "n = x.sum().detach()\nn = torch.where(n <= 0, 1e-6, n)\nreturn x / n",
+        ),
+        (
+            "n = x.norm().item()\ny = x * 2\nif n > 0.1:\n    y = y / n\nreturn y + n",
+            None,
+        ),
+    ],
+)
+def test_fixed(before, after):
+    outcome = rewritten(_function(before), _leaf(X))
+    assert after is None or outcome.source == _function(after)
+    assert outcome.rules == ["FG305"]
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((_leaf(-X),), (_leaf(X * 0),))
+
+
+def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
+    w = torch.ones(4, requires_grad=True)
+    body = "n = x.sum().item()\nif n > 0:\n    x = x * w\nreturn x / n"
+    outcome = rewritten(_function(body, "x", "w"), X, w)
+    assert outcome.applicability == [Applicability.UNSAFE]
+    assert "`w` may get a gradient of zero where it got none" in outcome.assumes
+    outcome.check((-X, _leaf(w.detach())), zero_is_none=True)

@@ -1,0 +1,90 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import torch\n\n\n"
+X = torch.tensor([0.9, -0.2, 0.7, 0.1])
+
+
+def _leaf(x):
+    return x.clone().requires_grad_()
+
+
+def _function(body, *names):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"{HEAD}def f({', '.join(names or ('x',))}):\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            "for _ in range(3):\n    print(1)\n    x = x * 2\n    if x.sum() > 5:\n        break\n"
+            "return x",
+            "in the loop",
+        ),
+        (
+            "for i in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        break\nreturn x * i",
+            "`i` is used after the loop",
+        ),
+        (
+            "for _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        x = -x\n        break"
+            "\nreturn x",
+            "something else happens",
+        ),
+        (
+            "for _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        break\nelse:\n"
+            "    x = x - 1\nreturn x",
+            "`else`",
+        ),
+        ("while True:\n    x = x * 2\n    if x.sum() > 5:\n        break\nreturn x", "may not end"),
+    ],
+)
+def test_left_alone(body, reason):
+    source = _function(body)
+    text, _, refusals = offered(source, "x.sum() > 5", "data-dependent branch", X)
+    assert not text
+    assert any(reason in one for one in refusals), refusals
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "# grow\nfor _ in  range(5):\n    x = x*2\n    if x.sum() > 10:  # far enough\n"
+            "        break\nreturn x",
+            "# grow\ndone = torch.zeros((), dtype=torch.bool, device=x.device)\n"
+            "for _ in  range(5):\n    x = torch.where(done, x, x*2)\n    # far enough\n"
+            "    done = done | (x.sum() > 10)\nreturn x",
+        ),
+        (
+            "for i in range(4):\n    y = x * 0.5  # half\n    if not (y - x).abs().max() > 0.125:\n"
+            "        break\n    x = y\nreturn x",
+            None,
+        ),
+        (
+            "y = torch.zeros_like(x)\nfor i in range(3):\n    y += x / (i + 1)\n"
+            "    if y.max().item() > 1:\n        break\nreturn y",
+            None,
+        ),
+    ],
+)
+def test_fixed(before, after):
+    outcome = rewritten(_function(before), _leaf(X))
+    assert after is None or outcome.source == _function(after)
+    assert outcome.rules == ["FG304"]
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((_leaf(X * 0.01),), (_leaf(X * 100),))
+
+
+def test_unsafe_where_a_counter_becomes_a_tensor():
+    body = (
+        "n = 0\nfor _ in range(5):\n    x = x * 2\n    n = n + 1\n"
+        "    if x.norm() > 10:\n        break\nreturn x * n"
+    )
+    outcome = rewritten(_function(body), _leaf(X))
+    assert outcome.applicability == [Applicability.UNSAFE]
+    assert outcome.assumes == ["a tensor may take the place of `n` and `n + 1`"]
+    outcome.check((_leaf(X * 0.01),))

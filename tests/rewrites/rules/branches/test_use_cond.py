@@ -1,0 +1,122 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import torch\n\n\n"
+X = torch.tensor([0.9, -0.2, 0.7, 0.1])
+
+
+def _leaf(x):
+    return x.clone().requires_grad_()
+
+
+def _function(body, *names):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"{HEAD}def f({', '.join(names or ('x',))}):\n{lines}"
+
+
+def _model(init, forward):
+    made = "".join(f"        {line}\n" for line in init.split("\n"))
+    lines = "".join(f"        {line}\n" for line in forward.split("\n"))
+    return (
+        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"
+        f"        super().__init__()\n{made}\n    def forward(self, x):\n{lines}"
+    )
+
+
+LAYERS = "self.a = torch.nn.Linear(4, 4)\nself.b = torch.nn.Linear(4, 4)"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("if x.sum() > 0:\n    print('up')\nreturn x", "nothing that it assigns is used later"),
+        ("if x.sum() > 0:\n    y = print(x)\nelse:\n    y = x\nreturn y", "is no tensor"),
+        ("if x.sum() > 0:\n    y = x * 2\nelse:\n    y = x.sum()\nreturn y", "shape"),
+        ("s = 1.0 if x.sum() > 0 else 2.0\nreturn x * s", "`1.0` is no tensor"),
+        ("if x.sum() > 0:\n    y = 'up'\nelse:\n    y = 'down'\nreturn x, y", "is no tensor"),
+    ],
+)
+def test_left_alone(body, reason):
+    source = _function(body)
+    _, rewrites, refusals = offered(source, "x.sum() > 0", "data-dependent branch", X)
+    assert not [one for one in rewrites if "torch.cond`" in one.why]
+    assert any(reason in one for one in refusals)
+
+
+def test_a_gradient_of_other_random_numbers():
+    source = _model(
+        f"{LAYERS}\nself.drop = torch.nn.Dropout(0.5)",
+        "if x.mean() > 0:\n    x = self.drop(self.a(x))\nreturn x",
+    )
+    outcome = rewritten(source, X)
+    assert not outcome.rules
+    assert any("the gradient would be that of other random numbers" in r for r in outcome.refusals)
+
+
+def test_running_statistics_are_a_change():
+    source = _model(
+        "self.norm = torch.nn.BatchNorm1d(4)",
+        "if x.mean() > 0:\n    x = self.norm(x)\nreturn x",
+    )
+    outcome = rewritten(source, X.expand(3, 4))
+    assert not outcome.rules
+    assert any("running statistics" in reason for reason in outcome.refusals)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "# noise\nif  x.sum() > 0 :\n    x = torch.rand(4)  # new\nreturn x",
+            "# noise\n# new\nx = torch.cond(x.sum() > 0, lambda: torch.rand(4), "
+            "lambda: x.clone())\nreturn x",
+        ),
+        (
+            "return torch.rand(4) if x.sum() > 0 else x",
+            "return torch.cond(x.sum() > 0, lambda: torch.rand(4), lambda: x.clone())",
+        ),
+        (
+            "if x.sum()>0:\n    return torch.rand(4)\nreturn x * 2",
+            "return torch.cond(x.sum()>0, lambda: torch.rand(4), lambda: x * 2)",
+        ),
+    ],
+)
+def test_fixed(before, after):
+    outcome = rewritten(_function(before), X)
+    assert outcome.source == _function(after)
+    assert outcome.rules == ["FG302"]
+    outcome.check((-X,), exact=True)
+
+
+def test_what_is_not_finite_goes_to_one_way_only():
+    body = (
+        "if torch.isinf(x).any() or torch.isnan(x).any():\n"
+        "    c = torch.finfo(x.dtype).max - 1000\n"
+        "    x = torch.clamp(x, min=-c, max=c)  # stay finite\n"
+        "return x"
+    )
+    outcome = rewritten(_function(body), _leaf(X))
+    assert outcome.source == _function(
+        "def if_true(x):\n    c = torch.finfo(x.dtype).max - 1000\n"
+        "    x = torch.clamp(x, min=-c, max=c)  # stay finite\n    return x\n\n"
+        "def if_false(x):\n    return x.clone()\n\n"
+        "x = torch.cond(torch.isinf(x).any() | torch.isnan(x).any(), if_true, if_false, (x,))\n"
+        "return x"
+    ).replace("\n    \n", "\n\n")
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((_leaf(X / 0),))
+
+
+def test_unsafe_where_one_way_uses_what_learns():
+    source = _model(
+        LAYERS,
+        "if x.mean() > 0:\n    h = self.a(x)\n    y = h.log().sum() + h * h\n"
+        "else:\n    y = self.b(x)\nreturn y",
+    )
+    _, rewrites, _ = offered(source, "x.mean() > 0", "data-dependent branch", X)
+    (cond,) = [one for one in rewrites if "torch.cond`" in one.why]
+    assert cond.applicability is Applicability.UNSAFE
+    assert "`self.a` may get a gradient of zero where it got none" in cond.assumes

@@ -1,0 +1,142 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import torch\n\n\n"
+X = torch.tensor([0.9, -0.2, 0.7, 0.1])
+
+
+def _leaf(x):
+    return x.clone().requires_grad_()
+
+
+def _function(body, *names):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"{HEAD}def f({', '.join(names or ('x',))}):\n{lines}"
+
+
+def _model(init, forward):
+    made = "".join(f"        {line}\n" for line in init.split("\n"))
+    lines = "".join(f"        {line}\n" for line in forward.split("\n"))
+    return (
+        f"{HEAD}class Model(torch.nn.Module):\n    def __init__(self):\n"
+        f"        super().__init__()\n{made}\n    def forward(self, x):\n{lines}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "test", "reason"),
+    [
+        ("if x.sum() > 0:\n    print('positive')\nreturn x", "x.sum() > 0", ""),
+        (
+            "if x.sum() > 0:\n    y = x * 2\nelse:\n    y = x.sum()\nreturn y",
+            "x.sum() > 0",
+            "shape",
+        ),
+        ("if x.sum() > 0:\n    x = torch.rand(4)\nreturn x", "x.sum() > 0", "random numbers"),
+        ("if x.sum() > 0:\n    y = x\nreturn y", "x.sum() > 0", "`y` has no value"),
+        ("if x.dim() > 1:\n    x = x * 2\nreturn x", "x.dim() > 1", ""),
+        ("if x.sum() > 0:\n    return x, 'up'\nreturn x, 'down'", "x.sum() > 0", "no tensor"),
+        ("if x > 0:\n    x = x * 2\nreturn x", "x > 0", ""),
+    ],
+)
+def test_left_alone(body, test, reason):
+    inputs = X[0] if "if x.dim" in body else X
+    if "if x > 0" in body:
+        _, rewrites, refusals = offered(_function(body), test, "data-dependent branch")
+    else:
+        _, rewrites, refusals = offered(_function(body), test, "data-dependent branch", inputs)
+    assert not [one for one in rewrites if "torch.where`" in one.why]
+    assert any(reason in one for one in refusals) or not reason
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "if  x.sum( ) > 0 :  # up\n    y = x*2\nelse:\n    # down\n    y = x - 1\nreturn y",
+            "# up\n# down\ny = torch.where(x.sum( ) > 0, x*2, x - 1)\nreturn y",
+        ),
+        (
+            "if x.sum() > 2:\n    y = x * 2\nelif x.sum() > 0:  # small\n    y = x * 3\n"
+            "else:\n    y = x - 1\nreturn y",
+            "# small\ny = torch.where(x.sum() > 2, x * 2, "
+            "torch.where(x.sum() > 0, x * 3, x - 1))\nreturn y",
+        ),
+        (
+            "if x.sum() > 0:\n    if x.max() > 1:\n        return x * 2  # large\n"
+            "    return x * 3\nreturn x - 1",
+            None,
+        ),
+        (
+            "return torch.relu(x if x.sum() > 0 else -x)  # sign",
+            "return torch.relu(torch.where(x.sum() > 0, x, -x))  # sign",
+        ),
+        (
+            "if not (x.sum() > 0 and x.max().item() > 0.5):\n    x = x * 2\nreturn x",
+            None,
+        ),
+        (
+            "x = x * 1\nif x.sum() > 0:\n    x += 1  # up\nelse:\n    x *= 2\nreturn x",
+            "x = x * 1\ncondition = x.sum() > 0\nx += torch.where(condition, 1, 0)  # up\n"
+            "x *= torch.where(condition, 1, 2)\nreturn x",
+        ),
+        (
+            "y = x.clone()\nif x.sum() > 0:\n    y.mul_( 2 )\nreturn y",
+            "y = x.clone()\ny.mul_( torch.where(x.sum() > 0, 2, 1) )\nreturn y",
+        ),
+        (
+            "y = x.clone()\nif x.sum() > 0:\n    y[0] = x[1]\nelse:\n    y[0] = x[2]\nreturn y",
+            "y = x.clone()\ny[0] = torch.where(x.sum() > 0, x[1], x[2])\nreturn y",
+        ),
+    ],
+)
+def test_fixed(before, after):
+    outcome = rewritten(_function(before), _leaf(X))
+    assert after is None or outcome.source == _function(after)
+    assert set(outcome.rules) == {"FG301"}
+    assert set(outcome.applicability) == {Applicability.SAFE}
+    outcome.check((_leaf(-X),), (_leaf(X * 4),), (_leaf(X * 0),))
+
+
+def test_an_attribute_of_the_model_in_both_ways():
+    source = _model(
+        "self.last = None",
+        "if x.sum() > 0:\n    self.last = x * 2\nelse:\n    self.last = x * 3\nreturn self.last",
+    )
+    outcome = rewritten(source, _leaf(X))
+    assert "self.last = torch.where(x.sum() > 0, x * 2, x * 3)\n" in outcome.source
+    outcome.check((_leaf(-X),))
+
+
+def test_a_buffer_that_counts():
+    source = _model(
+        "self.register_buffer('n', torch.zeros(()))",
+        "if x.sum() > 0:\n    self.n += 1\nreturn x + self.n",
+    )
+    outcome = rewritten(source, _leaf(X))
+    assert "self.n += torch.where(x.sum() > 0, 1, 0)\n" in outcome.source
+    outcome.check((_leaf(-X),))
+
+
+def test_no_gradient_becomes_nan():
+    outcome = rewritten(_function("n = x.norm()\nif n > 0:\n    x = x / n\nreturn x"), _leaf(X))
+    assert "x = torch.where(condition, x / torch.where(condition, n, 1), x)" in outcome.source
+    outcome.check((_leaf(X * 0),), zero_is_none=True)
+
+
+def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
+    w = torch.ones(4, requires_grad=True)
+    source = _function("if x.sum() > 0:\n    x = x * w\nreturn x", "x", "w")
+    outcome = rewritten(source, X, w)
+    assert outcome.applicability == [Applicability.UNSAFE]
+    assert "`w` may get a gradient of zero where it got none" in outcome.assumes
+    outcome.check((-X, _leaf(w.detach())), zero_is_none=True)
+
+
+def test_unsafe_where_a_number_becomes_a_tensor():
+    outcome = rewritten(_function("return x, 1.0 if x.sum() > 0 else 2.0"), X)
+    assert outcome.applicability == [Applicability.UNSAFE]
+    assert outcome.after.default.ok and outcome.after.fullgraph.ok

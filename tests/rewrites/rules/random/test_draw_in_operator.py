@@ -1,0 +1,97 @@
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import random\n\nimport numpy as np\nimport torch\n\n\n"
+X = torch.tensor([0.9, -0.2, 0.7, 0.1])
+
+
+def _function(body, *names):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"def f({', '.join(names or ('x',))}):\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("body", "call", "reason"),
+    [
+        ("return x.repeat(np.random.randint(1, 3))", "np.random.randint(1, 3)", "cannot stand"),
+        ("return x, np.random.rand()", "np.random.rand()", "cannot stand"),
+        ("n = {0: x}\nreturn n[random.choice([0])]", "random.choice([0])", "cannot stand"),
+        ("return x.long() * random.gauss(0, 1)", "random.gauss(0, 1)", "not of a floating dtype"),
+        (
+            "a = random.uniform(0, 1)\nreturn x * random.gauss(0, 1) + a",
+            "random.gauss(0, 1)",
+            "drawn first",
+        ),
+        (
+            "return x * random.gauss(*x.shape[:1], 1)",
+            "random.gauss(*x.shape[:1], 1)",
+            "spelled out",
+        ),
+        ("return x * np.random.rand(4)", "np.random.rand(4)", ""),
+    ],
+)
+def test_left_alone(body, call, reason):
+    text, _, refusals = offered(f"{HEAD}{_function(body)}", call, "random number", X)
+    assert "custom_op" not in text
+    assert any(reason in one for one in refusals) or not reason, refusals
+
+
+@pytest.mark.parametrize(
+    ("before", "operator", "after"),
+    [
+        (
+            "return x + random.gauss( 0.0, 1.0 )  # jitter",
+            "def _draw_f() -> torch.Tensor:\n"
+            "    return torch.tensor(random.gauss( 0.0, 1.0 ), dtype=torch.float64)\n",
+            "return x + _draw_f()  # jitter",
+        ),
+        (
+            "# flip\nif  np.random.rand() < 0.5 :\n    x = x.flip(0)\nreturn x",
+            "def _draw_f() -> torch.Tensor:\n"
+            "    return torch.tensor(np.random.rand(), dtype=torch.float64)\n",
+            "# flip\nx = torch.where(_draw_f() < 0.5, x.flip(0), x)\nreturn x",
+        ),
+        (
+            "a = 0.4\nlam = np.random.beta(a, a) if a > 0 else 1\n"
+            "return lam * x + (1 - lam)*x.flip(0)  # mixed",
+            "def _draw_f(a: float) -> torch.Tensor:\n"
+            "    return torch.tensor(np.random.beta(a, a), dtype=torch.float64)\n",
+            "a = 0.4\nlam = _draw_f(a) if a > 0 else 1\n"
+            "return lam * x + (1 - lam)*x.flip(0)  # mixed",
+        ),
+        (
+            "return x * random.choice([0.5, 1.0, 2.0])",
+            "def _draw_f() -> torch.Tensor:\n"
+            "    return torch.tensor(random.choice([0.5, 1.0, 2.0]), dtype=torch.float64)\n",
+            "return x * _draw_f()",
+        ),
+    ],
+)
+def test_fixed(before, operator, after):
+    outcome = rewritten(f"{HEAD}{_function(before)}", X.clone().requires_grad_())
+    assert outcome.source.startswith(f"{HEAD}def drawing_op(dtype):\n")
+    assert f"@drawing_op(torch.float64)\n{operator}" in outcome.source
+    assert outcome.source.endswith(f"\n\n\n{_function(after)}")
+    assert outcome.rules == ["FG702"]
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check(exact=True)
+
+
+def test_two_draws_share_a_decorator_and_keep_their_order():
+    body = "x = x * np.random.uniform(0.8, 1.2)\nreturn x + np.random.normal()"
+    outcome = rewritten(f"{HEAD}{_function(body)}", X)
+    assert outcome.source.count("def drawing_op(") == 1
+    assert "x = x * _draw_f()\n    return x + _draw_f_2()" in outcome.source
+    outcome.check(exact=True)
+
+
+def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
+    w = torch.ones(4, requires_grad=True)
+    body = "if np.random.rand() < 2:\n    x = x * w\nreturn x"
+    outcome = rewritten(f"{HEAD}{_function(body, 'x', 'w')}", X, w)
+    assert outcome.applicability == [Applicability.UNSAFE]
+    assert "`w` may get a gradient of zero where it got none" in outcome.assumes
+    outcome.check()
