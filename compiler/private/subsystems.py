@@ -29,7 +29,41 @@ def subsystems() -> tuple[Subsystem, ...]:
         from torch._inductor.compiler_bisector import BACKENDS
     except ImportError:
         return ()
-    return tuple(_subsystem(rung, part) for rung, parts in BACKENDS.items() for part in parts)
+    theirs = [_subsystem(rung, part) for rung, parts in BACKENDS.items() for part in parts]
+    return (*_users_passes(), *theirs, *_switches())
+
+
+_SWITCHES = (
+    ("fusion", "max_fusion_size", 1),
+    ("pattern matcher", "pattern_matcher", False),
+    ("vectorization", "cpp.simdlen", 1),
+    ("parallel loops", "cpp.threads", 1),
+    ("inplace buffers", "inplace_buffers", False),
+    ("memory planning", "memory_planning", False),
+)
+"""Parts of Inductor that its bisector does not ask about."""
+
+
+def _users_passes() -> list[Subsystem]:
+    """The user's own passes, which torch runs by name and its bisector does not see."""
+    config = _config("inductor")
+    names = [name for name in config.get_config_copy() if "_custom_" in name and "pass" in name]
+    if "disabled_passes" not in config.get_config_copy():
+        return []
+    return [
+        Subsystem("inductor", name, ("inductor", "disabled_passes", name))
+        for name in names
+        if getattr(config, name)
+    ]
+
+
+def _switches() -> list[Subsystem]:
+    known = _config("inductor").get_config_copy()
+    return [
+        Subsystem("inductor", part, ("inductor", name, value))
+        for part, name, value in _SWITCHES
+        if name in known and known[name] != value
+    ]
 
 
 def _subsystem(rung: str, part: Any) -> Subsystem:

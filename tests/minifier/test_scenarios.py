@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from fullgraph import bisect, minify
+from fullgraph.compiler.private import settings
 from fullgraph.minifier import fresh
 
 
@@ -13,8 +14,9 @@ def inductor():
     """Inductor's settings, put back afterwards."""
     import torch._inductor.config as config
 
-    with config.patch({}):
-        yield config
+    before = settings.configs()
+    yield config
+    settings.set_configs(before)
 
 
 def raises_on(name):
@@ -81,7 +83,7 @@ def test_autocast_is_kept(inductor):
 def test_a_module_for_quantised_training():
     model = nn.Sequential(nn.Linear(3, 3), torch.ao.quantization.FakeQuantize()).train()
     found = minify(model, torch.randn(4, 3), backend=raises_on("fake_quant"))
-    assert found.ops == 1, found
+    assert found.ops == 1, found.bisection
 
 
 def test_a_buffer_on_the_meta_device():
@@ -229,19 +231,13 @@ def breaking_pass(graph):
 
 
 @pytest.mark.parametrize(
-    "name, part",
-    [
-        ("pre_grad_custom_pass", "pre_grad_passes"),
-        ("joint_custom_pre_pass", "joint_graph_passes"),
-        ("post_grad_custom_pre_pass", "post_grad_passes"),
-    ],
+    "name", ["pre_grad_custom_pass", "joint_custom_pre_pass", "post_grad_custom_pre_pass"]
 )
-def test_a_bad_pass_is_found(inductor, name, part):
+def test_a_bad_pass_is_found(inductor, name):
     setattr(inductor, name, breaking_pass)
     found = bisect(lambda x: torch.relu(x) + 1, torch.randn(8))
     assert found.first_failing == "inductor"
-    assert found.culprit is not None and found.culprit.part == part
-    assert "custom" in found.culprit.what
+    assert found.culprit is not None and name in f"{found.culprit.part} {found.culprit.what}"
 
 
 def test_a_custom_operator_whose_fake_lies():
