@@ -42,8 +42,11 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     size = expression(str(sizes.pop()))
     plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    args = [*call.args[:-1], call.args[-1].with_changes(comma=comma)]
-    new = cst.Arg(size, cst.Name("output_size"), plain)
+    last, none = call.args[-1], cst.SimpleWhitespace("")
+    args = [*call.args[:-1], last.with_changes(comma=comma, whitespace_after_arg=none)]
+    new = cst.Arg(
+        size, cst.Name("output_size"), plain, whitespace_after_arg=last.whitespace_after_arg
+    )
     return Rewrite(
         {call: call.with_changes(args=[*args, new])},
         "With `output_size=` the shape is known; give what the repeats always add up to.",
