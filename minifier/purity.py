@@ -18,7 +18,7 @@ _DRAWING = frozenset(
         *("bernoulli", "binomial", "multinomial", "normal", "poisson", "gumbel_softmax"),
         *("rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"),
         *("bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_"),
-        *("random_", "uniform_", "rrelu_"),
+        *("random_", "uniform_", "rrelu_", "multi_head_attention_forward"),
     }
 )
 """Functions that draw random numbers, or may."""

@@ -210,7 +210,7 @@ class _Body:
         lines = list(self._calls())
         if program.under:
             lines = [f"with {', '.join(program.under)}:", *_indented(lines)]
-        self.lines = lines
+        self.lines = [line if line.startswith("#") else syntax.folded(line) for line in lines]
 
     @property
     def _names(self) -> list[str]:
@@ -370,12 +370,10 @@ class _Body:
             tol = check.tol if check.tol is not None else self._program.tol
             told = f"{check.where}: eager gives {check.expected}, {self._backend} {check.got}"
             yield f"# {told}"
-            yield "torch.testing.assert_close("
             yield (
-                f"    {got}, {expected}, rtol={tol:g}, atol={tol:g}, equal_nan=True, "
-                f'msg=f"expected {{{expected}}}, got {{{got}}}"'
+                f"torch.testing.assert_close({got}, {expected}, rtol={tol:g}, atol={tol:g}, "
+                f'equal_nan=True, msg=f"expected {{{expected}}}, got {{{got}}}")'
             )
-            yield ")"
             return
         ask = _ASPECTS.get(check.aspect, "{}." + check.aspect)
         if check.aspect == "stride" and re.search(r"\b0\b", check.expected + check.got):

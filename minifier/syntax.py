@@ -7,6 +7,7 @@ import builtins
 import enum
 import functools
 import io
+import itertools
 import keyword
 import math
 import operator
@@ -19,6 +20,9 @@ import torch
 
 from fullgraph.compiler.private import naming
 from fullgraph.minifier.program import Unwritable
+
+_WIDTH = 100
+"""Characters of a line."""
 
 BINARY: Mapping[str, type[ast.operator]] = {
     "add": ast.Add,
@@ -198,8 +202,7 @@ def _slice(thing: slice, inner: Callable[[Any], ast.expr]) -> ast.expr:
 
 def _number(thing: int | float) -> ast.expr:
     if isinstance(thing, float) and not math.isfinite(thing):
-        made: ast.expr = expression('float("nan")' if math.isnan(thing) else 'float("inf")')
-        return ast.UnaryOp(ast.USub(), made) if thing < 0 else made
+        return expression(f'float("{thing}")')
     if math.copysign(1, thing) < 0:
         return ast.UnaryOp(ast.USub(), ast.Constant(-thing))
     return ast.Constant(thing)
@@ -227,7 +230,40 @@ def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) ->
 def text(tree: ast.AST) -> str:
     """Syntax as text, as a formatter has it: double quotes, `return a, b`, air around functions."""
     lines = ast.unparse(ast.fix_missing_locations(tree)).splitlines()
-    return "\n".join(_aired([_bare(_quoted(line)) for line in lines]))
+    return "\n".join(_aired([folded(_bare(_quoted(line))) for line in lines]))
+
+
+def folded(line: str) -> str:
+    """A line that is too long, with the arguments of its longest call on lines of their own."""
+    if len(line) <= _WIDTH:
+        return line
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(line.strip()).readline))
+    except (tokenize.TokenError, IndentationError):  # a string of several lines
+        return line
+    margin = len(line) - len(line.lstrip())
+    opened: list[int] = []
+    commas: dict[int, list[int]] = {}
+    calls: list[tuple[int, int]] = []
+    for token in tokens:
+        if token.string in "([{" and token.type == tokenize.OP:
+            opened.append(margin + token.end[1])
+        elif token.string in ")]}" and token.type == tokenize.OP:
+            calls.append((opened.pop(), margin + token.start[1]))
+        elif token.string == "," and opened:
+            commas.setdefault(opened[-1], []).append(margin + token.end[1])
+    begin, end = max(calls, key=lambda call: call[1] - call[0], default=(0, 0))
+    if not commas.get(begin):
+        return line
+    cuts = [begin, *commas[begin], end]
+    lines = [line[:begin]]
+    for one, other in itertools.pairwise(cuts):
+        part = line[one:other].strip()
+        if len(lines) > 1 and len(lines[-1]) + len(part) < _WIDTH:
+            lines[-1] += f" {part}"
+        elif part:
+            lines.append(f"{' ' * (margin + 4)}{part}")
+    return "\n".join([*lines, " " * margin + line[end:]])
 
 
 def _quoted(line: str) -> str:

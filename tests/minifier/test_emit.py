@@ -370,6 +370,13 @@ def test_a_triton_kernel_comes_along() -> None:
     )
 
 
+def test_long_lines_are_folded() -> None:
+    layer = nn.MultiheadAttention(4, 2)
+    program = written(layer.forward, X, X, X)
+    assert max(map(len, program.function.splitlines())) <= 100
+    assert "multi_head_attention_forward(\n        x, x, x, 4, 2," in program.function
+
+
 def test_what_cannot_be_written_is_refused() -> None:
     library = torch.library.Library("fullgraph_tests_c", "DEF")
     library.define("opaque(Tensor x) -> Tensor")
