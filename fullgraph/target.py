@@ -7,8 +7,9 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,6 +31,12 @@ class Target:
     model: Any
     inputs: Any
     calls: tuple[Any, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """How it is to be compiled, as `bisect` takes it, where the file says so."""
+    in_force: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Under what it is to be called: the settings and modes that the file asks for."""
+    notes: tuple[str, ...] = ()
+    """What to know about it; sentences."""
 
 
 def load(spec: str) -> Target:
@@ -37,9 +44,17 @@ def load(spec: str) -> Target:
 
     `FILE.py:NAME` and `pkg.mod:NAME` name an nn.Module, a class of one that needs no arguments,
     a function, or a `build()`. Without NAME, the file's `build()`, `model` or only module is
-    taken. `NAME_calls`, else `calls`, holds further inputs. Raises FullgraphError.
+    taken. `NAME_calls`, else `calls`, holds further inputs. A script of PyTorch's own minifier
+    needs no NAME either. Raises FullgraphError.
     """
     where, name = _split(spec)
+    if not name and Path(where).is_file():
+        from fullgraph.minifier import existing
+
+        script = existing.load(where)
+        if script is not None:
+            options, notes = script.options, script.notes
+            return Target(where, script.module, script.inputs, (), options, script.in_force, notes)
     module = _module(where)
     if not name:
         name = _only_name(module, where)

@@ -26,20 +26,20 @@ def quiet() -> Iterator[None]:
     """Keep torch's own logs and warnings off the streams on which the user's output is caught."""
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "torch"]
     loggers = [logging.getLogger(name) for name in ("torch", *names)]
-    handlers = [logger.handlers for logger in loggers]
+    before = [logger.handlers for logger in loggers]
     top = loggers[0]
     propagate, top.propagate = top.propagate, False
     for logger in loggers:
-        logger.handlers = [h for h in logger.handlers if type(h) is not logging.StreamHandler]
-    top.handlers = [*top.handlers, logging.NullHandler()]
+        kept = [h for h in logger.handlers if type(h) is not logging.StreamHandler]
+        logger.handlers = [*kept, logging.NullHandler()]  # with none Python would print itself
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"torch\.")
             yield
     finally:
         top.propagate = propagate
-        for logger, kept in zip(loggers, handlers, strict=True):
-            logger.handlers = kept
+        for logger, handlers in zip(loggers, before, strict=True):
+            logger.handlers = handlers
 
 
 def unwrap(target: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fullgraph.commands import BAD_INPUT, Commands
@@ -29,7 +31,7 @@ def add(commands: Commands) -> None:
 def add_suspect(parser: argparse.ArgumentParser) -> None:
     """What `bisect` and `minify` both take."""
     parser.add_argument("target", metavar="FILE.py[:NAME] | pkg.mod:NAME")
-    parser.add_argument("--backend", default="inductor", metavar="NAME", help="default: inductor")
+    parser.add_argument("--backend", metavar="NAME", help="default: inductor")
     parser.add_argument("--mode", metavar="NAME", help="torch.compile's mode")
     parser.add_argument("--dynamic", action="store_true", default=None)
     parser.add_argument(
@@ -54,8 +56,10 @@ def add_suspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
 
 
-def suspect(args: argparse.Namespace) -> tuple[Any, Any, dict[str, Any]]:
-    """The model, its inputs, and the arguments that `add_suspect` declares."""
+@contextmanager
+def suspect(args: argparse.Namespace) -> Iterator[tuple[Any, Any, dict[str, Any]]]:
+    """The model, its inputs, and the arguments that `add_suspect` declares, with what the file
+    asks for in force meanwhile."""
     from fullgraph.target import load
 
     target = load(args.target)
@@ -63,25 +67,29 @@ def suspect(args: argparse.Namespace) -> tuple[Any, Any, dict[str, Any]]:
         if not hasattr(target.model, "train"):
             raise FullgraphError(f"--train needs a module, and {target.name} is a function.")
         target.model.train()
+    own = target.options
     options = {
-        "loss": True if args.train else None,
-        "backend": args.backend,
+        "loss": True if args.train else own.get("loss"),
+        "backend": args.backend or own.get("backend", "inductor"),
         "mode": args.mode,
-        "dynamic": args.dynamic,
+        "dynamic": args.dynamic or own.get("dynamic"),
         "tol": args.tol,
-        "check_strides": args.strides,
+        "check_strides": args.strides and own.get("check_strides", True),
         "kind": args.kind,
         "seconds": args.seconds,
         "budget": args.budget,
     }
-    return target.model, target.inputs, options
+    for note in target.notes:
+        print(f"fullgraph: {note}", file=sys.stderr)
+    with target.in_force():
+        yield target.model, target.inputs, options
 
 
 def _bisect(args: argparse.Namespace) -> int:
     from fullgraph.minifier.bisect import bisect
 
-    model, inputs, options = suspect(args)
-    found = bisect(model, inputs, inside=args.inside, **options)
+    with suspect(args) as (model, inputs, options):
+        found = bisect(model, inputs, inside=args.inside, **options)
     if args.json:
         print(json.dumps(found.to_dict(), indent=1))
     else:

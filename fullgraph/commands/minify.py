@@ -42,20 +42,20 @@ def add(commands: Commands) -> None:
 def _minify(args: argparse.Namespace) -> int:
     from fullgraph.minifier.minify import minify
 
-    model, inputs, options = suspect(args)
     file = Path(args.target.partition(".py:")[0] + ".py" if ".py:" in args.target else args.target)
     line = _Line(sys.stderr.isatty())
     try:
-        found = minify(
-            model,
-            inputs,
-            out=args.out,
-            jobs=args.jobs,
-            repro_after=args.after,
-            source=_source(file),
-            progress=line.show,
-            **options,
-        )
+        with suspect(args) as (model, inputs, options):
+            found = minify(
+                model,
+                inputs,
+                out=args.out,
+                jobs=args.jobs,
+                repro_after=args.after,
+                source=_source(file),
+                progress=line.show,
+                **options,
+            )
     except KeyboardInterrupt:
         line.end()
         if args.out and Path(args.out).exists():
