@@ -111,6 +111,6 @@ class Minified:
             size = f"{self.before} → {self.ops} operators, {self.lines} lines"
             alone = "stands alone" if self.standalone else "does NOT stand alone"
             parts.append(f"{size}, {self.calls} candidates, {self.seconds:.0f} s; {alone}")
-            parts += self.notes
-            parts.append(self.text)
+        parts += self.notes
+        parts += [self.text] if self.text else []
         return "\n\n".join(parts)

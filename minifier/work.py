@@ -6,7 +6,7 @@ import functools
 import hashlib
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,6 +29,7 @@ from fullgraph.minifier.program import Unwritable
 from fullgraph.minifier.reduce import graph as by_graph
 from fullgraph.minifier.reduce import inputs as by_inputs
 from fullgraph.minifier.reduce import source as by_source
+from fullgraph.minifier.reduce.python.load import call, loaded
 from fullgraph.minifier.sandbox import Report, Sandbox
 
 _SMALL, _PAUSE = 60, 1.0
@@ -242,22 +243,9 @@ def reduced_text(work: Work, failure: Failure, text: str) -> str:
 
 
 def built(text: str, case: Case) -> Case:
-    """The case of what a text gives. Raises what the text raises."""
-    model, inputs = given(text)
-    if isinstance(inputs, Mapping):
-        return replace(case, target=model, args=(), kwargs=inputs)
-    args = inputs if type(inputs) is tuple else (inputs,)
-    return replace(case, target=model, args=args, kwargs={})
-
-
-def given(text: str) -> tuple[Any, Any]:
-    """The model and the inputs that a text's `build()` returns, or names so."""
-    names: dict[str, Any] = {"__name__": "repro"}
-    exec(compile(text, "<repro>", "exec"), names)
-    if "build" in names:
-        model, inputs = names["build"]()[:2]
-        return model, inputs
-    return names["model"], names["inputs"]
+    """The case of what a text's `build()` returns, or names. Raises what the text raises."""
+    model, args, kwargs = call(loaded(text))
+    return replace(case, target=model, args=args, kwargs=kwargs)
 
 
 def identity(case: Case, rungs: Sequence[Rung]) -> str:

@@ -19,8 +19,9 @@ from fullgraph.minifier.emit import source as written
 from fullgraph.minifier.failure import Failure, Kind
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.program import Program, Unwritable
+from fullgraph.minifier.reduce.python.load import loaded
 from fullgraph.minifier.unbuilt import Facts, program
-from fullgraph.minifier.work import Work, built, captured, given, reduced, reduced_text
+from fullgraph.minifier.work import Work, built, captured, reduced, reduced_text
 
 TIMES = 2
 """How often the script must fail in a fresh interpreter."""
@@ -108,7 +109,8 @@ def _facts(text: str, case: Case) -> Facts:
     """What a run of a text tells of it."""
 
     def job(_: Any) -> Facts:
-        inputs = given(text)[1]
+        module = loaded(text)
+        inputs = module.build()[1] if hasattr(module, "build") else module.inputs
         made = built(text, case)
         results.reseed(0)
         state = torch.get_rng_state()

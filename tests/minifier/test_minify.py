@@ -18,6 +18,7 @@ from fullgraph.cli import main
 from fullgraph.minifier import fresh
 
 SECONDS = 240
+READER = Path(__file__).with_name("reduce") / "reader.py"
 
 
 class Block(nn.Module):
@@ -114,6 +115,14 @@ def test_a_failure_between_graphs_comes_from_the_source():
     found = minify(Gradient(), torch.randn(4, requires_grad=True), loss=True, backend="aot_eager")
     check(found, 3)
     assert "double backward" in found.bisection.failure.message
+
+
+def test_a_graph_break_in_a_file_of_300_lines(tmp_path):
+    out = tmp_path / "repro.py"
+    assert main(["minify", str(READER), "--kind", "break", "--out", str(out)]) == 0
+    text = out.read_text()
+    assert sum(1 for line in text.splitlines() if line and not line.startswith("#")) <= 12
+    assert "fullgraph=True" in text and "print" not in text
 
 
 def test_refusals_are_told():
