@@ -23,6 +23,7 @@ _OPAQUE = (
     cst.ExceptHandler,
     cst.Raise,
     cst.FormattedString,
+    cst.ConcatenatedString,
     cst.MatchCase,
     cst.CompFor,
     cst.Expr,

@@ -84,6 +84,8 @@ def _variable(tree: Tree, line: cst.CSTNode, later: Sequence[cst.CSTNode]) -> Ed
         return None
     inner: cst.CSTNode = uses[0]
     for outer in tree.around(uses[0]):
+        if outer in later and isinstance(outer, cst.FunctionDef) and scope is tree.module:
+            break
         again = isinstance(outer, cst.For) and outer.iter is not inner
         if again or isinstance(outer, (*_DELAYED, cst.While)):
             return None

@@ -44,7 +44,11 @@ def removals(tree: Tree) -> list[Edit]:
 def values(tree: Tree) -> list[Edit]:
     """Every assignment as the expression that it assigns."""
     found = []
-    nodes = [*tree.of(cst.Assign), *tree.of(cst.AugAssign), *tree.of(cst.Return)]
+    nodes: list[cst.Assign | cst.AugAssign | cst.Return] = [
+        *tree.of(cst.Assign),
+        *tree.of(cst.AugAssign),
+        *tree.of(cst.Return),
+    ]
     for node in nodes:
         value = node.value
         if value is not None and not isinstance(value, cst.Name | cst.BaseNumber):

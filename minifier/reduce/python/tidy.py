@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable, Iterator
 
 import libcst as cst
@@ -34,8 +35,10 @@ def repaired(text: str, before: Names) -> str | None:
     """
     while True:
         try:
-            compile(text, "<candidate>", "exec", dont_inherit=True)
-            tree = ast.parse(text)
+            with warnings.catch_warnings():  # a candidate may compare what nobody would
+                warnings.simplefilter("ignore")
+                compile(text, "<candidate>", "exec", dont_inherit=True)
+                tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):
             return None
         lost = {use.statement for use in names(tree).lost(before)}
