@@ -17,7 +17,7 @@ X = torch.tensor([0.9, -0.2, 0.7, 0.1])
         ("return x.view(int(x.sum()), -1)", "int(x.sum())"),
         ("return {x.sum().item(): x}", "x.sum().item()"),
         ("n = x.sum().item()\n    return f'{n}', x", "x.sum().item()"),
-        ("n = x.sum().item()\n    return x * 2 if n > 1 else x", "x.sum().item()"),
+        ("n = x.sum().item()\n    return [x, x * 2][n > 1]", "x.sum().item()"),
         ("return x.split(x.long().tolist())", "x.long().tolist()"),
         ("return [x, x + 1, x, x, x][int(x.sum())]", "int(x.sum())"),
         ("sizes = x.long().tolist()\n    return x.split(sizes)", "x.long().tolist()"),
