@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
+import shutil
+import tempfile
 
 from fullgraph.compiler.private import warming
 
@@ -19,6 +22,12 @@ def up() -> None:
 
 
 @functools.cache
-def inductor(cache: str) -> None:
-    """The same with Inductor, which builds what all kernels include into the folder `cache`."""
-    warming.compile_tiny("inductor", cache)
+def inductor() -> str:
+    """The same with Inductor; the folder in which it built what all kernels include.
+
+    It is gone when this process ends.
+    """
+    folder = tempfile.mkdtemp(prefix="fullgraph-inductor-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    warming.compile_tiny("inductor", folder)
+    return folder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -206,23 +205,23 @@ def workshop(
 ) -> Iterator[Sandbox]:
     """A sandbox whose children find the compiler loaded. Raises FullgraphError where Inductor is
     asked for and cannot build anything."""
-    with tempfile.TemporaryDirectory(prefix="fullgraph-minify-") as cache:
-        warm.up()
-        if any(rung.backend == "inductor" for rung in rungs):
-            try:
-                warm.inductor(cache)
-            except Exception as error:
-                said = str(error).strip().partition("\n")[0]
-                raise FullgraphError(
-                    f"Inductor cannot compile even x + 1 on this machine "
-                    f"({type(error).__name__}: {said}): mend its C++ compiler first."
-                ) from error
-        most = int(memory * 2**30) if memory is not None else processes.free_memory() // 2
-        sandbox = Sandbox(cache, seconds=seconds, memory=most)
+    warm.up()
+    cache = None
+    if any(rung.backend == "inductor" for rung in rungs):
         try:
-            yield sandbox
-        finally:
-            sandbox.stop()
+            cache = warm.inductor()
+        except Exception as error:
+            said = str(error).strip().partition("\n")[0]
+            raise FullgraphError(
+                f"Inductor cannot compile even x + 1 on this machine "
+                f"({type(error).__name__}: {said}): mend its C++ compiler first."
+            ) from error
+    most = int(memory * 2**30) if memory is not None else processes.free_memory() // 2
+    sandbox = Sandbox(cache, seconds=seconds, memory=most)
+    try:
+        yield sandbox
+    finally:
+        sandbox.stop()
 
 
 def climb(case: Case, rungs: Sequence[Rung], sandbox: Sandbox) -> Bisection:

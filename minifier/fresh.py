@@ -4,6 +4,7 @@ the failure it was written for."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import resource
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,9 +78,11 @@ def run(
     python: str = sys.executable,
     backend: str | None = None,
     environment: Mapping[str, str] | None = None,
+    cache: str | None = None,
 ) -> Ran:
     """Run a script alone, for at most `seconds`. `backend` stands in for the one it names;
-    "none" disables compilation. `environment` is added to that of this process."""
+    "none" disables compilation. `environment` is added to that of this process. `cache` is a
+    folder for what Inductor builds, which several runs may share; no graph is taken from it."""
     start = time.monotonic()
     variables = {k: v for k, v in os.environ.items() if not _OURS.match(k)} | dict(
         environment or {}
@@ -91,7 +95,8 @@ def run(
         work = Path(folder, "work")
         work.mkdir()
         Path(work, NAME).write_text(text, encoding="utf-8")
-        variables["TORCHINDUCTOR_CACHE_DIR"] = str(Path(folder, "inductor"))
+        variables["TORCHINDUCTOR_CACHE_DIR"] = cache or str(Path(folder, "inductor"))
+        variables["TORCHINDUCTOR_FX_GRAPH_CACHE"] = "0"
         variables["TRITON_CACHE_DIR"] = str(Path(folder, "triton"))
         child = subprocess.Popen(
             [python, "-X", "faulthandler", NAME],
@@ -210,18 +215,27 @@ def stands_alone(
     backend = backend_of(text)
     if backend is None:
         return Standing(False, "The script names no backend, or more than one.", Ran(None))
-    for _ in range(times):
-        ran = run(text, seconds=seconds, python=python)
-        if not shows(ran, check):
-            return Standing(
-                False, f"Run alone, the script does not fail so: it {_ending(ran)}.", ran
-            )
     other = below(backend) or "none"
-    under = run(text, seconds=seconds, python=python, backend=other)
+    with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as cache:
+        alone = functools.partial(run, text, seconds=seconds, python=python, cache=cache)
+        ran = alone()
+        if not shows(ran, check):
+            return _not_so(ran)
+        with ThreadPoolExecutor(times) as pool:
+            lower_run = pool.submit(alone, backend=other)
+            again = [pool.submit(alone) for _ in range(times - 1)]
+            for one in again:
+                if not shows(one.result(), check):
+                    return _not_so(one.result())
+            under = lower_run.result()
     if not under.passed:
         what = "without compilation" if other == "none" else f'with backend="{other}"'
         return Standing(False, f"The script fails {what} too: it {_ending(under)}.", ran, under)
     return Standing(True, "", ran, under)
+
+
+def _not_so(ran: Ran) -> Standing:
+    return Standing(False, f"Run alone, the script does not fail so: it {_ending(ran)}.", ran)
 
 
 def _ending(ran: Ran) -> str:

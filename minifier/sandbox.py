@@ -65,8 +65,10 @@ class Report:
 class Sandbox:
     """Tries cases, each in a child of its own; several threads may ask at once."""
 
-    def __init__(self, cache: str, *, seconds: float = SECONDS, memory: int | None = None) -> None:
-        """`cache` is a folder for what Inductor builds; `seconds` and bytes of `memory`, above what
+    def __init__(
+        self, cache: str | None, *, seconds: float = SECONDS, memory: int | None = None
+    ) -> None:
+        """`cache` is a folder for what Inductor builds, if not one each; `seconds` and bytes of `memory`, above what
         the program has, are for each case."""
         self.seconds = seconds
         self._cache, self._memory = cache, memory
