@@ -68,8 +68,8 @@ class Sandbox:
     def __init__(
         self, cache: str | None, *, seconds: float = SECONDS, memory: int | None = None
     ) -> None:
-        """`cache` is a folder for what Inductor builds, if not one each; `seconds` and bytes of `memory`, above what
-        the program has, are for each case."""
+        """`cache` is a folder for what Inductor builds; None: each case has its own. `seconds`, and
+        bytes of `memory` above what the program has, are for each case."""
         self.seconds = seconds
         self._cache, self._memory = cache, memory
         self._here = [
