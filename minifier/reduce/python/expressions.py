@@ -66,7 +66,7 @@ class Values:
         return None if place is None else facts.values.get(place)
 
     def _is_value(self, node: Expression) -> bool:
-        if self._is_path(node):
+        if self._is_path(node) or isinstance(node, cst.StarredElement):
             return False
         parent = self.tree.parents[node]
         match parent:

@@ -98,7 +98,7 @@ def unread(tree: Tree) -> list[Edit]:
     }
     read: dict[str, set[str]] = {}
     for function in (module, *ast.walk(module)):
-        if isinstance(function, ast.FunctionDef | ast.Module):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             read.setdefault(getattr(function, "name", ""), set()).update(_loaded(function))
     found = []
     for node in tree.of(cst.Assign):
