@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.ladder import RUNGS
+from fullgraph.compiler.private.settings import mode_options
 from fullgraph.minifier import syntax
 from fullgraph.minifier.failure import Failure, Kind
 from fullgraph.minifier.program import Program
@@ -179,7 +180,7 @@ def _settings(
     backend: str,
 ) -> list[str]:
     told = dict(settings or {})
-    inductor: dict[str, Any] = dict(torch._inductor.list_mode_options(mode)) if mode else {}
+    inductor: dict[str, Any] = mode_options(mode) if mode else {}
     told |= {f"torch._inductor.config.{k}": v for k, v in {**inductor, **(options or {})}.items()}
     if program.random and backend == "inductor":
         told.setdefault("torch._inductor.config.fallback_random", True)

@@ -82,6 +82,13 @@ def set_to(settings: Mapping[str, object]) -> Iterator[None]:
         set_configs(before)
 
 
+def mode_options(mode: str) -> dict[str, Any]:
+    """The settings of Inductor that a mode of torch.compile stands for."""
+    import torch._inductor
+
+    return dict(torch._inductor.list_mode_options(mode))
+
+
 def compile_in_one_thread() -> None:
     """Let Inductor compile here, not in a pool of processes."""
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
