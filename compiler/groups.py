@@ -49,7 +49,7 @@ def used(graph: fx.GraphModule) -> tuple[Group, ...]:
 
 
 def prelude(groups: Iterable[Group] = (Group(),)) -> str:
-    """The statements with which a script makes `groups` of its one process.
+    """The statements with which a script that imports torch makes `groups` of its one process.
 
     A group of one rank is a real one, on gloo; with more ranks it is torch's "fake" backend,
     which keeps the sizes and sends nothing.
@@ -57,26 +57,23 @@ def prelude(groups: Iterable[Group] = (Group(),)) -> str:
     found = {group.name: group for group in groups}
     whole = found.pop(DEFAULT, None) or max(found.values(), key=lambda g: g.size, default=Group())
     size = max([whole.size, *(group.size for group in found.values())])
-    lines = ["import torch.distributed as dist"]
-    backend = "gloo"
-    if size > 1:
-        lines.append("from torch.testing._internal.distributed import fake_pg  # makes it known")
-        backend = "fake"
+    fake = "import torch.testing._internal.distributed.fake_pg"
+    lines, backend = ([fake], "fake") if size > 1 else ([], "gloo")
     rank = whole.rank if whole.size == size else 0
     lines.append(
-        f'dist.init_process_group("{backend}", store=dist.HashStore(), '
+        f'torch.distributed.init_process_group("{backend}", store=torch.distributed.HashStore(), '
         f"rank={rank}, world_size={size})"
     )
     made = 0
     for group in sorted(found.values(), key=_place):
         ranks = _ranks(group, rank, size)
         if group.name.isdecimal():  # torch counts the groups it makes
-            lines += [f"dist.new_group({ranks})"] * (int(group.name) - made)
+            lines += [f"torch.distributed.new_group({ranks})"] * (int(group.name) - made)
             made = int(group.name)
             continue
         lines.append(
             "torch._C._distributed_c10d._register_process_group"
-            f"({group.name!r}, dist.new_group({ranks}))"
+            f"({group.name!r}, torch.distributed.new_group({ranks}))"
         )
     return "\n".join(lines)
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fullgraph.compiler import groups
 from fullgraph.compiler.compare import TOLERANCES
 from fullgraph.compiler.private.trees import leaves
 from fullgraph.minifier import purity, syntax
@@ -16,11 +17,6 @@ from fullgraph.minifier.knowledge import Knowledge, known
 from fullgraph.minifier.literals import imports
 from fullgraph.minifier.program import Program
 from fullgraph.minifier.writer import Shared, Writer
-
-_ONE_PROCESS = (
-    "torch.distributed.init_process_group("
-    '"gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)'
-)
 
 
 def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> Program:
@@ -42,7 +38,7 @@ def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> 
         target=name,
         arguments=tuple(values),
         imports=tuple(sorted({*shared.imports, *imports(given + function)})),
-        prelude=_ONE_PROCESS if shared.collective else "",
+        prelude=groups.prelude(groups.used(graph)) if shared.collective else "",
         under=under(),
         outputs=writer.outputs,
         loss=_loss(returned, writer.outputs),

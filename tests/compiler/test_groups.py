@@ -165,8 +165,8 @@ def test_a_script_has_the_groups_it_names(given):
     assert done.stdout.split("\n")[:-1] == [f"{group.name} {group.size}" for group in given], done
 
 
-def test_the_usual_script_needs_two_lines():
+def test_the_usual_script_needs_one_line():
     assert groups.prelude() == (
-        "import torch.distributed as dist\n"
-        'dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)'
+        'torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), '
+        "rank=0, world_size=1)"
     )

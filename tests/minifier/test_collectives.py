@@ -9,12 +9,15 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from fullgraph import bisect
+from fullgraph import bisect, minify
+from fullgraph.compiler import groups
 
 
 @pytest.fixture(autouse=True)
-def _group() -> Iterator[None]:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+def _group(request: pytest.FixtureRequest) -> Iterator[None]:
+    """One rank on gloo, or as many as a test is parametrized with, of which nobody answers."""
+    ranks = getattr(request, "param", 1)
+    exec(groups.prelude([groups.Group(size=ranks)]))
     yield
     dist.destroy_process_group()
 
@@ -46,7 +49,9 @@ class Net(nn.Module):
 
 @pytest.mark.usefixtures("_relu_bug")
 def test_eager_then_aot_eager_then_inductor_is_one_call() -> None:
-    found = bisect(Net(), torch.ones(4, 8))
+    with torch.no_grad():
+        script = minify(Net(), torch.ones(4, 8))
+    found = script.bisection
     outcomes = {name: end and end.failure and end.failure.kind for name, end in found.rungs.items()}
     assert outcomes == {
         "eager": None,
@@ -56,8 +61,9 @@ def test_eager_then_aot_eager_then_inductor_is_one_call() -> None:
         "inductor": "result",
     }
     assert found.culprit is not None and "relu" in found.culprit.what
+    assert script.standalone and script.ops == 1
     total = torch.ones(1)
-    dist.all_reduce(total)
+    dist.all_reduce(total)  # the group of this process goes on
     assert total.item() == 1
 
 
@@ -70,3 +76,22 @@ def test_a_model_in_ddp() -> None:
     model = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
     found = bisect(model, torch.ones(4, 8), backend="aot_eager", loss=True)
     assert found.refused == "Nothing fails: every rung gives what eager gives."
+
+
+@pytest.mark.parametrize("_group", [1, 2], indirect=True)
+def test_the_script_starts_a_group_of_the_same_size(_group: None) -> None:
+    def gathered(x: torch.Tensor) -> torch.Tensor:
+        parts = torch.empty(dist.get_world_size() * len(x), 2)
+        dist.all_gather_into_tensor(parts, x.exp())
+        return parts.sum(0)
+
+    def backend(module: torch.fx.GraphModule, inputs: object) -> torch.fx.GraphModule:
+        if any("all_gather" in str(node.target) for node in module.graph.nodes):
+            raise ValueError("no all_gather here")
+        return module
+
+    size = dist.get_world_size()
+    found = minify(gathered, torch.ones(3, 2), backend=backend)
+    assert found.bisection.first_failing == "backend" and found.ops is not None
+    assert found.ops <= 2
+    assert f"world_size={size})" in found.text
