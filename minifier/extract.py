@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 from collections import Counter
@@ -14,7 +15,7 @@ import torch
 from torch import nn
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.minifier.literals import literal
+from fullgraph.minifier.literals import imports, literal
 from fullgraph.minifier.objects import Spelling
 from fullgraph.minifier.program import Unwritable
 from fullgraph.minifier.reduce.python.tidy import spaced
@@ -113,6 +114,8 @@ class _Writer:
         if any("torch." in line or "nn." in line for line in body):
             self.sources.name(torch)
             body.insert(0, "torch.manual_seed(0)")
+        for line in imports("\n".join(body)):
+            self.sources.name(importlib.import_module(line.split()[-1]))
         indented = "\n".join(f"    {line}" for line in body)
         return spaced(f"{self.sources.text()}\ndef build():\n{indented}\n")
 

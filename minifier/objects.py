@@ -186,17 +186,45 @@ class Spelling:
 
 
 def drawn(tensor: torch.Tensor) -> str:
-    """A short expression for a random tensor of the same dtype, shape and range."""
+    """A short expression for a random tensor of the same dtype, shape, strides and range."""
     shape = ", ".join(map(str, tensor.shape))
-    end = "" if tensor.device.type == "cpu" else f", device={str(tensor.device)!r}"
-    grad = ", requires_grad=True" if tensor.requires_grad and tensor.is_leaf else ""
-    if tensor.dtype is torch.bool:
-        return f"torch.rand({shape}{end}) > 0.5"
-    if tensor.is_floating_point() or tensor.is_complex():
-        wanted = "" if tensor.dtype is torch.float32 else f", dtype={tensor.dtype}"
-        return f"torch.randn({shape or '()'}{wanted}{end}{grad})"
-    wanted = "" if tensor.dtype is torch.int64 else f", dtype={tensor.dtype}"
-    known = tensor.numel() and tensor.device.type != "meta"
-    low, high = (int(tensor.min()), int(tensor.max())) if known else (0, 1)
     sizes = f"({shape}{',' * (tensor.dim() == 1)})"
-    return f"torch.randint({min(low, 0)}, {high + 1}, {sizes}{wanted}{end})"
+    end = "" if tensor.device.type == "cpu" else f", device={str(tensor.device)!r}"
+    grad = tensor.requires_grad and tensor.is_leaf
+    floating = tensor.is_floating_point() or tensor.is_complex()
+    usual = torch.float32 if floating else torch.int64
+    wanted = "" if tensor.dtype is usual else f", dtype={tensor.dtype}"
+    low, high = _range(tensor)
+    layout = _layout(tensor)
+    if layout is None:
+        wanted = "" if tensor.dtype is torch.float32 else f", dtype={tensor.dtype}"
+        made = f"torch.empty_strided({sizes}, {tuple(tensor.stride())}{wanted}{end})"
+        made += ".normal_()" if floating else f".random_({low}, {high + 1})"
+        return made + ".requires_grad_()" * grad
+    if tensor.dtype is torch.bool:
+        made = f"torch.rand({shape or '()'}{end}) > 0.5"
+        return f"({made}){layout}" if layout else made
+    if floating:
+        inside = ", requires_grad=True" if grad and not layout else ""
+        made = f"torch.randn({shape or '()'}{wanted}{end}{inside}){layout}"
+        return made + ".requires_grad_()" * (grad and bool(layout))
+    return f"torch.randint({low}, {high + 1}, {sizes}{wanted}{end}){layout}"
+
+
+def _layout(tensor: torch.Tensor) -> str | None:
+    """What brings a new tensor to the strides of `tensor`; None if no memory format does."""
+    if tensor.is_contiguous():
+        return ""
+    for rank, name in ((4, "channels_last"), (5, "channels_last_3d")):
+        if tensor.dim() == rank and tensor.is_contiguous(memory_format=getattr(torch, name)):
+            return f".to(memory_format=torch.{name})"
+    return None
+
+
+def _range(tensor: torch.Tensor) -> tuple[int, int]:
+    """Bounds for random integers: those of the elements, and 0."""
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.device.type == "meta":
+        return 0, 1
+    if not tensor.numel():
+        return 0, 1
+    return min(int(tensor.min()), 0), max(int(tensor.max()), 0)

@@ -192,6 +192,29 @@ def test_large_inputs_are_drawn() -> None:
     assert "torch.manual_seed(0)" in text
 
 
+def test_strides_of_drawn_inputs_stay() -> None:
+    inputs = (
+        torch.randn(8, 8, 8, 8).to(memory_format=torch.channels_last),
+        torch.randn(40, 30).t(),
+        torch.randint(-5, 9, (40, 30)).t(),
+        torch.rand(2, 8, 8, 8).to(memory_format=torch.channels_last) > 0.5,
+        torch.randn(40, 30).t().requires_grad_(),
+    )
+    text = standalone(max, inputs)
+
+    def job(say: Callable[[object], None]) -> list[Any]:
+        return [(t.shape, t.stride(), t.dtype, t.requires_grad) for t in call(loaded(text))[1]]
+
+    assert isolation.run(job).value == [
+        (t.shape, t.stride(), t.dtype, t.requires_grad) for t in inputs
+    ]
+
+
+def test_exact_values_of_large_inputs() -> None:
+    x = torch.randn(30, 30)
+    same(standalone(torch.sin, (x,), exact=True), torch.sin, x)
+
+
 def test_what_no_source_gives_is_refused() -> None:
     with pytest.raises(Unwritable):
         standalone(torch.sin, (iter([1]),))
