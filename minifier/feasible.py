@@ -59,4 +59,4 @@ def _meta(value: Any) -> Any:
         twin = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
         if value.requires_grad:
             twin.requires_grad_()
-    return twin if value.is_leaf else twin.view_as(twin)
+    return twin if value.is_leaf else twin.clone()

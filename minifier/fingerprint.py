@@ -137,5 +137,6 @@ def _is_bytes(tensor: torch.Tensor) -> bool:
 
 def _hash(elements: torch.Tensor) -> str:
     """A hash of a strided tensor's elements."""
-    flat = elements.cpu().contiguous().reshape(-1).view(torch.uint8)
-    return hashlib.sha256(flat.numpy().data).hexdigest()
+    flat = elements.cpu().contiguous()
+    flat = flat.as_strided((flat.numel(),), (1,))  # a single element may have any stride
+    return hashlib.sha256(flat.view(torch.uint8).numpy().data).hexdigest()

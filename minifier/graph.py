@@ -273,7 +273,8 @@ def _cut(value: torch.Tensor, written: bool) -> torch.Tensor:
     if not value.requires_grad:
         return fresh
     fresh.requires_grad_()
-    return fresh.clone() if written else fresh
+    with torch.enable_grad():
+        return fresh.clone() if written else fresh
 
 
 def is_returnable(value: Any) -> bool:

@@ -65,6 +65,7 @@ def values(module: GraphModule, inputs: Sequence[Any]) -> Values:
 
     Raises what the graph raises.
     """
+    inputs = [_with_own_history(value) for value in inputs]
     attributes = list(_attributes(module))
     state = snapshot([*inputs, *attributes])
     try:
@@ -167,6 +168,14 @@ def _attributes(module: GraphModule) -> Iterator[torch.Tensor]:
     for child in module.children():
         yield from child.parameters()
         yield from child.buffers()
+
+
+def _with_own_history(value: Any) -> Any:
+    """A result of other calls as a copy: a write to it would change its history for good."""
+    if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf:
+        with torch.enable_grad():
+            return value.detach().requires_grad_().clone()
+    return value
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -25,6 +25,11 @@ HUGE = 1e4
 """A tensor whose elements are larger, on average, is special."""
 
 
+CROWD, CROWDS = 8, 6
+"""How many calls stand in one candidate, and how many such candidates there are at most: larger
+ones take longer to compile, more of them are more questions."""
+
+
 @dataclass(frozen=True)
 class _Single:
     node: Node
@@ -44,7 +49,8 @@ def alone(problem: Problem[Graph]) -> bool:
         with suppress(Inseparable):
             yield graph.part([single.node for single in chosen], wired=False)
 
-    crowds = list(search.batches(singles, lambda s: s.suspicion, max(1, round(len(singles) / 8))))
+    count = min(CROWDS, max(1, round(len(singles) / CROWD)))
+    crowds = list(search.batches(singles, lambda single: single.suspicion, count))
     failing = search.first(problem, crowds, together)
     if failing is None and len(crowds) > 1:
         failing = search.first(problem, [singles], together)

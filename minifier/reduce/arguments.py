@@ -66,6 +66,8 @@ def _fewer(node: Node) -> Iterator[Arguments]:
 
 def _required(target: Any) -> int:
     """How many positional arguments a call needs at least, as far as its target tells."""
+    if target is getattr:
+        return 2
     schema = getattr(target, "_schema", None)
     if schema is not None:
         return sum(not (a.has_default_value() or a.kwarg_only) for a in schema.arguments)

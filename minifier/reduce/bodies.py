@@ -76,9 +76,10 @@ def _twin(node: Node, gone: set[Node]) -> Node | None:
 
 
 def _kind(node: Node) -> tuple[Any, ...]:
-    """Shape, dtype and device, as the tracer saw them; () for what is no tensor."""
+    """Shape, dtype and device, as the tracer saw them; () for what is no tensor, or one of
+    integers: a loop without its counter would not end."""
     value = node.meta.get("example_value", node.meta.get("val"))
-    if not isinstance(value, torch.Tensor):
+    if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
         return ()
     return tuple(map(str, value.shape)), value.dtype, value.device
 

@@ -62,7 +62,8 @@ def placed(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
     if isinstance(model, torch.nn.Parameter):
         return torch.nn.Parameter(made, model.requires_grad)
     made.requires_grad_(model.requires_grad)
-    return made if model.is_leaf else made.clone()
+    with torch.enable_grad():
+        return made if model.is_leaf else made.clone()
 
 
 def cropped(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:

@@ -106,6 +106,11 @@ class TestKept:
         found = _reduced(lambda x: x.sin(), x, fails=lambda g: g.inputs[0].requires_grad).current
         assert found.inputs[0].is_leaf and found.inputs[0].shape == (1,)
 
+    def test_a_result_of_other_calls_that_requires_grad(self) -> None:
+        x = torch.randn(4, requires_grad=True).clone()
+        found = _reduced(lambda x: x.relu_(), x, fails=lambda g: g.inputs[0].requires_grad).current
+        assert found.inputs[0].shape == (1,) and not found.inputs[0].is_leaf
+
     def test_a_dtype(self) -> None:
         x = torch.randn(4, dtype=torch.float64)
         found = _reduced(lambda x: x.sin(), x, fails=lambda g: g.inputs[0].dtype == torch.float64)
