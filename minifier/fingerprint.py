@@ -59,7 +59,7 @@ def named(target: Any) -> str:
     if isinstance(target, str):
         return target
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
-    if isinstance(target, torch._ops.OperatorBase) or name is None:
+    if type(target).__module__ == "torch._ops" or name is None:
         return re.sub(r" at 0x[0-9a-f]+", "", str(target))
     return f"{getattr(target, '__module__', None)}.{name}"
 
