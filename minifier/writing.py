@@ -16,6 +16,7 @@ from fullgraph.minifier.bisect import Bisection, climb, rung_of
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.culprit import culprit
 from fullgraph.minifier.emit import source as written
+from fullgraph.minifier.extract import standalone
 from fullgraph.minifier.failure import Failure, Kind
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.program import Program, Unwritable
@@ -87,14 +88,8 @@ def _from_graph(work: Work, failure: Failure, _: str | None) -> Draft | None:
 
 
 def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None:
-    from fullgraph.minifier.extract import standalone
-
-    before = text or standalone(work.case.target, work.case.args, work.case.kwargs)
-    rung = rung_of(work.rungs, failure)
-    start = work.sandbox.report(functools.partial(built, before, work.case), [rung])
-    if not failure.same(start.failure):
-        ended = start.broken or start.failure or "it does not fail"
-        work.notes.append(f"The source alone does not show the failure ({ended}).")
+    before = _failing_text(work, failure, text)
+    if before is None:
         return None
     writer = _Writer(work, failure)
     usual = Facts("tuple", False, False)
@@ -103,6 +98,29 @@ def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None
     make = functools.partial(built, after, work.case)
     parts = program(after, _facts(after, work.case))
     return writer.draft(parts, tuple(settings.changed()), make, len(before.splitlines()))
+
+
+def _failing_text(work: Work, failure: Failure, text: str | None) -> str | None:
+    """The source of the program, if it shows the failure: as it is known, else extracted, first
+    with drawn values and then with the exact ones."""
+    case, rung = work.case, rung_of(work.rungs, failure)
+    ended: object = "it does not fail"
+    for exact in (None, False, True):
+        try:
+            found = text
+            if exact is not None:
+                found = standalone(case.target, case.args, case.kwargs, exact=exact)
+        except Unwritable as error:
+            ended = error
+            continue
+        if found is None:
+            continue
+        start = work.sandbox.report(functools.partial(built, found, case), [rung])
+        if failure.same(start.failure):
+            return found
+        ended = start.broken or start.failure or ended
+    work.notes.append(f"The source alone does not show the failure ({ended}).")
+    return None
 
 
 def _facts(text: str, case: Case) -> Facts:
