@@ -55,7 +55,9 @@ def run(
     if (where or choose(objects)[0]) == "fork":
         from fullgraph.compiler.forked import run_forked
 
-        return run_forked(job, seconds=seconds, on_message=on_message, memory=memory, cache=cache)
+        return run_forked(
+            job, seconds=seconds, on_message=on_message, memory=memory, cache=cache, stop=stop
+        )
     return _run_here(job, objects, seconds, on_message)
 
 

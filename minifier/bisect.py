@@ -20,7 +20,7 @@ from fullgraph.minifier.attempt import EAGER, Ended
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.culprit import Culprit, culprit
 from fullgraph.minifier.failure import Failure, Kind
-from fullgraph.minifier.sandbox import SECONDS, Report, Sandbox
+from fullgraph.minifier.sandbox import SECONDS, Report, Sandbox, Tries
 
 TIMES = 3
 """How often a failure must come to be one."""
@@ -224,7 +224,7 @@ def workshop(
         sandbox.stop()
 
 
-def climb(case: Case, rungs: Sequence[Rung], sandbox: Sandbox) -> Bisection:
+def climb(case: Case, rungs: Sequence[Rung], sandbox: Tries) -> Bisection:
     """Every rung's outcome, and whether the first failure comes each time."""
     ends = _all(case, rungs, sandbox)
     found = Bisection(torch.__version__, {rung.name: ends.get(rung.name) for rung in rungs})
@@ -239,7 +239,7 @@ def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:
     return next(rung for rung in rungs if rung.name == failure.rung)
 
 
-def _all(case: Case, rungs: Sequence[Rung], sandbox: Sandbox) -> dict[str, Ended]:
+def _all(case: Case, rungs: Sequence[Rung], sandbox: Tries) -> dict[str, Ended]:
     """How every rung ends: a rung that kills its child is followed by a new child."""
     ends: dict[str, Ended] = {}
     left = [rung for rung in rungs if rung.backend is not None]
@@ -280,7 +280,7 @@ def _refusal(ends: Mapping[str, Ended]) -> str:
     return "Nothing fails: every rung gives what eager gives."
 
 
-def _unsteady(case: Case, rung: Rung, failure: Failure, sandbox: Sandbox) -> str:
+def _unsteady(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> str:
     """Why a failure cannot be reduced: it does not come each time, or not the same."""
     for number in range(2, TIMES + 1):
         report: Report = sandbox.report(case, [rung])

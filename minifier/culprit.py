@@ -9,7 +9,7 @@ from fullgraph.compiler.private.subsystems import Subsystem, subsystems
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.failure import Failure
 from fullgraph.minifier.problem import Verdict
-from fullgraph.minifier.sandbox import Report, Sandbox
+from fullgraph.minifier.sandbox import Report, Tries
 
 _FAR = 1 << 16
 """More applications than any program needs."""
@@ -33,7 +33,7 @@ class Culprit:
         return f"{self.part}, application {self.number}{self.what and f': {self.what}'}"
 
 
-def culprit(case: Case, rung: Rung, failure: Failure, sandbox: Sandbox) -> Culprit | None:
+def culprit(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> Culprit | None:
     """The first part of `rung` without which `case` does not fail any more; None if there is
     none, or this torch cannot switch parts off."""
     for part in subsystems():
@@ -55,7 +55,7 @@ class _Search:
     """The least number of applications of a part with which a case fails."""
 
     def __init__(
-        self, case: Case, rung: Rung, failure: Failure, sandbox: Sandbox, part: Subsystem
+        self, case: Case, rung: Rung, failure: Failure, sandbox: Tries, part: Subsystem
     ) -> None:
         self._case, self._rung, self._failure = case, rung, failure
         self._sandbox, self._part = sandbox, part

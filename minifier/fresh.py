@@ -209,15 +209,17 @@ def stands_alone(
     seconds: float,
     python: str = sys.executable,
     times: int = 1,
+    cache: str | None = None,
 ) -> Standing:
     """Whether a script fails as `check` says, `times` times out of as many, and does not fail with
-    the backend one rung down (below Dynamo: with compilation disabled)."""
+    the backend one rung down (below Dynamo: with compilation disabled). `cache` as `run` takes it.
+    """
     backend = backend_of(text)
     if backend is None:
         return Standing(False, "The script names no backend, or more than one.", Ran(None))
     other = below(backend) or "none"
-    with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as cache:
-        alone = functools.partial(run, text, seconds=seconds, python=python, cache=cache)
+    with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as own:
+        alone = functools.partial(run, text, seconds=seconds, python=python, cache=cache or own)
         ran = alone()
         if not shows(ran, check):
             return _not_so(ran)

@@ -2,35 +2,60 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
-from collections.abc import Iterator, MutableMapping
+import pickle
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
+from typing import Any, TypeVar
 
+from fullgraph.compiler.errors import FullgraphError
 from fullgraph.minifier.problem import Verdict
+
+T = TypeVar("T")
 
 
 class Journal(MutableMapping[str, Verdict]):
     """Verdicts by the key of the candidate; each is in the file before it is used.
 
-    The reducers are deterministic, so that with the same verdicts they come to the same candidate
-    again: nothing but verdicts has to be kept. A line that a kill cut short is left out.
+    The reducers are deterministic, so that with the same answers they come to the same candidate
+    again: nothing but answers has to be kept. A line that a kill cut short is left out.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, work: str) -> None:
+        """`work` names what is done: what is known of other work is forgotten."""
         self.path = path
         self._known: dict[str, Verdict] = {}
-        if path.exists():
-            for line in path.read_text().splitlines():
-                try:
-                    key, verdict = json.loads(line)
-                    self._known[key] = Verdict(verdict)
-                except ValueError:
-                    continue
-        self.resumed = len(self._known)
-        """How many verdicts were there already."""
+        self.answers: dict[str, Any] = {}
+        """Whatever else was asked."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        if os.fstat(self._file).st_uid != os.getuid():
+            raise FullgraphError(f"{path} belongs to somebody else: take it away, or choose --out.")
+        with os.fdopen(os.dup(self._file)) as file:
+            lines = file.read().split("\n")
+        if json.dumps({"work": work}) in lines:
+            self._read(lines)
+        else:
+            os.truncate(self._file, 0)
+            self._append({"work": work})
+        self.resumed = len(self._known) + len(self.answers)
+        """How many answers were there already."""
+
+    def _read(self, lines: list[str]) -> None:
+        for line in lines:
+            try:
+                entry = json.loads(line)
+                if "verdict" in entry:
+                    self._known[entry["key"]] = Verdict(entry["verdict"])
+                elif "answer" in entry:
+                    self.answers[entry["key"]] = pickle.loads(base64.b64decode(entry["answer"]))
+            except Exception:  # cut short, or of another version
+                continue
+
+    def _append(self, entry: dict[str, str]) -> None:
+        os.write(self._file, f"\n{json.dumps(entry)}\n".encode())
 
     def __getitem__(self, key: str) -> Verdict:
         return self._known[key]
@@ -39,7 +64,7 @@ class Journal(MutableMapping[str, Verdict]):
         if self._known.get(key) == verdict:
             return
         self._known[key] = verdict
-        os.write(self._file, f"\n{json.dumps([key, verdict])}\n".encode())
+        self._append({"key": key, "verdict": verdict})
 
     def __delitem__(self, key: str) -> None:
         del self._known[key]
@@ -49,6 +74,15 @@ class Journal(MutableMapping[str, Verdict]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def once(self, key: str, ask: Callable[[], T]) -> T:
+        """What `ask` answers, or answered when this work was begun before."""
+        if key not in self.answers:
+            self.answers[key] = ask()
+            text = base64.b64encode(pickle.dumps(self.answers[key])).decode()
+            self._append({"key": key, "answer": text})
+        answer: T = self.answers[key]
+        return answer
 
     def finish(self) -> None:
         """The work is done: nothing has to be gone on with."""

@@ -84,7 +84,8 @@ def minify(
     )
     start = time.monotonic()
     path = _path(out)
-    journal = Journal(_journal(path, out is not None, identity(case, rungs)))
+    name = identity(case, rungs)
+    journal = Journal(_journal(path, out is not None, name), name)
     best = [""]
 
     def hear(message: object) -> None:

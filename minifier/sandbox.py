@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 
@@ -16,7 +17,8 @@ from fullgraph.compiler.private.subsystems import Subsystem, limited
 from fullgraph.minifier.attempt import EAGER, Began, Ended, attempt
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.failure import Failure, Kind
-from fullgraph.minifier.problem import Verdict
+from fullgraph.minifier.journal import Journal
+from fullgraph.minifier.problem import Counts, Verdict
 
 SECONDS = 300.0
 """Wall time that a candidate is given by default."""
@@ -62,16 +64,31 @@ class Report:
         return Verdict.UNRESOLVED if failure.kind in limits else Verdict.OTHER
 
 
+class Tries(Protocol):
+    """Who tries cases."""
+
+    def report(
+        self,
+        case: Case | Callable[[], Case],
+        rungs: Sequence[Rung],
+        *,
+        every: bool = False,
+        repeat_eager: bool = False,
+        limit: tuple[Subsystem, int | None] | None = None,
+    ) -> Report: ...
+
+
 class Sandbox:
     """Tries cases, each in a child of its own; several threads may ask at once."""
 
     def __init__(
         self, cache: str | None, *, seconds: float = SECONDS, memory: int | None = None
     ) -> None:
-        """`cache` is a folder for what Inductor builds; None: each case has its own. `seconds`, and
-        bytes of `memory` above what the program has, are for each case."""
+        """`seconds`, and bytes of `memory` above what the program has, are for each case."""
         self.seconds = seconds
-        self._cache, self._memory = cache, memory
+        self.cache = cache
+        """The folder for what Inductor builds; None: each case has its own."""
+        self._memory = memory
         self._here = [
             (fact, fact.read())
             for fact in ambient.facts()
@@ -114,7 +131,7 @@ class Sandbox:
             seconds=self.seconds,
             where="fork",
             memory=self._memory,
-            cache=self._cache,
+            cache=self.cache,
             stop=self._stop.is_set,
         )
         return _report(outcome)
@@ -126,6 +143,23 @@ class Sandbox:
             fact.write(value)
         with torch.inference_mode(self._inference) if self._inference else contextlib.nullcontext():
             yield
+
+
+class Recalling:
+    """A sandbox that is asked the same in the same order whenever the same work is done: what is in
+    the journal already is not tried again."""
+
+    def __init__(self, sandbox: Sandbox, journal: Journal, counts: Counts, name: str) -> None:
+        """`name` is of this part of the work; what is recalled is counted."""
+        self._sandbox, self._journal, self._counts = sandbox, journal, counts
+        self._name, self._asked = name, 0
+
+    def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
+        """As `Sandbox.report`."""
+        self._asked += 1
+        key = f"{self._name} {self._asked}"
+        self._counts.cached += key in self._journal.answers
+        return self._journal.once(key, lambda: self._sandbox.report(case, rungs, **how))
 
 
 def _report(outcome: Outcome[None]) -> Report:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from fullgraph.compiler import results
 from fullgraph.compiler.ladder import Rung
-from fullgraph.compiler.private import graphs, settings
+from fullgraph.compiler.private import graphs, settings, trees
 from fullgraph.compiler.results import Loss
 from fullgraph.compiler.snapshot import snapshot
 from fullgraph.minifier.bisect import Bisection, rung_of
@@ -30,7 +32,7 @@ from fullgraph.minifier.reduce import graph as by_graph
 from fullgraph.minifier.reduce import inputs as by_inputs
 from fullgraph.minifier.reduce import source as by_source
 from fullgraph.minifier.reduce.python.load import call, loaded
-from fullgraph.minifier.sandbox import Report, Sandbox
+from fullgraph.minifier.sandbox import Recalling, Report, Sandbox
 
 _SMALL, _PAUSE = 60, 1.0
 """What is small enough to be shown on the way (operators, lines), and how often (seconds)."""
@@ -63,6 +65,10 @@ class Work:
 
     def __post_init__(self) -> None:
         self.loss = True if self.case.loss else None
+
+    def tries(self, name: str) -> Recalling:
+        """The sandbox for a part of the work that asks the same each time."""
+        return Recalling(self.sandbox, self.journal, self.counts, name)
 
     def spent(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
@@ -122,7 +128,7 @@ def reduced(work: Work, failure: Failure) -> Reduced | None:
         work.tell("inputs", before, problem.current.ops)
         by_inputs.reduce(problem)
         by_graph.reduce(problem)
-        needed = _needed(work, _case(work, problem.current), failure)
+        needed = _needed(work, problem.current, failure)
     except OutOfBudget:
         work.notes.append(OVER)
     except Exception as error:  # a bug of ours costs the last steps, not the result
@@ -201,13 +207,14 @@ def _works(sandbox: Sandbox, case: Case | Callable[[], Case], rungs: Sequence[Ru
     return report.works
 
 
-def _needed(work: Work, case: Case, failure: Failure) -> tuple[str, ...]:
-    """The settings that are not torch's own and without which `case` does not fail."""
+def _needed(work: Work, graph: Graph, failure: Failure) -> tuple[str, ...]:
+    """The settings that are not torch's own and without which `graph` does not fail."""
+    case, tries = _case(work, graph), work.tries(f"settings {graph.key}")
     needed = list(settings.changed())
     for name in list(needed):
         rest = [other for other in needed if other != name]
         made = functools.partial(_with, case, rest)
-        report = work.sandbox.report(made, [rung_of(work.rungs, failure)])
+        report = tries.report(made, [rung_of(work.rungs, failure)])
         if report.verdict(failure) is Verdict.SAME:
             needed = rest
     return tuple(needed)
@@ -228,7 +235,7 @@ def reduced_text(work: Work, failure: Failure, text: str) -> str:
     problem = Problem(
         text,
         lambda text: _verdict(work, functools.partial(built, text, work.case), failure),
-        lambda text: f"{failure.rung} {hashlib.sha256(text.encode()).hexdigest()}",
+        lambda text: f"{failure.rung} {digest(text)}",
         jobs=work.jobs,
         on_step=lambda text: work.step("source", before, len(text.splitlines()), text),
         spent=work.spent,
@@ -252,11 +259,27 @@ def identity(case: Case, rungs: Sequence[Rung]) -> str:
     """A name for this work, the same when the same command is run again."""
     target = case.target
     kind = type(target) if isinstance(target, torch.nn.Module) else target
+    state = case.module.state_dict() if case.module else {}
+    leaves = trees.leaves((case.args, dict(case.kwargs), list(state.values())))
     told = [
         getattr(kind, "__module__", ""),
         getattr(kind, "__qualname__", ""),
+        _file_of(kind),
+        repr([(x.shape, x.dtype) if isinstance(x, torch.Tensor) else type(x) for x in leaves]),
         repr([(rung.name, str(rung.options)) for rung in rungs]),
         repr((case.dynamic, case.tol, case.strides, case.wanted, bool(case.loss))),
         torch.__version__,
     ]
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:16]
+    return digest("\n".join(told))
+
+
+def digest(text: str) -> str:
+    """A short name for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _file_of(thing: object) -> str:
+    """The text of the file that defines a class or a function; "" if there is none."""
+    with suppress(TypeError, OSError):
+        return Path(inspect.getfile(thing)).read_text(errors="replace")  # type: ignore[arg-type]
+    return ""

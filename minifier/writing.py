@@ -22,7 +22,7 @@ from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.program import Program, Unwritable
 from fullgraph.minifier.reduce.python.load import loaded
 from fullgraph.minifier.unbuilt import Facts, program
-from fullgraph.minifier.work import Work, built, captured, reduced, reduced_text
+from fullgraph.minifier.work import Work, built, captured, digest, reduced, reduced_text
 
 TIMES = 2
 """How often the script must fail in a fresh interpreter."""
@@ -42,7 +42,7 @@ class Draft:
 def minified(work: Work, text: str | None) -> Minified:
     """What comes of a program. `text` is its source, if it is known."""
     work.tell("bisect", 0, 0)
-    found = climb(work.case, work.rungs, work.sandbox)
+    found = climb(work.case, work.rungs, work.tries("bisect"))
     failure = found.failure
     if failure is None:
         return Minified(found, calls=work.sandbox.calls)
@@ -52,7 +52,8 @@ def minified(work: Work, text: str | None) -> Minified:
         return _done(work, found, None)
     case = _built_here(draft.case)
     if case is not None:
-        part = culprit(case, rung_of(work.rungs, failure), failure, work.sandbox)
+        tries = work.tries(f"culprit {digest(draft.text)}")
+        part = culprit(case, rung_of(work.rungs, failure), failure, tries)
         found = replace(found, culprit=part)
     return _done(work, found, draft)
 
@@ -115,7 +116,8 @@ def _failing_text(work: Work, failure: Failure, text: str | None) -> str | None:
             continue
         if found is None:
             continue
-        start = work.sandbox.report(functools.partial(built, found, case), [rung])
+        tries = work.tries(f"text {digest(found)}")
+        start = tries.report(functools.partial(built, found, case), [rung])
         if failure.same(start.failure):
             return found
         ended = start.broken or start.failure or ended
@@ -190,7 +192,14 @@ class _Writer:
         text, check = self.script(parts, needed)
         self._work.tell("script", before, before, text)
         if self._named:
-            standing = fresh.stands_alone(text, check, seconds=self._work.seconds, times=TIMES)
+            alone = functools.partial(
+                fresh.stands_alone,
+                *(text, check),
+                seconds=self._work.seconds,
+                times=TIMES,
+                cache=self._work.sandbox.cache,
+            )
+            standing = self._work.journal.once(f"script {digest(text)}", alone)
         else:
             reason = (
                 f"The backend {self._backend} is a function of yours: give it that name with "

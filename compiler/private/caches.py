@@ -276,6 +276,8 @@ def _action(code: CodeType) -> str:
     named = code.co_varnames[positional : positional + code.co_kwonlyargcount]
     _mark(started.__code__, _SKIP)  # else Dynamo would look at this frame too
     trace = sys.gettrace()
+    collecting = gc.isenabled()
+    gc.disable()  # a finalizer's frame would be taken for that of `code`
     hook = eval_frame.set_guard_complete_hook(looked)
     callback = eval_frame.set_eval_frame(called)
     sys.settrace(started)
@@ -288,6 +290,8 @@ def _action(code: CodeType) -> str:
         sys.settrace(trace)
         eval_frame.set_eval_frame(callback)
         eval_frame.set_guard_complete_hook(hook)
+        if collecting:
+            gc.enable()
     if "called" in seen:
         return _DEFAULT
     return _RUN_ONLY if "looked" in seen else _SKIP

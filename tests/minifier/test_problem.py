@@ -84,9 +84,9 @@ def test_settings_in_context_variables_are_there_in_every_thread():
 
 def test_a_journal_remembers(tmp_path):
     path = tmp_path / "work.journal"
-    journal = Journal(path)
+    journal = Journal(path, "work")
     problem(lambda n: n < 5, known=journal).first([9, 4])
-    again = Journal(path)
+    again = Journal(path, "work")
     assert dict(again) == {"9": Verdict.PASSES, "4": Verdict.SAME} and again.resumed == 2
     resumed = problem(lambda n: pytest.fail("asked again"), known=again)
     assert resumed.first([9, 4]) and resumed.current == 4
@@ -94,17 +94,30 @@ def test_a_journal_remembers(tmp_path):
 
 def test_a_line_that_was_cut_short_is_left_out(tmp_path):
     path = tmp_path / "work.journal"
-    Journal(path)["a"] = Verdict.SAME
+    Journal(path, "work")["a"] = Verdict.SAME
     with path.open("ab") as file:
-        file.write(b'\n["b", "same fai')
-    journal = Journal(path)
+        file.write(b'\n{"key": "b", "verdict": "same fai')
+    journal = Journal(path, "work")
     assert dict(journal) == {"a": Verdict.SAME}
     journal["c"] = Verdict.PASSES
-    assert dict(Journal(path)) == {"a": Verdict.SAME, "c": Verdict.PASSES}
+    assert dict(Journal(path, "work")) == {"a": Verdict.SAME, "c": Verdict.PASSES}
+
+
+def test_what_was_asked_once_is_not_asked_again(tmp_path):
+    journal = Journal(tmp_path / "work.journal", "work")
+    assert journal.once("what", lambda: (1, "a")) == (1, "a")
+    again = Journal(tmp_path / "work.journal", "work")
+    assert again.once("what", lambda: pytest.fail("asked again")) == (1, "a")
+
+
+def test_what_is_known_of_other_work_is_forgotten(tmp_path):
+    path = tmp_path / "work.journal"
+    Journal(path, "work")["a"] = Verdict.SAME
+    assert dict(Journal(path, "other work")) == {}
 
 
 def test_a_finished_journal_is_gone(tmp_path):
-    journal = Journal(tmp_path / "work.journal")
+    journal = Journal(tmp_path / "work.journal", "work")
     journal["a"] = Verdict.SAME
     journal.finish()
     assert not journal.path.exists()
