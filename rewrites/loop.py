@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,8 @@ from fullgraph.diagnose.explanation import Cause, Explanation
 from fullgraph.rewrites.engine import Offer, Offers, apply, propose, watched
 from fullgraph.rewrites.facts.observed import Facts, observe
 from fullgraph.rewrites.fixes import Suggestion, Unfixed, unified
-from fullgraph.rewrites.proof import Check, Proof, State
+from fullgraph.rewrites.gains import Ahead, Name, helps, name, turns
+from fullgraph.rewrites.proof import Proof, State
 from fullgraph.rewrites.rule import Applicability, Rule
 from fullgraph.rewrites.switched import Switched, switched
 from fullgraph.rewrites.verify import prove
@@ -29,8 +30,6 @@ UNMASK_SECONDS = 30.0
 """How long each explanation may look behind causes."""
 PROOF_SECONDS = 10.0
 """The least time a proof is given, also when time is up."""
-
-Name = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,8 @@ class Loop:
     _tried: list[Tried] = field(default_factory=list)
     _fared: dict[tuple[str, str], State] = field(default_factory=dict)
     """How a rule and the text it leads to fared: nothing fails twice."""
+    _waiting: set[tuple[str, str]] = field(default_factory=set)
+    """Edits that bring another cause, which no safe edit takes away."""
     _answers: dict[Name, Offers] = field(default_factory=dict)
     _ideas: dict[tuple[Name, str], Proof] = field(default_factory=dict)
     """How the settings fared that were suggested for a cause, by the rule that did."""
@@ -92,8 +93,9 @@ class Loop:
             if self._late() or stage.explanation.error or not stage.explanation.causes:
                 break
             offers = [o for o in (self._best(one, level) for one in self._offers(stage)) if o]
-            better = self._with(stage, offers)
-            if better is stage:
+            known = len(self._tried)
+            better = self._with(stage, offers, level)
+            if better is stage and len(self._tried) == known:
                 break
             stage = better
         return stage
@@ -193,7 +195,12 @@ class Loop:
         """The first offer for a cause that may be tried at `level` and has not failed."""
         unsafe = level is Applicability.UNSAFE
         for offer in found.offers:
-            fared = self._fared.get((offer.rule.code, offer.text))
+            key = (offer.rule.code, offer.text)
+            fared = self._fared.get(key)
+            if key in self._waiting:
+                if not unsafe:
+                    continue
+                fared = None
             allowed = offer.rewrite.applicability is Applicability.SAFE or (
                 unsafe and offer.rewrite.applicability is Applicability.UNSAFE
             )
@@ -201,23 +208,34 @@ class Loop:
                 return offer
         return None
 
-    def _with(self, stage: Stage, offers: Sequence[Offer]) -> Stage:
+    def _with(self, stage: Stage, offers: Sequence[Offer], level: Applicability) -> Stage:
         """`stage` with as many of the offers as are fine; `stage` itself if none is."""
         texts, together = apply(offers)
         if not together:
             return stage
-        better = self._settled(stage, texts, together)
+        better = self._settled(stage, texts, together, level)
         if better is not stage or len(together) == 1:
             return better
         for offer in together:
             with overlaid(better.texts):
                 source = read(offer.document.file)
             if source is not None and source.text == offer.document.text:
-                better = self._settled(better, {offer.document.file: offer.text}, [offer])
+                better = self._settled(better, {offer.document.file: offer.text}, [offer], level)
         return better
 
-    def _settled(self, stage: Stage, texts: Mapping[str, str], offers: Sequence[Offer]) -> Stage:
-        """The stage after `offers` if they are proved and help, else `stage`."""
+    def _settled(
+        self,
+        stage: Stage,
+        texts: Mapping[str, str],
+        offers: Sequence[Offer],
+        level: Applicability,
+        ahead: Ahead | None = None,
+    ) -> Stage:
+        """The stage after `offers` if they are proved and help, else `stage`.
+
+        An edit that takes its cause away and brings another one helps together with an edit that
+        takes that one away.
+        """
         new = {**stage.texts, **texts}
         what = ", ".join(f"{offer.rule.code} at line {offer.at.line}" for offer in offers)
         self._tell(f"proving {what}")
@@ -230,23 +248,55 @@ class Loop:
             numbers=any(offer.rewrite.numbers for offer in offers),
             strict=all(offer.rewrite.applicability is Applicability.SAFE for offer in offers),
         )
-        explanation = stage.explanation
+        ahead = ahead or Ahead(stage.explanation)
+        mended = [offer.cause for offer in offers]
+        explanation, turned = stage.explanation, False
         if proof.state in (State.PROVED, State.ONE_SIDE):
             self._tell(f"explaining after {what}")
             explanation = self._explained(new)
-            check = helps(stage.explanation, explanation, [offer.cause for offer in offers])
-            state = proof.state if check.ok else State.FAILED
+            check = helps(ahead.start, explanation, mended)
+            turned = turns(ahead.start, explanation, mended) and not check.ok
+            state = proof.state if check.ok or turned else State.FAILED
             proof = replace(proof, state=state, checks=(*proof.checks, check))
         safe = all(offer.rewrite.applicability is Applicability.SAFE for offer in offers)
         whole = proof.state is State.PROVED or (proof.state is State.ONE_SIDE and not safe)
-        again = {self._fared.get((offer.rule.code, offer.text)) for offer in offers}
+        keys = {(offer.rule.code, offer.text) for offer in offers}
+        again = {self._fared.get(key) for key in keys}
         accepted = whole or (proof.state is State.ONE_SIDE and again == {State.ONE_SIDE})
-        if not accepted and len(offers) > 1:
+        if len(offers) > 1 and (turned or not accepted):
             return stage  # each is tried by itself
         tried = Tried(tuple(offers), proof, accepted)
         self._tried.append(tried)
-        self._fared |= {(offer.rule.code, offer.text): proof.state for offer in offers}
-        return Stage(new, explanation, (stage, tried)) if accepted else stage
+        last = Stage(new, explanation, (stage, tried))
+        if turned and accepted:
+            last = self._further(last, replace(ahead, steps=ahead.steps - 1), level)
+            tried.accepted = accepted = last.texts is not new
+            if accepted:
+                check = helps(ahead.start, last.explanation, mended)
+                tried.proof = replace(proof, checks=(*proof.checks[:-1], check))
+            else:
+                tried.proof = replace(proof, state=State.FAILED)
+                self._waiting |= keys if level is Applicability.SAFE else set()
+        self._fared |= dict.fromkeys(keys, tried.proof.state)
+        if level is Applicability.UNSAFE:
+            self._waiting -= keys
+        return last if accepted else stage
+
+    def _further(self, stage: Stage, ahead: Ahead, level: Applicability) -> Stage:
+        """`stage` with an edit for a cause that the last edit brought; `stage` if there is none."""
+        if ahead.steps < 0 or self._late():
+            return stage
+        answers = dict(self._answers)
+        old = {name(cause) for cause in ahead.start.causes}
+        for one in self._offers(stage):
+            offer = self._best(one, level) if name(one.cause) not in old else None
+            if offer is not None:
+                texts = {offer.document.file: offer.text}
+                better = self._settled(stage, texts, [offer], level, ahead)
+                if better is not stage:
+                    return better
+        self._answers = answers
+        return stage
 
     def _explained(self, texts: Mapping[str, str]) -> Explanation:
         with overlaid(texts):
@@ -307,30 +357,6 @@ class Loop:
 
     def _late(self) -> bool:
         return time.monotonic() - self._start > self.seconds
-
-
-def name(cause: Cause) -> Name:
-    """What a cause is called across edits that move lines."""
-    position = cause.position
-    return position.file, position.function, cause.category, cause.expression
-
-
-def helps(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> Check:
-    """Whether edits took their causes away, and brought no cause, recompile or crash."""
-    title = "causes"
-    if after.error or after.crashes:
-        return Check(title, False, after.error or "the compiler crashes on the new code")
-    old, new = (Counter(map(name, explanation.causes)) for explanation in (before, after))
-    staying = [cause for cause in mended if new[name(cause)] >= old[name(cause)]]
-    if staying:
-        return Check(title, False, f"`{staying[0].expression}` still breaks")
-    if new.total() >= old.total():
-        fresh = next(iter(new - old))
-        return Check(title, False, f"`{fresh[3]}` breaks instead")
-    recompiles = [sum(r.count for r in e.recompiles) for e in (before, after)]
-    if recompiles[1] > recompiles[0]:
-        return Check(title, False, "it recompiles more often")
-    return Check(title, True, f"{old.total()} causes before, {new.total()} after")
 
 
 def _tests(offers: Iterable[Offer]) -> list[Position]:
