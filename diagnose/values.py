@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.events import Position
+from fullgraph.compiler.private.eagerly import eagerly
 from fullgraph.compiler.private.read import shape_text
 from fullgraph.compiler.recode import ORIGINAL, Edit, recoded
 from fullgraph.diagnose.places import key
@@ -89,7 +90,7 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Observatio
 def attempt(run: Callable[[], object]) -> str | None:
     """Run eagerly, whatever is compiled inside; return what was raised as "ValueError: text"."""
     try:
-        with torch.compiler.set_stance("force_eager"):
+        with eagerly():
             run()
     except Exception as error:
         return f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -16,6 +16,7 @@ from fullgraph.compiler import isolation
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.outcome import Outcome
 from fullgraph.compiler.overlay import overlaid
+from fullgraph.compiler.private.eagerly import eagerly
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.recode import ORIGINAL, Edit, recoded
 from fullgraph.compiler.snapshot import snapshot
@@ -283,7 +284,7 @@ def _behaviour(subject: Program, case: Case, special: bool, backend: str | None)
     if case.backward:
         inputs.asking(calls)
     if backend is None:
-        with torch.compiler.set_stance("force_eager"):
+        with eagerly():
             return behave(subject, subject.target, calls, backward=case.backward, seed=case.number)
     options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
     compiled = torch.compile(subject.target, backend=backend, options=options)

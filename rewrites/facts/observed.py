@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.events import Position
+from fullgraph.compiler.private.eagerly import eagerly
 from fullgraph.compiler.recode import ORIGINAL, Edit, recoded
 from fullgraph.compiler.source import Function, Source, first_line, read
 from fullgraph.rewrites.facts.seen import Plain, Seen, TensorSeen
@@ -51,7 +52,7 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Facts:
     with recoded(edits):
         raised = None
         try:
-            with torch.compiler.set_stance("force_eager"):
+            with eagerly():
                 run()
         except Exception as error:
             raised = f"{type(error).__name__}: {error}".partition("\n")[0]
