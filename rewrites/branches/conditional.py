@@ -14,15 +14,14 @@ from fullgraph.rewrites.branches.predicate import Escape, Predicate
 from fullgraph.rewrites.branches.selection import (
     Lines,
     Selection,
-    arm_block,
     comments,
-    else_block,
     guarded,
     ordered,
 )
+from fullgraph.rewrites.branches.ways import Ways
 from fullgraph.rewrites.build import expression, statement
 from fullgraph.rewrites.document import Replacement
-from fullgraph.rewrites.facts.flow import live_in, live_out, name, targets, walk, writes
+from fullgraph.rewrites.facts.flow import live_in, name, targets, walk, writes
 from fullgraph.rewrites.facts.purity import effect, fresh
 from fullgraph.rewrites.facts.seen import Seen
 from fullgraph.rewrites.site import Site
@@ -49,19 +48,18 @@ class Conditional:
         ways = (one, made) if test.disjunction else (made, other)
         return cst.IfExp(test.guard, *ways)
 
-    def branch(self, node: cst.If, test: Predicate) -> Lines:
-        live = live_out(self.site.document, node)
-        outputs = [one for one in writes(node) if one in live or "." in one]
-        returns = any(isinstance(one, cst.Return) for one in walk(node))
-        names = [RETURN] if returns else outputs
+    def branch(self, ways: Ways, test: Predicate) -> Lines:
+        both = [*ways.one, *ways.other]
+        returns = any(isinstance(one, cst.Return) for way in both for one in walk(way))
+        names = [RETURN] if returns else ways.written(self.site)
         if not names:
             raise Escape("nothing that it assigns is used later")
-        one, other = ordered(test, arm_block(node), else_block(node))
-        lines = self._chosen(node, test, names, one, other)
+        one, other = ordered(test, ways.one, ways.other)
+        lines = self._chosen(ways, test, names, one, other)
         if test.guard is None:
             return lines
-        ways = (one, lines) if test.disjunction else (lines, other)
-        return [guarded(test.guard, *ways)]
+        kept = (one, lines) if test.disjunction else (lines, other)
+        return [guarded(test.guard, *kept)]
 
     def early(self, node: cst.If, test: Predicate) -> dict[cst.CSTNode, Replacement]:
         """An early return and what follows it as the two ways."""
@@ -69,8 +67,8 @@ class Conditional:
             raise Escape("a test of Python and one of a tensor decide on more than a result")
         after = early.rest(self.site, node)
         body = block(node.body)
-        ways = ordered(test, body, [*after.statements, after.line])
-        lines = self._chosen(node, test, [RETURN], *ways)
+        both = Ways(node, body, [*after.statements, after.line])
+        lines = self._chosen(both, test, [RETURN], *ordered(test, both.one, both.other))
         kept = [*node.leading_lines, *comments(node, lines)]
         first = lines[0].with_changes(leading_lines=kept)
         gone: dict[cst.CSTNode, Replacement] = {
@@ -80,22 +78,22 @@ class Conditional:
 
     def _chosen(
         self,
-        node: cst.If,
+        ways: Ways,
         test: Predicate,
         names: list[str],
         one: Sequence[cst.CSTNode],
         other: Sequence[cst.CSTNode],
     ) -> Lines:
         Agreement(self.site, self.assumes).gradients(one, other)
-        values = [self._values(node, names, way) for way in (one, other)]
+        values = [self._values(ways, names, way) for way in (one, other)]
         left, right = values
         if left is not None and right is not None:
             for a, b in zip(left, right, strict=True):
                 self._agree(a, b)
-            ways = [self._lambda(_together(found)) for found in (left, right)]
-            return [_target(names, self._call(test, *ways))]
+            lambdas = [self._lambda(_together(found)) for found in (left, right)]
+            return [_target(names, self._call(test, *lambdas))]
         operands = sorted({n for way in (one, other) for n in _rebound(way)})
-        functions = [self._function(node, names, operands, way) for way in (one, other)]
+        functions = [self._function(ways, names, way) for way in (one, other)]
         fresh_names = [self.site.document.fresh(stem) for stem in ("if_true", "if_false")]
         made: Lines = []
         for called, (body, _) in zip(fresh_names, functions, strict=True):
@@ -110,7 +108,7 @@ class Conditional:
         return apart([*made, _target(names, call)])
 
     def _values(
-        self, node: cst.If, names: list[str], way: Sequence[cst.CSTNode]
+        self, ways: Ways, names: list[str], way: Sequence[cst.CSTNode]
     ) -> list[cst.BaseExpression] | None:
         """What a way assigns to each name, if these are expressions of what was there before."""
         try:
@@ -120,10 +118,10 @@ class Conditional:
         if made.own:
             return None
         selection = Selection(self.site, known=self.known)
-        return [made.values.get(n) or selection.present(n, node) for n in names]
+        return [made.values.get(n) or selection.present(n, ways) for n in names]
 
     def _function(
-        self, node: cst.If, names: list[str], operands: list[str], way: Sequence[cst.CSTNode]
+        self, ways: Ways, names: list[str], way: Sequence[cst.CSTNode]
     ) -> tuple[Lines, list[cst.BaseExpression]]:
         """The body of a local function for a way, and the nodes of what it returns."""
         body: Lines = list(way)  # type: ignore[arg-type]
@@ -142,12 +140,15 @@ class Conditional:
             selection = Selection(self.site, known=self.known)
             own = set(writes(*body))
             results = [
-                cst.parse_expression(n) if n in own else selection.present(n, node) for n in names
+                cst.parse_expression(n) if n in own else selection.present(n, ways) for n in names
             ]
         self._pure(*body, *results)
         if any("." in n for n in writes(*body)):
             raise Escape("the branch assigns to attributes")
-        copies = [one if self._is_new(one, body) else _clone(one) for one in results]
+        copies = [
+            one if self._is_new(one, body) and not _again(one, results, body) else _clone(one)
+            for one in results
+        ]
         sources = [source(one, body) for one in results]
         return [*body, statement("return {v}", v=_together(copies))], sources
 
@@ -239,6 +240,14 @@ def source(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseEx
                 case cst.Assign() if name(value) in map(name, targets(one)):
                     return one.value
     return value
+
+
+def _again(
+    value: cst.BaseExpression, results: Sequence[cst.BaseExpression], body: Sequence[cst.CSTNode]
+) -> bool:
+    """Whether an earlier result is the same tensor: `q = k = f(x)`."""
+    earlier = results[: [one is value for one in results].index(True)]
+    return any(source(one, body) is source(value, body) for one in earlier)
 
 
 def apart(lines: Lines) -> Lines:

@@ -8,6 +8,7 @@ from fullgraph.rewrites.branches import early
 from fullgraph.rewrites.branches.conditional import Conditional
 from fullgraph.rewrites.branches.predicate import Predicate
 from fullgraph.rewrites.branches.selection import Selection, in_place
+from fullgraph.rewrites.branches.ways import ways
 from fullgraph.rewrites.document import Replacement
 
 
@@ -17,9 +18,11 @@ def decided(
     """The edits that write `node` with `torch.where` or `torch.cond`. Raises Escape."""
     if isinstance(node, cst.IfExp):
         return {node: writer.ternary(node, test)}
-    if early.is_early(node):
+    found = ways(writer.site, node)
+    if early.is_early(node) and not found.rest:
         if isinstance(writer, Selection):
             return early.selected(writer, node, test)
         return writer.early(node, test)
-    lines = writer.branch(node, test)
-    return {node: in_place(node, lines, writer.site.document.parent(node))}
+    lines = writer.branch(found, test)
+    new = in_place(found, lines, writer.site.document.parent(node))
+    return {node: new, **{one: cst.RemoveFromParent() for one in found.rest}}

@@ -12,6 +12,7 @@ from fullgraph.rewrites.branches.conditional import Conditional
 from fullgraph.rewrites.branches.decided import decided
 from fullgraph.rewrites.branches.predicate import Decision, Escape, decision, predicate
 from fullgraph.rewrites.branches.selection import Selection
+from fullgraph.rewrites.branches.ways import jumps
 from fullgraph.rewrites.document import Replacement, replaced
 from fullgraph.rewrites.drawing.draws import drawing
 from fullgraph.rewrites.facts.definitions import definitions
@@ -20,7 +21,6 @@ from fullgraph.rewrites.facts.seen import Seen, TensorSeen
 from fullgraph.rewrites.site import Knowledge, Site
 
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
-_JUMPS = cst.Raise | cst.Break | cst.Continue
 Edits = dict[cst.CSTNode, Replacement]
 
 
@@ -124,7 +124,7 @@ class Numbers:
         )
 
     def _decided(self, site: Site, node: cst.If | cst.IfExp) -> Edits:
-        if any(isinstance(one, _JUMPS) for one in walk(node)):
+        if jumps(site, node):
             raise Escape("a way leaves the loop or raises")
         test = predicate(site, node.test)
         if test is None:

@@ -9,16 +9,16 @@ from typing import TypeVar
 import libcst as cst
 
 from fullgraph.rewrites.branches.agreement import Agreement
-from fullgraph.rewrites.branches.arms import RETURN, Arm, arm, block
+from fullgraph.rewrites.branches.arms import RETURN, Arm, arm
 from fullgraph.rewrites.branches.choice import Choice
 from fullgraph.rewrites.branches.predicate import Escape, Predicate, predicate
-from fullgraph.rewrites.branches.updates import only_updates, operands, updates
+from fullgraph.rewrites.branches.updates import changes_tensors, operands, updates
+from fullgraph.rewrites.branches.ways import Ways, blocks
 from fullgraph.rewrites.build import statement
 from fullgraph.rewrites.document import Replacement, replaced
 from fullgraph.rewrites.facts.flow import (
     assigned_before,
-    following,
-    live_out,
+    live_in,
     mutations,
     name,
     reads,
@@ -58,59 +58,55 @@ class Selection:
         body, orelse = (one, made) if test.disjunction else (made, other)
         return cst.IfExp(test.guard, body, orelse)
 
-    def branch(self, node: cst.If, test: Predicate) -> Lines:
+    def branch(self, ways: Ways, test: Predicate) -> Lines:
         """An `if` as the statements that do the same."""
-        one, other = ordered(test, arm_block(node), else_block(node))
+        node = ways.node
+        one, other = ordered(test, ways.one, ways.other)
         if self.site.document.function(node) is None:
             raise Escape("it stands outside of functions")
-        if only_updates(self.site, node):
-            lines = self._updated(node, test)
+        if changes_tensors(self.site, one, other):
+            lines = self._updated(ways, test)
         else:
-            outputs = self._outputs(node)
-            lines = self._chosen(node, test, self._arm(one, outputs), self._arm(other, outputs))
+            outputs = frozenset((*ways.written(self.site), RETURN))
+            arms = (self._arm(one, outputs), self._arm(other, outputs))
+            lines = self._chosen(ways, test, *arms)
         if test.guard is None:
             return lines
-        ways = (one, lines) if test.disjunction else (lines, other)
-        return [guarded(test.guard, *ways)]
-
-    def _outputs(self, node: cst.If) -> frozenset[str]:
-        live = live_out(self.site.document, node)
-        found = frozenset(one for one in writes(node) if one in live or "." in one)
-        return found | {RETURN}
+        kept = (one, lines) if test.disjunction else (lines, other)
+        return [guarded(test.guard, *kept)]
 
     def _arm(self, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> Arm:
         """An arm; decisions on tensors in it are written with `torch.where` as well."""
         if len(body) == 1 and isinstance(body[0], cst.If):
-            nested = body[0]
-            test = predicate(self.site, nested.test)
+            nested = blocks(body[0])
+            test = predicate(self.site, nested.node.test)
             if test is not None and test.guard is None:
-                self.tests.append(nested.test)
-                one, other = ordered(test, arm_block(nested), else_block(nested))
+                self.tests.append(nested.node.test)
+                one, other = ordered(test, nested.one, nested.other)
                 choice = self.choice(test)
-                made = self._merged(
-                    nested, choice, self._arm(one, outputs), self._arm(other, outputs)
-                )
+                arms = (self._arm(one, outputs), self._arm(other, outputs))
+                made = self._merged(nested, choice, *arms)
                 if choice.uses > 1:
                     raise Escape("the inner test would have to be written several times")
                 choice.pure(test.tensor)
                 return made
         return arm(self.site, body, outputs)
 
-    def _merged(self, node: cst.If, choice: Choice, one: Arm, other: Arm) -> Arm:
+    def _merged(self, ways: Ways, choice: Choice, one: Arm, other: Arm) -> Arm:
         """The values of both arms as one."""
-        self._separate(node, choice, one, other)
+        self._separate(choice, one, other)
         keys = list(dict.fromkeys((*one.values, *other.values)))
         if RETURN in keys and not (RETURN in one.values and RETURN in other.values):
             raise Escape("one way returns and the other goes on")
         values = {}
         used: tuple[list[cst.CSTNode], ...] = ([*one.own], [*other.own])
         for key in keys:
-            a, b = (side.values.get(key) or self.present(key, node) for side in (one, other))
+            a, b = (side.values.get(key) or self.present(key, ways) for side in (one, other))
             used[0].append(a)
             used[1].append(b)
-            self._lasting(key, node, a, b)
+            self._lasting(key, ways, a, b)
             choice.pure(a, b)
-            choice.agreement.arithmetic = self._arithmetic(key, node)
+            choice.agreement.arithmetic = self._arithmetic(key, ways)
             values[key] = choice.between(a, b)
         choice.agreement.gradients(*used)
         own = [
@@ -125,20 +121,27 @@ class Selection:
         edits = choice.taming(line, side)
         return replaced(line, edits) if edits else line
 
-    def _chosen(self, node: cst.If, test: Predicate, one: Arm, other: Arm) -> Lines:
+    def _chosen(self, ways: Ways, test: Predicate, one: Arm, other: Arm) -> Lines:
         choice = self.choice(test)
-        merged = self._merged(node, choice, one, other)
-        self.tests.append(node.test)
+        merged = self._merged(ways, choice, one, other)
+        self.tests.append(ways.node.test)
         return self._hoisted(choice, [*merged.own, *_assignments(merged.values)])
 
-    def _updated(self, node: cst.If, test: Predicate) -> Lines:
-        """An `if` that only changes tensors in place."""
+    def _updated(self, ways: Ways, test: Predicate) -> Lines:
+        """Ways that change tensors in place: each statement by itself, in order."""
         choice = self.choice(test)
-        lines = updates(choice, node, not test.negated)
-        orelse = node.orelse.body if isinstance(node.orelse, cst.Else) else None
-        choice.agreement.gradients(operands(node.body), operands(orelse))
-        self.tests.append(node.test)
-        changed = set(mutations(node)) & reads(choice.test)
+        sides = [(ways.one, not test.negated), (ways.other, test.negated)]
+        lasting = {*ways.written(self.site), *live_in(ways.other)}
+
+        def old(key: str, value: cst.BaseExpression) -> cst.BaseExpression:
+            self._lasting(key, ways, value)
+            return self.present(key, ways)
+
+        lines = updates(choice, sides, lasting, old)
+        choice.agreement.gradients(*(operands(way) for way, _ in sides))
+        self.tests.append(ways.node.test)
+        both = [*ways.one, *ways.other]
+        changed = {*mutations(*both), *writes(*both)} & reads(choice.test)
         return self._hoisted(choice, lines, len(lines) > 1 and bool(changed))
 
     def _hoisted(self, choice: Choice, lines: Lines, needed: bool = False) -> Lines:
@@ -150,7 +153,7 @@ class Selection:
         first = statement("{c} = {t}", c=condition, t=choice.test)
         return [first, *(replaced(line, edits) for line in lines)]
 
-    def _separate(self, node: cst.If, choice: Choice, one: Arm, other: Arm) -> None:
+    def _separate(self, choice: Choice, one: Arm, other: Arm) -> None:
         """Raises Escape where a name of one arm alone means something elsewhere."""
         names = [set(writes(*side.own)) for side in (one, other)]
         used = [reads(*side.own, *side.values.values()) for side in (one, other)]
@@ -159,24 +162,24 @@ class Selection:
         if shared:
             raise Escape(f"`{min(shared)}` is something else on each way")
 
-    def present(self, key: str, node: cst.If) -> cst.BaseExpression:
+    def present(self, key: str, ways: Ways) -> cst.BaseExpression:
         """What `key` holds when the decision starts, as a node that facts are known of."""
-        if "." not in key and key not in assigned_before(self.site.document, node):
+        if "." not in key and key not in assigned_before(self.site.document, ways.node):
             raise Escape(f"`{key}` has no value where the other way is taken")
         new = cst.parse_expression(key)
         if "." in key:
-            found = [one for one in walk(node) if isinstance(one, cst.Attribute)]
-            seen = [self.site.seen(one) for one in found if name(one) == key]
+            found = [n for one in (ways.node, *ways.rest) for n in walk(one) if name(n) == key]
+            seen = [inferred(self.site, one) for one in found]
         else:
-            seen = [held(self.site, key, node)]
+            seen = [held(self.site, key, ways.node)]
         if fact := next(filter(None, seen), None):
             self.known[new] = fact
         return new
 
-    def _lasting(self, key: str, node: cst.If, *values: cst.BaseExpression) -> None:
+    def _lasting(self, key: str, ways: Ways, *values: cst.BaseExpression) -> None:
         """Raises Escape where a value is changed in place later: a copy would not be."""
         aliases = {name(value) for value in values} | {key}
-        changed = aliases & set(mutations(*following(self.site.document, node)))
+        changed = aliases & set(mutations(*ways.after(self.site)))
         if changed - {""}:
             raise Escape(f"`{min(changed - {''})}` is changed in place later")
 
@@ -184,12 +187,12 @@ class Selection:
         bare = test.tensor.with_changes(lpar=(), rpar=())
         return Choice(self.site, bare, Agreement(self.site, self.assumes, self.known))
 
-    def _arithmetic(self, key: str, node: cst.If) -> bool:
+    def _arithmetic(self, key: str, ways: Ways) -> bool:
         """Whether all later uses of a name are operands of floating-point tensors."""
         document = self.site.document
         uses = [
             one
-            for later in following(document, node)
+            for later in ways.after(self.site)
             for one in walk(later)
             if isinstance(one, cst.Name) and one.value == key
         ]
@@ -222,16 +225,6 @@ def ordered(test: Predicate, one: Way, other: Way) -> tuple[Way, Way]:
     return (other, one) if test.negated else (one, other)
 
 
-def arm_block(node: cst.If) -> Sequence[cst.CSTNode]:
-    return block(node.body)
-
-
-def else_block(node: cst.If) -> Sequence[cst.CSTNode]:
-    if node.orelse is None:
-        return ()
-    return [node.orelse] if isinstance(node.orelse, cst.If) else block(node.orelse.body)
-
-
 def guarded(
     guard: cst.BaseExpression, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]
 ) -> cst.If:
@@ -242,11 +235,13 @@ def guarded(
     return cst.If(guard, cst.IndentedBlock(list(one)), orelse)  # type: ignore[arg-type]
 
 
-def in_place(node: cst.If, lines: Lines, parent: cst.CSTNode) -> Replacement:
+def in_place(ways: Ways, lines: Lines, parent: cst.CSTNode) -> Replacement:
     """What takes the place of an `if` or `elif`, with the comments around it."""
+    node = ways.node
     if isinstance(parent, cst.If) and parent.orelse is node:
         return cst.Else(cst.IndentedBlock(lines), leading_lines=node.leading_lines)
-    kept = [*node.leading_lines, *comments(node, lines)]
+    lost = [comment for one in (node, *ways.rest) for comment in comments(one, lines)]
+    kept = [*node.leading_lines, *lost]
     if not lines:
         return cst.RemoveFromParent()
     first = lines[0].with_changes(leading_lines=[*kept, *leading(lines[0])])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import libcst as cst
 
-from fullgraph.rewrites.branches.arms import block
+from fullgraph.rewrites.branches.arms import OPERATORS
 from fullgraph.rewrites.branches.choice import Choice
 from fullgraph.rewrites.branches.predicate import Escape
-from fullgraph.rewrites.facts.flow import statements
+from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.document import replaced
+from fullgraph.rewrites.facts.flow import name
 from fullgraph.rewrites.facts.inferred import inferred, is_tensor
+from fullgraph.rewrites.facts.torch_names import words
 from fullgraph.rewrites.site import Site
 
 _NEUTRAL: dict[type[cst.BaseAugOp], str] = {
@@ -21,15 +24,27 @@ _NEUTRAL: dict[type[cst.BaseAugOp], str] = {
 }
 _METHODS = {"add_": "0", "sub_": "0", "mul_": "1", "div_": "1"}
 """The same as methods, each with the operand that changes nothing."""
+_FILLS = ("copy_", "fill_", "zero_")
+_ELEMENTWISE = words(
+    """
+    abs add addcdiv addcmul ceil clamp clamp_max clamp_min clip div exp floor lerp log logical_and
+    logical_not logical_or masked_fill mul neg pow round sigmoid sqrt sub tanh
+    """
+)
+"""Methods that have an in-place form, `add_`, which gives each element what they give."""
+Old = Callable[[str, cst.BaseExpression], cst.BaseExpression]
+"""What a name held before the value it is to get; may raise Escape."""
 
 
 def is_update(site: Site, node: cst.CSTNode) -> bool:
-    """Whether a statement is `+=`, `-=`, `*=` or `/=` of a tensor, or assigns to an item of one."""
+    """Whether a statement changes a tensor in place: `+=`, `x[i] = 1`, `x.copy_(y)`."""
     if isinstance(node, cst.AugAssign):
         return type(node.operator) in _NEUTRAL and is_tensor(site, node.target) is not False
     if isinstance(node, cst.Expr):
-        called = _called(node)
-        return called is not None and is_tensor(site, called[0]) is True
+        methods, base = _chain(node.value)
+        last = methods[-1:] and methods[-1] in _FILLS and methods[:-1] == []
+        known = last or all(one.removesuffix("_") in _ELEMENTWISE for one in methods)
+        return bool(methods) and known and is_tensor(site, base) is True
     return (
         isinstance(node, cst.Assign)
         and len(node.targets) == 1
@@ -38,52 +53,93 @@ def is_update(site: Site, node: cst.CSTNode) -> bool:
     )
 
 
-def only_updates(site: Site, node: cst.If) -> bool:
-    """Whether an `if` has nothing but in-place updates of tensors in it, and no `elif`."""
-    body = statements(node.body)
-    if isinstance(node.orelse, cst.If):
-        return False
-    orelse = statements(node.orelse.body) if node.orelse is not None else []
-    return bool(body) and all(is_update(site, one) for one in (*body, *orelse))
+def changes_tensors(site: Site, *ways: Sequence[cst.CSTNode]) -> bool:
+    """Whether ways that have no blocks in them change tensors in place."""
+    lines = [line for way in ways for line in way]
+    return all(isinstance(line, cst.SimpleStatementLine) for line in lines) and any(
+        is_update(site, small) for small in _smalls(lines)
+    )
 
 
-def updates(choice: Choice, node: cst.If, side: bool) -> list[cst.BaseStatement]:
-    """The updates of an `if`, each happening only where the test is `side`, or is not."""
-    orelse = block(node.orelse.body) if isinstance(node.orelse, cst.Else) else ()
-    if merged := _merged(choice, block(node.body), orelse, side):
+def updates(
+    choice: Choice,
+    sides: Sequence[tuple[Sequence[cst.CSTNode], bool]],
+    lasting: Collection[str],
+    old: Old,
+) -> list[cst.BaseStatement]:
+    """The statements of two ways, each happening only where the test is the way's side.
+
+    `lasting` are the names that what comes later reads.
+    """
+    if merged := _merged(choice, *sides):
         return merged
-    return [*_each(choice, block(node.body), side), *_each(choice, orelse, not side)]
-
-
-def operands(suite: cst.BaseSuite | None) -> list[cst.BaseExpression]:
-    """What the updates of a way put into their tensors."""
-    found = statements(suite) if suite is not None else ()
-    return [one.value for one in found if isinstance(one, cst.AugAssign | cst.Assign | cst.Expr)]
-
-
-def _each(choice: Choice, lines: Sequence[cst.CSTNode], side: bool) -> list[cst.BaseStatement]:
     made: list[cst.BaseStatement] = []
-    for line in lines:
-        assert isinstance(line, cst.SimpleStatementLine)
-        body = [update(choice, small, side) for small in line.body]
-        made.append(line.with_changes(body=body))
+    for way, side in sides:
+        for line in way:
+            assert isinstance(line, cst.SimpleStatementLine)
+            body = [_happening(choice, small, side, lasting, old) for small in line.body]
+            made.append(line.with_changes(body=body))
     return made
 
 
+def operands(way: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
+    """What the statements of a way put into tensors and names."""
+    kinds = cst.AugAssign | cst.Assign | cst.Expr
+    return [one.value for one in _smalls(way) if isinstance(one, kinds)]
+
+
+def _smalls(lines: Sequence[cst.CSTNode]) -> Iterator[cst.BaseSmallStatement]:
+    for line in lines:
+        if isinstance(line, cst.SimpleStatementLine):
+            yield from line.body
+
+
 def _merged(
-    choice: Choice, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode], side: bool
+    choice: Choice,
+    first: tuple[Sequence[cst.CSTNode], bool],
+    second: tuple[Sequence[cst.CSTNode], bool],
 ) -> list[cst.BaseStatement]:
     """`x[i] = a` and `x[i] = b` as one assignment; [] where the ways are of other forms."""
-    match one, other:
+    match first[0], second[0]:
         case (
             [cst.SimpleStatementLine(body=[cst.Assign(targets=[a]) as left]) as line],
             [cst.SimpleStatementLine(body=[cst.Assign(targets=[b]) as right])],
         ) if a.deep_equals(b):
             choice.pure(left.value, right.value)
-            pair = (left.value, right.value) if side else (right.value, left.value)
+            pair = (left.value, right.value) if first[1] else (right.value, left.value)
             value = choice.put(*pair)
             return [line.with_changes(body=[left.with_changes(value=value)])]
     return []
+
+
+def _happening(
+    choice: Choice, small: cst.BaseSmallStatement, side: bool, lasting: Collection[str], old: Old
+) -> cst.BaseSmallStatement:
+    """One statement of a way, without an effect where the test is not `side`. Raises Escape."""
+    if isinstance(small, cst.Pass) or is_update(choice.site, small):
+        return small if isinstance(small, cst.Pass) else update(choice, small, side)
+    target, value = assigned(choice.site, small)
+    choice.pure(value)
+    path = name(target)
+    if "." not in path and path not in lasting:
+        edits = choice.taming(small, side)
+        return replaced(small, edits) if edits else small
+    before = old(path, value)
+    new = choice.between(value, before) if side else choice.between(before, value)
+    return cst.Assign([cst.AssignTarget(target)], new)  # type: ignore[arg-type]
+
+
+def assigned(
+    site: Site, small: cst.BaseSmallStatement
+) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+    """The name or attribute that a statement assigns to, and the value. Raises Escape."""
+    match small:
+        case cst.AugAssign() if type(small.operator) in OPERATORS and name(small.target):
+            operator = OPERATORS[type(small.operator)]()
+            return small.target, cst.BinaryOperation(small.target, operator, small.value)
+        case cst.Assign(targets=[cst.AssignTarget(target=target)]) if name(target):
+            return target, small.value
+    raise Escape(f"`{site.document.code(small)}` is no assignment of a value")
 
 
 def update(choice: Choice, node: cst.CSTNode, side: bool) -> cst.BaseSmallStatement:
@@ -94,35 +150,85 @@ def update(choice: Choice, node: cst.CSTNode, side: bool) -> cst.BaseSmallStatem
             _fits(choice.site, node.target, node.value, node)
             neutral = cst.parse_expression(_NEUTRAL[type(node.operator)])
             return node.with_changes(value=_where(choice, node.value, neutral, side))
-        case cst.Expr(value=cst.Call() as call) if (called := _called(node)) is not None:
-            base, value, neutral_text = called
-            choice.pure(value)
-            _fits(choice.site, base, value, node)
-            new = _where(choice, value, cst.parse_expression(neutral_text), side)
-            return node.with_changes(
-                value=call.with_changes(args=[call.args[0].with_changes(value=new)])
-            )
+        case cst.Expr(value=cst.Call(func=cst.Attribute()) as call):
+            return node.with_changes(value=_method(choice, call, side))
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
             choice.pure(node.value, target.slice[0])
             return node.with_changes(value=_where(choice, node.value, target, side))
     raise Escape(f"`{choice.site.document.code(node)}` is no update of a tensor")
 
 
-def _called(node: cst.Expr) -> tuple[cst.BaseExpression, cst.BaseExpression, str] | None:
-    """The tensor, the operand and the harmless operand of `t.mul_(v)`; None for other calls."""
-    match node.value:
-        case cst.Call(
-            func=cst.Attribute(value=base, attr=cst.Name(value=method)),
-            args=[cst.Arg(keyword=None, star="", value=value)],
-        ) if method in _METHODS:
-            return base, value, _METHODS[method]
-    return None
+def _method(choice: Choice, call: cst.Call, side: bool) -> cst.Call:
+    """`x.add_(y)` as `x.add_(torch.where(t, y, 0))`, others as `x.copy_(torch.where(t, …, x))`."""
+    site = choice.site
+    (*first, method), base = _chain(call)
+    choice.pure(base, *(arg.value for arg in _arguments(call, base)))
+    plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    if method in _METHODS and not first and len(plain) == len(call.args) == 1:
+        _fits(site, base, plain[0], call)
+        new = _where(choice, plain[0], cst.parse_expression(_METHODS[method]), side)
+        return call.with_changes(args=[call.args[0].with_changes(value=new)])
+    if method in _FILLS:
+        if len(plain) < len(call.args) or len(plain) > 1 or (method == "zero_") != (not plain):
+            raise Escape(f"the arguments of `{site.document.code(call)}` are not one value")
+        value = plain[0] if plain else cst.Integer("0")
+        _keeps(site, base, value, call)
+    else:
+        for arg in _arguments(call, base):
+            if arg.keyword is None:
+                _fits(site, base, arg.value, call)
+        seen = inferred(site, base)
+        learns = "." not in name(base) or seen is None or seen.requires_grad
+        source = expression("{b}.clone()", b=base) if learns else base  # it may be saved
+        value = _out_of_place(call, base, source)
+    func = cst.Attribute(base, cst.Name("copy_"))
+    return call.with_changes(func=func, args=[cst.Arg(_where(choice, value, base, side))])
+
+
+def _arguments(call: cst.BaseExpression, base: cst.BaseExpression) -> Iterator[cst.Arg]:
+    """The arguments of all methods in a chain on `base`."""
+    while isinstance(call, cst.Call) and call is not base:
+        yield from call.args
+        call = call.func.value  # type: ignore[attr-defined]
+
+
+def _out_of_place(
+    call: cst.BaseExpression, base: cst.BaseExpression, source: cst.BaseExpression
+) -> cst.BaseExpression:
+    """`x.mul_(a).add_(b)` as `x.mul(a).add(b)`, with `source` for `x`."""
+    if call is base:
+        return source
+    assert isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+    attr = cst.Name(call.func.attr.value.removesuffix("_"))
+    return call.with_changes(func=cst.Attribute(_out_of_place(call.func.value, base, source), attr))
+
+
+def _chain(node: cst.BaseExpression) -> tuple[list[str], cst.BaseExpression]:
+    """The in-place methods of `x.mul_(a).add_(b)`, in order, and `x`; [] for other code."""
+    methods: list[str] = []
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        method = node.func.attr.value
+        if not method.endswith("_") or method.endswith("__"):
+            break
+        methods.insert(0, method)
+        node = node.func.value
+    return methods, node
 
 
 def _where(
     choice: Choice, value: cst.BaseExpression, other: cst.BaseExpression, side: bool
 ) -> cst.BaseExpression:
     return choice.put(value, other) if side else choice.put(other, value)
+
+
+def _keeps(site: Site, base: cst.BaseExpression, value: cst.BaseExpression, node: cst.Call) -> None:
+    """Raises Escape where a choice between a tensor and a new value could be less exact."""
+    old, new = inferred(site, base), inferred(site, value)
+    if old is None or new is None or not (new.is_tensor or new.is_number):
+        raise Escape(f"it is not known what `{site.document.code(node)}` puts in")
+    floating = all(tensor.is_float for tensor in old.tensors)
+    if not (floating or new.types == ("int",) or (new.is_tensor and new.dtypes == old.dtypes)):
+        raise Escape(f"`{site.document.code(node)}` cuts off what is behind the point")
 
 
 def _fits(

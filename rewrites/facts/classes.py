@@ -41,6 +41,25 @@ def constructor(site: Site, node: cst.BaseExpression) -> cst.Call | None:
     return value if isinstance(value, cst.Call) else None
 
 
+def registered(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The tensor that the class gives to `self.register_buffer`, where `node` is that buffer."""
+    path = name(node)
+    owner = _class(site, node)
+    calls = [one for one in walk(owner) if isinstance(one, cst.Call)] if owner is not None else []
+    for call in calls:
+        match call:
+            case cst.Call(
+                func=cst.Attribute(value=cst.Name("self"), attr=cst.Name("register_buffer")),
+                args=[
+                    cst.Arg(value=cst.SimpleString() as title),
+                    cst.Arg(value=tensor),
+                    *_,
+                ],
+            ) if path == f"self.{title.raw_value}":
+                return tensor
+    return None
+
+
 def definition(site: Site, call: cst.Call) -> cst.FunctionDef | None:
     """The function of this file that is called: `helper(x)` or `self.helper(x)`."""
     path = name(call.func)

@@ -100,13 +100,14 @@ def following(document: Document, node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
     return tuple(found)
 
 
-def live_out(document: Document, node: cst.CSTNode) -> frozenset[str]:
+def live_out(document: Document, node: cst.CSTNode, *more: cst.CSTNode) -> frozenset[str]:
     """The names that may be read after statement `node` before they are written again.
 
-    Attributes always live: whoever holds the object may read them. So do names that are global,
-    nonlocal, or read by a function inside this one.
+    `more` are the statements right after it that count as a part of it. Attributes always live:
+    whoever holds the object may read them. So do names that are global, nonlocal, or read by a
+    function inside this one.
     """
-    live = live_in(following(document, node))
+    live = live_in(following(document, (node, *more)[-1]))
     function = document.function(node)
     shared: set[str] = set()
     for one in walk(function) if function is not None else ():
@@ -114,7 +115,7 @@ def live_out(document: Document, node: cst.CSTNode) -> frozenset[str]:
             shared |= reads(one)
         elif isinstance(one, cst.Global | cst.Nonlocal):
             shared |= {item.name.value for item in one.names}
-    attributes = {one for one in writes(node) if "." in one}
+    attributes = {one for one in writes(node, *more) if "." in one}
     return frozenset(live | shared | attributes)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import libcst as cst
 import torch
 
+from fullgraph.rewrites.facts.classes import registered
 from fullgraph.rewrites.facts.definitions import Bindings, Definitions, definitions
 from fullgraph.rewrites.facts.flow import name, walk
 from fullgraph.rewrites.facts.seen import Seen, TensorSeen
@@ -67,6 +68,8 @@ def inferred(site: Site, node: cst.CSTNode) -> Seen | None:
         site.document.parents.get(node), cst.AugAssign
     ):
         seen = _elsewhere(site, node)
+    if isinstance(node, cst.Attribute) and (tensor := registered(site, node)) is not None:
+        seen = seen or _seen(lambda: _value(site, tensor, 0))
     return seen or _seen(lambda: _value(site, node, 0))
 
 

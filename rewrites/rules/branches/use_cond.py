@@ -30,7 +30,7 @@ import libcst as cst
 from fullgraph.rewrites.branches.conditional import Conditional
 from fullgraph.rewrites.branches.decided import decided
 from fullgraph.rewrites.branches.predicate import Escape, predicate, tested
-from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.branches.ways import jumps
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.branches import use_where
 from fullgraph.rewrites.site import Site
@@ -41,11 +41,7 @@ _WHY = "`torch.cond` keeps both ways in the graph and runs the one that is taken
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     found = tested(site)
     node = found.decision if found is not None else None
-    if (
-        found is None
-        or not isinstance(node, cst.If | cst.IfExp)
-        or any(isinstance(one, cst.Raise | cst.Break | cst.Continue) for one in walk(node))
-    ):
+    if found is None or not isinstance(node, cst.If | cst.IfExp) or jumps(site, node):
         return None
     conditional = Conditional(site)
     try:

@@ -12,8 +12,10 @@ After:
     return torch.where(condition, x * 0, x / torch.where(condition, 1, x.sum()))
 
 It mends `if`, `elif` and `else`, early returns, conditional expressions, attributes as targets and
-several targets at once; tests may be joined by `and`, `or` and `not`, and may be
-`torch.equal`, `torch.allclose`, `t.item() > 0` or `bool(t)`.
+several targets at once; `continue` and a bare `return`, where what they skip is the other way;
+tensors that a way changes in place: `best.copy_(y)` becomes `best.copy_(torch.where(t, y, best))`.
+Tests may be joined by `and`, `or` and `not`, and may be `torch.equal`, `torch.allclose`,
+`t.item() > 0` or `bool(t)`.
 
 Where the way that is not taken could give inf or NaN, or an infinite gradient, a second
 `torch.where` gives it a harmless operand: else its gradient would be zero times infinity, NaN.
@@ -22,8 +24,8 @@ Unsafe where it is not known that both values have the same dtype and shape, whe
 becomes a tensor, and where something that only one way uses gets a gradient of zero, and got none
 when the other way was taken.
 
-Refuses: ways that print, draw random numbers, change tensors in place, assign to items or may
-raise; values of different shapes; names that only one way assigns.
+Refuses: ways that print, draw random numbers or may raise; values of different shapes; names that
+only one way assigns.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from fullgraph.rewrites.branches.agreement import numbers_change
 from fullgraph.rewrites.branches.decided import decided
 from fullgraph.rewrites.branches.predicate import Escape, predicate, tested
 from fullgraph.rewrites.branches.selection import Selection
-from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.branches.ways import jumps
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
@@ -45,11 +47,7 @@ _WHY = "`torch.where` computes both ways and chooses, so nothing depends on the 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     found = tested(site)
     node = found.decision if found is not None else None
-    if (
-        found is None
-        or not isinstance(node, cst.If | cst.IfExp)
-        or any(isinstance(one, cst.Raise | cst.Break | cst.Continue) for one in walk(node))
-    ):
+    if found is None or not isinstance(node, cst.If | cst.IfExp) or jumps(site, node):
         return None
     selection = Selection(site)
     try:

@@ -1,0 +1,112 @@
+"""`continue` and a bare `return`: what they skip is the other way. In-place methods in ways."""
+
+import pytest
+import torch
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered, rewritten
+
+X = torch.tensor([0.9, -0.2, 0.7, 0.1])
+TEST = "x.sum() > 0"
+
+
+def _leaf(x):
+    return x.clone().requires_grad_()
+
+
+def _function(body):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"import torch\n\n\ndef f(x):\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("n = torch.zeros(4).long()\nif x.sum() > 0:\n    n.copy_(x)\nreturn n", "cuts off"),
+        ("y = x.clone()\nif x.sum() > 0:\n    y.uniform_()\nreturn y", "no assignment"),
+        ("y = x.clone()\nif x.sum() > 0:\n    y.copy_(torch.rand(4))\nreturn y", "random numbers"),
+        ("y = x.clone()\nif x.sum() > 0:\n    y.fill_(1)\n    z = y\nreturn y, z", "no value"),
+        (
+            "for _ in range(2):\n    if x.sum() > 0:\n        continue\n    if x.max() > 1:\n"
+            "        break\n    x = x + 1\nreturn x",
+            "`if x.max() > 1:` in the branch",
+        ),
+    ],
+)
+def test_left_alone(body, reason):
+    _, rewrites, refusals = offered(_function(body), TEST, "data-dependent branch", X)
+    assert not [one for one in rewrites if "torch.where`" in one.why]
+    assert any(reason in one for one in refusals), refusals
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "y, n = x.clone(), torch.tensor(3)\nif x.sum() > 0:  # better\n    y.copy_( x * 2 )\n"
+            "    n.zero_()\nelse:\n    n += 1\nreturn y, n",
+            "y, n = x.clone(), torch.tensor(3)\n# better\ncondition = x.sum() > 0\n"
+            "y.copy_( torch.where(condition, x * 2, y))\n"
+            "n.copy_(torch.where(condition, 0, n))\nn += torch.where(condition, 0, 1)\n"
+            "return y, n",
+        ),
+        (
+            "y = x.clone()\nif y.sum() > 0:\n    y.fill_(0.5)\n    y.clamp_(max=0.2)\nreturn y",
+            "y = x.clone()\ncondition = y.sum() > 0\n"
+            "y.copy_(torch.where(condition, 0.5, y))\n"
+            "y.copy_(torch.where(condition, y.clone().clamp(max=0.2), y))\nreturn y",
+        ),
+        (
+            "y, z = x.clone(), x\nif x.sum() > 0:\n    t = x + 1\n    y.copy_(t)\n    z = t * 2\n"
+            "else:\n    y.mul_(3)\nreturn y, z",
+            "y, z = x.clone(), x\ncondition = x.sum() > 0\nt = x + 1\n"
+            "y.copy_(torch.where(condition, t, y))\nz = torch.where(condition, t * 2, z)\n"
+            "y.mul_(torch.where(condition, 1, 3))\nreturn y, z",
+        ),
+        (
+            "for i in range(3):\n    if x.sum() > i:\n        continue  # enough\n    x = x + 1\n"
+            "return x",
+            "for i in range(3):\n    # enough\n    x = torch.where(x.sum() > i, x, x + 1)\n"
+            "return x",
+        ),
+    ],
+)
+def test_fixed(before, after):
+    outcome = rewritten(_function(before), _leaf(X))
+    assert outcome.rules == ["FG301"], outcome.refusals
+    assert outcome.source.startswith(_function(after).rstrip("\n")), outcome.source
+    outcome.check((_leaf(-X),), (_leaf(X * 4),), (_leaf(X * 0),))
+
+
+def test_layers_that_are_skipped():
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))\n\n"
+        "    def forward(self, x):\n        for layer in self.layers:\n"
+        "            if x.mean() > 0.1:\n                continue\n"
+        "            x = layer(x)\n        return x\n"
+    )
+    outcome = rewritten(source, -X)
+    assert "x = torch.where(x.mean() > 0.1, x, layer(x))\n" in outcome.source
+    assert outcome.applicability == [Applicability.UNSAFE]
+    outcome.check((X,), zero_is_none=True)
+
+
+def test_what_a_bare_return_skips():
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.register_buffer('mean', torch.zeros(4))\n\n"
+        "    def update(self, x):\n        # only what is positive\n        if x.sum() <= 0:\n"
+        "            return\n        self.mean.mul_(0.9).add_(x, alpha=0.1)\n"
+        "        self.mean.clamp_(max=1)\n\n"
+        "    def forward(self, x):\n        self.update(x)\n        return x - self.mean\n"
+    )
+    for first in (X, -X):  # what did not run is known by `register_buffer`
+        outcome = rewritten(source, first)
+        assert outcome.applicability == [Applicability.SAFE], outcome.refusals
+        assert (
+            "torch.where(condition, self.mean, self.mean.mul(0.9).add(x, alpha=0.1))"
+            in outcome.source
+        )
+        outcome.check((X,), (-X,))
