@@ -117,6 +117,8 @@ class Loop:
                 break
             stage, tried = stage.before
             tried.accepted, tried.proof = False, proof
+            keys = {(offer.rule.code, offer.text) for offer in tried.offers}
+            self._fared |= dict.fromkeys(keys, State.FAILED)
         return stage
 
     def try_settings(self, stage: Stage) -> None:
@@ -204,7 +206,7 @@ class Loop:
             allowed = offer.rewrite.applicability is Applicability.SAFE or (
                 unsafe and offer.rewrite.applicability is Applicability.UNSAFE
             )
-            if allowed and (fared is None or (unsafe and fared is State.ONE_SIDE)):
+            if allowed and (fared is None or (unsafe and fared is not State.FAILED)):
                 return offer
         return None
 
@@ -251,18 +253,15 @@ class Loop:
         ahead = ahead or Ahead(stage.explanation)
         mended = [offer.cause for offer in offers]
         explanation, turned = stage.explanation, False
-        if proof.state in (State.PROVED, State.ONE_SIDE):
+        if proof.holds:
             self._tell(f"explaining after {what}")
             explanation = self._explained(new)
             check = helps(ahead.start, explanation, mended)
             turned = turns(ahead.start, explanation, mended) and not check.ok
             state = proof.state if check.ok or turned else State.FAILED
             proof = replace(proof, state=state, checks=(*proof.checks, check))
-        safe = all(offer.rewrite.applicability is Applicability.SAFE for offer in offers)
-        whole = proof.state is State.PROVED or (proof.state is State.ONE_SIDE and not safe)
         keys = {(offer.rule.code, offer.text) for offer in offers}
-        again = {self._fared.get(key) for key in keys}
-        accepted = whole or (proof.state is State.ONE_SIDE and again == {State.ONE_SIDE})
+        accepted = proof.whole or (proof.holds and level is Applicability.UNSAFE)
         if len(offers) > 1 and (turned or not accepted):
             return stage  # each is tried by itself
         tried = Tried(tuple(offers), proof, accepted)
@@ -307,7 +306,7 @@ class Loop:
 
     def _suggestion(self, offer: Offer, proof: Proof, accepted: bool) -> Suggestion:
         applicability = offer.rewrite.applicability
-        if applicability is Applicability.SAFE and proof.state is not State.PROVED:
+        if applicability is Applicability.SAFE and not proof.whole:
             applicability = Applicability.UNSAFE
         document = offer.document
         return Suggestion(
@@ -319,7 +318,7 @@ class Loop:
             offer.cause.expression,
             offer.rewrite.why,
             applicability,
-            offer.rewrite.assumes,
+            tuple(dict.fromkeys((*offer.rewrite.assumes, *proof.assumes))),
             proof,
             unified(document.file, document.text, offer.text),
             accepted,

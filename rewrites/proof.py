@@ -24,6 +24,8 @@ class Check:
     ok: bool
     detail: str = ""
     """One sentence: what was compared, or how it differs."""
+    assumes: tuple[str, ...] = ()
+    """What must be granted for it to hold, one clause each."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,18 @@ class Proof:
     """How many inputs were tried, the user's own included."""
     sides: tuple[tuple[str, str], ...] = ()
     """For each test, its text and the sides seen: "both", "true", "false", "never"."""
+    assumes: tuple[str, ...] = ()
+    """What must be granted for the checks to hold: an edit that needs it is not safe."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing that was tried speaks against the rewrite."""
+        return self.state in (State.PROVED, State.ONE_SIDE)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all was seen, and nothing need be granted."""
+        return self.state is State.PROVED and not self.assumes
 
     @property
     def reason(self) -> str:

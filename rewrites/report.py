@@ -126,6 +126,7 @@ def _proof(proof: Proof) -> dict[str, Any]:
         "reason": proof.reason,
         "inputs": proof.inputs,
         "sides": [list(side) for side in proof.sides],
+        "assumes": list(proof.assumes),
         "checks": [{"name": c.name, "ok": c.ok, "detail": c.detail} for c in proof.checks],
     }
 

@@ -1,5 +1,7 @@
 """Pairs of a function and a rewrite of it that is wrong in one way, to see that the proof minds."""
 
+from fullgraph.rewrites.comparison import ASKS, NO_GRADIENT
+
 HEAD = """\
 import logging
 import random
@@ -14,6 +16,7 @@ log.propagate = False
 seen = []
 state = {"steps": 0}
 buffer = torch.zeros(4)
+weight = torch.ones(4)
 """
 
 WRONG = {
@@ -100,6 +103,24 @@ WRONG = {
         "    state['steps'] += 1\n    return x * min(state['steps'], 1)",
         "    state['steps'] += 1\n    return x * state['steps']",
     ),
+    "a gradient where there was none": ("    return x.detach() * 2", "    return x * 2"),
+    "no gradient where there was one": ("    return x * 2", "    return x.detach() * 2"),
+    "no gradient where there was one of zero": (
+        "    return x * 0 + x.detach()",
+        "    return x.detach() * 1",
+    ),
+    "a gradient on one side only": (
+        "    if x.sum() > 0:\n        return x * 2\n    return x.detach() * 3",
+        "    return torch.where(x.sum() > 0, x * 2, x * 3)",
+    ),
+    "state that asks for a gradient": (
+        "    state['last'] = x.detach() * 2\n    return x + 1",
+        "    state['last'] = x * 2\n    return x + 1",
+    ),
+    "an exception where there was none": (
+        "    return x + 1",
+        "    if torch.isnan(x).any():\n        raise ValueError('bad')\n    return x + 1",
+    ),
     "rounded": ("    return x / 3", "    return (x / 3 * 100).round() / 100"),
 }
 """What is wrong, the body of `f(x)`, and the body it was rewritten to."""
@@ -126,3 +147,22 @@ RIGHT = {
         "    return x / (x > 0).sum().clamp(min=1)",
     ),
 }
+
+GRANTED = {
+    "zero where there was none": (
+        "    return x.detach() * 2",
+        "    return x.detach() * 2 + x * 0.0",
+        (ASKS, NO_GRADIENT),
+    ),
+    "only one side has a gradient": (
+        "    if x.sum() > 0:\n        return x * 2\n    return torch.ones(4)",
+        "    return torch.where(x.sum() > 0, x * 2, torch.ones(4))",
+        (ASKS, NO_GRADIENT),
+    ),
+    "a global that one side alone uses": (
+        "    if x.sum() > 0:\n        return x * weight\n    return x * 3",
+        "    return torch.cond(x.sum() > 0, lambda: x * weight, lambda: x * 3)",
+        (),
+    ),
+}
+"""The body of `f(x)`, the body it was rewritten to, and what must be granted for it to be right."""

@@ -11,7 +11,7 @@ from fullgraph.rewrites.proof import State
 from fullgraph.rewrites.verify import prove
 
 from .harness import imported
-from .mutants import HEAD, RIGHT, WRONG
+from .mutants import GRANTED, HEAD, RIGHT, WRONG
 
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
@@ -35,6 +35,21 @@ def test_a_right_rewrite_is_proved(right):
     found = proof(*RIGHT[right])
     assert found.state is State.PROVED, found
     assert found.inputs > 3
+
+
+@pytest.mark.parametrize("granted", GRANTED)
+def test_what_must_be_granted_is_told(granted):
+    before, after, assumes = GRANTED[granted]
+    found = proof(before, after)
+    assert found.state is State.PROVED, found
+    assert found.assumes == assumes
+    assert found.whole == (not assumes)
+
+
+def test_an_exception_of_the_new_code_is_told():
+    found = proof("    return x + 1", "    return x + y")
+    assert found.state is State.FAILED
+    assert "it raises NameError: name 'y' is not defined" in found.reason
 
 
 def test_a_side_that_no_input_takes_is_told():
