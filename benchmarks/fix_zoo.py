@@ -30,6 +30,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import numpy as np
 import torch
 from torch.testing import assert_close
 
@@ -101,6 +102,7 @@ def _random(args: Any, generator: torch.Generator, seed: int) -> Any:
 def _run(model: Any, args: Any, kwargs: Any) -> Any:
     torch.manual_seed(0)
     random.seed(0)
+    np.random.seed(0)
     try:
         output = copy.deepcopy(model)(*args, **kwargs)
     except Exception as error:

@@ -13,6 +13,7 @@ from fullgraph.rewrites.branches.decided import decided
 from fullgraph.rewrites.branches.predicate import Decision, Escape, decision, predicate
 from fullgraph.rewrites.branches.selection import Selection
 from fullgraph.rewrites.branches.ways import jumps
+from fullgraph.rewrites.build import expression
 from fullgraph.rewrites.document import Replacement, replaced
 from fullgraph.rewrites.drawing.draws import drawing
 from fullgraph.rewrites.facts.definitions import definitions
@@ -35,12 +36,15 @@ class Numbers:
     assumes: dict[str, None] = field(default_factory=dict)
     tests: list[cst.BaseExpression] = field(default_factory=list)
     device: str = "cpu"
+    dtype: str = "float64"
+    met: dict[cst.BaseExpression, cst.BaseExpression] = field(default_factory=dict)
+    """Operations with a tensor without dimensions, of which a number would not change the dtype."""
     _known: dict[Position, Seen | None] = field(default_factory=dict)
     """What is known instead of what was seen: the numbers are tensors."""
 
     def follow(self, call: cst.Call, dtype: str, device: str = "cpu") -> None:
         """Find out what is done with a number. Raises Escape where a tensor would not do."""
-        self.device = device
+        self.device, self.dtype = device, dtype
         tensor = TensorSeen(dtype, (), device, False, True)
         self._follow(call, Seen(("torch.Tensor",), 1, (tensor,)))
 
@@ -63,7 +67,20 @@ class Numbers:
                 raise Escape("the number would not be drawn exactly once")
             if not inside:
                 plain[call] = tensor
+        plain = self._dimensioned(plain, found)
         return plain | {node: _exchanged(new, self.tensors) for node, new in found.items()}
+
+    def _dimensioned(self, plain: Edits, found: Edits) -> Edits:
+        """`plain` with `(n * t[None])[0]` for `n * t`: next to dimensions `n` promotes nothing."""
+        around = self.site.document.around
+        for node in sorted(self.met, key=lambda one: len(tuple(around(one))), reverse=True):
+            if any(one in found for one in (node, *around(node))):
+                raise Escape("the number meets a tensor without dimensions in a decision")
+            inside = {one: plain.pop(one) for one in walk(node) if one in plain}
+            other = self.met[node]
+            inside[other] = expression("{t}[None]", t=replaced(other, inside))
+            plain[node] = expression("{w}[0]", w=replaced(node, inside))
+        return plain
 
     def _follow(self, node: cst.BaseExpression, seen: Seen | None) -> None:
         document = self.site.document
@@ -78,13 +95,13 @@ class Numbers:
             case cst.BinaryOperation() if isinstance(parent.operator, _ARITHMETIC):
                 other = parent.right if parent.left is node else parent.left
                 if self.site.is_tensor(other):
-                    self._met(other)
+                    self._met(parent, other)
                 else:
                     self._follow(parent, None)
             case cst.Comparison(comparisons=[target]):
                 other = target.comparator if parent.left is node else parent.left
                 if self.site.is_tensor(other):
-                    self._met(other)
+                    self._met(parent, other)
                 else:
                     self._follow(parent, None)
             case cst.IfExp():
@@ -103,13 +120,18 @@ class Numbers:
             case _:
                 raise Escape("a tensor cannot stand where the number is used")
 
-    def _met(self, other: cst.BaseExpression) -> None:
-        """Raises Escape where a tensor has another dtype next to a tensor than next to a number."""
+    def _met(self, operation: cst.BaseExpression, other: cst.BaseExpression) -> None:
+        """Note that a number meets a tensor.
+
+        Raises Escape where what comes of it would have another dtype.
+        """
         seen = self.site.seen(other)
         if seen is None or not all(tensor.is_float for tensor in seen.tensors):
             raise Escape("the number meets a tensor that is not of a floating dtype")
         if self.device != "cpu" and {tensor.device for tensor in seen.tensors} != {self.device}:
             raise Escape("the number meets a tensor on another device")
+        if "float" in self.dtype and () in seen.shapes and seen.dtypes != {self.dtype}:
+            self.met[operation] = other
 
     def _is_decided(self, binding: cst.CSTNode) -> bool:
         """Whether a name is bound in a way of a decision that hangs on the number."""

@@ -95,3 +95,11 @@ def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
     assert outcome.applicability == [Applicability.UNSAFE]
     assert "`w` may get a gradient of zero where it got none" in outcome.assumes
     outcome.check()
+
+
+def test_what_has_no_dimensions_keeps_its_dtype():
+    body = "lam = np.random.beta(2, 2)\nreturn lam*x.mean() + (1 - lam) * x.norm(), x.mean() < lam"
+    outcome = rewritten(f"{HEAD}{_function(body)}", X.clone().requires_grad_())
+    assert "(lam*x.mean()[None])[0] + ((1 - lam) * x.norm()[None])[0], (x" in outcome.source
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check()
