@@ -35,7 +35,8 @@ class Facts:
 
 
 def observe(run: Callable[[], object], places: Iterable[Position]) -> Facts:
-    """Run the user's code once in eager; what each expression was in the functions around `places`.
+    """Run the user's code once in eager; what each expression was in the functions around `places`,
+    and in those of the same file that they call.
 
     Evaluation order, results and exceptions are those of the plain code. Call this in isolation.
     """
@@ -73,9 +74,27 @@ def _functions(places: Iterable[Position]) -> Iterator[tuple[Source, Function]]:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             and first_line(node) <= place.line <= (node.end_lineno or 0)
         ]
-        if around and (place.file, around[0].lineno) not in done:
-            done.add((place.file, around[0].lineno))
-            yield source, around[0]
+        for function in (*around[:1], *(_called(source, around[0]) if around else ())):
+            if (place.file, function.lineno) not in done:
+                done.add((place.file, function.lineno))
+                yield source, function
+
+
+def _called(source: Source, function: Function) -> Iterator[Function]:
+    """The functions of the same file that `function` calls as `helper(x)` or `self.helper(x)`."""
+    names, methods = set[str](), set[str]()
+    for node in ast.walk(function):
+        match node:
+            case ast.Call(func=ast.Name(id=name)):
+                names.add(name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+                methods.add(name)
+    owner = source.parents.get(function)
+    for node, parent in source.parents.items():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            beside = node.name in methods and parent is owner and isinstance(owner, ast.ClassDef)
+            if beside or (node.name in names and isinstance(parent, ast.Module)):
+                yield node
 
 
 def _expressions(node: ast.AST) -> Iterator[ast.expr]:

@@ -9,8 +9,9 @@ import libcst as cst
 
 from fullgraph.rewrites.build import expression, statement
 from fullgraph.rewrites.masked import ops
+from fullgraph.rewrites.masked.added import Added
 from fullgraph.rewrites.masked.flow import Flow
-from fullgraph.rewrites.masked.goals import Bound, Counted, Escape, Reduced, Stored
+from fullgraph.rewrites.masked.goals import Bound, Counted, Escape, Reduced, Stored, Unpacked
 from fullgraph.rewrites.masked.losses import Loss
 from fullgraph.rewrites.masked.owned import is_owned
 from fullgraph.rewrites.masked.text import Text
@@ -51,8 +52,12 @@ class Ends:
                         found[end.operation.call] = self._reduced(end)
                     case Loss():
                         found[end.call] = self._loss(end)
+                    case Unpacked():
+                        found |= self._unpacked(root, end)
                     case Counted():
-                        found[end.node] = self.text.count()
+                        found[end.node] = self._counted(end)
+                    case Added():
+                        found[end.call] = self._added(end)
                     case Stored():
                         found[end.statement] = self._stored(root, end)
         return found
@@ -61,7 +66,7 @@ class Ends:
         """Bound names first, in the order of the text: their values are needed by their uses."""
         position = self.flow.site.document.position
         trees = sorted(self.flow.trees.items(), key=lambda tree: position(tree[0]).line)
-        for root, ends in sorted(trees, key=lambda t: not isinstance(t[1][0], Bound)):
+        for root, ends in sorted(trees, key=lambda t: not isinstance(t[1][0], Bound | Unpacked)):
             yield root, list(ends)
 
     # Names.
@@ -74,6 +79,47 @@ class Ends:
         if not known.finite:
             raise Escape("there is no number that could stand where nothing is selected")
         return {} if root is end.name else {root: self.text.full(root)}
+
+    def _unpacked(self, root: cst.BaseExpression, end: Unpacked) -> dict[cst.CSTNode, cst.CSTNode]:
+        known = self.text.value(root)
+        if not known.finite:
+            raise Escape("there is no number that could stand where nothing is selected")
+        self.text.values |= {one.name: known.number for one in end.names}
+        return {} if isinstance(root, cst.Name) else {root: self.text.full(root)}
+
+    def _counted(self, end: Counted) -> cst.BaseExpression:
+        count = self.text.count()
+        if end.least is None:
+            return count
+        return expression("{count}.clamp(min={least})", count=count, least=end.least)
+
+    def _added(self, end: Added) -> cst.BaseExpression:
+        """What is not selected adds zero to the first place."""
+        index = self._flat(end.index, self.text.neutral(end.index, "0"))
+        if end.source is not None:
+            source = self._flat(end.source, self.text.neutral(end.source, "0"))
+            new = {id(end.index): index, id(end.source): source}
+            args = [
+                one.with_changes(value=new.get(id(one.value), one.value)) for one in end.call.args
+            ]
+            return end.call.with_changes(args=args)
+        length, code = end.base, self._code(end.index)
+        self.assumes[f"no element of `{code}` is {self._code(length)} or more"] = None
+        self.text.masks += 1
+        return expression(
+            "{zeros}({n}, dtype={long}, device={mask}.device).scatter_add_(0, {index}, {ones})",
+            zeros=self.text.torch("zeros"),
+            n=length,
+            long=self.text.torch("long"),
+            mask=self.text.mask,
+            index=index,
+            ones=self._flat(end.index, expression("{mask}.long()", mask=self.text.mask)),
+        )
+
+    def _flat(self, node: cst.BaseExpression, full: cst.BaseExpression) -> cst.BaseExpression:
+        """`full` with the mask's dimensions as one."""
+        dims = self.flow.first.dims
+        return expression(f"{{x}}.flatten(0, {dims - 1})", x=full) if dims > 1 else full
 
     def _only_stored(self, end: Bound) -> bool:
         """Whether the name is only assigned through the same mask."""
@@ -99,7 +145,7 @@ class Ends:
         if name == "median":
             self.assumes["nothing that is selected is NaN"] = None
             name = "nanmedian"
-        filled = self._neutral(root, ops.NEUTRAL[made.name])
+        filled = self.text.neutral(root, ops.NEUTRAL[made.name])
         dims = ops.integers(made.argument("dim", 0) or made.argument("axis", 99))
         inner = self._is_over_mask_alone(root, dims)
         if name == "mean" and inner:
@@ -132,37 +178,6 @@ class Ends:
     ) -> bool:
         """Whether a reduction takes what is selected and no other dimension."""
         return self.flow.dims(root) == 0 if dims is None else len(dims) == 1
-
-    def _neutral(self, root: cst.BaseExpression, neutral: str) -> cst.BaseExpression:
-        """`root` at full shape with `neutral` where nothing is selected."""
-        fill = self._number(root, neutral)
-        if list(self.text.cuts(root)) == [root]:
-            found = self.flow.reads.get(root)
-            if neutral in ("0", "False") and found is not None and found.dtype == "bool":
-                mask = self.text.spread(root)
-                return expression("{base} & {mask}", base=found.base, mask=mask)
-            return self.text.where(self.text.bare(root), root, fill)
-        known = self.text.value(root)
-        if not known.finite:
-            raise Escape("there is no number that could stand where nothing is selected")
-        full = self.text.full(root)
-        if known.number is not None and known.number == _as_number(neutral):
-            return full
-        return self.text.where(full, root, fill)
-
-    def _number(self, root: cst.BaseExpression, neutral: str) -> str:
-        """How a neutral element is written for the dtype of `root`."""
-        if neutral not in ("inf", "-inf", "nan"):
-            return neutral
-        seen = self.flow.site.seen(root)
-        dtypes = seen.dtypes if seen is not None else frozenset({self.flow.first.dtype})
-        if all(name.startswith(("float", "bfloat")) for name in dtypes):
-            return f'float("{neutral}")'
-        if neutral == "nan" or len(dtypes) != 1 or "bool" in dtypes:
-            raise Escape("there is no such number as it would take for whole numbers")
-        limit = "min" if neutral == "-inf" else "max"
-        info, name = self.text.torch("iinfo"), self.text.torch(next(iter(dtypes)))
-        return f"{info}({name}).{limit}"
 
     def _call(self, end: Reduced, filled: cst.BaseExpression, name: str) -> cst.BaseExpression:
         """The reduction `name` of `filled`, with the options of the original."""
@@ -220,7 +235,7 @@ class Ends:
         full = self.text.full(made.tensor)
         mean = expression(
             "{total}.sum() / {count}",
-            total=self._neutral(made.tensor, "0"),
+            total=self.text.neutral(made.tensor, "0"),
             count=self.text.count(),
         )
         difference = expression("{full} - {mean}", full=full, mean=mean)
@@ -251,7 +266,9 @@ class Ends:
             return self._logits_loss(end)
         if end.name == "kl_div" and "log_target" in end.options:
             raise Escape("with `log_target` the loss of zeros is not zero")
-        call = self._with_pair(end, self._neutral(end.input, "0"), self._neutral(end.target, "0"))
+        call = self._with_pair(
+            end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
+        )
         return self._mean(end, call)
 
     def _mean(self, end: Loss, call: cst.Call) -> cst.BaseExpression:
@@ -270,7 +287,9 @@ class Ends:
     def _logits_loss(self, end: Loss) -> cst.BaseExpression:
         if "weight" in end.options or end.module:
             raise Escape("the loss of zeros is not zero, and the weights are taken")
-        call = self._with_pair(end, self._neutral(end.input, "0"), self._neutral(end.target, "0"))
+        call = self._with_pair(
+            end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
+        )
         weight = self.text.spread(end.input)
         return self._mean(end, _with_option(call, "weight", weight))
 
@@ -328,7 +347,7 @@ class Ends:
         if kind in _STEPS and self.flow.site.is_tensor(value) and end.target.plain:
             _, neutral = _STEPS[kind]
             if self.text.holds(value):
-                steps = self._neutral(value, neutral)
+                steps = self.text.neutral(value, neutral)
             else:
                 steps = self.text.where(value, step.target, neutral)
             return step.with_changes(target=base, value=steps.with_changes(lpar=(), rpar=()))
@@ -380,7 +399,3 @@ def _with_option(call: cst.Call, name: str, value: cst.BaseExpression | str) -> 
     last = args[-1].with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
     new = cst.Arg(node, cst.Name(name), plain, whitespace_after_arg=space)
     return call.with_changes(args=[*args[:-1], last, new])
-
-
-def _as_number(neutral: str) -> float:
-    return {"False": 0.0, "True": 1.0}[neutral] if neutral in ("False", "True") else float(neutral)

@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional
 
 from fullgraph.rewrites.masked import ops
+from fullgraph.rewrites.masked.mapped import Mapped, mapped
 from fullgraph.rewrites.masked.ops import operation
 from fullgraph.rewrites.site import Site
 
@@ -23,6 +24,14 @@ _OPERATORS: Mapping[type[cst.BaseBinaryOp], Callable[..., torch.Tensor]] = {
     cst.Power: operator.pow,
     cst.FloorDivide: operator.floordiv,
     cst.Modulo: operator.mod,
+}
+_COMPARED: Mapping[type[cst.BaseCompOp], Callable[..., torch.Tensor]] = {
+    cst.LessThan: operator.lt,
+    cst.LessThanEqual: operator.le,
+    cst.GreaterThan: operator.gt,
+    cst.GreaterThanEqual: operator.ge,
+    cst.Equal: operator.eq,
+    cst.NotEqual: operator.ne,
 }
 _ANY = 0.7
 """For a number or a tensor that is not known: all that matters is whether the result is finite."""
@@ -63,6 +72,14 @@ def value(site: Site, node: cst.BaseExpression, leaves: Mapping[cst.CSTNode, flo
     return Value(None if unknown.met else result.item(), finite)
 
 
+@dataclass(frozen=True)
+class _Inside:
+    """The body of a function, and what its names hold so far, by the nodes that bind them."""
+
+    function: Mapped
+    values: dict[cst.CSTNode | None, torch.Tensor]
+
+
 class _Unclear(Exception):
     """Something whose value cannot be worked out."""
 
@@ -73,9 +90,10 @@ def _evaluate(
     leaves: Mapping[cst.CSTNode, float],
     unknown: _Unknown,
     grown: list[torch.Tensor],
+    inside: _Inside | None = None,
 ) -> torch.Tensor:
     def go(one: cst.BaseExpression) -> torch.Tensor:
-        return _evaluate(site, one, leaves, unknown, grown)
+        return _evaluate(site, one, leaves, unknown, grown, inside)
 
     def leaf(number: float) -> torch.Tensor:
         grown.append(torch.tensor(number, dtype=torch.float64, requires_grad=True))
@@ -83,6 +101,10 @@ def _evaluate(
 
     if node in leaves:
         return leaf(leaves[node])
+    if isinstance(node, cst.Name) and inside is not None:
+        binding = inside.function.binding(node)
+        if binding in inside.values:
+            return inside.values[binding]
     match node:
         case cst.Integer() | cst.Float():
             return torch.tensor(node.evaluated_value, dtype=torch.float64)
@@ -90,12 +112,21 @@ def _evaluate(
             return -go(node.expression)
         case cst.BinaryOperation() if type(node.operator) in _OPERATORS:
             return _OPERATORS[type(node.operator)](go(node.left), go(node.right))
+        case cst.Comparison(comparisons=[one]) if type(one.operator) in _COMPARED:
+            return _COMPARED[type(one.operator)](go(node.left), go(one.comparator))
+        case cst.Call() if (function := mapped(site, node)) is not None:
+            within = _Inside(function, {b: go(given) for b, given in function.given.items()})
+            for binding, value in function.assigned.items():
+                within.values[binding] = _evaluate(site, value, leaves, unknown, grown, within)
+            return _evaluate(site, function.result, leaves, unknown, grown, within)
         case cst.Call():
             made = operation(site, node)
             if made is None or made.name not in ops.ELEMENTWISE | ops.FLATTENING:
                 raise _Unclear
             if made.name in ops.SAME | ops.FLATTENING:
                 return go(made.tensor)
+            if made.name in ("zeros_like", "ones_like"):
+                return torch.tensor(float(made.name == "ones_like"), dtype=torch.float64)
             if made.name == "detach":
                 return go(made.tensor).detach()
             function = getattr(torch, made.name, None) or getattr(functional, made.name, None)

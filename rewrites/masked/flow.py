@@ -8,19 +8,23 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from fullgraph.rewrites.facts.definitions import Definitions, definitions
-from fullgraph.rewrites.masked import ops
+from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.masked import extent, ops
+from fullgraph.rewrites.masked.added import Added, added
 from fullgraph.rewrites.masked.continuation import continuation
+from fullgraph.rewrites.masked.counts import counted
 from fullgraph.rewrites.masked.goals import (
     Bound,
-    Counted,
     End,
     Escape,
     Harmless,
     Reduced,
     Stored,
+    Unpacked,
 )
 from fullgraph.rewrites.masked.losses import Loss, loss
-from fullgraph.rewrites.masked.ops import Operation, operation
+from fullgraph.rewrites.masked.mapped import mapped, takes_each
+from fullgraph.rewrites.masked.ops import is_option, operation
 from fullgraph.rewrites.masked.reads import Read, read, repeatable, same
 from fullgraph.rewrites.site import Site
 
@@ -35,8 +39,12 @@ class Flow:
     reads: dict[cst.CSTNode, Read] = field(default_factory=dict)
     bound: dict[cst.CSTNode, cst.BaseExpression] = field(default_factory=dict)
     """For each name that holds selected elements, where it is bound, what it is bound to."""
+    axes: dict[cst.CSTNode, int] = field(default_factory=dict)
+    """For each such name the dimension in which the mask's begin."""
     names: dict[cst.Name, None] = field(default_factory=dict)
     """The uses of these names."""
+    gathers: dict[cst.Subscript, None] = field(default_factory=dict)
+    """Where selected elements are the index of a whole tensor."""
     trees: dict[cst.BaseExpression, list[End]] = field(default_factory=dict)
     """The outermost expressions that are selected elements, and what becomes of them."""
     unsure: bool = False
@@ -70,7 +78,12 @@ class Flow:
                 return self.is_selected(node.expression)
             case cst.Comparison(comparisons=[one]):
                 return any([self.is_selected(node.left), self.is_selected(one.comparator)])
+            case cst.Subscript():
+                return self._subscript(node)
             case cst.Call():
+                function = mapped(self.site, node)
+                if function is not None:
+                    return takes_each(self.site, function, self.is_selected, self._beside)
                 made = operation(self.site, node)
                 if made is None or made.name not in ops.ELEMENTWISE | ops.FLATTENING:
                     return False
@@ -90,10 +103,49 @@ class Flow:
 
     def dims(self, node: cst.BaseExpression) -> int:
         """How many dimensions selected elements have beside the one of their number."""
-        seen = self.site.seen(node)
-        if seen is None or len(seen.dims) != 1:
-            return self.first.axis + self.first.rest if self.first.known else 0
-        return next(iter(seen.dims)) - 1
+        return extent.dims(self.site, self.first, node)
+
+    def axis(self, node: cst.CSTNode) -> int:
+        """The dimension of selected elements in which the mask's begin. Raises Escape."""
+        if node in self.reads:
+            return self.reads[node].axis
+        if isinstance(node, cst.Name) and node in self.names:
+            assert self.definitions is not None
+            found = {self.axes.get(b, 0) for b in self.definitions.reaching[node] if b in self.axes}
+        elif isinstance(node, cst.Subscript) and self._takes_one(node):
+            return self.axis(node.value) - 1
+        else:
+            inner = [one for one in node.children if self._holds(one)]
+            found = {self.axis(one) for one in inner}
+        if len(found) > 1:
+            raise Escape("the mask selects in several dimensions")
+        return next(iter(found), self.first.axis)
+
+    def _holds(self, node: cst.CSTNode) -> bool:
+        return any(one in self.reads or one in self.names for one in walk(node))
+
+    def _takes_one(self, node: cst.Subscript) -> bool:
+        return self._holds(node.value) and extent.takes_one(node, self.axis(node.value))
+
+    def _subscript(self, node: cst.Subscript) -> bool:
+        """Whether a subscript that is no read gives selected elements."""
+        if self.is_selected(node.value):
+            axis = self.axis(node.value)
+            first = self.first
+            return extent.takes_one(node, axis) or extent.is_row_index(self.site, first, node, axis)
+        index = extent.index(node)
+        return index is not None and self.is_selected(index) and self._gathers(node, index)
+
+    def _gathers(self, node: cst.Subscript, index: cst.BaseExpression) -> bool:
+        """`table[x[m]]`: whether selected elements are the only index of a whole tensor."""
+        seen, table = self.site.seen(index), self.site.seen(node.value)
+        if extent.index(node) is not index or seen is None or table is None:
+            return False
+        whole = seen.dtypes <= {"int64", "int32"} and self.dims(index) == self.axis(index) == 0
+        if not whole or not table.is_tensor or self.is_selected(node.value):
+            return False
+        self.gathers[node] = None
+        return all(shape[:1] > (0,) for shape in table.shapes)
 
     # Where it goes.
 
@@ -105,8 +157,8 @@ class Flow:
             root, end = self._climb(leaf)
             ends = self.trees.setdefault(root, [])
             ends += [end] if not any(_same_end(end, one) for one in ends) else []
-            if isinstance(end, Bound):
-                self._bind(end, root)
+            for one in (end,) if isinstance(end, Bound) else getattr(end, "names", ()):
+                self._bind(one, root, self.axis(root) - isinstance(end, Unpacked))
         for name in self.names:
             if self.definitions is None or not self.definitions.reaching[name] <= set(self.bound):
                 if self.site.document.statement(name) not in self.continuation:
@@ -119,10 +171,10 @@ class Flow:
             self.unsure |= not found.known
             self._waiting.append(found.node)
 
-    def _bind(self, end: Bound, root: cst.BaseExpression) -> None:
+    def _bind(self, end: Bound, root: cst.BaseExpression, axis: int) -> None:
         if end.name in self.bound:
             return
-        self.bound[end.name] = root
+        self.bound[end.name], self.axes[end.name] = root, axis
         if self.definitions is None:
             raise Escape(f"`{end.name.value}` may be used elsewhere")
         for use in self.definitions.uses(end.name):
@@ -148,11 +200,12 @@ class Flow:
     def _binds_selected(self, binding: cst.CSTNode) -> bool:
         if binding in self.bound:
             return True
-        parent = self.site.document.parents.get(binding)
-        if not isinstance(parent, cst.AssignTarget):
-            return False
-        assign = self.site.document.parent(parent)
-        return isinstance(assign, cst.Assign) and self.is_selected(assign.value)
+        for one in self.site.document.around(binding):
+            if isinstance(one, cst.Assign):
+                return self.is_selected(one.value)
+            if not isinstance(one, cst.Element | cst.Tuple | cst.AssignTarget):
+                return False
+        return False
 
     def _climb(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, End]:
         """The outermost expression around `node` that is made of selected elements, and its end."""
@@ -183,8 +236,12 @@ class Flow:
                     return self._call(node, call)
             case cst.AssignTarget() | cst.Assign() | cst.AnnAssign() | cst.AugAssign():
                 return node, self._assigned(node, parent)
-            case cst.Subscript() if parent.value is node and self._is_row_index(parent):
+            case cst.Subscript() if parent.value is node and self._subscript(parent):
                 return self._climb(parent)
+            case cst.Index():
+                table = self.site.document.parent(self.site.document.parent(parent))
+                if isinstance(table, cst.Subscript) and self._gathers(table, node):
+                    return self._climb(table)
         raise self._escape(parent, node)
 
     def _attribute(
@@ -199,7 +256,7 @@ class Flow:
         if name == "shape" and isinstance(outer, cst.Subscript):
             match outer.slice:
                 case [cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]:
-                    return node, self._counted(outer)
+                    return node, counted(self.site, outer, node)
         raise self._escape(outer if isinstance(outer, cst.BaseExpression) else parent)
 
     def _call(self, node: cst.BaseExpression, call: cst.Call) -> tuple[cst.BaseExpression, End]:
@@ -209,14 +266,21 @@ class Flow:
             if not all(pair):
                 raise Escape(f"only one side of `{self._code(call.func)}` is selected by the mask")
             return node, found
+        sums = added(self.site, call)
+        if sums is not None and not self.is_selected(sums.base):
+            self._check_added(sums)
+            return node, sums
+        function = mapped(self.site, call)
+        if function is not None and takes_each(self.site, function, self.is_selected, self._beside):
+            return self._climb(call)
         if self.site.calls(call) == "len":
-            return node, self._counted(call)
+            return node, counted(self.site, call, node)
         made = operation(self.site, call)
         if made is None:
             raise self._escape(call)
         if made.name in ops.ELEMENTWISE:
             for operand in made.operands:
-                if operand is not node and not _is_option(made, operand):
+                if operand is not node and not is_option(made, operand):
                     self._beside(operand)
             return self._climb(call)
         if made.name == "cosine_similarity":
@@ -225,20 +289,32 @@ class Flow:
                 raise self._escape(call)
         elif node is not made.tensor:
             raise self._escape(call)
-        if made.name == "linear" and self.dims(node) > self.first.axis == 0:
+        axis = self.axis(node)
+        if made.name == "linear" and self.dims(node) > axis == 0:
             return self._climb(call)
-        if made.name in ops.FLATTENING and self._is_flat(made):
+        if made.name in ops.FLATTENING and extent.is_flat(self.site, self.first, made):
             return self._climb(call)
         if made.name in ("numel", "nelement") and self.dims(node) == 0:
-            return node, self._counted(call)
-        if made.name == "size" and ops.integer(made.argument("dim", 0)) == 0:
-            return node, self._counted(call)
+            return node, counted(self.site, call, node)
+        if made.name == "size" and ops.integer(made.argument("dim", 0)) == 0 and axis == 0:
+            return node, counted(self.site, call, node)
         if made.name in ops.NEUTRAL or made.name in ops.ROWWISE:
-            if self._is_rowwise(made):
+            if extent.is_rowwise(self.site, self.first, made, axis):
                 return self._climb(call)
-            if made.name in ops.NEUTRAL:
+            if made.name in ops.NEUTRAL and extent.goes_over(self.site, self.first, made, axis):
                 return node, Reduced(made)
         raise self._escape(call)
+
+    def _check_added(self, sums: Added) -> None:
+        """Raises Escape unless index and source are selected, and the rows are what is added."""
+        parts = [one for one in (sums.index, sums.source) if one is not None]
+        selected = [self.is_selected(one) for one in parts]
+        if not all(selected):
+            raise Escape(f"only a part of `{self._code(sums.call)}` is selected by the mask")
+        if any(self.axis(one) for one in parts) or self.dims(sums.index) != 0:
+            raise self._escape(sums.call)
+        if sums.source is not None and self.dims(sums.source) and not sums.rows:
+            raise self._escape(sums.call)
 
     def _assigned(self, node: cst.BaseExpression, parent: cst.CSTNode) -> End:
         document = self.site.document
@@ -261,6 +337,11 @@ class Flow:
             augmented = isinstance(statement, cst.AugAssign)
             if not augmented or self.is_selected(target):
                 return Bound(target, augmented)
+        if isinstance(target, cst.Tuple | cst.List) and self.axis(node) > 0:
+            names = [one.value for one in target.elements]
+            plain = [one for one in names if isinstance(one, cst.Name)]
+            if len(plain) == len(names):
+                return Unpacked(tuple(map(Bound, plain)))
         place = read(self.site, target)
         if place is not None and isinstance(statement, cst.Assign | cst.AugAssign):
             if not same(place.mask, self.first.mask):
@@ -287,50 +368,6 @@ class Flow:
             raise Escape(
                 f"`{self._code(other)}` goes with the selected elements only, one for each"
             )
-
-    def _is_flat(self, made: Operation) -> bool:
-        """Whether a call makes selected elements what they are already: one dimension."""
-        if self.dims(made.tensor) != 0 or not self.first.known:
-            return False
-        return made.name in ("flatten", "ravel") or [
-            ops.integer(option.value) for option in made.options
-        ] == [-1]
-
-    def _is_rowwise(self, made: Operation) -> bool:
-        """Whether a call stays within the dimensions behind the mask's."""
-        place = 1 if made.name in ("norm", "normalize", "cosine_similarity") else 0
-        place += made.name == "cosine_similarity" and made.method is False
-        dims = ops.integers(made.argument("dim", place) or made.argument("axis", 99))
-        if dims is None:
-            return False
-        count, rest = self.dims(made.tensor) + 1, self.dims(made.tensor) - self.first.axis
-        absolute = [dim % count for dim in dims]
-        inner = all(dim > self.first.axis for dim in absolute) and rest > 0
-        if inner and self.first.dims > 1 and any(dim >= 0 for dim in dims):
-            raise Escape("a dimension would have another number at full shape: write it negative")
-        return inner
-
-    def _is_row_index(self, node: cst.Subscript) -> bool:
-        """`x[m][:, 0]` and `x[m][..., 0]`."""
-        if self.first.axis != 0 or self.dims(node.value) == 0:
-            return False
-        head = node.slice[0].slice
-        whole = isinstance(head, cst.Slice) and head.lower is head.upper is head.step is None
-        dots = isinstance(head, cst.Index) and isinstance(head.value, cst.Ellipsis)
-        plain = (cst.Slice, cst.Integer, cst.Ellipsis, cst.UnaryOperation)
-        bare = [s.slice.value if isinstance(s.slice, cst.Index) else s.slice for s in node.slice]
-        if not all(isinstance(one, plain) for one in bare):
-            return False
-        return len(node.slice) > 1 and ((whole and self.first.dims == 1) or dots)
-
-    def _counted(self, node: cst.BaseExpression) -> Counted:
-        """A count, if what uses it takes a tensor as well as a number."""
-        parent = self.site.document.parent(node)
-        if isinstance(parent, cst.BinaryOperation):
-            other = parent.right if parent.left is node else parent.left
-            if self.site.is_tensor(other):
-                return Counted(node)
-        raise Escape(f"`{self._code(node)}` is needed as a Python number")
 
     def _escape(self, node: cst.CSTNode, selected: cst.BaseExpression | None = None) -> Escape:
         code = self._code(selected or node).partition("\n")[0]
@@ -363,18 +400,7 @@ def flow(site: Site) -> Flow | Escape | None:
     return found
 
 
-def _is_option(made: Operation, operand: cst.BaseExpression) -> bool:
-    """Whether an operand is no tensor: a dtype, a device, a flag."""
-    if made.name in ("to", "type", "type_as", "clone", "contiguous"):
-        return True
-    for arg in made.options:
-        if arg.value is operand:
-            known = arg.keyword is not None and arg.keyword.value not in ("other", "exponent")
-            return known or isinstance(operand, cst.SimpleString)
-    return False
-
-
 def _same_end(one: End, other: End) -> bool:
-    if isinstance(one, Loss) and isinstance(other, Loss):
+    if isinstance(one, Loss | Added) and isinstance(other, Loss | Added):
         return one.call is other.call
     return False

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from fullgraph.rewrites.masked.added import Added
 from fullgraph.rewrites.masked.losses import Loss
 from fullgraph.rewrites.masked.ops import Operation
 from fullgraph.rewrites.masked.reads import Read
@@ -27,6 +28,15 @@ class Counted:
     """`x[m].numel()`, `len(x[m])`, `x[m].shape[0]`."""
 
     node: cst.BaseExpression
+    least: cst.BaseExpression | None = None
+    """The number that it is at least: n in `max(len(x[m]), n)`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Unpacked:
+    """`a, b = …`, where the mask selects in a later dimension."""
+
+    names: tuple[Bound, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,4 +60,4 @@ class Harmless:
     """`.dtype` and the like."""
 
 
-End = Reduced | Counted | Stored | Bound | Loss | Harmless
+End = Reduced | Counted | Stored | Bound | Unpacked | Loss | Added | Harmless

@@ -147,6 +147,17 @@ def operation(site: Site, call: cst.Call) -> Operation | None:
     return Operation(call, bare, (call.func.value, *values), True, bare != name)
 
 
+def is_option(made: Operation, operand: cst.BaseExpression) -> bool:
+    """Whether an operand is no tensor: a dtype, a device, a flag."""
+    if made.name in ("to", "type", "type_as", "clone", "contiguous"):
+        return operand is not made.tensor
+    for arg in made.options:
+        if arg.value is operand:
+            known = arg.keyword is not None and arg.keyword.value not in ("other", "exponent")
+            return known or isinstance(operand, cst.SimpleString)
+    return False
+
+
 def integer(node: cst.BaseExpression | None) -> int | None:
     """The value of an integer literal, with its sign."""
     match node:

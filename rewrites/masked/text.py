@@ -10,9 +10,10 @@ import libcst as cst
 from fullgraph.rewrites.build import expression
 from fullgraph.rewrites.document import replaced
 from fullgraph.rewrites.facts.flow import walk
-from fullgraph.rewrites.masked import ops
+from fullgraph.rewrites.masked import extent, ops
 from fullgraph.rewrites.masked.fills import Value, value
 from fullgraph.rewrites.masked.flow import Flow
+from fullgraph.rewrites.masked.goals import Escape
 from fullgraph.rewrites.masked.ops import operation
 from fullgraph.rewrites.masked.reads import Read
 
@@ -58,11 +59,11 @@ class Text:
 
     def spread(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The mask with a dimension of size one for each that `node` has behind the mask's."""
-        first = self.flow.first
-        rest = self.flow.dims(node) - first.axis if first.known else 0
-        ndim = first.axis + first.dims + rest
+        first, axis = self.flow.first, self.flow.axis(node)
+        rest = self.flow.dims(node) - axis if first.known else 0
+        ndim = axis + first.dims + rest
         self.masks += 1
-        return Read(node, node, self.mask, first.axis, first.dims, ndim).spread(self.mask)
+        return Read(node, node, self.mask, axis, first.dims, ndim).spread(self.mask)
 
     def bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """`node` with the whole tensors in the place of what is read of them."""
@@ -96,13 +97,48 @@ class Text:
                     inner[one.func] = expression(spelled)
                 elif self._flattens(one) and one is not node:
                     inner[one] = self._replaced(one, known)
-        made = replaced(node, inner)
-        return made
+        for one in walk(node):
+            if isinstance(one, cst.Subscript) and one in self.flow.gathers:
+                index = extent.index(one)
+                assert index is not None
+                inner[index] = self.neutral(index, "0")
+        return replaced(node, inner)
 
     def _flattens(self, call: cst.Call) -> bool:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ops.FLATTENING:
             return False
         return self.holds(call.func.value)
+
+    def neutral(self, root: cst.BaseExpression, neutral: str) -> cst.BaseExpression:
+        """`root` at full shape with `neutral` where nothing is selected."""
+        fill = self._number(root, neutral)
+        if list(self.cuts(root)) == [root]:
+            found = self.flow.reads.get(root)
+            if neutral in ("0", "False") and found is not None and found.dtype == "bool":
+                mask = self.spread(root)
+                return expression("{base} & {mask}", base=found.base, mask=mask)
+            return self.where(self.bare(root), root, fill)
+        known = self.value(root)
+        if not known.finite:
+            raise Escape("there is no number that could stand where nothing is selected")
+        full = self.full(root)
+        if known.number is not None and known.number == _as_number(neutral):
+            return full
+        return self.where(full, root, fill)
+
+    def _number(self, root: cst.BaseExpression, neutral: str) -> str:
+        """How a neutral element is written for the dtype of `root`."""
+        if neutral not in ("inf", "-inf", "nan"):
+            return neutral
+        seen = self.flow.site.seen(root)
+        dtypes = seen.dtypes if seen is not None else frozenset({self.flow.first.dtype})
+        if all(name.startswith(("float", "bfloat")) for name in dtypes):
+            return f'float("{neutral}")'
+        if neutral == "nan" or len(dtypes) != 1 or "bool" in dtypes:
+            raise Escape("there is no such number as it would take for whole numbers")
+        limit = "min" if neutral == "-inf" else "max"
+        info, name = self.torch("iinfo"), self.torch(next(iter(dtypes)))
+        return f"{info}({name}).{limit}"
 
     # What they are.
 
@@ -113,15 +149,16 @@ class Text:
     def cuts(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """The largest parts of `node` with reads in them through which no gradient but a multiple
         of what comes goes: what is filled up there is filled up early enough."""
-        reads = [one for one in walk(node) if one in self.flow.reads]
-        if not reads:
+        known = (self.flow.reads, self.flow.gathers)
+        if not any(one in found for one in walk(node) for found in known):
             return
         if self.is_linear(node):
             yield node
             return
         if isinstance(node, cst.Call):
             made = operation(self.flow.site, node)
-            for operand in made.operands if made is not None else ():
+            plain = tuple(arg.value for arg in node.args)
+            for operand in made.operands if made is not None else plain:
                 yield from self.cuts(operand)
             return
         for child in node.children:
@@ -134,7 +171,11 @@ class Text:
         elements are, and nothing in it can raise."""
         if node in self.flow.reads or node in self.flow.names or not self.holds(node):
             return True
+        if node in self.flow.gathers:
+            return True
         match node:
+            case cst.Subscript():  # some of what stands behind the mask's dimensions
+                return self.is_linear(node.value)
             case cst.UnaryOperation():
                 return self.is_linear(node.expression)
             case cst.BinaryOperation(operator=cst.Add() | cst.Subtract()):
@@ -155,7 +196,7 @@ class Text:
         """Whether elements that are not selected do nothing in `node`, were there no gradient."""
         if self.is_linear(node):
             return True
-        floats = all(found.is_float for found in self.flow.reads.values())
+        floats = all(self._floats())
         match node:
             case cst.BinaryOperation(operator=cst.Multiply() | cst.Divide()) if floats:
                 return self._is_harmless(node.left) and self._is_harmless(node.right)
@@ -187,8 +228,14 @@ class Text:
 
     def _has_no_gradient(self, name: str) -> bool:
         """Whether an operation on what is read is one on whole numbers that cannot raise."""
-        floats = any(found.is_float for found in self.flow.reads.values())
-        return not floats and name in ops.CURVED - _RAISING
+        return not any(self._floats()) and name in ops.CURVED - _RAISING
+
+    def _floats(self) -> Iterator[bool]:
+        """For all that is read, whether it may have a gradient."""
+        yield from (found.is_float for found in self.flow.reads.values())
+        for one in self.flow.gathers:
+            seen = self.flow.site.seen(one)
+            yield seen is None or any(tensor.is_float for tensor in seen.tensors)
 
     def _is_scaled(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
         if self.flow.is_number(right):
@@ -212,3 +259,7 @@ class Text:
         bindings = definitions.reaching[use] & set(self.flow.bound)
         found = {self.values.get(binding) for binding in bindings}
         return next(iter(found)) if len(found) == 1 else None
+
+
+def _as_number(neutral: str) -> float:
+    return {"False": 0.0, "True": 1.0}[neutral] if neutral in ("False", "True") else float(neutral)

@@ -71,3 +71,12 @@ def test_what_was_not_proved_is_not_safe():
     for suggestion in fixes.suggestions:
         if suggestion.applicability == "safe":
             assert suggestion.proof.state is State.PROVED
+
+
+def test_an_edit_that_brings_a_branch_pays_with_the_edit_of_the_branch():
+    fixes = fix(snippets.mean_of_some, X.clone().requires_grad_(), inductor=False)
+    assert [s.rule for s in fixes.suggestions if s.accepted] == ["FG401", "FG301"]
+    assert [s.proof.state for s in fixes.suggestions] == [State.PROVED, State.PROVED]
+    assert fixes.after.fullgraph.ok and not fixes.unfixed
+    nothing = X * 0
+    assert_close(fixes.model(nothing), snippets.mean_of_some(nothing))

@@ -13,14 +13,27 @@ After:
     diff = torch.where(valid, pred - target, 0)
     return diff.abs().sum() / valid.sum()
 
-What is selected is followed through assignments and elementwise functions. Gradients are the same,
-also where NaN or inf stands outside the mask: it is filled up before a function can meet it. An
-empty mask gives NaN as before. Sums are added up in another order, so the last digits may differ.
-A mask that is not a name, and is needed twice, gets one. After `if mask is not None: loss =
-loss[mask]` the rest of the function goes into the `if` too, for the masked case.
+Likewise what is added up by index:
+
+    row, col = edges[:, edges[0] != edges[1]]
+    out = out.index_add(0, col, x[row])
+
+becomes
+
+    mask = edges[0] != edges[1]
+    row, col = torch.where(mask, edges, 0)
+    out = out.index_add(0, col, torch.where(mask[:, None], x[row], 0))
+
+What is selected is followed through assignments, elementwise functions (those of the same file too)
+and tables that it is an index of. Gradients are the same, also where NaN or inf stands outside the
+mask: it is filled up before a function can meet it. An empty mask gives NaN as before. Sums are
+added up in another order, so the last digits may differ. A mask that is not a name, and is needed
+twice, gets one. After `if mask is not None: loss = loss[mask]` the rest of the function goes into
+the `if` too, for the masked case. How many are selected becomes a sum: a test of it, `if y.numel()
+== 0`, is a branch then, for the rules that mend branches.
 
 Unsafe where an empty selection was an error (`max`, `min`), where a sum could overflow (float16),
-and where shapes are not known.
+where `bincount` could find more than `minlength` numbers, and where shapes are not known.
 
 Refuses: selected elements that are returned, stored, concatenated or given to a function that is
 not elementwise, because their number then shows.

@@ -89,6 +89,58 @@ def test_fixed(mask, before, after):
     outcome.check((Y, X, ~mask), (X, Y, torch.zeros_like(mask)))
 
 
+BENDS = """\
+def bend(x, scale=2.0):
+    \"\"\"The square root of what is above.\"\"\"
+    high = torch.where(x > 0, x, -x) / scale
+    return high.sqrt() + 1
+
+
+def mixes(x):
+    return x - x.mean()
+
+
+def changes(x):
+    return x.mul_(2)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("mask", "after"),
+    [
+        (MASK, "z = torch.where(m, bend(torch.where(m, x, 1)), z)"),
+        (ROWS, "z = torch.where(m[:, None], bend(torch.where(m[:, None], x, 1)), z)"),
+    ],
+)
+def test_a_function_of_the_project_that_takes_each_element_by_itself(mask, after):
+    body = "z = y.clone()\nz[m] = bend(x[m])\nreturn z"
+    outcome = rewritten(_function(body).replace("def f", f"{BENDS}def f"), X, Y, mask)
+    assert outcome.source == _function(body.replace("z[m] = bend(x[m])", after)).replace(
+        "def f", f"{BENDS}def f"
+    )
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check((Y, X, ~mask))
+
+
+@pytest.mark.parametrize("call", ["mixes(x[m])", "changes(x[m])", "bend(x[m], scale=y[~m])"])
+def test_a_function_of_the_project_that_needs_them_all(call):
+    source = _function(f"z = y.clone()\nz[m] = {call}\nreturn z")
+    source = source.replace("def f", f"{BENDS}def f")
+    text, _, refusals = offered(source, "x[m]", CATEGORY, X.detach(), Y, MASK)
+    assert not text
+    assert refusals
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_a_table_that_is_read_at_what_is_selected(offset):
+    body = f"z = torch.zeros(4).long()\nz[y > 0] = x[y[y > 0] + {offset}]\nreturn z"
+    outcome = rewritten(_function(body), torch.arange(6), torch.tensor([-7, 3, 1, 0]), MASK)
+    assert outcome.applicability == [Applicability.SAFE]
+    outcome.check(exact=True)
+
+
 @pytest.mark.parametrize(
     "before",
     [

@@ -30,8 +30,11 @@ def _function(body, *names):
         ("return x[m] @ torch.ones(3)", "x[m]", "takes all that is selected"),
         ("g = lambda v: v.sum()\nreturn g(x[m])", "x[m]", "`g(x[m])` takes all"),
         ("return range(len(x[m]))", "x[m]", "`len(x[m])` is needed as a Python number"),
+        ("return x.new_zeros(3, 4).index_add(0, i, x[m])", "x[m]", "only a part of"),
+        ("return x[:, m[0]].sum(0)", "x[:, m[0]]", "takes all that is selected"),
+        ("return x[m].view(3, -1).sum()", "x[m]", "takes all that is selected"),
         (
-            "y = x\nif x.dim() > 1:\n    y = y[m]\nelse:\n    y = y * 2\nreturn y.mean()",
+            "y = x\nif x.dim() > 1:\n    y = y[m]\nfor _ in x:\n    y = y * 2\nreturn y.mean()",
             "y[m]",
             "not always what",
         ),
@@ -39,6 +42,7 @@ def _function(body, *names):
     ],
 )
 def test_left_alone(body, read, reason):
+    body = f"i = torch.tensor([0, 2, 1])\n{body}"
     text, rewrites, refusals = offered(_function(body, "x", "m"), read, CATEGORY, X, MASK)
     assert not rewrites and not text
     assert reason in refusals[0]
@@ -180,6 +184,82 @@ def test_rows(before, after):
     outcome = rewritten(_function(f"return {before}", "x", "y", "m"), X, Y, ROWS)
     assert outcome.source == _function(f"return {after}", "x", "y", "m")
     outcome.check()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "k = i >= 0\nj = i[k] * 2\n"
+            "return torch.zeros(9).scatter_add_(0, j, torch.ones_like(j, dtype=torch.float))",
+            "k = i >= 0\nj = torch.where(k, i * 2, 0)\n"
+            "return torch.zeros(9).scatter_add_(0, j, "
+            "torch.where(k, torch.ones_like(j, dtype=torch.float), 0))",
+        ),
+        (
+            "k = i >= 0\nrow, col = torch.stack([i, i + 1])[:, k]  # edges\n"
+            "return torch.zeros(5, 4).index_add(0, col, x[row].exp())",
+            "k = i >= 0\nrow, col = torch.where(k, torch.stack([i, i + 1]), 0)  # edges\n"
+            "return torch.zeros(5, 4).index_add(0, col, torch.where(k[:, None], "
+            "torch.where(k[:, None], x[row], 0).exp(), 0))",
+        ),
+        (
+            "k = i >= 0\ne = torch.stack([i, i + 1])[:, k]\n"
+            "return torch.zeros(9).index_add_(0, e[1], x[:, 0][e[0]])",
+            "k = i >= 0\ne = torch.where(k, torch.stack([i, i + 1]), 0)\n"
+            "return torch.zeros(9).index_add_(0, torch.where(k, e[1], 0), "
+            "torch.where(k, x[:, 0][torch.where(k, e[0], 0)], 0))",
+        ),
+        (
+            "k = i >= 0\nj = i[k]\nreturn x[:, 0][j].log1p().sum() / max(len(j), 1)",
+            "k = i >= 0\nj = torch.where(k, i, 0)\n"
+            "return torch.where(k, x[:, 0][j], 0).log1p().sum() / k.sum().clamp(min=1)",
+        ),
+    ],
+)
+def test_indices_that_are_selected(before, after):
+    index, x = torch.tensor([2, -1, 3, 0, -1]), torch.rand(6, 4, requires_grad=True)
+    outcome = rewritten(_function(before, "x", "i"), x, index)
+    assert outcome.source == _function(after, "x", "i")
+    assert set(outcome.applicability) == {Applicability.SAFE}
+    outcome.check((x, index.flip(0)), (x, index * 0 - 1))
+
+
+def test_what_is_counted_has_as_many_places_as_told():
+    body = "k = (i >= 0) & (i < 3)\nreturn torch.bincount(3 * i[k] + i[k], minlength=9)"
+    outcome = rewritten(_function(body, "i"), torch.tensor([2, -1, 1, 255, 0]))
+    assert outcome.source == _function(
+        "k = (i >= 0) & (i < 3)\nreturn torch.zeros(9, dtype=torch.long, device=k.device)"
+        ".scatter_add_(0, torch.where(k, 3 * i + i, 0), k.long())",
+        "i",
+    )
+    assert outcome.assumes == ["no element of `3 * i[k] + i[k]` is 9 or more"]
+    outcome.check(exact=True)
+
+
+def test_a_count_may_decide_a_branch_that_other_rules_mend():
+    body = "y = x[m]  # kept\nif y.numel() == 0:\n    return x.mean()\nreturn y.sum() / len(y)"
+    outcome = rewritten(_function(body, "x", "m"), X, MASK)
+    assert outcome.source == _function(
+        "y = torch.where(m, x, 0)  # kept\ncondition = m.sum() == 0\n"
+        "return torch.where(condition, x.mean(), y.sum() / torch.where(condition, 1, m.sum()))",
+        "x",
+        "m",
+    )
+    outcome.check((X, torch.zeros_like(MASK)))
+
+
+def test_what_follows_a_choice_goes_into_both_ways():
+    body = "if x[0] > 0:\n    x = x[m]  # some\nelse:\n    x = x[:1]\n# all\nreturn x.mean()"
+    row = X[:, 0].detach().abs()
+    text, (rewrite,), _ = offered(_function(body, "x", "m"), "x[m]", CATEGORY, row, ROWS)
+    assert text == _function(
+        "if x[0] > 0:\n    x = torch.where(m, x, 0)  # some\n    return x.sum() / m.sum()\n"
+        "else:\n    x = x[:1]\n    # all\n    return x.mean()",
+        "x",
+        "m",
+    )
+    assert rewrite.applicability is Applicability.SAFE
 
 
 def test_a_mask_that_is_needed_twice_gets_a_name():
