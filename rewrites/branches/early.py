@@ -39,8 +39,11 @@ def is_early(node: cst.If) -> bool:
     )
 
 
-def rest(site: Site, node: cst.If) -> Rest:
-    """The statements after an early return. Raises Escape where they do not end in one return."""
+def rest(site: Site, node: cst.If | cst.For) -> Rest:
+    """The statements after an early return, or after the loop that it is in.
+
+    Raises Escape where they do not end in one return.
+    """
     outer = site.document.parent(node)
     if not isinstance(outer, cst.IndentedBlock):
         raise Escape("it is an `elif` that returns")

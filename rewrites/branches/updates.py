@@ -77,7 +77,7 @@ def updates(
     for way, side in sides:
         for line in way:
             assert isinstance(line, cst.SimpleStatementLine)
-            body = [_happening(choice, small, side, lasting, old) for small in line.body]
+            body = [happening(choice, small, side, lasting, old) for small in line.body]
             made.append(line.with_changes(body=body))
     return made
 
@@ -112,7 +112,7 @@ def _merged(
     return []
 
 
-def _happening(
+def happening(
     choice: Choice, small: cst.BaseSmallStatement, side: bool, lasting: Collection[str], old: Old
 ) -> cst.BaseSmallStatement:
     """One statement of a way, without an effect where the test is not `side`. Raises Escape."""

@@ -14,13 +14,16 @@ After:
         x = torch.where(done, x, x * 2)
         done = done | (x.sum() > 100)
 
+A `return` in the loop is mended like that, too: what it gives is chosen behind the loop. A name
+that gets its first value in the loop is None before.
+
 The loop always runs to its end: this pays for short loops, which are unrolled in the graph anyway.
 
-Unsafe where it is not known that what the loop assigns keeps its dtype and shape, and where a
-number becomes a tensor.
+Unsafe where it is not known that what the loop assigns keeps its dtype and shape, that a loop which
+gives names their first values has a round, and where a number becomes a tensor.
 
-Refuses: bodies that print or change anything but local names; a `break` that does something else
-first; `for … else`; and loop variables that are used after the loop.
+Refuses: bodies that print or draw random numbers; `for … else`; and loop variables that are used
+after the loop.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ _WHY = "Nothing leaves the loop: what later rounds compute is not used once the 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     found = tested(site)
     node = found.decision if found is not None and found.gone is None else None
-    if not isinstance(node, cst.If) or not isinstance(statements(node.body)[-1], cst.Break):
+    if not isinstance(node, cst.If) or not _leaves_loop(site, node):
         return None
     masking = Masking(site, node)
     try:
@@ -56,6 +59,15 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         ("torch",),
         (node.test,),
         numbers=numbers_change(masking.assumes),
+    )
+
+
+def _leaves_loop(site: Site, node: cst.If) -> bool:
+    """Whether an `if` breaks a loop off, or returns from within one."""
+    last = statements(node.body)[-1]
+    loop = site.document.parent(site.document.parent(node))
+    return isinstance(last, cst.Break) or (
+        isinstance(last, cst.Return) and isinstance(loop, cst.For)
     )
 
 

@@ -23,16 +23,25 @@ def _function(body, *names):
         (
             "for _ in range(3):\n    print(1)\n    x = x * 2\n    if x.sum() > 5:\n        break\n"
             "return x",
-            "in the loop",
+            "no assignment",
         ),
         (
             "for i in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        break\nreturn x * i",
             "`i` is used after the loop",
         ),
         (
-            "for _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        x = -x\n        break"
-            "\nreturn x",
-            "something else happens",
+            "for _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        y = -x\n        break"
+            "\nelse:\n    y = x\nreturn y",
+            "`else`",
+        ),
+        (
+            "for i in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        return x * i\n"
+            "return x",
+            "the loop's variables",
+        ),
+        (
+            "for i in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        return x\nprint(x)",
+            "does not return a value",
         ),
         (
             "for _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        break\nelse:\n"
@@ -69,6 +78,14 @@ def test_left_alone(body, reason):
             "    if y.max().item() > 1:\n        break\nreturn y",
             None,
         ),
+        (
+            "y = x\nfor _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n"
+            "        y = -x  # turned\n        break\nreturn x + y",
+            "y = x\ndone = torch.zeros((), dtype=torch.bool, device=x.device)\n"
+            "for _ in range(3):\n    x = torch.where(done, x, x * 2)\n    # turned\n"
+            "    leaving = ~done & (x.sum() > 5)\n    y = torch.where(leaving, -x, y)\n"
+            "    done = done | leaving\nreturn x + y",
+        ),
     ],
 )
 def test_fixed(before, after):
@@ -88,3 +105,31 @@ def test_unsafe_where_a_counter_becomes_a_tensor():
     assert outcome.applicability == [Applicability.UNSAFE]
     assert outcome.assumes == ["a tensor may take the place of `n` and `n + 1`"]
     outcome.check((_leaf(X * 0.01),))
+
+
+def test_a_return_from_the_loop_and_a_name_that_only_the_loop_sets():
+    body = (
+        "for w in (1.0, 2.0, 3.0):\n    y = x.sin() * w\n    if y.max() > 1.5:\n        return y\n"
+        "return y"
+    )
+    outcome = rewritten(_function(body), _leaf(X))
+    assert outcome.source == _function(
+        "done = torch.zeros((), dtype=torch.bool, device=x.device)\ny = None\n"
+        "for w in (1.0, 2.0, 3.0):\n    new_y = x.sin() * w\n"
+        "    y = new_y if y is None else torch.where(done, y, new_y)\n"
+        "    done = done | (y.max() > 1.5)\nreturn y"
+    )
+    assert outcome.assumes == ["the loop that sets `y` runs at least once"]
+    outcome.check((_leaf(X * 0),), (_leaf(X * 2),))
+
+
+def test_what_is_returned_early_is_kept_where_its_names_change():
+    body = (
+        "for _ in range(3):\n    x = x * 2\n    if x.sum() > 5:\n        return x * 3\n"
+        "x = x / 4\nreturn x - 1"
+    )
+    outcome = rewritten(_function(body), _leaf(X))
+    assert outcome.source.endswith(
+        "    early = x * 3\n    x = x / 4\n    return torch.where(done, early, x - 1)\n"
+    )
+    outcome.check((_leaf(X * 0.01),), (_leaf(X * 100),))
