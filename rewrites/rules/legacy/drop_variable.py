@@ -4,15 +4,21 @@ Before:
 
     return x * Variable(torch.ones(4), requires_grad=False)
 
+    return Variable(mask)
+
 After:
 
     return x * torch.ones(4)
 
-The wrapper cuts the tensor off from autograd: where the tensor asks for a gradient, `.detach()`
-takes its place. Unsafe where it is not known whether it asks for one.
+    return mask.detach()
 
-Refuses: `requires_grad=True` and `volatile=`, which make a new leaf for autograd, and anything that
-was seen not to be a tensor.
+The wrapper cuts the tensor off from autograd, and `.detach()` takes its place wherever the tensor
+may ask for a gradient. Tensors that the same function makes as `torch.FloatTensor(x.size())` become
+`torch.empty(x.size(), …)`: in a graph they would be tensors of the sizes themselves.
+
+Unsafe where such a class is an attribute or a variable, which may hold another one.
+
+Refuses: `volatile=`, and `requires_grad=True`, which makes a new leaf for autograd.
 """
 
 from __future__ import annotations
@@ -21,10 +27,31 @@ import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.facts.torch_names import words
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
 _NAMES = ("torch.autograd.Variable", "torch.autograd.variable.Variable", "torch.Variable")
+_FACTORIES = words(
+    """
+    arange empty empty_like eye full full_like linspace logspace ones ones_like rand rand_like
+    randint randint_like randn randn_like randperm tensor zeros zeros_like
+    """
+)
+_OLD = {
+    "torch.FloatTensor": ', dtype=torch.float32, device="cpu"',
+    "torch.DoubleTensor": ', dtype=torch.float64, device="cpu"',
+    "torch.HalfTensor": ', dtype=torch.float16, device="cpu"',
+    "torch.LongTensor": ', dtype=torch.int64, device="cpu"',
+    "torch.IntTensor": ', dtype=torch.int32, device="cpu"',
+    "torch.ShortTensor": ', dtype=torch.int16, device="cpu"',
+    "torch.CharTensor": ', dtype=torch.int8, device="cpu"',
+    "torch.ByteTensor": ', dtype=torch.uint8, device="cpu"',
+    "torch.BoolTensor": ', dtype=torch.bool, device="cpu"',
+    "torch.Tensor": "",
+}
+"""Classes that make tensors of a size, and what `torch.empty` needs to make the same."""
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -39,16 +66,81 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             return Refusal("it takes more than `requires_grad`")
         if not isinstance(option.value, cst.Name) or option.value.value != "False":
             return Refusal("with `requires_grad=True` it makes a new leaf for autograd")
-    seen = site.seen(tensor.value)
-    if seen is not None and seen.requires_grad:
-        detached = expression("{tensor}.detach()", tensor=tensor.value)
-        return Rewrite({call: detached}, "`.detach()` is what the wrapper still did.")
+    sized, assumes = _sized(site)
+    if _asks_for_nothing(site, tensor.value):
+        new, why = tensor.value, "The wrapper does nothing since torch 0.4."
+        inside = [one for one in sized if one in set(walk(new))]
+        if inside:
+            replaced = new.deep_replace(inside[0], sized.pop(inside[0]))
+            assert isinstance(replaced, cst.BaseExpression)
+            new = replaced
+    else:
+        new = expression("{tensor}.detach()", tensor=tensor.value)
+        why = "`.detach()` is what the wrapper still did."
     return Rewrite(
-        {call: tensor.value},
-        "The wrapper does nothing since torch 0.4.",
-        Applicability.UNSAFE if seen is None else Applicability.SAFE,
-        ("the tensor asks for no gradient",) if seen is None else (),
+        {call: new, **sized},
+        why,
+        Applicability.UNSAFE if assumes else Applicability.SAFE,
+        assumes,
+        ("torch",) if sized else (),
     )
+
+
+def _asks_for_nothing(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether the value is surely a number, or a tensor that asks for no gradient."""
+    seen = site.seen(node)
+    if seen is not None and (seen.is_number or (seen.is_tensor and not _learnable(seen.dtypes))):
+        return True
+    match node:
+        case cst.Integer() | cst.Float() | cst.Comparison():
+            return True
+        case cst.Attribute():
+            return node.attr.value == "data"
+        case cst.UnaryOperation():
+            return _asks_for_nothing(site, node.expression)
+        case cst.BinaryOperation():
+            return all(_asks_for_nothing(site, one) for one in (node.left, node.right))
+        case cst.Call():
+            return _makes_constant(site, node)
+    return False
+
+
+def _makes_constant(site: Site, call: cst.Call) -> bool:
+    named = site.calls(call)
+    if any(arg.keyword is not None and arg.keyword.value == "requires_grad" for arg in call.args):
+        return False
+    if named in _OLD or (named.startswith("torch.") and named[6:] in _FACTORIES):
+        return True
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    method = call.func.attr.value
+    if method == "new" or method.startswith(("new_", "detach")):
+        return site.seen(call.func.value) is None or site.is_tensor(call.func.value)
+    parts = [call.func.value, *(arg.value for arg in call.args)]
+    return site.is_tensor(call.func.value) and all(_asks_for_nothing(site, one) for one in parts)
+
+
+def _learnable(dtypes: frozenset[str]) -> bool:
+    return any("float" in dtype or "complex" in dtype for dtype in dtypes)
+
+
+def _sized(site: Site) -> tuple[dict[cst.CSTNode, cst.BaseExpression], tuple[str, ...]]:
+    """Tensors that the function makes of a size with an old class, and what makes them now; what
+    that takes for granted."""
+    function = site.document.function(site.node)
+    made: dict[cst.CSTNode, cst.BaseExpression] = {}
+    assumes: dict[str, None] = {}
+    for call in walk(function) if function is not None else ():
+        if not isinstance(call, cst.Call) or site.calls(call) not in _OLD or len(call.args) != 1:
+            continue
+        size, kind = call.args[0], site.calls(call)
+        seen = site.seen(size.value)
+        if size.star or size.keyword or seen is None or seen.types != ("torch.Size",):
+            continue
+        made[call] = expression(f"torch.empty({{size}}{_OLD[kind]})", size=size.value)
+        if site.document.qualified(call.func) != kind:
+            assumes[f"`{site.document.code(call.func)}` is always `{kind}`"] = None
+    return made, tuple(assumes)
 
 
 RULE = Rule("FG601", "drop-variable", frozenset({Category.VARIABLE.value}), rewrite)

@@ -1,8 +1,9 @@
 import pytest
 import torch
 
+from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
-from tests.rewrites.harness import offered, rewritten
+from tests.rewrites.harness import imported, offered, rewritten
 
 HEAD = "import torch\nfrom torch.autograd import Variable\n\n\n"
 CATEGORY = "legacy Variable"
@@ -39,7 +40,50 @@ def test_fixed(before, after):
     outcome.check(exact=True)
 
 
-def test_unsafe_where_nothing_is_known():
+def test_where_nothing_is_known_the_tensor_is_detached():
     source = f"{HEAD}def f(x):\n    return Variable(x, requires_grad=False)\n"
-    _, (rewrite,), _ = offered(source, "Variable(x, requires_grad=False)", CATEGORY)
-    assert rewrite.applicability is Applicability.UNSAFE
+    text, (rewrite,), _ = offered(source, "Variable(x, requires_grad=False)", CATEGORY)
+    assert text == source.replace("Variable(x, requires_grad=False)", "x.detach()")
+    assert rewrite.applicability is Applicability.SAFE
+
+
+def test_what_may_ask_for_a_gradient_another_time_is_detached():
+    source = (
+        f"{HEAD}def wrapped(x):\n    return Variable(x)\n\n\n"
+        "def f(x):\n    return x * wrapped((x > 0).float())\n"
+    )
+    fixes = fix(imported(source).f, X, inductor=False)
+    assert fixes.after.default.ok, fixes
+    assert "return x.detach()" in fixes.diff()
+
+
+def test_a_tensor_made_of_a_size_by_an_old_class_is_made_by_empty():
+    source = f"{HEAD}def f(x):\n    e = torch.FloatTensor(x.size()).fill_(2.0)\n"
+    fixes = fix(imported(f"{source}    return x * Variable(e)\n").f, X, inductor=False)
+    assert fixes.after.default.ok, fixes
+    assert 'torch.empty(x.size(), dtype=torch.float32, device="cpu").fill_(2.0)' in fixes.diff()
+
+
+def test_inside_the_wrapper_too():
+    source = f"{HEAD}def f(x):\n    return x * Variable(torch.FloatTensor(x.size()).fill_(2.0))\n"
+    outcome = rewritten(source, X)
+    made = 'torch.empty(x.size(), dtype=torch.float32, device="cpu").fill_(2.0)'
+    assert f"return x * {made}" in outcome.source
+    outcome.check(exact=True)
+
+
+def test_an_old_class_in_an_attribute_may_be_another_one():
+    source = (
+        f"{HEAD}class Model(torch.nn.Module):\n    kind = torch.FloatTensor\n\n"
+        "    def forward(self, x):\n"
+        "        return x * Variable(self.kind(x.size()).zero_())\n"
+    )
+    outcome = rewritten(source, X)
+    assert outcome.applicability == [Applicability.UNSAFE]
+    assert outcome.assumes == ["`self.kind` is always `torch.FloatTensor`"]
+    outcome.check(exact=True)
+
+
+def test_an_old_class_on_values_stays():
+    source = f"{HEAD}def f(x):\n    return x * Variable(torch.FloatTensor([1, 2, 3, 4]))\n"
+    assert "torch.FloatTensor([1, 2, 3, 4])" in rewritten(source, X).source
