@@ -69,6 +69,8 @@ class Standing:
     ran: Ran
     below: Ran | None = None
     """How it ended with the backend one rung down."""
+    tried: bool = True
+    """Whether it could be run at all."""
 
 
 def run(

@@ -154,8 +154,8 @@ def _failing_graph(work: Work, failure: Failure) -> Graph | None:
 
 
 def _fails(work: Work, failure: Failure, graph: Graph) -> bool:
-    """Whether a graph fails alone; from then on without a loss, where it does only so."""
-    for loss in (True, None) if work.loss else (None,):
+    """Whether a graph fails alone; from then on with a loss, where it does only so."""
+    for loss in (None, True) if work.loss else (None,):
         key = f"{failure.rung} {loss} {graph.key}"
         if key not in work.journal:
             case = replace(_case(work, graph), loss=loss)

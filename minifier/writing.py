@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler import isolation, results
-from fullgraph.compiler.private import graphs, settings
+from fullgraph.compiler.private import backends, graphs, settings
 from fullgraph.minifier import fresh, repro
 from fullgraph.minifier.bisect import Bisection, climb, rung_of
 from fullgraph.minifier.case import Case
@@ -26,6 +26,8 @@ from fullgraph.minifier.work import Work, built, captured, digest, reduced, redu
 
 TIMES = 2
 """How often the script must fail in a fresh interpreter."""
+START = 120.0
+"""Seconds that an interpreter may take before the failing call."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def _best(work: Work, failure: Failure, text: str | None) -> Draft | None:
             continue
         if not draft.standing.ok:
             work.notes.append(draft.standing.reason)
-        if draft.standing.ok or not isinstance(rung_of(work.rungs, failure).backend, str):
+        if draft.standing.ok or not draft.standing.tried:
             return draft
         made.append(draft)
     return made[0] if made else None
@@ -152,7 +154,7 @@ class _Writer:
         self._changed = settings.changed()
         self.backward = bool(work.case.loss)
         backend = self._rung.backend
-        self._named = isinstance(backend, str)
+        self._named = isinstance(backend, str) and not backends.of_this_process(backend)
         self._backend = backend if isinstance(backend, str) else self._rung.name
 
     def script(
@@ -195,17 +197,17 @@ class _Writer:
             alone = functools.partial(
                 fresh.stands_alone,
                 *(text, check),
-                seconds=self._work.seconds,
+                seconds=START + self._work.seconds,
                 times=TIMES,
                 cache=self._work.sandbox.cache,
             )
             standing = self._work.journal.once(f"script {digest(text)}", alone)
         else:
             reason = (
-                f"The backend {self._backend} is a function of yours: give it that name with "
-                "torch._dynamo.register_backend before the script runs."
+                f"The backend {self._backend} is a function of this process: the script needs a "
+                "line that registers it with torch._dynamo.register_backend."
             )
-            standing = fresh.Standing(False, reason, fresh.Ran(None))
+            standing = fresh.Standing(False, reason, fresh.Ran(None), tried=False)
         return Draft(text, check, make, before, standing)
 
 

@@ -1,4 +1,4 @@
-"""Every test starts with a compiler that has forgotten the others."""
+"""Every test starts with a compiler that has forgotten the others, and their settings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+import torch._inductor.config
 
 from fullgraph.compiler import warm
+from fullgraph.compiler.private import settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 warm.up()  # before a test's first backward, see there
@@ -16,5 +18,7 @@ warm.up()  # before a test's first backward, see there
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
+    before = settings.configs()
     yield
     torch._dynamo.reset()
+    settings.set_configs(before)

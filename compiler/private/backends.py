@@ -11,3 +11,13 @@ def registered(name: str) -> Callable[..., Any] | None:
     from torch._dynamo.backends import registry
 
     return getattr(registry, "_COMPILER_FNS", {}).get(name)
+
+
+def of_this_process(name: str) -> bool:
+    """Whether only this process knows the backend `name`: it is neither torch's nor a package's."""
+    from torch._dynamo.backends import registry
+
+    function = registered(name)
+    if function is None or getattr(registry, "_BACKENDS", {}).get(name) is not None:
+        return False
+    return not str(getattr(function, "__module__", "")).startswith("torch.")

@@ -2,21 +2,16 @@
 
 import pytest
 import torch
+import torch._inductor.config
 from torch import nn
 
 from fullgraph import bisect, minify
-from fullgraph.compiler.private import settings
 from fullgraph.minifier import fresh
 
 
 @pytest.fixture
 def inductor():
-    """Inductor's settings, put back afterwards."""
-    import torch._inductor.config as config
-
-    before = settings.configs()
-    yield config
-    settings.set_configs(before)
+    return torch._inductor.config
 
 
 def raises_on(name):
