@@ -1,0 +1,259 @@
+"""`torch.autograd.grad` inside a model ends the graph; `torch.func.vjp` is traced.
+
+Before:
+
+    x = Variable(mixed, requires_grad=True)
+    score = self.critic(x)
+    slope = autograd.grad(score, x, torch.ones_like(score), create_graph=True)[0]
+
+After:
+
+    x = mixed.detach()
+
+    def score_of(x):
+        score = self.critic(x)
+        return score
+
+    score, pullback = torch.func.vjp(score_of, x)
+    slope = pullback(torch.ones_like(score))[0]
+
+What leads from the input to the output becomes a local function. Without `create_graph=True` the
+gradient is detached. The gradients of parameters go through as before.
+
+Unsafe where the input is used later, which then no longer asks for a gradient.
+
+Refuses: several inputs or outputs; `allow_unused=`; steps whose other results are needed, too, and
+steps that change more than local names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.rewrites.build import expression, statement
+from fullgraph.rewrites.document import Document, Replacement
+from fullgraph.rewrites.facts.flow import following, live_in, mutations, name, reads, walk, writes
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.site import Site
+
+_PARAMETERS = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs")
+_JUMPS = cst.Return | cst.Break | cst.Continue | cst.Yield | cst.Await | cst.Global | cst.Nonlocal
+_WRAPPERS = ("torch.autograd.Variable", "torch.autograd.variable.Variable", "torch.Variable")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a call of `torch.autograd.grad` asks for."""
+
+    output: cst.BaseExpression
+    input: str
+    cotangent: cst.BaseExpression | None
+    create_graph: bool
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    call = site.node
+    if not isinstance(call, cst.Call) or site.calls(call) != "torch.autograd.grad":
+        return None
+    asked = _asked(call)
+    if isinstance(asked, Refusal):
+        return asked
+    line = site.statement
+    block = site.document.parent(line)
+    if not isinstance(block, cst.IndentedBlock) or not isinstance(line, cst.SimpleStatementLine):
+        return Refusal("the call is part of a compound statement")
+    before = list(block.body[: block.body.index(line)])
+    bound = [i for i, one in enumerate(before) if asked.input in (*writes(one), _flagged(one))]
+    steps = _steps(before[bound[-1] + 1 if bound else 0 :], asked)
+    if not steps:
+        return Refusal("the output is not computed in the same block")
+    inside = [one for one in before if one not in steps]
+    if reason := _obstacle(site.document, line, asked, steps, inside):
+        return Refusal(reason)
+    edits: dict[cst.CSTNode, Replacement] = {one: cst.RemoveFromParent() for one in steps}
+    for one in before:
+        if asked.input in writes(one) or _flagged(one) == asked.input:
+            edits |= _without_leaf(site, one)
+    edits[line] = cst.FlattenSentinel(_written(site, line, call, asked, steps))
+    later = bool(bound) and asked.input in live_in(following(site.document, line))
+    return Rewrite(
+        edits,
+        "`torch.func.vjp` gives the same gradient inside the graph.",
+        Applicability.UNSAFE if later else Applicability.SAFE,
+        (f"`{asked.input}` need not ask for a gradient afterwards",) if later else (),
+        ("torch",),
+    )
+
+
+def _asked(call: cst.Call) -> _Asked | Refusal:
+    given: dict[str, cst.BaseExpression] = {}
+    for position, arg in enumerate(call.args):
+        key = arg.keyword.value if arg.keyword else _PARAMETERS[min(position, 5)]
+        if arg.star or key not in _PARAMETERS:
+            return Refusal(f"it takes `{arg.star or key}`")
+        given[key] = arg.value
+    if not {"outputs", "inputs"} <= given.keys():
+        return Refusal("its arguments are not spelled out")
+    single = {key: _single(given[key]) for key in _PARAMETERS[:3] if key in given}
+    output, source = single["outputs"], single["inputs"]
+    if (
+        output is None
+        or source is None
+        or (cotangent := single.get("grad_outputs", output)) is None
+    ):
+        return Refusal("it has several inputs or outputs")
+    if not isinstance(source, cst.Name):
+        return Refusal("the input is not a local name")
+    create = given.get("create_graph")
+    if create is not None and not (isinstance(create, cst.Name) and create.value in _BOOLS):
+        return Refusal("whether the gradient has a graph is decided at run time")
+    ones = "grad_outputs" not in given or name(cotangent) == "None"
+    return _Asked(
+        output,
+        source.value,
+        None if ones else cotangent,
+        create is not None and name(create) == "True",
+    )
+
+
+_BOOLS = ("True", "False")
+
+
+def _single(value: cst.BaseExpression) -> cst.BaseExpression | None:
+    """A value, or the only item of a list or tuple; None if there are several."""
+    if not isinstance(value, cst.List | cst.Tuple):
+        return value
+    return value.elements[0].value if len(value.elements) == 1 else None
+
+
+def _flagged(line: cst.CSTNode) -> str:
+    """The name of the tensor that a statement makes ask for a gradient."""
+    match line:
+        case (
+            cst.SimpleStatementLine(
+                body=[cst.Expr(cst.Call(cst.Attribute(value, cst.Name("requires_grad_"))))]
+            )
+            | cst.SimpleStatementLine(
+                body=[
+                    cst.Assign([cst.AssignTarget(cst.Attribute(value, cst.Name("requires_grad")))])
+                ]
+            )
+        ):
+            return name(value)
+    return ""
+
+
+def _steps(lines: Sequence[cst.CSTNode], asked: _Asked) -> list[cst.CSTNode]:
+    """The statements that the output comes from, and the input leads to."""
+    reached = {asked.input}
+    for line in lines:
+        if reads(line) & reached:
+            reached |= set(writes(line))
+    needed = set(reads(asked.output))
+    steps: list[cst.CSTNode] = []
+    for line in reversed(lines):
+        made = set(writes(line))
+        if made & needed and made & reached:
+            needed |= set(reads(line))
+            steps.insert(0, line)
+    return steps
+
+
+def _obstacle(
+    document: Document,
+    line: cst.CSTNode,
+    asked: _Asked,
+    steps: Sequence[cst.CSTNode],
+    others: Sequence[cst.CSTNode],
+) -> str:
+    """Why the steps cannot become a function; "" if they can."""
+    own = set(writes(*steps))
+    odd = sorted(n for n in (*own, *mutations(*steps)) if "." in n or n not in own)
+    if odd:
+        return f"`{odd[0]}` changes on the way"
+    if any(isinstance(one, _JUMPS) for step in steps for one in walk(step)):
+        return "there is a jump on the way"
+    if again := sorted(live_in(steps) & own):
+        return f"`{again[0]}` is bound again on the way"
+    body = document.parent(line)
+    assert isinstance(body, cst.IndentedBlock)
+    first = body.body.index(steps[0])
+    between = [one for one in others if body.body.index(one) > first]
+    kept = {name(asked.output)}
+    after = live_in(following(document, line)) | set(reads(line)) - reads(asked.output)
+    needed = (set(reads(*between)) & own) | ((after | set(_cotangent_reads(asked))) & own - kept)
+    if needed:
+        return f"`{min(needed)}` is needed, too"
+    if moved := (set(writes(*between)) | set(mutations(*between))) & reads(*steps):
+        return f"`{min(moved)}` changes meanwhile"
+    return ""
+
+
+def _cotangent_reads(asked: _Asked) -> frozenset[str]:
+    return reads(asked.cotangent) if asked.cotangent is not None else frozenset()
+
+
+def _without_leaf(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacement]:
+    """Edits after which a statement makes no new leaf for autograd."""
+    if _flagged(line):
+        return {line: cst.RemoveFromParent()}
+    edits: dict[cst.CSTNode, Replacement] = {}
+    for one in walk(line):
+        if not isinstance(one, cst.Call):
+            continue
+        if site.calls(one) in _WRAPPERS and len(one.args) == 2:
+            value = one.args[0].value
+            cut = value.func if isinstance(value, cst.Call) else value
+            bare = isinstance(cut, cst.Attribute) and cut.attr.value in ("data", "detach")
+            edits[one] = value if bare else expression("{v}.detach()", v=value)
+        elif isinstance(one.func, cst.Attribute) and one.func.attr.value == "requires_grad_":
+            edits[one] = one.func.value
+    return edits
+
+
+def _written(
+    site: Site,
+    line: cst.SimpleStatementLine,
+    call: cst.Call,
+    asked: _Asked,
+    steps: Sequence[cst.CSTNode],
+) -> list[cst.BaseStatement]:
+    """The function of the steps, its call, and the statement that asked for the gradient."""
+    fresh = site.document.fresh
+    output = name(asked.output) or fresh("output")
+    function, pullback = fresh(f"{output.rpartition('.')[2]}_of"), fresh("pullback")
+    header = statement(f"def {function}({asked.input}):\n    pass\n")
+    returned = statement("return {v}", v=asked.output)
+    made = header.with_changes(
+        body=cst.IndentedBlock([*steps, returned]),  # type: ignore[list-item]
+        leading_lines=[cst.EmptyLine(indent=False)],
+    )
+    taken = statement(f"{output}, {pullback} = torch.func.vjp({function}, {asked.input})")
+    taken = taken.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
+    ones = expression(f"torch.ones_like({output})")
+    back = expression(f"{pullback}({{v}})", v=asked.cotangent or ones)
+    first = expression("{v}[0]" if asked.create_graph else "{v}[0].detach()", v=back)
+    last = line.deep_replace(*_first(site.document, call, first))
+    assert isinstance(last, cst.BaseStatement)
+    return [made, taken, last]
+
+
+def _first(
+    document: Document, call: cst.Call, gradient: cst.BaseExpression
+) -> tuple[cst.CSTNode, cst.CSTNode]:
+    """The node around a call that takes the only item of its tuple, and what stands there now."""
+    parent = document.parent(call)
+    match parent:
+        case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer("0")))]):
+            return parent, gradient
+        case cst.Assign([cst.AssignTarget(cst.Tuple([one]) | cst.List([one]))]):
+            if isinstance(one.value, cst.BaseAssignTargetExpression):
+                return parent, cst.Assign([cst.AssignTarget(one.value)], gradient)
+    return call, expression("({v},)", v=gradient)
+
+
+RULE = Rule("FG605", "use-vjp", frozenset({Category.AUTOGRAD.value}), rewrite)
