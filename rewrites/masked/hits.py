@@ -31,6 +31,8 @@ class Question:
     asked: Asked
     kept: bool = False
     """Whether an index has a dimension of size one."""
+    alone: bool = False
+    """Whether it is taken for granted that there is one index only: `.item()`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +102,8 @@ def question(site: Site, found: Hits, use: cst.BaseExpression) -> Question | Non
     match parent:
         case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "len":
             return _compared(site, outer)
+        case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "int":
+            return Question(use, Asked.FIRST, alone=True)
         case cst.Attribute() if isinstance(outer, cst.Call) and outer.func is parent:
             return _method(site, found, parent.attr.value, outer)
         case cst.Attribute() if parent.attr.value == "shape" and isinstance(outer, cst.Subscript):
@@ -162,6 +166,8 @@ def _method(site: Site, found: Hits, name: str, call: cst.Call) -> Question | No
         return _compared(site, call)
     if name == "size" and [integer(arg.value) for arg in call.args] == [0]:
         return _compared(site, call)
+    if name == "item" and not call.args and isinstance(call.func, cst.Attribute):
+        return Question(call.func.value, Asked.FIRST, alone=True)
     if name in ("min", "max") and not call.args:
         return Question(call, Asked.FIRST if name == "min" else Asked.LAST)
     return None

@@ -41,6 +41,11 @@ class Search:
         return tuple(one.node for one in self.questions if one.asked in tests)
 
     @property
+    def alone(self) -> bool:
+        """Whether it is taken for granted somewhere that there is one index only."""
+        return any(one.alone for one in self.questions)
+
+    @property
     def guarded(self) -> bool:
         """Whether an index is only asked for where there is one."""
         return self.choice is not None or all(one.asked is Asked.COUNT for one in self.questions)

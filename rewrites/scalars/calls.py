@@ -106,6 +106,8 @@ def _operation(uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, operati
         dtype = torch.tensor(number.kind(1)).dtype
         if not any(one.keyword and one.keyword.value == "dtype" for one in call.args):
             uses.cast(arg.value, number, dtype)
+    elif operation == "roll":
+        _rolled(uses, call, arg, number, owner)
     elif operation in ("lerp", "lerp_") and others and tensors:
         (needed,) = uses.dtypes(tensors[0]) or {""}
         uses.cast(arg.value, number, getattr(torch, needed))
@@ -118,6 +120,36 @@ def _operation(uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, operati
                 uses.meet(arg.value, number, seen, divided="div" in operation)
     else:
         raise No(f"`{uses.document.code(call.func)}` may need a number")
+
+
+def _rolled(
+    uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, owner: cst.BaseExpression | None
+) -> None:
+    """`x.roll(n, 0)` becomes `x.index_select(0, (torch.arange(len(x)) - n) % len(x))`."""
+    plain = [one.value for one in call.args if one.keyword is None]
+    named = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
+    given = dict(
+        zip(("input", "shifts", "dims"), [owner, *plain] if owner else plain, strict=False)
+    )
+    given |= named
+    tensor, dim = given.get("input"), given.get("dims")
+    seen = uses.seen(tensor) if tensor is not None else None
+    if tensor is None or seen is None or given.get("shifts") is not arg.value:
+        raise No("it is not known what is rolled")
+    if dim is None and seen.dims != {1}:
+        raise No("all dimensions are rolled as one")
+    if dim is not None and uses.kind(dim) is not int:
+        raise No("several dimensions are rolled")
+    uses.widened(arg.value, number)
+    shift = "{places} - {n}"
+    if isinstance(arg.value, cst.UnaryOperation) and isinstance(arg.value.operator, cst.Minus):
+        shift = "{places} + {n}"
+    bare = arg.value.expression if "+" in shift else arg.value  # type: ignore[attr-defined]
+    parts = {"x": tensor, "d": dim or cst.Integer("0")}
+    places = expression("torch.arange({x}.shape[{d}], device={x}.device)", **parts)
+    shifted = expression(shift, places=places, n=bare)
+    uses.write(call, expression("{x}.index_select({d}, {i} % {x}.shape[{d}])", i=shifted, **parts))
+    uses.imports.append("torch")
 
 
 def _between_numbers(

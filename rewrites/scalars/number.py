@@ -24,6 +24,9 @@ CASTS = {
 """The methods that convert a tensor to a dtype."""
 
 
+SIZE = "a size depends on it"
+
+
 class No(Exception):
     """A tensor cannot take the number's place; the message is a clause that says why."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import libcst as cst
 import libcst.matchers as m
@@ -10,12 +10,12 @@ import torch
 
 from fullgraph.rewrites.build import expression
 from fullgraph.rewrites.facts.flow import mutations
-from fullgraph.rewrites.scalars.number import No, Number
+from fullgraph.rewrites.scalars.heads import dimensions_before, reduced
+from fullgraph.rewrites.scalars.number import SIZE, No, Number
 
 if TYPE_CHECKING:
     from fullgraph.rewrites.scalars.uses import Uses
 
-SIZE = "a size depends on it"
 INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
 
 
@@ -25,7 +25,7 @@ def index(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
     An index without dimensions would be made a number again by indexing. Raises No.
     """
     subscript = _subscript(uses, node)
-    before = _dimensions_before(subscript, node)
+    before = dimensions_before(subscript, node)
     number = uses.cast(node, number, _whole(number))
     uses.convert(node, number, "[None]")
     parent = uses.document.parent(subscript)
@@ -49,25 +49,6 @@ def _assigned(uses: Uses, parent: cst.AssignTarget | cst.AugAssign) -> cst.BaseE
     return statement.value if isinstance(statement, cst.Assign | cst.AugAssign) else None
 
 
-def _dimensions_before(subscript: cst.Subscript, node: cst.BaseExpression) -> int:
-    """How many dimensions of what is selected lie before that of `node`."""
-    count = 0
-    for element in subscript.slice:
-        if not isinstance(element.slice, cst.Index):
-            count += 1
-        elif element.slice.value is node:
-            return count
-        elif m.matches(element.slice.value, m.Name("None")):
-            count += 1
-        elif m.matches(element.slice.value, m.Ellipsis()):
-            return -1 if element is subscript.slice[-2] else _no("it stands behind an ellipsis")
-    return count
-
-
-def _no(reason: str) -> NoReturn:
-    raise No(reason)
-
-
 def bounds(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
     """`x[n : n + k]` becomes `x[n + torch.arange(k)]`, where `node` is a bound. Raises No."""
     piece = uses.document.parent(node)
@@ -76,6 +57,9 @@ def bounds(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
         return
     subscript = _subscript(uses, piece)
     lower, length = piece.lower, _length(piece)
+    if lower is None and piece.step is None and piece.upper is node:
+        reduced(uses, subscript, piece, number)
+        return
     if lower is None or length is None or piece.step is not None or uses.kind(length) is not int:
         raise No(SIZE)
     if number.dtype not in (torch.int64, torch.int32):

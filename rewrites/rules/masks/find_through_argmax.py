@@ -20,6 +20,8 @@ After:
 
 Where nothing else is in the loop, and the list is only stacked, the loop goes too (FG406).
 
+Likewise `m.nonzero().item()`, the place of the only one, which stays a number for other rules.
+
 Unsafe where no test guards the index: of nothing it was an error.
 
 Refuses: indices that are used themselves, masks of several dimensions, and branches that do more
@@ -36,6 +38,7 @@ from fullgraph.rewrites.masked.search import Unclear, search, written
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
+_ONE_FOUND = "exactly one is found: of none or several `.item()` is an error"
 _NOTHING_FOUND = "something is found: of nothing the index is an error"
 
 
@@ -51,6 +54,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     except Unclear as reason:
         return Refusal(str(reason))
     assumes = () if asked.guarded else (_NOTHING_FOUND,)
+    assumes = (_ONE_FOUND,) if asked.alone else assumes
     return Rewrite(
         edits,
         "`argmax` finds the first one at a fixed shape.",

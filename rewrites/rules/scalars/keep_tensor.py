@@ -32,6 +32,10 @@ After:
     self.queue[:, ptr + torch.arange(n, device=self.queue.device)] = keys.T
     low, high = bounds.unbind()
 
+A tensor that is an index gets a dimension, because indexing would make a number of it: `table[i]`
+becomes `table[i[None]][0]`. The first n elements that are only added up are all elements, with
+zeros from n on; `x.roll(n, 0)` selects with `(torch.arange(len(x)) - n) % len(x)`.
+
 Unsafe where the number is kept or returned, because whoever reads it finds a tensor, and where
 Python raises and a tensor gives inf or NaN: division by zero, `math.log(0)`, `int(nan)`.
 
@@ -52,8 +56,11 @@ import torch
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.build import expression
 from fullgraph.rewrites.facts.purity import fresh
+from fullgraph.rewrites.masked.hits import nonzero
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.scalars import places
 from fullgraph.rewrites.scalars.calls import FINITE
+from fullgraph.rewrites.scalars.heads import only_index
 from fullgraph.rewrites.scalars.number import No, Number, kind_of
 from fullgraph.rewrites.scalars.sequences import spread
 from fullgraph.rewrites.scalars.uses import Uses
@@ -75,10 +82,12 @@ class _Taken:
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     found = _taken(site, site.node)
     if found is None:
-        return None
+        return _indexed(site)
     seen = site.seen(found.tensor)
     if seen is None or not seen.is_tensor:
         return Refusal("it is not known to be a tensor")
+    if nonzero(site, found.tensor) is not None:
+        return Refusal("how many indices there are depends on the data")
     if any(t.layout != "strided" for t in seen.tensors):
         return Refusal("the tensor is not dense")
     if len(seen.dtypes) > 1:
@@ -108,6 +117,24 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         imports=tuple(dict.fromkeys(uses.imports)),
         numbers=uses.numbers,
     )
+
+
+def _indexed(site: Site) -> Rewrite | Refusal | None:
+    """`table[i]` becomes `table[i[None]][0]`: indexing makes a number of a tensor without
+    dimensions."""
+    for one in (site.node, *m.findall(site.node, m.Subscript())):
+        index = only_index(one) if isinstance(one, cst.Subscript) else None
+        seen = site.seen(index) if index is not None else None
+        if index is None or seen is None or not seen.is_tensor or seen.shapes != {()}:
+            continue
+        dtype = getattr(torch, next(iter(seen.dtypes)))
+        uses = Uses(site)
+        try:
+            places.index(uses, index, Number(int, dtype))
+        except No as why:
+            return Refusal(str(why))
+        return Rewrite(uses.replacements(), "An index of one dimension stays a tensor.")
+    return None
 
 
 def _written(uses: Uses, found: _Taken, number: Number, scalar: bool) -> Number:

@@ -78,10 +78,12 @@ def test_fixed(x, before, after):
     [
         ("(x == 3).nonzero()[0]", "(x == 3).int().argmax(0, keepdim=True)"),
         ("(x == 3).nonzero()[0, 0] + 1", "(x == 3).int().argmax() + 1"),
+        ("x * (x == 1).nonzero().item()", "x * (x == 1).int().argmax()"),
+        ("x * int(torch.where(x == 1)[0])", "x * (x == 1).int().argmax()"),
     ],
 )
 def test_unsafe_where_no_test_guards_the_index(expression, after):
     outcome = rewritten(_function(f"return {expression}"), ROW)
     assert outcome.source == _function(f"return {after}")
-    assert outcome.applicability == [Applicability.UNSAFE]
+    assert outcome.applicability[0] is Applicability.UNSAFE
     outcome.check(exact=True)

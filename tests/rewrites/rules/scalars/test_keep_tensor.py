@@ -222,3 +222,68 @@ def test_what_torch_says_of_a_conversion_is_no_output():
     w = torch.ones(4, requires_grad=True)
     fixes = fix(imported(source).f, (X, w), inductor=False)
     assert not fixes.after.causes, fixes
+
+
+TABLE = torch.randn(5, 7)
+INDEX = torch.tensor([3, 0, 2, 1, 4])
+
+
+@pytest.mark.parametrize(
+    ("body", "expression"),
+    [
+        ("p = i[0]\n    y = x[p]\n    y += 1\n    return x", "x[p]"),
+        ("n = i[0].item()\n    return x[:n]", "i[0].item()"),
+        ("n = i[0].item()\n    return x[:n].max(0)", "i[0].item()"),
+        ("n = i[0].item()\n    return x[:n].sum(1)", "i[0].item()"),
+        ("n = i[0].item()\n    return x[::n].sum(0)", "i[0].item()"),
+        ("n = i[0].item()\n    return torch.roll(x, n)", "i[0].item()"),
+        ("n = i[0].item()\n    return torch.roll(x, (n, 1), (0, 1))", "i[0].item()"),
+    ],
+)
+def test_tables_and_lengths_left_alone(body, expression):
+    source = f"{HEAD}def f(x, i):\n    {body}\n"
+    text, _, _ = offered(source, expression, CATEGORY, TABLE, INDEX)
+    assert not text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "p = i[0]\n    return x[p] + 1  # one",
+            "p = i[0]\n    return x[p[None]][0] + 1  # one",
+        ),
+        (
+            "n = i.argmin().item()\n    return torch.roll(x, -n, dims=1)",
+            "n = i.argmin()\n    return x.index_select(1, "
+            "(torch.arange(x.shape[1], device=x.device) + n) % x.shape[1])",
+        ),
+        (
+            "n = i.argmin().item()\n    return x[0].roll(n - 9)",
+            "n = i.argmin()\n    return x[0].index_select(0, "
+            "(torch.arange(x[0].shape[0], device=x[0].device) - (n - 9)) % x[0].shape[0])",
+        ),
+        (
+            "n = int(i.argmin())\n    return x[1, :n].mean(0)",
+            "n = i.argmin()\n    return torch.where(torch.arange(x.shape[1], device=x.device) < n, "
+            "x[1, :], 0).sum(0) / n.clamp(max=x.shape[1])",
+        ),
+        (
+            "n = i.argmin().item()\n    return x[:n].sum()",
+            "n = i.argmin()\n    return torch.where((torch.arange(x.shape[0], device=x.device) < n)"
+            "[:, None], x, 0).sum()",
+        ),
+    ],
+)
+def test_tables_and_lengths(before, after):
+    outcome = rewritten(f"{HEAD}def f(x, i):\n    {before}\n", TABLE.requires_grad_(), INDEX)
+    assert outcome.source == f"{HEAD}def f(x, i):\n    {after}\n"
+    assert set(outcome.applicability) == {Applicability.SAFE}
+    outcome.check((TABLE, INDEX + 1), (TABLE, -INDEX))
+
+
+def test_a_length_may_not_be_negative():
+    source = f"{HEAD}def f(x, i):\n    n = i[0].item()\n    return x[:n].sum(0)\n"
+    _, (rewrite,), _ = offered(source, "i[0].item()", CATEGORY, TABLE, INDEX)
+    assert rewrite.applicability is Applicability.UNSAFE
+    assert "the length is not negative" in rewrite.assumes[0]
