@@ -27,6 +27,8 @@ class Choice:
     test: cst.BaseExpression
     agreement: Agreement
     uses: int = 0
+    random: bool = False
+    """Whether what is chosen between may draw random numbers."""
     where: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,7 +67,7 @@ class Choice:
 
     def pure(self, *nodes: cst.CSTNode) -> None:
         """Raises Escape where nodes may not be evaluated without need."""
-        if reason := effect(self.site, *nodes):
+        if reason := effect(self.site, *nodes, random=self.random):
             raise Escape(f"both ways would be evaluated, and {reason}")
         if text := may_raise(self.site, *nodes):
             raise Escape(f"both ways would be evaluated, and `{text}` may raise")

@@ -66,18 +66,20 @@ def selected(selection: Selection, node: cst.If, test: Predicate) -> dict[cst.CS
     site = selection.site
     made = arm(site, block(node.body), frozenset({RETURN}))
     early, after = made.values[RETURN], rest(site, node)
-    if made.own:
-        raise Escape("the branch computes more than what it returns")
+    elsewhere = {*writes(*after.statements), *reads(*after.statements, after.value, test.tensor)}
+    if shared := elsewhere & set(writes(*made.own)):
+        raise Escape(f"`{min(shared)}` is something else on each way")
     choice = selection.choice(test)
+    own = [selection.tamed_line(choice, line, not test.negated) for line in made.own]
     choice.pure(*after.statements, after.value, early)
-    choice.agreement.gradients([early], [*after.statements, after.value])
+    choice.agreement.gradients([*own, early], [*after.statements, after.value])
     edits: dict[cst.CSTNode, Replacement] = {}
     for one in after.statements:
         edits |= choice.taming(one, test.negated)
     changed = set(writes(*after.statements))
     pair = (after.value, early) if test.negated else (early, after.value)
     value = choice.between(*pair)
-    lines: Lines = []
+    lines: Lines = [*own]
     names: dict[cst.CSTNode, Replacement] = {}
     if reads(early) & changed:
         if early not in walk(value):
@@ -91,8 +93,9 @@ def selected(selection: Selection, node: cst.If, test: Predicate) -> dict[cst.CS
     plain = isinstance(choice.test, cst.Name) and choice.test.value not in changed
     if not plain and (choice.uses > 1 or after.statements):
         condition = site.document.fresh("condition")
-        lines.insert(0, statement("{c} = {t}", c=condition, t=choice.test))
         names[choice.test] = cst.Name(condition)
+        lines = [replaced(line, {choice.test: names[choice.test]}) for line in lines]
+        lines.insert(0, statement("{c} = {t}", c=condition, t=choice.test))
         edits = {old: replaced(new, names) for old, new in edits.items()}  # type: ignore[type-var]
     final = after.line.with_changes(body=[cst.Return(replaced(value, names))])
     return edits | _placed(node, lines, after, final, edits)

@@ -42,6 +42,8 @@ class Selection:
     tests: list[cst.BaseExpression] = field(default_factory=list)
     known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
     """What is known of new nodes."""
+    random: bool = False
+    """Whether the ways may draw random numbers."""
 
     def ternary(self, node: cst.IfExp, test: Predicate) -> cst.BaseExpression:
         """`a if t else b` as one expression."""
@@ -110,13 +112,13 @@ class Selection:
             values[key] = choice.between(a, b)
         choice.agreement.gradients(*used)
         own = [
-            self._tamed_line(choice, line, side)
+            self.tamed_line(choice, line, side)
             for arm, side in ((one, True), (other, False))
             for line in arm.own
         ]
         return Arm(values, own)
 
-    def _tamed_line(self, choice: Choice, line: cst.BaseStatement, side: bool) -> cst.BaseStatement:
+    def tamed_line(self, choice: Choice, line: cst.BaseStatement, side: bool) -> cst.BaseStatement:
         choice.pure(line)
         edits = choice.taming(line, side)
         return replaced(line, edits) if edits else line
@@ -185,7 +187,8 @@ class Selection:
 
     def choice(self, test: Predicate) -> Choice:
         bare = test.tensor.with_changes(lpar=(), rpar=())
-        return Choice(self.site, bare, Agreement(self.site, self.assumes, self.known))
+        agreement = Agreement(self.site, self.assumes, self.known)
+        return Choice(self.site, bare, agreement, random=self.random)
 
     def _arithmetic(self, key: str, ways: Ways) -> bool:
         """Whether all later uses of a name are operands of floating-point tensors."""

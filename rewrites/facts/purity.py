@@ -35,6 +35,11 @@ def effect(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str:
     return next((one for one in found if not (random and one.endswith("random numbers"))), "")
 
 
+def draws(site: Site, call: cst.Call) -> bool:
+    """Whether a call itself, its arguments aside, draws random numbers or may do so."""
+    return _call_effect(site, call, frozenset()).endswith("random numbers")
+
+
 def elementwise(site: Site, node: cst.CSTNode) -> bool:
     """Whether each element of a tensor result comes from operands' elements at its own place."""
     for one in walk(node):

@@ -117,12 +117,13 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
 
 
 def offered(
-    source: str, expression: str, category: str, *args: Any
+    source: str, expression: str, category: str, *args: Any, rule: str = ""
 ) -> tuple[str, list[Rewrite], list[str]]:
     """Ask every rule about the first `expression` in `source`, with facts of one run on `args`.
 
     Returns the text with the first rewrite applied ("" if there is none), the rewrites, and the
-    reasons of refusals. Without `args` nothing is run, and no fact is known.
+    reasons of refusals. Without `args` nothing is run, and no fact is known. `rule` is the code of
+    the only rule to ask.
     """
     module = imported(source)
     document = parse(module.__file__, source)
@@ -140,7 +141,8 @@ def offered(
     node = document.node(place)
     assert node is not None, f"{expression!r} is no node"
     site = Site(document, node, category, facts)
-    answers = [rule.rewrite(site) for rule in every() if category in rule.categories]
+    asked = [one for one in every() if category in one.categories and one.code.startswith(rule)]
+    answers = [one.rewrite(site) for one in asked]
     rewrites = [a for a in answers if isinstance(a, Rewrite) and a.replacements]  # no ideas
     refusals = [answer.reason for answer in answers if isinstance(answer, Refusal)]
     text = document.edited(rewrites[0].replacements, rewrites[0].imports) if rewrites else ""

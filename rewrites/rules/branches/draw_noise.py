@@ -1,0 +1,72 @@
+"""A way that draws random tensors: `torch.cond` draws where it is taken, `torch.where` chooses.
+
+Before:
+
+    if t > 0:
+        return mean + sigma * torch.randn_like(x)
+    return mean
+
+After:
+
+    return torch.where(
+        t > 0,
+        mean + sigma * torch.cond(t > 0, torch.randn_like, torch.zeros_like, (x.detach(),)),
+        mean,
+    )
+
+The numbers come from the same stream: nothing is
+drawn where the other way is taken. FG302 keeps whole ways in the graph; but where a way learns, its
+backward would draw again.
+
+Unsafe where `torch.where` is (see FG301).
+
+Refuses: what draws in another way than `torch.randn`, `rand`, `randn_like` and `rand_like`, or with
+a generator; draws in a part of a way; and what FG301 refuses.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.rewrites.branches.agreement import numbers_change
+from fullgraph.rewrites.branches.decided import decided
+from fullgraph.rewrites.branches.noise import drawn, exchanged
+from fullgraph.rewrites.branches.predicate import Escape, predicate, tested
+from fullgraph.rewrites.branches.selection import Selection
+from fullgraph.rewrites.branches.ways import jumps
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rules.branches import use_where
+from fullgraph.rewrites.site import Site
+
+_WHY = "`torch.cond` draws where the way is taken, and `torch.where` chooses."
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    found = tested(site)
+    node = found.decision if found is not None else None
+    if found is None or not isinstance(node, cst.If | cst.IfExp) or jumps(site, node):
+        return None
+    selection = Selection(site, random=True)
+    try:
+        test = predicate(site, found.expression)
+        calls = drawn(site, node, test) if test is not None else {}
+        if test is None or not calls:
+            return None
+        Selection(site).choice(test).pure(test.tensor)
+        edits = exchanged(decided(selection, node, test), calls)
+    except Escape as escape:
+        return Refusal(str(escape))
+    if found.gone is not None:
+        edits[found.gone] = cst.RemoveFromParent()
+    return Rewrite(
+        edits,
+        _WHY,
+        Applicability.UNSAFE if selection.assumes else Applicability.SAFE,
+        tuple(selection.assumes),
+        ("torch",),
+        tuple(selection.tests),
+        numbers=numbers_change(selection.assumes),
+    )
+
+
+RULE = Rule("FG306", "draw-noise", use_where.RULE.categories, rewrite)
