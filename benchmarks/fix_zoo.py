@@ -53,17 +53,18 @@ def fixed(built: Built) -> dict[str, Any]:
 
     model, args, kwargs = built
     fixes = fix(model, args, kwargs=kwargs, inductor=False, seconds=120)
+    accepted = [s for s in fixes.suggestions if s.accepted]
+    numbers = any(s.numbers for s in accepted)
     changed = [
         different
-        for unsafe in (False, True)
-        if (different := _changed(model, fixes.patched(unsafe=unsafe), args, kwargs))
+        for new, by_value in ((fixes.patched(), False), (fixes.patched(unsafe=True), numbers))
+        if (different := changes(model, new, args, kwargs, numbers=by_value))
     ]
-    numbers = any("0-d" in a or "number" in a for s in fixes.suggestions for a in s.assumes)
     return {
         "before": len(fixes.before.causes),
         "after": len(fixes.after.causes),
         "after_unsafe": len(fixes.after_unsafe.causes),
-        "rules": [s.rule for s in fixes.suggestions if s.accepted],
+        "rules": [s.rule for s in accepted],
         "failed": [
             {"rule": s.rule, "reason": s.proof.reason}
             for s in fixes.suggestions
@@ -72,20 +73,29 @@ def fixed(built: Built) -> dict[str, Any]:
         "unfixed": [
             {"cause": u.cause, "category": u.category, "reason": u.reason} for u in fixes.unfixed
         ],
-        "changed": [] if numbers else changed,
+        "changed": changed,
     }
 
 
-def _changed(model: Any, new: Any, args: Any, kwargs: Any) -> str:
-    """How `new` differs from `model` on random inputs; "" if it does not."""
+def changes(model: Any, new: Any, args: Any, kwargs: Any, *, numbers: bool = False) -> str:
+    """How `new` differs from `model` on random inputs; "" if it does not.
+
+    Gradients of zero are as good as none. With `numbers`, tensors without dimensions are as good as
+    numbers.
+    """
     for seed in range(FRESH):
         generator = torch.Generator().manual_seed(seed)
         ours, theirs = (_run(m, _random(args, generator, seed), kwargs) for m in (new, model))
+        if numbers:
+            ours, theirs = ([_number(one) for one in ran] for ran in (ours, theirs))
         try:
-            assert_close(ours, theirs, rtol=1e-3, atol=1e-4, equal_nan=True)
-        except (AssertionError, TypeError) as error:
-            if repr(ours) != repr(theirs):
-                return str(error).partition("\n")[0]
+            for actual, expected in zip(ours, theirs, strict=True):
+                if isinstance(expected, str | None) or isinstance(actual, str | None):
+                    assert actual == expected, f"{actual} instead of {expected}"
+                else:
+                    assert_close(actual, expected, rtol=1e-3, atol=1e-4, equal_nan=True)
+        except (AssertionError, TypeError, ValueError) as error:
+            return str(error).partition("\n")[0]
     return ""
 
 
@@ -99,25 +109,40 @@ def _random(args: Any, generator: torch.Generator, seed: int) -> Any:
     )
 
 
-def _run(model: Any, args: Any, kwargs: Any) -> Any:
+def _run(model: Any, args: Any, kwargs: Any) -> list[Any]:
+    """The outputs and the parameters' gradients, or the exception, from the same random numbers."""
     torch.manual_seed(0)
     random.seed(0)
     np.random.seed(0)
+    model = copy.deepcopy(model)
     try:
-        output = copy.deepcopy(model)(*args, **kwargs)
+        outputs = list(_leaves(model(*args, **kwargs)))
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return list(_tensors(output))
+        return [f"{type(error).__name__}: {error}"]
+    tensors = [one for one in outputs if isinstance(one, torch.Tensor)]
+    learning = [one.abs().sum() for one in tensors if one.requires_grad and one.numel()]
+    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
+    if learning:
+        torch.stack(learning).nansum().backward()
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    return [one.detach() if isinstance(one, torch.Tensor) else one for one in outputs + gradients]
 
 
-def _tensors(output: Any) -> Iterable[torch.Tensor]:
-    if isinstance(output, torch.Tensor):
-        yield output.detach().clone()
+def _leaves(output: Any) -> Iterable[Any]:
+    """The tensors, numbers and texts of an output, in order."""
+    if output is None or isinstance(output, torch.Tensor | bool | int | float | str):
+        yield output
     elif isinstance(output, tuple | list):
         for item in output:
-            yield from _tensors(item)
+            yield from _leaves(item)
     elif hasattr(output, "values"):
-        yield from _tensors(tuple(output.values()))
+        yield from _leaves(tuple(output.values()))
+
+
+def _number(value: Any) -> Any:
+    """The number of a tensor without dimensions, or of a number, as a float; else `value`."""
+    single = isinstance(value, torch.Tensor) and value.dim() == 0 and not value.is_complex()
+    return float(value) if single or isinstance(value, bool | int | float) else value
 
 
 def _breaking() -> list[str]:

@@ -40,6 +40,8 @@ class Suggestion:
     """The edit alone, as a unified diff; "" for a setting."""
     accepted: bool
     """Whether it is part of the result (for unsafe ones: of the unsafe result)."""
+    numbers: bool = False
+    """Whether numbers that the code keeps or returns become tensors without dimensions."""
 
 
 @dataclass(frozen=True)

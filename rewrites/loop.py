@@ -322,6 +322,7 @@ class Loop:
             proof,
             unified(document.file, document.text, offer.text),
             accepted,
+            offer.rewrite.numbers,
         )
 
     def _why(self, cause: Cause) -> str:
