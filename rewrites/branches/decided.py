@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+
 import libcst as cst
 
 from fullgraph.rewrites.branches import early
 from fullgraph.rewrites.branches.conditional import Conditional
-from fullgraph.rewrites.branches.predicate import Predicate
+from fullgraph.rewrites.branches.predicate import Escape, Predicate
 from fullgraph.rewrites.branches.selection import Selection, in_place
 from fullgraph.rewrites.branches.ways import ways
-from fullgraph.rewrites.document import Replacement
+from fullgraph.rewrites.document import Replacement, replaced
+from fullgraph.rewrites.facts.purity import effect
+from fullgraph.rewrites.site import Site
 
 
 def decided(
@@ -17,12 +21,37 @@ def decided(
 ) -> dict[cst.CSTNode, Replacement]:
     """The edits that write `node` with `torch.where` or `torch.cond`. Raises Escape."""
     if isinstance(node, cst.IfExp):
-        return {node: writer.ternary(node, test)}
+        new = writer.ternary(node, test)
+        if isinstance(writer, Selection) and writer.ahead is not None:
+            line = _line(writer.site, node)
+            first = writer.ahead.with_changes(leading_lines=line.leading_lines)
+            return {
+                line: cst.FlattenSentinel(
+                    [first, replaced(line, {node: new}).with_changes(leading_lines=())]
+                )
+            }
+        return {node: new}
     found = ways(writer.site, node)
     if early.is_early(node) and not found.rest:
         if isinstance(writer, Selection):
             return early.selected(writer, node, test)
         return writer.early(node, test)
     lines = writer.branch(found, test)
-    new = in_place(found, lines, writer.site.document.parent(node))
-    return {node: new, **{one: cst.RemoveFromParent() for one in found.rest}}
+    block = in_place(found, lines, writer.site.document.parent(node))
+    return {node: block, **{one: cst.RemoveFromParent() for one in found.rest}}
+
+
+def _line(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
+    """The line of a conditional expression, where its test can come first. Raises Escape."""
+    line = site.document.statement(node)
+    between = list(itertools.takewhile(lambda one: one is not line, site.document.around(node)))
+    parts = cst.BooleanOperation | cst.IfExp | cst.Lambda | cst.BaseComp
+    values = [one for one in between if isinstance(one, cst.BaseExpression)]
+    if (
+        not isinstance(line, cst.SimpleStatementLine)
+        or len(line.body) > 1
+        or any(isinstance(one, parts) for one in between)
+        or effect(site, *values)
+    ):
+        raise Escape("the test would have to be written several times")
+    return line

@@ -44,6 +44,8 @@ class Selection:
     """What is known of new nodes."""
     random: bool = False
     """Whether the ways may draw random numbers."""
+    ahead: cst.BaseStatement | None = None
+    """What must stand before the statement that a conditional expression is in."""
 
     def ternary(self, node: cst.IfExp, test: Predicate) -> cst.BaseExpression:
         """`a if t else b` as one expression."""
@@ -54,7 +56,11 @@ class Selection:
         made = choice.between(one, other)
         self.tests.append(node.test)
         if choice.uses > 1:
-            raise Escape("the test would have to be written several times")
+            if test.guard is not None:
+                raise Escape("the test would have to be written several times")
+            condition = cst.Name(self.site.document.fresh("condition"))
+            self.ahead = statement("{c} = {t}", c=condition, t=choice.test)
+            made = replaced(made, {choice.test: condition})
         if test.guard is None:
             return made
         body, orelse = (one, made) if test.disjunction else (made, other)

@@ -96,10 +96,21 @@ def bounded(site: Site, *nodes: cst.CSTNode) -> bool:
 
 def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
     for one in walk(node):
+        if isinstance(one, cst.BaseExpression) and _is_of_numbers(site, one):
+            continue
         if isinstance(one, cst.BinaryOperation):
             yield from _operator_hazards(site, one)
         elif isinstance(one, cst.Call):
             yield from _call_hazards(site, one)
+
+
+def _is_of_numbers(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an operation has no tensor among its operands: numbers have no gradient."""
+    if isinstance(node, cst.BinaryOperation):
+        return is_tensor(site, node.left) is False and is_tensor(site, node.right) is False
+    if isinstance(node, cst.Call) and site.calls(node).startswith("math."):
+        return bool(node.args) and all(is_tensor(site, arg.value) is False for arg in node.args)
+    return False
 
 
 def _operator_hazards(site: Site, one: cst.BinaryOperation) -> Iterator[Hazard]:

@@ -75,6 +75,12 @@ def test_left_alone(body, test, reason):
             "return torch.relu(torch.where(x.sum() > 0, x, -x))  # sign",
         ),
         (
+            "# scaled\ny = 1 + (x / x.norm() if x.norm() > 0 else x)\nreturn y",
+            "# scaled\ncondition = x.norm() > 0\n"
+            "y = 1 + torch.where(condition, x / torch.where(condition, x.norm(), 1), x)\n"
+            "return y",
+        ),
+        (
             "if not (x.sum() > 0 and x.max().item() > 0.5):\n    x = x * 2\nreturn x",
             None,
         ),
