@@ -15,25 +15,30 @@ After:
     x[keep] = 0
     return torch.where(keep, loss, 0).sum() / keep.sum()
 
+Likewise `y.index_fill_(0, i, 0.0)`, which becomes `y.masked_fill_(mask, 0.0)`, and the question
+whether there are indices at all, `if i.numel() == 0`, which becomes a branch on `~mask.any()`: the
+rules for branches mend it.
+
 Refuses: indices that are used otherwise, and reads that do not end in a reduction, a loss or an
 assignment with the same indices, because then their number shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import statement
+from fullgraph.rewrites.build import expression, statement
 from fullgraph.rewrites.document import Replacement
 from fullgraph.rewrites.facts.definitions import definitions
 from fullgraph.rewrites.facts.flow import targets, walk
+from fullgraph.rewrites.masked.counts import counted
 from fullgraph.rewrites.masked.flow import flow
 from fullgraph.rewrites.masked.goals import Escape
-from fullgraph.rewrites.masked.hits import nonzero
+from fullgraph.rewrites.masked.hits import Asked, flattened, hits, nonzero, question
+from fullgraph.rewrites.masked.ops import integer
 from fullgraph.rewrites.masked.reads import Read, is_name, read
 from fullgraph.rewrites.masked.rewriting import check, rewriting
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
@@ -45,16 +50,22 @@ _WHY = "A mask has a fixed shape, where its indices have none."
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     if nonzero(site, site.node) is None:
         return None
-    subscripts = list(_subscripts(site))
-    if not subscripts:
+    subscripts, others = _uses(site)
+    asked = [_asked(site, use) for use in others]
+    if (not subscripts and not others) or None in asked:
         return Refusal("its indices are needed themselves, and how many there are depends on data")
+    if not subscripts and all(one is None or one.how != "fill" for one in asked):
+        return None
     places = [read(site, one) for one in subscripts]
     found = [one for one in places if one is not None and one.indices is site.node]
     if len(found) != len(subscripts):
         return Refusal("its indices are used otherwise than all together")
     assign = next((n for n in site.document.around(site.node) if isinstance(n, cst.Assign)), None)
-    bound = assign is not None and not any(one.node in walk(assign) for one in found)
-    mask, edits = found[0].mask.with_changes(lpar=(), rpar=()), dict[cst.CSTNode, Replacement]()
+    bound = assign is not None and not any(
+        use in walk(assign) for use in (*(one.node for one in found), *others)
+    )
+    edits = dict[cst.CSTNode, Replacement]()
+    mask = bare = (found[0].mask if found else _truth(site)).with_changes(lpar=(), rpar=())
     if bound and assign is not None:
         line = site.document.statement(assign)
         if is_name(mask) and isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
@@ -66,6 +77,15 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             assert isinstance(made, cst.SimpleStatementLine)
             edits[assign] = made.body[0]
             mask = cst.Name(name)
+    answers: dict[cst.CSTNode, Replacement] = {
+        one.node: _answered(site, one, mask) for one in asked if one is not None
+    }
+    try:
+        known = definitions(site.document, site.node)
+        check(site.document, known, (site.node, *answers), bare)
+    except Escape as reason:
+        return Refusal(str(reason))
+    edits |= answers
     return _all(site, found, mask if bound else None, edits)
 
 
@@ -107,8 +127,17 @@ def _all(
     return Rewrite(edits, _WHY, applicability, tuple(dict.fromkeys(assumes)), ("torch",))
 
 
-def _subscripts(site: Site) -> Iterator[cst.Subscript]:
-    """The subscripts in which the indices stand; none if they stand anywhere else."""
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A use of the indices that a mask does as well."""
+
+    node: cst.BaseExpression
+    how: str
+    """"count", "any", "none", "fill", or "" for what is the same for a mask."""
+
+
+def _uses(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:
+    """The subscripts in which the indices stand, and their other uses."""
     known = definitions(site.document, site.node)
     assign = next((n for n in site.document.around(site.node) if isinstance(n, cst.Assign)), None)
     names = (
@@ -119,16 +148,83 @@ def _subscripts(site: Site) -> Iterator[cst.Subscript]:
         ]
     )
     found: dict[cst.Subscript, None] = {}
-    places: list[cst.CSTNode] = [*names] or [site.node]
-    for use in places:
+    others: list[cst.BaseExpression] = []
+    for use in (*names,) or (site.node,):
         around = site.document.around(use)
         outer = next(
             (one for one in around if isinstance(one, cst.Subscript | cst.BaseStatement)), None
         )
-        if not isinstance(outer, cst.Subscript):
-            return
-        found[outer] = None
-    yield from found
+        if isinstance(outer, cst.Subscript) and use not in walk(outer.value):
+            found[outer] = None
+        elif isinstance(use, cst.BaseExpression):
+            others.append(use)
+    return list(found), others
+
+
+def _asked(site: Site, use: cst.BaseExpression) -> _Asked | None:
+    """What a use asks that the mask can tell too; None if it needs the indices."""
+    found, document = hits(site), site.document
+    if found is None or found.dims != 1 or not (found.bound or use is site.node):
+        return None
+    asked = question(site, found, use)
+    if asked is not None and asked.asked in _TESTS:
+        return _Asked(asked.node, _TESTS[asked.asked])
+    if asked is not None and asked.asked is Asked.COUNT:
+        try:
+            count = counted(site, asked.node, use)
+        except Escape:
+            return None
+        return _Asked(count.node, "count") if count.least is None else None
+    if document.code(document.parent(document.parent(use))) == f"{document.code(use)}.dim()":
+        test = document.parent(document.parent(document.parent(use)))
+        return _Asked(use, "") if document.code(test).endswith(".dim() > 0") else None
+    flat, _ = flattened(site, use, False)
+    bare = document.parents.get(document.parent(use))
+    if isinstance(bare, cst.Call) and document.code(bare) == f"{document.code(use)}.squeeze()":
+        flat = bare
+    call = document.parents.get(document.parent(flat))
+    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
+        values = [arg.value for arg in call.args if arg.keyword is None]
+        seen = site.seen(call.func.value)
+        known = seen is not None and len(seen.dims) == 1 and len(values) == len(call.args) == 3
+        first = known and call.func.attr.value in _FILLS and integer(values[0]) == 0
+        if first and values[1] is flat:
+            return _Asked(call, "fill")
+    return None
+
+
+_TESTS = {Asked.ANY: "any", Asked.NONE: "none"}
+_FILLS = {"index_fill": "masked_fill", "index_fill_": "masked_fill_"}
+
+
+def _answered(site: Site, asked: _Asked, mask: cst.BaseExpression) -> cst.BaseExpression:
+    """What is asked, of the mask."""
+    match asked.how:
+        case "count":
+            return expression("{mask}.sum()", mask=mask)
+        case "any":
+            return expression("{mask}.any()", mask=mask)
+        case "none":
+            return expression("~{mask}.any()", mask=mask)
+        case "":
+            return mask
+    call = cst.ensure_type(asked.node, cst.Call)
+    func = cst.ensure_type(call.func, cst.Attribute)
+    seen = site.seen(func.value)
+    rest = next(iter(seen.dims)) - 1 if seen is not None else 0
+    spread = "[:" + ", None" * rest + "]" if rest else ""
+    return expression(
+        f"{{x}}.{_FILLS[func.attr.value]}({{mask}}{spread}, {{value}})",
+        x=func.value,
+        mask=mask,
+        value=call.args[2].value,
+    )
+
+
+def _truth(site: Site) -> cst.BaseExpression:
+    found = hits(site)
+    assert found is not None
+    return found.truth
 
 
 def _is_target(site: Site, node: cst.CSTNode) -> bool:

@@ -22,6 +22,18 @@ def _function(body):
         ("i, j = torch.where(m)\nreturn x.T[j, i].sum()", "torch.where(m)", "all together"),
         ("i = m.nonzero()\nreturn x[i].sum()", "m.nonzero()", "all together"),
         ("i = m.nonzero(as_tuple=True)\nreturn x[i]", "m.nonzero(as_tuple=True)", "is returned"),
+        (
+            "i = m[0].nonzero()[:, 0]\nreturn x[:, i].sum() * i.numel() + i[-1]",
+            "m[0].nonzero()",
+            "",
+        ),
+        ("i = m[0].nonzero()[:, 0]\nreturn x.index_fill(1, i, 0.0)", "m[0].nonzero()", "needed"),
+        ("i = m[0].nonzero()[:, 0]\nreturn x.index_copy(0, i, x)", "m[0].nonzero()", "needed"),
+        (
+            "k = m[:, 0]\ni = k.nonzero()[:, 0]\nk[0] = True\nreturn x.index_fill(0, i, 0.0)",
+            "k.nonzero()",
+            "changes the mask",
+        ),
     ],
 )
 def test_left_alone(body, call, reason):
@@ -57,6 +69,17 @@ def test_left_alone(body, call, reason):
             "z = x * 1\nz[x > 0] = 1\nreturn z",
         ),
         (
+            "i = torch.nonzero(m[:, 0])  # rows\nif i.dim() > 0:\n    x = x * 1\n"
+            "    x.index_fill_(0, i.squeeze(), 0.0)\nreturn x",
+            "i = m[:, 0]  # rows\nif i.dim() > 0:\n    x = x * 1\n"
+            "    x.masked_fill_(i[:, None], 0.0)\nreturn x",
+        ),
+        (
+            "i = m[:, 0].nonzero().flatten()\nreturn x[i].sum(-1).mean() + x[i].sum() / len(i)",
+            "i = m[:, 0]\nreturn torch.where(i, x.sum(-1), 0).sum() / i.sum() + "
+            "torch.where(i[:, None], x, 0).sum() / i.sum()",
+        ),
+        (
             "i, j = torch.where(m.int())\nreturn x[i, j].exp().sum()",
             "mask = m.int() != 0\nreturn torch.where(mask, torch.where(mask, x, 0).exp(), 0).sum()",
         ),
@@ -67,6 +90,13 @@ def test_fixed(before, after):
     assert outcome.source == _function(after)
     assert outcome.applicability == [Applicability.SAFE]
     outcome.check((X, ~MASK))
+
+
+def test_whether_there_is_an_index_is_a_branch_that_other_rules_mend():
+    body = "i = torch.where(m[0])[0]\nif i.numel() == 0:\n    return x.sum()\nreturn x[0, i].mean()"
+    outcome = rewritten(_function(body.replace("x[0, i]", "x[0][i]")), X, MASK)
+    assert "i = m[0]\n" in outcome.source and "i.numel()" not in outcome.source
+    outcome.check((X, MASK & False))
 
 
 def test_unsafe_where_nothing_must_not_be_selected():
