@@ -157,6 +157,7 @@ def _fails(work: Work, failure: Failure, graph: Graph) -> bool:
     """Whether a graph fails alone; from then on with a loss, where it does only so."""
     for loss in (None, True) if work.loss else (None,):
         key = f"{failure.rung} {loss} {graph.key}"
+        work.counts.cached += key in work.journal
         if key not in work.journal:
             case = replace(_case(work, graph), loss=loss)
             work.journal[key] = _verdict(work, case, failure)

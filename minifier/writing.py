@@ -201,7 +201,9 @@ class _Writer:
                 times=TIMES,
                 cache=self._work.sandbox.cache,
             )
-            standing = self._work.journal.once(f"script {digest(text)}", alone)
+            key = f"script {digest(text)}"
+            self._work.counts.cached += key in self._work.journal.answers
+            standing = self._work.journal.once(key, alone)
         else:
             reason = (
                 f"The backend {self._backend} is a function of this process: the script needs a "
