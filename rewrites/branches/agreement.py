@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
@@ -38,6 +38,8 @@ class Agreement:
         """
         a, b = (self.known.get(side) or inferred(self.site, side) for side in (one, other))
         texts = [self.text(one), self.text(other)]
+        if numbers:
+            a, b = (self._now_and_then(s, t) for s, t in zip((a, b), texts, strict=True))
         for seen, text in zip((a, b), texts, strict=True):
             if seen is not None and not seen.is_tensor and not (numbers and seen.is_number):
                 raise Escape(f"{text} is no tensor")
@@ -59,6 +61,16 @@ class Agreement:
                 raise Escape(f"{texts[number]} is a number and {texts[tensor]} has dimensions")
             if not self.arithmetic:
                 self.assumes[f"{_NUMBER} {texts[number]}"] = None
+
+    def _now_and_then(self, seen: Seen | None, text: str) -> Seen | None:
+        """`total` of `total = 0`, then `total = total + loss`: a tensor in all rounds of a loop."""
+        if seen is None or seen.dims != {0} or seen.is_tensor:
+            return seen
+        kinds = {one for one in seen.types if "Tensor" not in one and "Parameter" not in one}
+        if not kinds <= {"int", "float"} or not all(one.is_float for one in seen.tensors):
+            return seen
+        self.assumes[f"{_NUMBER} {text}"] = None
+        return replace(seen, types=("torch.Tensor",), values=())
 
     def gradients(self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]) -> None:
         """Note where only one of two ways uses something that gets gradients."""

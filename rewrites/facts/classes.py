@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from fullgraph.rewrites.facts.flow import name, targets, walk
@@ -58,6 +60,39 @@ def registered(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
             ) if path == f"self.{title.raw_value}":
                 return tensor
     return None
+
+
+def default(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What a parameter is if it is not given, or an attribute that `__init__` makes of one."""
+    path = name(node)
+    if not path.startswith("self."):
+        return _default(site.document.function(node), path)
+    owner = _class(site, node)
+    for one in walk(owner) if owner is not None else ():
+        if isinstance(one, cst.Assign) and path in map(name, targets(one)):
+            values = list(_values(one.value))
+            places = [name(target) for target in targets(one)]
+            if len(one.targets) > 1 or len(values) != len(places):
+                return None
+            value = values[places.index(path)]
+            return _default(site.document.function(one), name(value)) if name(value) else value
+    return None
+
+
+def _values(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(node, cst.Tuple | cst.List):
+        yield from (element.value for element in node.elements)
+    else:
+        yield node
+
+
+def _default(function: cst.CSTNode | None, parameter: str) -> cst.BaseExpression | None:
+    found = (
+        [one for one in walk(function.params) if isinstance(one, cst.Param)]
+        if isinstance(function, cst.FunctionDef)
+        else []
+    )
+    return next((one.default for one in found if one.name.value == parameter), None)
 
 
 def definition(site: Site, call: cst.Call) -> cst.FunctionDef | None:

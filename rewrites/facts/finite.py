@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import libcst as cst
 
-from fullgraph.rewrites.facts.classes import class_of, definition, method
+from fullgraph.rewrites.facts.classes import class_of, default, definition, method
 from fullgraph.rewrites.facts.flow import walk
 from fullgraph.rewrites.facts.inferred import is_tensor
 from fullgraph.rewrites.facts.purity import torch_name
@@ -151,16 +151,29 @@ def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
 
 
 def _is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether a divisor is surely not zero: a number, a size, `y + 1e-6`, `y.clamp(min=1)`."""
+    """Whether a divisor is not zero: a number, a size, `y + 1e-6`, `y.clamp(min=self.eps)`."""
     if _number(node) != 0 or is_tensor(site, node) is False:
         return True
     match node:
         case cst.BinaryOperation(operator=cst.Add()):
-            return _number(node.left) > 0 or _number(node.right) > 0
+            return _is_positive(site, node.left) or _is_positive(site, node.right)
         case cst.Call() if torch_name(site, node) in ("clamp", "clamp_min", "clip"):
             limits = [arg.value for arg in node.args if not arg.keyword or _is_lower(arg)]
-            return any(_number(limit) > 0 for limit in limits[:2])
+            return any(_is_positive(site, limit) for limit in limits[:2])
     return False
+
+
+def _is_positive(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a number above zero: as seen, else as its default says."""
+    if _number(node) > 0:
+        return True
+    if not isinstance(node, cst.Name | cst.Attribute):
+        return False
+    seen = site.seen(node)
+    if seen is not None:
+        return seen.is_number and all(float(one or 0) > 0 for one in seen.values)
+    value = default(site, node)
+    return value is not None and _number(value) > 0
 
 
 def _is_lower(arg: cst.Arg) -> bool:
