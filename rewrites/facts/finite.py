@@ -13,7 +13,7 @@ import libcst as cst
 
 from fullgraph.rewrites.facts.classes import class_of, default, definition, method
 from fullgraph.rewrites.facts.flow import walk
-from fullgraph.rewrites.facts.inferred import is_tensor
+from fullgraph.rewrites.facts.inferred import inferred, is_tensor
 from fullgraph.rewrites.facts.purity import torch_name
 from fullgraph.rewrites.facts.torch_names import PURE_CALLS, words
 from fullgraph.rewrites.site import Site
@@ -61,7 +61,8 @@ class Neutral(StrEnum):
 
 @dataclass(frozen=True)
 class Hazard:
-    """An operation that may give inf or NaN, or an infinite gradient, for some finite operand."""
+    """An operation that may give inf or NaN, or an infinite gradient, for some finite operand, or
+    raise for an index."""
 
     operation: cst.BaseExpression
     operand: cst.BaseExpression
@@ -102,6 +103,19 @@ def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
             yield from _operator_hazards(site, one)
         elif isinstance(one, cst.Call):
             yield from _call_hazards(site, one)
+        elif isinstance(one, cst.Subscript):
+            yield from _index_hazards(site, one)
+
+
+def _index_hazards(site: Site, one: cst.Subscript) -> Iterator[Hazard]:
+    """`table[i]`, where a test may keep the one place from lying outside of the table."""
+    match one.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=index, star=None))]:
+            seen = inferred(site, index)
+            if seen is None or not seen.is_tensor or not is_tensor(site, one.value):
+                return
+            if seen.dtypes <= {"int64", "int32"} and seen.shapes <= {(), (1,)}:
+                yield Hazard(one, index, Neutral.ZERO)
 
 
 def _is_of_numbers(site: Site, node: cst.BaseExpression) -> bool:

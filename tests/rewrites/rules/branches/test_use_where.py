@@ -146,3 +146,10 @@ def test_unsafe_where_a_number_becomes_a_tensor():
     outcome = rewritten(_function("return x, 1.0 if x.sum() > 0 else 2.0"), X)
     assert outcome.applicability == [Applicability.UNSAFE]
     assert outcome.after.default.ok and outcome.after.fullgraph.ok
+
+
+def test_an_index_that_the_test_keeps_inside_stays_inside():
+    source = _function("p = t - 9\nreturn x[p[None]] if p >= 0 else x[:1] * 0", "x", "t")
+    outcome = rewritten(source, X, torch.tensor(10))
+    assert "x[torch.where(condition, p[None], 0)]" in outcome.source
+    outcome.check((X, torch.tensor(2)))
