@@ -26,6 +26,7 @@ from fullgraph.rewrites.facts.flow import (
     writes,
 )
 from fullgraph.rewrites.facts.inferred import held, inferred
+from fullgraph.rewrites.facts.purity import fresh
 from fullgraph.rewrites.facts.seen import Seen
 from fullgraph.rewrites.site import Site
 
@@ -148,17 +149,18 @@ class Selection:
         lines = updates(choice, sides, lasting, old)
         choice.agreement.gradients(*(operands(way) for way, _ in sides))
         self.tests.append(ways.node.test)
-        both = [*ways.one, *ways.other]
-        changed = {*mutations(*both), *writes(*both)} & reads(choice.test)
-        return self._hoisted(choice, lines, len(lines) > 1 and bool(changed))
+        return self._hoisted(choice, lines, changes=True)
 
-    def _hoisted(self, choice: Choice, lines: Lines, needed: bool = False) -> Lines:
+    def _hoisted(self, choice: Choice, lines: Lines, changes: bool = False) -> Lines:
         """`lines`, with a name for the test where it stands in them several times."""
-        if isinstance(choice.test, cst.Name) or (choice.uses < 2 and not needed):
+        named = isinstance(choice.test, cst.Name) and not changes
+        if named or (choice.uses < 2 and not (changes and len(lines) > 1)):
             return lines
         condition = self.site.document.fresh("condition")
         edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(condition)}
-        first = statement("{c} = {t}", c=condition, t=choice.test)
+        copied = changes and not fresh(self.site, choice.test)  # it may be what is changed
+        template = "{c} = {t}.clone()" if copied else "{c} = {t}"
+        first = statement(template, c=condition, t=choice.test)
         return [first, *(replaced(line, edits) for line in lines)]
 
     def _separate(self, choice: Choice, one: Arm, other: Arm) -> None:

@@ -227,7 +227,8 @@ def _keeps(site: Site, base: cst.BaseExpression, value: cst.BaseExpression, node
     if old is None or new is None or not (new.is_tensor or new.is_number):
         raise Escape(f"it is not known what `{site.document.code(node)}` puts in")
     floating = all(tensor.is_float for tensor in old.tensors)
-    if not (floating or new.types == ("int",) or (new.is_tensor and new.dtypes == old.dtypes)):
+    whole = new.is_number and "float" not in new.types
+    if not (floating or whole or (new.is_tensor and new.dtypes == old.dtypes)):
         raise Escape(f"`{site.document.code(node)}` cuts off what is behind the point")
 
 

@@ -79,6 +79,20 @@ def default(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
     return None
 
 
+def counter(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The number that the class gives to an attribute, if it gives it numbers alone."""
+    path = name(node)
+    owner = _class(site, node) if path.startswith("self.") else None
+    values = []
+    for one in walk(owner) if owner is not None else ():
+        if isinstance(one, cst.Assign | cst.AnnAssign) and path in map(name, targets(one)):
+            found = list(_values(one.value)) if one.value is not None else []
+            places = [name(target) for target in targets(one)]
+            values.append(found[places.index(path)] if len(found) == len(places) else None)
+    numbers = [one for one in values if isinstance(one, cst.Integer | cst.Float)]
+    return numbers[0] if numbers and len(numbers) == len(values) else None
+
+
 def _values(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     if isinstance(node, cst.Tuple | cst.List):
         yield from (element.value for element in node.elements)

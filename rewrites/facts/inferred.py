@@ -13,7 +13,7 @@ from typing import Any
 import libcst as cst
 import torch
 
-from fullgraph.rewrites.facts.classes import registered
+from fullgraph.rewrites.facts.classes import counter, registered
 from fullgraph.rewrites.facts.definitions import Bindings, Definitions, definitions
 from fullgraph.rewrites.facts.flow import name, walk
 from fullgraph.rewrites.facts.seen import Seen, TensorSeen
@@ -68,8 +68,6 @@ def inferred(site: Site, node: cst.CSTNode) -> Seen | None:
         site.document.parents.get(node), cst.AugAssign
     ):
         seen = _elsewhere(site, node)
-    if isinstance(node, cst.Attribute) and (tensor := registered(site, node)) is not None:
-        seen = seen or _seen(lambda: _value(site, tensor, 0))
     return seen or _seen(lambda: _value(site, node, 0))
 
 
@@ -152,6 +150,8 @@ def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
             if not isinstance(base, torch.Tensor):
                 raise Unknown
             return torch.device("meta") if node.attr.value == "device" else _get(base, node)
+        case cst.Attribute() if given := registered(site, node) or counter(site, node):
+            return _value(site, given, again)
         case cst.BinaryOperation():
             left, right = (_value(site, part, again) for part in (node.left, node.right))
             return _BINARY[type(node.operator)](left, right)

@@ -138,3 +138,18 @@ def test_a_divisor_that_a_parameter_keeps_from_zero():
     outcome = rewritten(source, _leaf(X), torch.tensor([0, 1, 1, 0]))
     assert "torch.where(here.sum() == 0, loss, loss + self.one(x, here))" in outcome.source
     outcome.check((_leaf(X), torch.tensor([1, 1, 1, 1])), zero_is_none=True)
+
+
+def test_a_flag_that_a_way_changes_decides_by_what_it_was():
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n        self.register_buffer('mean', torch.zeros(4))\n"
+        "        self.register_buffer('ready', torch.tensor(False))\n\n"
+        "    def forward(self, x):\n        if not self.ready:\n            self.mean.copy_(x)\n"
+        "            self.ready.fill_(True)\n        else:\n"
+        "            self.mean.mul_(0.9).add_(x, alpha=0.1)\n        return x - self.mean\n"
+    )
+    outcome = rewritten(source, X)
+    assert "condition = self.ready.clone()\n" in outcome.source
+    assert "self.mean.mul(0.9).add(x, alpha=0.1)" in outcome.source
+    outcome.check((X,), (-X,))
