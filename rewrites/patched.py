@@ -51,16 +51,12 @@ class _Copies:
         match thing:
             case FunctionType() if id(thing.__globals__) in self.spaces:
                 return self._function(thing)
+            case type() if _is_torchs(thing):  # whatever a program hung there: all share it
+                return thing
             case type() if any(self._is_ours(value) for value in vars(thing).values()) or any(
                 self.of(base) is not base for base in thing.__bases__
             ):
                 return self._class(thing)
-            case staticmethod() | classmethod():
-                inner = self.of(thing.__func__)
-                return thing if inner is thing.__func__ else type(thing)(inner)
-            case property():
-                fget, fset, fdel = map(self.of, (thing.fget, thing.fset, thing.fdel))
-                return property(fget, fset, fdel, thing.__doc__)
         return thing
 
     def module(self, module: torch.nn.Module) -> torch.nn.Module:
@@ -80,10 +76,23 @@ class _Copies:
         value = getattr(value, "__func__", getattr(value, "fget", value))
         return isinstance(value, FunctionType) and id(value.__globals__) in self.spaces
 
+    def _member(self, value: Any) -> Any:
+        """What a copied class has for `value`: `super()` of any method must know the copy."""
+        match value:
+            case FunctionType() if "__class__" in value.__code__.co_freevars:
+                return self.made.get(id(value)) or self._function(value)
+            case staticmethod() | classmethod():
+                inner = self._member(value.__func__)
+                return value if inner is value.__func__ else type(value)(inner)
+            case property():
+                fget, fset, fdel = map(self._member, (value.fget, value.fset, value.fdel))
+                return property(fget, fset, fdel, value.__doc__)
+        return self.of(value)
+
     def _function(self, function: FunctionType) -> FunctionType:
         copy = FunctionType(
             self.codes.get(function, function.__code__),
-            self.spaces[id(function.__globals__)],
+            self.spaces.get(id(function.__globals__), function.__globals__),
             function.__name__,
             function.__defaults__,
             tuple(map(self._cell, function.__closure__)) if function.__closure__ else None,
@@ -112,13 +121,17 @@ class _Copies:
         names = {}
         for name, value in vars(kind).items():
             if name not in ("__dict__", "__weakref__"):
-                names[name] = self.of(value)
+                names[name] = self._member(value)
                 cells += _class_cells(names[name])
         copy = type(kind)(kind.__name__, bases, names)
         self.made[id(kind)] = copy
         for cell in cells:
             cell.cell_contents = copy
         return copy
+
+
+def _is_torchs(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in ("torch", "builtins")
 
 
 def _class_cells(value: Any) -> list[CellType]:
