@@ -13,6 +13,7 @@ from fullgraph.rewrites.proof import Check
 
 NO_GRADIENT = "a gradient of zero is as good as none"
 ASKS = "a result may ask for a gradient where it asked for none"
+NO_BACKWARD = "no gradient is asked of it, which would draw random numbers"
 _TITLES = {
     "raised": "exceptions",
     "outputs": "outputs",
@@ -48,17 +49,27 @@ class Case:
 
 
 def compare(
-    old: Mapping[Case, Behaviour], new: Mapping[Case, Behaviour], *, numbers: bool = False
+    old: Mapping[Case, Behaviour],
+    new: Mapping[Case, Behaviour],
+    *,
+    numbers: bool = False,
+    learns: bool = True,
 ) -> list[Check]:
     """One check for each thing that a run shows.
 
     What holds only where a gradient of zero and none are the same, or where a result may ask for a
     gradient that asked for none, says so in `Check.assumes`. With `numbers` a tensor without
-    dimensions may stand for a number.
+    dimensions may stand for a number. Where nothing `learns` that the user gave, a backward may
+    draw random numbers: that is another assumption.
     """
     told = {(case.backward, _aliases(one.outputs)) for case, one in old.items() if not one.raised}
     steady = len(told) == len({backward for backward, _ in told})
-    return [_compared(name, old, new, numbers, steady) for name in _TITLES]
+    checks = [_compared(name, old, new, numbers, steady) for name in _TITLES]
+    if not learns and not checks[-1].ok:
+        forward = {case: one for case, one in old.items() if not case.backward}
+        again = _compared("randomness", forward, new, numbers, steady)
+        checks[-1] = replace(again, assumes=(NO_BACKWARD,)) if again.ok else again
+    return checks
 
 
 def _compared(

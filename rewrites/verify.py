@@ -16,6 +16,7 @@ from fullgraph.compiler.events import Position
 from fullgraph.compiler.outcome import Outcome
 from fullgraph.compiler.overlay import overlaid
 from fullgraph.compiler.private.eagerly import eagerly
+from fullgraph.compiler.private.trees import leaves
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.recode import ORIGINAL, Edit, recoded
 from fullgraph.compiler.snapshot import snapshot
@@ -78,7 +79,8 @@ def prove(
         new = _isolated(subject, seconds, lambda: _replay(subject, cases, special, None))
         if new.value is None:
             return _failed("eager", f"the new code did not run: {_ended(new)}")
-        checks = compare(old.value.behaviours, new.value.behaviours, numbers=numbers)
+        ran = old.value.behaviours, new.value.behaviours
+        checks = compare(*ran, numbers=numbers, learns=_learns(subject))
         if all(check.ok for check in checks):
             few = [case for case in cases if not case.backward][:COMPILED]
             for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
@@ -196,6 +198,14 @@ def _compiled(backend: str, outcome: Outcome[Run], eager: Mapping[Case, Behaviou
         if not check.ok and check.name != "logs and warnings":
             return Check(title, False, f"{title} it does something else: {check.detail}")
     return Check(title, True)
+
+
+def _learns(subject: Program) -> bool:
+    """Whether an input or a parameter asks for a gradient, as the user gave them."""
+    given = leaves([(call.args, dict(call.kwargs)) for call in subject.calls])
+    if isinstance(subject.target, torch.nn.Module):
+        given += list(subject.target.parameters())
+    return any(isinstance(one, torch.Tensor) and one.requires_grad for one in given)
 
 
 def _sources(base: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[str]:

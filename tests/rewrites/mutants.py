@@ -121,6 +121,10 @@ WRONG = {
         "    return x + 1",
         "    if torch.isnan(x).any():\n        raise ValueError('bad')\n    return x + 1",
     ),
+    "a gradient of other random numbers": (
+        "    if x.sum() > 0:\n        return x * torch.rand(4)\n    return x * 3",
+        "    return torch.cond(x.sum() > 0, lambda: x * torch.rand(4), lambda: x * 3)",
+    ),
     "rounded": ("    return x / 3", "    return (x / 3 * 100).round() / 100"),
 }
 """What is wrong, the body of `f(x)`, and the body it was rewritten to."""

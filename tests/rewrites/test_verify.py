@@ -7,6 +7,7 @@ import torch
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.program import program
+from fullgraph.rewrites.comparison import NO_BACKWARD
 from fullgraph.rewrites.proof import State
 from fullgraph.rewrites.verify import prove
 
@@ -16,9 +17,11 @@ from .mutants import GRANTED, HEAD, RIGHT, WRONG
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
 
-def proof(before, after):
+TWICE = (X, (X.clone(),))
+
+
+def proof(before, after, calls=TWICE):
     module = imported(f"{HEAD}\n\ndef f(x):\n{before}\n")
-    calls = (X.clone(), (X.clone(),))
     subject = program(module.f, calls[0], calls=calls[1:])
     return prove(subject, {module.__file__: f"{HEAD}\n\ndef f(x):\n{after}\n"}, seconds=30)
 
@@ -44,6 +47,17 @@ def test_what_must_be_granted_is_told(granted):
     assert found.state is State.PROVED, found
     assert found.assumes == assumes
     assert found.whole == (not assumes)
+
+
+def test_a_backward_that_draws_again_is_granted_where_nothing_learns():
+    before = "    if x.sum() > 0:\n        return x * 2 + torch.rand(4)\n    return x * 3"
+    after = "    return torch.cond(x.sum() > 0, lambda: x * 2 + torch.rand(4), lambda: x * 3)"
+    found = proof(before, after, (X.clone(),))
+    assert found.state is State.PROVED, found
+    assert found.assumes == (NO_BACKWARD,)
+    found = proof(before, after, (X.clone().requires_grad_(),))
+    assert found.state is State.FAILED
+    assert "random numbers" in found.reason
 
 
 def test_an_exception_of_the_new_code_is_told():
