@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler import isolation, processes, warm
+from fullgraph.compiler import groups, isolation, processes, warm
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend, Rung, ladder
 from fullgraph.compiler.program import program
@@ -38,6 +38,8 @@ class Bisection:
     """Why there is nothing to bisect; a sentence."""
     calls: int = 0
     seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    """What is to be known of it, one sentence each."""
 
     @property
     def failure(self) -> Failure | None:
@@ -67,6 +69,7 @@ class Bisection:
             "refused": self.refused,
             "calls": self.calls,
             "seconds": round(self.seconds, 2),
+            "notes": list(self.notes),
         }
 
     def table(self) -> list[tuple[str, str]]:
@@ -80,6 +83,7 @@ class Bisection:
             lines.append(f"culprit: {self.culprit}")
         if self.refused:
             lines.append(self.refused)
+        lines += self.notes
         return "\n".join(lines)
 
 
@@ -227,7 +231,8 @@ def workshop(
 def climb(case: Case, rungs: Sequence[Rung], sandbox: Tries) -> Bisection:
     """Every rung's outcome, and whether the first failure comes each time."""
     ends = _all(case, rungs, sandbox)
-    found = Bisection(torch.__version__, {rung.name: ends.get(rung.name) for rung in rungs})
+    told = {rung.name: ends.get(rung.name) for rung in rungs}
+    found = Bisection(torch.__version__, told, notes=_ranks())
     refused = _refusal(ends)
     failure = found.failure
     if failure is not None and not refused:
@@ -293,6 +298,17 @@ def _unsteady(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> str:
         if not failure.same(again):
             return f"It fails differently each time: {failure}, then {again}."
     return ""
+
+
+def _ranks() -> tuple[str, ...]:
+    """A note where the other ranks were missing."""
+    others = torch.distributed.get_world_size() - 1 if groups.live() else 0
+    if not others:
+        return ()
+    return (
+        f"The collectives were computed without the other ranks ({others}): shapes are the real "
+        "ones, sums and gathered values are made of this rank's alone.",
+    )
 
 
 def _over(budget: float | None, start: float) -> bool:

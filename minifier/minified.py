@@ -102,7 +102,7 @@ class Minified:
             "cached": self.cached,
             "seconds": round(self.seconds, 2),
             "standalone": self.standalone,
-            "notes": list(self.notes),
+            "notes": [*self.bisection.notes, *self.notes],
         }
 
     def __str__(self) -> str:

@@ -95,3 +95,4 @@ def test_the_script_starts_a_group_of_the_same_size(_group: None) -> None:
     assert found.bisection.first_failing == "backend" and found.ops is not None
     assert found.ops <= 2
     assert f"world_size={size})" in found.text
+    assert ("without the other ranks (1)" in str(found)) == (size == 2)
