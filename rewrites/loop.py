@@ -337,11 +337,10 @@ class Loop:
         if not is_users(cause.position.file):
             return "it lies in torch or in Python itself"
         answer = self._answers.get(name(cause))
-        if answer is not None and answer.refusals:
-            return answer.refusals[0]
+        told = list(answer.refusals[:1]) if answer is not None else []
         if answer is not None and answer.offers:
-            return f"only a person can decide: {answer.offers[0].rewrite.why}"
-        return f"no rule mends this kind of cause ({cause.category})"
+            told.append(f"only a person can decide: {answer.offers[0].rewrite.why}")
+        return "; ".join(told) or f"no rule mends this kind of cause ({cause.category})"
 
     def _original_line(self, file: str, line: int, texts: Mapping[str, str]) -> int:
         if file not in texts:

@@ -1,0 +1,52 @@
+import pytest
+import torch
+
+from tests.rewrites.harness import offered, rewritten
+
+HEAD = "import torch\n\n\n"
+CATEGORY = "scalar extraction"
+X = torch.randn(2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "torch.tensor([x.sum(), x.max()]).tolist()",
+        "torch.tensor([0.5, 1.5]).tolist()",
+        "torch.tensor(x.shape, dtype=torch.float32).sum(0, keepdim=True).tolist()",
+        "x.tolist()",
+    ],
+)
+def test_left_alone(call):
+    text, _, _ = offered(f"{HEAD}def f(x):\n    return {call}\n", call, CATEGORY, X, rule="FG222")
+    assert not text
+
+
+def test_what_was_not_seen_is_left_alone():
+    call = "torch.tensor(x.size()).tolist()"
+    _, _, refusals = offered(f"{HEAD}def f(x):\n    return {call}\n", call, CATEGORY, rule="FG222")
+    assert refusals == ["what the tensor is made of is not known to be a shape"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("b, h, w = torch.tensor(x.size()).tolist()  # sizes", "b, h, w = x.size()  # sizes"),
+        ("h, w = torch.tensor( x.shape[1:] ).tolist()", "h, w = x.shape[1:]"),
+        ("(h, w) = torch.as_tensor([x.size(1), 4]).tolist()", "(h, w) = [x.size(1), 4]"),
+        ("h, w = sorted(torch.tensor(x.shape).tolist())[1:]", "h, w = sorted(list(x.shape))[1:]"),
+    ],
+)
+def test_fixed(before, after):
+    source = f"{HEAD}def f(x):\n    {before}\n    return x.reshape(-1, w) * h\n"
+    outcome = rewritten(source, X)
+    assert outcome.source == source.replace(before, after), outcome.refusals
+    outcome.check(exact=True)
+
+
+def test_numbers_that_are_not_of_the_shape_alone():
+    source = f"{HEAD}def f(x):\n    n, s = torch.tensor([2, 0.5]).tolist()\n    return x * n * s\n"
+    text, _, refusals = offered(
+        source, "torch.tensor([2, 0.5]).tolist()", CATEGORY, X, rule="FG222"
+    )
+    assert not text and refusals == ["what the tensor is made of is not all integers"]

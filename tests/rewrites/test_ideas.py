@@ -1,0 +1,49 @@
+"""Where no edit is right, the source stays and an idea is told."""
+
+import pytest
+import torch
+
+from fullgraph import fix
+
+from .harness import imported
+
+HEAD = """\
+import copy
+import os
+import time
+import uuid
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+
+"""
+
+
+@pytest.fixture
+def group():
+    torch.distributed.init_process_group(
+        "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+    )
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize(
+    ("line", "idea"),
+    [
+        ("dist.barrier()", "call it before or after the compiled region"),
+        ("start = time.time()", "read the clock outside of the compiled region"),
+        ("name = uuid.uuid4()", "make the id in the caller"),
+        ("y = np.interp(0.5, [0.0, 1.0], x.detach().numpy()[:2])", "torch.searchsorted"),
+        ("y = np.vectorize(lambda v: v + 1)(x.numpy())", "call the function with the whole tensor"),
+        ("y = copy.deepcopy(torch.nn.Linear(1, 1))", "compiled region"),
+    ],
+)
+def test_an_idea_is_told_and_nothing_is_edited(line, idea):
+    module = imported(f"{HEAD}def f(x):\n    x = x * 2\n    {line}\n    return x + 1\n")
+    fixes = fix(module.f, torch.randn(4), inductor=False)
+    assert not fixes.texts
+    assert any(idea in cause.reason for cause in fixes.unfixed), fixes.unfixed
