@@ -115,15 +115,15 @@ def _run(model: Any, args: Any, kwargs: Any) -> list[Any]:
     random.seed(0)
     np.random.seed(0)
     model = copy.deepcopy(model)
+    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
     try:
         outputs = list(_leaves(model(*args, **kwargs)))
+        tensors = [one for one in outputs if isinstance(one, torch.Tensor)]
+        learning = [one.abs().sum() for one in tensors if one.requires_grad and one.numel()]
+        if learning:
+            torch.stack(learning).nansum().backward()
     except Exception as error:
         return [f"{type(error).__name__}: {error}"]
-    tensors = [one for one in outputs if isinstance(one, torch.Tensor)]
-    learning = [one.abs().sum() for one in tensors if one.requires_grad and one.numel()]
-    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
-    if learning:
-        torch.stack(learning).nansum().backward()
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
     return [one.detach() if isinstance(one, torch.Tensor) else one for one in outputs + gradients]
 

@@ -40,6 +40,11 @@ def fresh(calls: Calls) -> Calls:
     return copy.deepcopy(_detached(calls))
 
 
+def nudged(calls: Calls) -> Calls:
+    """Copies whose every floating-point number is a neighbour of what it was."""
+    return changed(calls, lambda x: x * (1 + torch.finfo(x.dtype).eps))
+
+
 def changed(calls: Calls, change: Change, only: int | None = None) -> Calls:
     """A copy of `calls` with `change` applied to every tensor, or to the one numbered `only`."""
     numbers = iter(range(1_000_000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -79,15 +79,16 @@ def prove(
         new = _isolated(subject, seconds, lambda: _replay(subject, cases, special, None))
         if new.value is None:
             return _failed("eager", f"the new code did not run: {_ended(new)}")
-        ran = old.value.behaviours, new.value.behaviours
-        checks = compare(*ran, numbers=numbers, learns=_learns(subject))
-        if all(check.ok for check in checks):
-            few = [case for case in cases if not case.backward][:COMPILED]
-            for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
-                if some:
-                    job = partial(_replay, subject, some, special, backend)
-                    done = _isolated(subject, seconds, job)
-                    checks.append(_compiled(backend, done, new.value.behaviours))
+    ran = old.value.behaviours, new.value.behaviours
+    nudged = partial(_nudged, subject, base, special, seconds)
+    checks = compare(*ran, numbers=numbers, learns=_learns(subject), nudged=nudged)
+    few = [case for case in cases if not case.backward][:COMPILED]
+    for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
+        if some and all(check.ok for check in checks):
+            job = partial(_replay, subject, some, special, backend)
+            with overlaid(texts):
+                done = _isolated(subject, seconds, job)
+            checks.append(_compiled(backend, done, new.value.behaviours))
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
     seen = all(side == "both" for _, side in sides)
@@ -150,6 +151,8 @@ def _replay(subject: Program, cases: Sequence[Case], special: bool, backend: str
 def _behaviour(subject: Program, case: Case, special: bool, backend: str | None) -> Behaviour:
     variants = inputs.variants(subject.calls, special=special)
     calls = next(itertools.islice(variants, case.number, None))
+    if case.nudged:
+        calls = inputs.nudged(calls)
     if case.backward:
         inputs.asking(calls)
     if backend is None:
@@ -186,6 +189,16 @@ def _noting(tape: set[bool]) -> Callable[[Any], Any]:
 
 def _isolated(subject: Program, seconds: float, job: Callable[[], Run]) -> Outcome[Run]:
     return isolation.run(lambda emit: job(), objects=subject.objects(), seconds=seconds)
+
+
+def _nudged(
+    subject: Program, base: Mapping[str, str], special: bool, seconds: float, case: Case
+) -> Behaviour | None:
+    """What the original does where the inputs of a case are hardly different."""
+    near = replace(case, nudged=True)
+    with overlaid(base):
+        ran = _isolated(subject, seconds, lambda: _replay(subject, [near], special, None))
+    return ran.value.behaviours[near] if ran.value is not None else None
 
 
 def _compiled(backend: str, outcome: Outcome[Run], eager: Mapping[Case, Behaviour]) -> Check:

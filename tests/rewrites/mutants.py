@@ -4,6 +4,7 @@ from fullgraph.rewrites.comparison import ASKS, NO_GRADIENT
 
 HEAD = """\
 import logging
+import math
 import random
 import sys
 import warnings
@@ -20,6 +21,10 @@ weight = torch.ones(4)
 """
 
 WRONG = {
+    "what is equal only to the last digit": (
+        "    if x[0].item() == x[1].item():\n        return x + 1\n    return x * 2",
+        "    return torch.where(x[0] == x[1], x + 1.001, x * 2)",
+    ),
     "swapped arms": (
         "    if x.sum() > 0:\n        return x * 2\n    return x * 3",
         "    return torch.where(x.sum() > 0, x * 3, x * 2)",
@@ -130,6 +135,10 @@ WRONG = {
 """What is wrong, the body of `f(x)`, and the body it was rewritten to."""
 
 RIGHT = {
+    "periodic functions of large numbers": (
+        "    w = math.cos(math.pi * x[0].item())\n    return w * x",
+        "    w = torch.cos(math.pi * x[0].detach())\n    return w * x",
+    ),
     "where": (
         "    if x.sum() > 0:\n        return x * 2\n    return x * 3",
         "    return torch.where(x.sum() > 0, x * 2, x * 3)",
