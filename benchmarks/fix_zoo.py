@@ -85,7 +85,11 @@ def changes(model: Any, new: Any, args: Any, kwargs: Any, *, numbers: bool = Fal
     """
     for seed in range(FRESH):
         generator = torch.Generator().manual_seed(seed)
-        ours, theirs = (_run(m, _random(args, generator, seed), kwargs) for m in (new, model))
+        (theirs, slopes), (ours, new_slopes) = (
+            _run(m, _random(args, generator, seed), kwargs) for m in (model, new)
+        )
+        if slopes is not None:  # else the original has no backward
+            theirs, ours = theirs + slopes, ours + (new_slopes or [])
         if numbers:
             ours, theirs = ([_number(one) for one in ran] for ran in (ours, theirs))
         try:
@@ -109,8 +113,9 @@ def _random(args: Any, generator: torch.Generator, seed: int) -> Any:
     )
 
 
-def _run(model: Any, args: Any, kwargs: Any) -> list[Any]:
-    """The outputs and the parameters' gradients, or the exception, from the same random numbers."""
+def _run(model: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Any] | None]:
+    """The outputs or the exception, and the parameters' gradients, None if the backward raises;
+    from the same random numbers."""
     torch.manual_seed(0)
     random.seed(0)
     np.random.seed(0)
@@ -118,14 +123,17 @@ def _run(model: Any, args: Any, kwargs: Any) -> list[Any]:
     parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
     try:
         outputs = list(_leaves(model(*args, **kwargs)))
-        tensors = [one for one in outputs if isinstance(one, torch.Tensor)]
-        learning = [one.abs().sum() for one in tensors if one.requires_grad and one.numel()]
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"], []
+    tensors = [one for one in outputs if isinstance(one, torch.Tensor)]
+    plain = [one.detach() if isinstance(one, torch.Tensor) else one for one in outputs]
+    learning = [one.abs().sum() for one in tensors if one.requires_grad and one.numel()]
+    try:
         if learning:
             torch.stack(learning).nansum().backward()
-    except Exception as error:
-        return [f"{type(error).__name__}: {error}"]
-    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-    return [one.detach() if isinstance(one, torch.Tensor) else one for one in outputs + gradients]
+    except RuntimeError:
+        return plain, None
+    return plain, [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
 
 
 def _leaves(output: Any) -> Iterable[Any]:
