@@ -1,4 +1,4 @@
-"""Real models, tiny and with random weights, through explain."""
+"""Real models, tiny and with random weights, through explain and the guarded compile."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import nn
 
 from benchmarks.models.vision_ops import load_torchvision
 from fullgraph import explain
+from fullgraph.compiler.guarded import compile, report
 
 load_torchvision()
 import timm  # noqa: E402
@@ -64,3 +65,15 @@ def test_a_break_in_each_layer_of_a_real_model_is_one_cause() -> None:
     assert cause.expression == 'print("layer done")'
     assert cause.module_path == "encoder.layer[0..1]"
     assert cause.frame == "skipped"  # the loop over the layers
+
+
+def test_a_transformer_is_healthy_forward_and_backward() -> None:
+    compiled = compile(transformers.BertModel(transformers.BertConfig(**TINY)).eval())
+    compiled(torch.randint(0, 99, (2, 8))).last_hidden_state.sum().backward()
+    assert {(g.rung, g.checked) for g in report(compiled)} == {("inductor", True)}
+
+
+def test_a_vision_model_is_healthy_forward_and_backward() -> None:
+    compiled = compile(timm.create_model("test_vit", num_classes=4).eval())
+    compiled(torch.randn(2, 3, 160, 160)).sum().backward()
+    assert {(g.rung, g.checked) for g in report(compiled)} == {("inductor", True)}
