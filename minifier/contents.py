@@ -8,9 +8,10 @@ import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
+
+from fullgraph.minifier.numerals import bits, numbers, plain
 
 _SEEDS = (0, 1, 42)
 _MOST_LISTED = 4096
@@ -87,13 +88,6 @@ def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
         and one.shape == other.shape
         and torch.equal(bits(one), bits(other))
     )
-
-
-def bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of a tensor's elements, in logical order."""
-    plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
-    plain = plain.as_strided((plain.numel(),), (1,))  # one element may have any stride
-    return plain.view(torch.uint8) if plain.dtype != torch.bool else plain.to(torch.uint8)
 
 
 def evaluated(text: str) -> torch.Tensor | None:
@@ -179,7 +173,7 @@ def _spread(tensor: torch.Tensor) -> Iterator[Form]:
             if math.isfinite(start):
                 yield from (form.then(shaped) for form in _ranges(tensor.dtype, start, step, n))
     if tensor.dtype.is_floating_point and math.isfinite(first) and math.isfinite(last):
-        ends = ", ".join(_plain(value, tensor.dtype) for value in (first, last))
+        ends = ", ".join(plain(value, tensor.dtype) for value in (first, last))
         yield Form(f"torch.linspace({ends}, {n}{kind(tensor.dtype, torch.float32)}").then(shaped)
 
 
@@ -189,7 +183,7 @@ def _ranges(dtype: torch.dtype, start: float, step: float, n: int) -> Iterator[F
         return
     if not whole:
         end = start + step * (n - 0.5)
-        texts = [_plain(value, dtype) for value in (start, start + step * n, step)]
+        texts = [plain(value, dtype) for value in (start, start + step * n, step)]
         yield Form(f"torch.arange({', '.join(texts)}{kind(dtype, torch.float32)}")
         texts[1] = f"{end:.9g}"
         yield Form(f"torch.arange({', '.join(texts)}{kind(dtype, torch.float32)}")
@@ -353,9 +347,6 @@ def _has_numpy() -> bool:
     return True
 
 
-# --- numbers ---
-
-
 def _implied(dtype: torch.dtype) -> torch.dtype:
     """What torch.tensor makes of a list of such numbers."""
     if dtype.is_complex:
@@ -363,51 +354,3 @@ def _implied(dtype: torch.dtype) -> torch.dtype:
     if dtype.is_floating_point:
         return torch.float32
     return torch.bool if dtype == torch.bool else torch.int64
-
-
-def numbers(flat: torch.Tensor) -> list[str]:
-    """The shortest spelling of each element that gives it again."""
-    if flat.dtype.is_complex:
-        real, imaginary = (numbers(part.contiguous()) for part in (flat.real, flat.imag))
-        return [_complex(*pair) for pair in zip(real, imaginary, strict=True)]
-    values = flat.tolist()
-    if not flat.dtype.is_floating_point:
-        return [str(value) for value in values]
-    texts = [_special(value) for value in values]
-    for digits in range(1, 18):
-        if all(texts):
-            break
-        tries = [f"{value:.{digits}g}" for value in values]
-        again = torch.tensor([float(text) for text in tries], dtype=flat.dtype)
-        right = (bits(again) == bits(flat)).reshape(len(values), -1).all(1).tolist()
-        texts = [
-            text or (_point(one) if ok else "")
-            for text, one, ok in zip(texts, tries, right, strict=True)
-        ]
-    return texts
-
-
-def _special(value: float) -> str:
-    if math.isfinite(value):
-        return ""
-    sign = "-" if math.copysign(1.0, value) < 0 else ""
-    return sign + ("torch.nan" if math.isnan(value) else "torch.inf")
-
-
-def _point(text: str) -> str:
-    """A float as people write it: 1.0, 3e38, 1e-05."""
-    text = text.replace("e+", "e")
-    return text if any(mark in text for mark in ".e") else f"{text}.0"
-
-
-def _complex(real: str, imaginary: str) -> str:
-    if any(mark in real + imaginary for mark in ("nan", "inf", "-0.0")):
-        return f"complex({real}, {imaginary})"
-    return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
-
-
-def _plain(value: Any, dtype: torch.dtype) -> str:
-    """A number as an argument: without a point where it is whole and small."""
-    if float(value).is_integer() and abs(value) < 1e6:
-        return str(int(value))
-    return numbers(torch.tensor([value], dtype=dtype))[0]

@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 
 from fullgraph.compiler.private import settings
 from fullgraph.compiler.results import content
+from fullgraph.minifier.numerals import bits
 
 
 def fingerprint(module: GraphModule, inputs: Sequence[Any]) -> str:
@@ -137,6 +138,4 @@ def _is_bytes(tensor: torch.Tensor) -> bool:
 
 def _hash(elements: torch.Tensor) -> str:
     """A hash of a strided tensor's elements."""
-    flat = elements.cpu().contiguous()
-    flat = flat.as_strided((flat.numel(),), (1,))  # a single element may have any stride
-    return hashlib.sha256(flat.view(torch.uint8).numpy().data).hexdigest()
+    return hashlib.sha256(bits(elements.cpu()).numpy().data).hexdigest()

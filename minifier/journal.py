@@ -27,8 +27,9 @@ class Journal(MutableMapping[str, Verdict]):
         """`work` names what is done: what is known of other work is forgotten."""
         self.path = path
         self._known: dict[str, Verdict] = {}
-        self.answers: dict[str, Any] = {}
-        """Whatever else was asked."""
+        self._answers: dict[str, Any] = {}
+        self.recalled = 0
+        """How often `once` knew the answer."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         if os.fstat(self._file).st_uid != os.getuid():
@@ -40,7 +41,7 @@ class Journal(MutableMapping[str, Verdict]):
         else:
             os.truncate(self._file, 0)
             self._append({"work": work})
-        self.resumed = len(self._known) + len(self.answers)
+        self.resumed = len(self._known) + len(self._answers)
         """How many answers were there already."""
 
     def _read(self, lines: list[str]) -> None:
@@ -50,7 +51,7 @@ class Journal(MutableMapping[str, Verdict]):
                 if "verdict" in entry:
                     self._known[entry["key"]] = Verdict(entry["verdict"])
                 elif "answer" in entry:
-                    self.answers[entry["key"]] = pickle.loads(base64.b64decode(entry["answer"]))
+                    self._answers[entry["key"]] = pickle.loads(base64.b64decode(entry["answer"]))
             except Exception:  # cut short, or of another version
                 continue
 
@@ -77,11 +78,13 @@ class Journal(MutableMapping[str, Verdict]):
 
     def once(self, key: str, ask: Callable[[], T]) -> T:
         """What `ask` answers, or answered when this work was begun before."""
-        if key not in self.answers:
-            self.answers[key] = ask()
-            text = base64.b64encode(pickle.dumps(self.answers[key])).decode()
+        if key in self._answers:
+            self.recalled += 1
+        else:
+            self._answers[key] = ask()
+            text = base64.b64encode(pickle.dumps(self._answers[key])).decode()
             self._append({"key": key, "answer": text})
-        answer: T = self.answers[key]
+        answer: T = self._answers[key]
         return answer
 
     def finish(self) -> None:

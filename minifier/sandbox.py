@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -18,7 +18,7 @@ from fullgraph.minifier.attempt import EAGER, Began, Ended, attempt
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.failure import Failure, Kind
 from fullgraph.minifier.journal import Journal
-from fullgraph.minifier.problem import Counts, Verdict
+from fullgraph.minifier.problem import Verdict
 
 SECONDS = 300.0
 """Wall time that a candidate is given by default."""
@@ -62,20 +62,6 @@ class Report:
             return Verdict.SAME
         limits = (Kind.HANG, Kind.MEMORY)
         return Verdict.UNRESOLVED if failure.kind in limits else Verdict.OTHER
-
-
-class Tries(Protocol):
-    """Who tries cases."""
-
-    def report(
-        self,
-        case: Case | Callable[[], Case],
-        rungs: Sequence[Rung],
-        *,
-        every: bool = False,
-        repeat_eager: bool = False,
-        limit: tuple[Subsystem, int | None] | None = None,
-    ) -> Report: ...
 
 
 class Sandbox:
@@ -149,17 +135,20 @@ class Recalling:
     """A sandbox that is asked the same in the same order whenever the same work is done: what is in
     the journal already is not tried again."""
 
-    def __init__(self, sandbox: Sandbox, journal: Journal, counts: Counts, name: str) -> None:
-        """`name` is of this part of the work; what is recalled is counted."""
-        self._sandbox, self._journal, self._counts = sandbox, journal, counts
+    def __init__(self, sandbox: Sandbox, journal: Journal, name: str) -> None:
+        """`name` is of this part of the work."""
+        self._sandbox, self._journal = sandbox, journal
         self._name, self._asked = name, 0
 
     def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
         """As `Sandbox.report`."""
         self._asked += 1
         key = f"{self._name} {self._asked}"
-        self._counts.cached += key in self._journal.answers
         return self._journal.once(key, lambda: self._sandbox.report(case, rungs, **how))
+
+
+Tries = Sandbox | Recalling
+"""Who tries cases."""
 
 
 def _report(outcome: Outcome[None]) -> Report:

@@ -68,7 +68,12 @@ class Work:
 
     def tries(self, name: str) -> Recalling:
         """The sandbox for a part of the work that asks the same each time."""
-        return Recalling(self.sandbox, self.journal, self.counts, name)
+        return Recalling(self.sandbox, self.journal, name)
+
+    @property
+    def cached(self) -> int:
+        """How often an answer was known."""
+        return self.counts.cached + self.journal.recalled
 
     def spent(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
@@ -91,7 +96,7 @@ class Work:
         self.tell(phase, before, now, text)
 
     def tell(self, phase: str, before: int, now: int, text: str = "") -> None:
-        self.say(Progress(phase, before, now, self.sandbox.calls, self.counts.cached, text))
+        self.say(Progress(phase, before, now, self.sandbox.calls, self.cached, text))
 
 
 @dataclass(frozen=True)

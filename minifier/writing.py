@@ -201,9 +201,7 @@ class _Writer:
                 times=TIMES,
                 cache=self._work.sandbox.cache,
             )
-            key = f"script {digest(text)}"
-            self._work.counts.cached += key in self._work.journal.answers
-            standing = self._work.journal.once(key, alone)
+            standing = self._work.journal.once(f"script {digest(text)}", alone)
         else:
             reason = (
                 f"The backend {self._backend} is a function of this process: the script needs a "
@@ -217,7 +215,7 @@ def _done(work: Work, found: Bisection, draft: Draft | None) -> Minified:
     told = Minified(
         replace(found, calls=work.sandbox.calls),
         calls=work.sandbox.calls,
-        cached=work.counts.cached,
+        cached=work.cached,
         notes=tuple(work.notes),
     )
     if draft is None:

@@ -41,6 +41,18 @@ def statement(template: str, **parts: cst.BaseExpression | str) -> cst.BaseState
     return _filled(tree, names, cst.parse_statement)  # type: ignore[return-value]
 
 
+def with_option(call: cst.Call, name: str, value: cst.BaseExpression | str) -> cst.Call:
+    """`call` with a keyword argument set, behind all others."""
+    node = expression(value) if isinstance(value, str) else value
+    args = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != name]
+    plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    space = args[-1].whitespace_after_arg
+    last = args[-1].with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
+    new = cst.Arg(node, cst.Name(name), plain, whitespace_after_arg=space)
+    return call.with_changes(args=[*args[:-1], last, new])
+
+
 def text(value: str) -> cst.SimpleString:
     """`value` as a literal, in double quotes unless it holds some."""
     return cst.SimpleString(repr(value) if '"' in value else '"' + repr("'" + value)[2:])

@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -80,7 +80,7 @@ def prove(
         if new.value is None:
             return _failed("eager", f"the new code did not run: {_ended(new)}")
     ran = old.value.behaviours, new.value.behaviours
-    nudged = partial(_nudged, subject, base, special, seconds)
+    nudged = cache(partial(_nudged, subject, base, special, seconds))
     checks = compare(*ran, numbers=numbers, learns=_learns(subject), nudged=nudged)
     few = [case for case in cases if not case.backward][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):

@@ -3,21 +3,60 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import libcst as cst
 
 from fullgraph.rewrites.branches import early
+from fullgraph.rewrites.branches.agreement import numbers_change
 from fullgraph.rewrites.branches.conditional import Conditional
-from fullgraph.rewrites.branches.predicate import Escape, Predicate
+from fullgraph.rewrites.branches.predicate import Escape, Predicate, predicate, tested
 from fullgraph.rewrites.branches.selection import Selection, in_place
-from fullgraph.rewrites.branches.ways import ways
+from fullgraph.rewrites.branches.ways import jumps, ways
 from fullgraph.rewrites.document import Replacement, replaced
 from fullgraph.rewrites.facts.purity import effect
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.site import Site
+
+Node = cst.If | cst.IfExp
+
+
+def chosen(
+    site: Site,
+    writer: Selection | Conditional,
+    why: str,
+    edits: Callable[[Node, Predicate], dict[cst.CSTNode, Replacement] | None],
+) -> Rewrite | Refusal | None:
+    """The rewrite of the decision at a site: `edits` writes it with `writer`, and may raise Escape.
+
+    None where there is no decision that leaves nothing, no test by a tensor, or no `edits`.
+    """
+    found = tested(site)
+    node = found.decision if found is not None else None
+    if found is None or not isinstance(node, Node) or jumps(site, node):
+        return None
+    try:
+        test = predicate(site, found.expression)
+        made = edits(node, test) if test is not None else None
+    except Escape as escape:
+        return Refusal(str(escape))
+    if made is None:
+        return None
+    if found.gone is not None:
+        made[found.gone] = cst.RemoveFromParent()
+    return Rewrite(
+        made,
+        why,
+        Applicability.UNSAFE if writer.assumes else Applicability.SAFE,
+        tuple(writer.assumes),
+        ("torch",),
+        tuple(writer.tests) if isinstance(writer, Selection) else (node.test,),
+        numbers=isinstance(writer, Selection) and numbers_change(writer.assumes),
+    )
 
 
 def decided(
-    writer: Selection | Conditional, node: cst.If | cst.IfExp, test: Predicate
+    writer: Selection | Conditional, node: Node, test: Predicate
 ) -> dict[cst.CSTNode, Replacement]:
     """The edits that write `node` with `torch.where` or `torch.cond`. Raises Escape."""
     if isinstance(node, cst.IfExp):

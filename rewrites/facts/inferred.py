@@ -6,7 +6,6 @@ seen of the names in it.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -16,34 +15,11 @@ import torch
 from fullgraph.rewrites.facts.classes import counter, registered
 from fullgraph.rewrites.facts.definitions import Bindings, Definitions, definitions
 from fullgraph.rewrites.facts.flow import name, walk
+from fullgraph.rewrites.facts.operators import BINARY, UNARY
 from fullgraph.rewrites.facts.seen import Seen, TensorSeen
 from fullgraph.rewrites.facts.torch_names import words
 from fullgraph.rewrites.site import Site
 
-_BINARY: dict[type[cst.CSTNode], Callable[[Any, Any], Any]] = {
-    cst.Add: operator.add,
-    cst.Subtract: operator.sub,
-    cst.Multiply: operator.mul,
-    cst.Divide: operator.truediv,
-    cst.FloorDivide: operator.floordiv,
-    cst.Modulo: operator.mod,
-    cst.Power: operator.pow,
-    cst.MatrixMultiply: operator.matmul,
-    cst.BitAnd: operator.and_,
-    cst.BitOr: operator.or_,
-    cst.BitXor: operator.xor,
-    cst.LessThan: operator.lt,
-    cst.LessThanEqual: operator.le,
-    cst.GreaterThan: operator.gt,
-    cst.GreaterThanEqual: operator.ge,
-    cst.Equal: operator.eq,
-    cst.NotEqual: operator.ne,
-}
-_UNARY: dict[type[cst.CSTNode], Callable[[Any], Any]] = {
-    cst.Minus: operator.neg,
-    cst.Plus: operator.pos,
-    cst.BitInvert: operator.invert,
-}
 _ATTRIBUTES = words(
     """
     T data device dtype eps imag mT max min ndim real shape smallest_normal tiny
@@ -154,13 +130,13 @@ def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
             return _value(site, given, again)
         case cst.BinaryOperation():
             left, right = (_value(site, part, again) for part in (node.left, node.right))
-            return _BINARY[type(node.operator)](left, right)
+            return BINARY[type(node.operator)](left, right)
         case cst.Comparison(comparisons=[comparison]):
             left = _value(site, node.left, again)
             right = _value(site, comparison.comparator, again)
-            return _BINARY[type(comparison.operator)](left, right)
+            return BINARY[type(comparison.operator)](left, right)
         case cst.UnaryOperation():
-            return _UNARY[type(node.operator)](_value(site, node.expression, again))
+            return UNARY[type(node.operator)](_value(site, node.expression, again))
         case cst.Tuple() | cst.List():
             return [_value(site, element.value, again) for element in node.elements]
         case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.build import expression, statement
+from fullgraph.rewrites.build import expression, statement, with_option
 from fullgraph.rewrites.masked import ops
 from fullgraph.rewrites.masked.added import Added
 from fullgraph.rewrites.masked.flow import Flow
@@ -281,7 +281,7 @@ class Ends:
                 raise Escape("`batchmean` of a module is not written as a sum")
         elif end.module or self.flow.first.rest or self.flow.first.axis:
             return self._per_selected(call)
-        call = _with_option(call, "reduction", '"sum"')
+        call = with_option(call, "reduction", '"sum"')
         return expression("{total} / {count}", total=call, count=self.text.count())
 
     def _logits_loss(self, end: Loss) -> cst.BaseExpression:
@@ -291,7 +291,7 @@ class Ends:
             end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
         )
         weight = self.text.spread(end.input)
-        return self._mean(end, _with_option(call, "weight", weight))
+        return self._mean(end, with_option(call, "weight", weight))
 
     def _target_loss(self, end: Loss) -> cst.BaseExpression:
         first = self.flow.first
@@ -387,15 +387,3 @@ class Ends:
 
     def _code(self, node: cst.CSTNode) -> str:
         return self.flow.site.document.code(node)
-
-
-def _with_option(call: cst.Call, name: str, value: cst.BaseExpression | str) -> cst.Call:
-    """`call` with a keyword argument set."""
-    node = expression(value) if isinstance(value, str) else value
-    args = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != name]
-    plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    space = args[-1].whitespace_after_arg
-    last = args[-1].with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
-    new = cst.Arg(node, cst.Name(name), plain, whitespace_after_arg=space)
-    return call.with_changes(args=[*args[:-1], last, new])

@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import libcst as cst
 import torch
 from torch.nn import functional
 
+from fullgraph.rewrites.facts.operators import ARITHMETIC, COMPARED
 from fullgraph.rewrites.masked import ops
 from fullgraph.rewrites.masked.mapped import Mapped, mapped
 from fullgraph.rewrites.masked.ops import operation
 from fullgraph.rewrites.site import Site
 
-_OPERATORS: Mapping[type[cst.BaseBinaryOp], Callable[..., torch.Tensor]] = {
-    cst.Add: operator.add,
-    cst.Subtract: operator.sub,
-    cst.Multiply: operator.mul,
-    cst.Divide: operator.truediv,
-    cst.Power: operator.pow,
-    cst.FloorDivide: operator.floordiv,
-    cst.Modulo: operator.mod,
-}
-_COMPARED: Mapping[type[cst.BaseCompOp], Callable[..., torch.Tensor]] = {
-    cst.LessThan: operator.lt,
-    cst.LessThanEqual: operator.le,
-    cst.GreaterThan: operator.gt,
-    cst.GreaterThanEqual: operator.ge,
-    cst.Equal: operator.eq,
-    cst.NotEqual: operator.ne,
-}
 _ANY = 0.7
 """For a number or a tensor that is not known: all that matters is whether the result is finite."""
 
@@ -110,10 +93,10 @@ def _evaluate(
             return torch.tensor(node.evaluated_value, dtype=torch.float64)
         case cst.UnaryOperation(operator=cst.Minus()):
             return -go(node.expression)
-        case cst.BinaryOperation() if type(node.operator) in _OPERATORS:
-            return _OPERATORS[type(node.operator)](go(node.left), go(node.right))
-        case cst.Comparison(comparisons=[one]) if type(one.operator) in _COMPARED:
-            return _COMPARED[type(one.operator)](go(node.left), go(one.comparator))
+        case cst.BinaryOperation() if type(node.operator) in ARITHMETIC:
+            return ARITHMETIC[type(node.operator)](go(node.left), go(node.right))
+        case cst.Comparison(comparisons=[one]) if type(one.operator) in COMPARED:
+            return COMPARED[type(one.operator)](go(node.left), go(one.comparator))
         case cst.Call() if (function := mapped(site, node)) is not None:
             within = _Inside(function, {b: go(given) for b, given in function.given.items()})
             for binding, value in function.assigned.items():

@@ -21,8 +21,9 @@ from fullgraph.rewrites.masked.goals import (
     Reduced,
     Stored,
     Unpacked,
+    same_end,
 )
-from fullgraph.rewrites.masked.losses import Loss, loss
+from fullgraph.rewrites.masked.losses import loss
 from fullgraph.rewrites.masked.mapped import mapped, takes_each
 from fullgraph.rewrites.masked.ops import is_option, operation
 from fullgraph.rewrites.masked.reads import Read, read, repeatable, same
@@ -156,7 +157,7 @@ class Flow:
             leaf = self._waiting.pop()
             root, end = self._climb(leaf)
             ends = self.trees.setdefault(root, [])
-            ends += [end] if not any(_same_end(end, one) for one in ends) else []
+            ends += [end] if not any(same_end(end, one) for one in ends) else []
             for one in (end,) if isinstance(end, Bound) else getattr(end, "names", ()):
                 self._bind(one, root, self.axis(root) - isinstance(end, Unpacked))
         for name in self.names:
@@ -398,9 +399,3 @@ def flow(site: Site) -> Flow | Escape | None:
     except Escape as reason:
         return reason
     return found
-
-
-def _same_end(one: End, other: End) -> bool:
-    if isinstance(one, Loss | Added) and isinstance(other, Loss | Added):
-        return one.call is other.call
-    return False

@@ -61,3 +61,10 @@ class Harmless:
 
 
 End = Reduced | Counted | Stored | Bound | Unpacked | Loss | Added | Harmless
+
+
+def same_end(one: End, other: End) -> bool:
+    """Whether both are the same call, which takes several selections."""
+    if isinstance(one, Loss | Added) and isinstance(other, Loss | Added):
+        return one.call is other.call
+    return False

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+import torch._inductor.config
 import torch.distributed as dist
 from torch import nn
 
@@ -23,12 +24,8 @@ def _group(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def _relu_bug() -> Iterator[None]:
-    import torch._inductor.config as config
-
-    config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
-    yield
-    config.cpp.inject_relu_bug_TESTING_ONLY = None
+def _relu_bug() -> None:
+    torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
 
 
 class Net(nn.Module):

@@ -52,8 +52,7 @@ def relu_bug():
     def inject(how):
         config.cpp.inject_relu_bug_TESTING_ONLY = how
 
-    yield inject
-    config.cpp.inject_relu_bug_TESTING_ONLY = None
+    return inject
 
 
 def check(found, ops):

@@ -28,13 +28,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.rewrites.branches.agreement import numbers_change
-from fullgraph.rewrites.branches.decided import decided
+from fullgraph.rewrites.branches.decided import Node, chosen, decided
 from fullgraph.rewrites.branches.noise import drawn, exchanged
-from fullgraph.rewrites.branches.predicate import Escape, predicate, tested
+from fullgraph.rewrites.branches.predicate import Predicate
 from fullgraph.rewrites.branches.selection import Selection
-from fullgraph.rewrites.branches.ways import jumps
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.document import Replacement
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.branches import use_where
 from fullgraph.rewrites.site import Site
 
@@ -42,31 +41,16 @@ _WHY = "`torch.cond` draws where the way is taken, and `torch.where` chooses."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = tested(site)
-    node = found.decision if found is not None else None
-    if found is None or not isinstance(node, cst.If | cst.IfExp) or jumps(site, node):
-        return None
     selection = Selection(site, random=True)
-    try:
-        test = predicate(site, found.expression)
-        calls = drawn(site, node, test) if test is not None else {}
-        if test is None or not calls:
+
+    def edits(node: Node, test: Predicate) -> dict[cst.CSTNode, Replacement] | None:
+        calls = drawn(site, node, test)
+        if not calls:
             return None
         Selection(site).choice(test).pure(test.tensor)
-        edits = exchanged(decided(selection, node, test), calls)
-    except Escape as escape:
-        return Refusal(str(escape))
-    if found.gone is not None:
-        edits[found.gone] = cst.RemoveFromParent()
-    return Rewrite(
-        edits,
-        _WHY,
-        Applicability.UNSAFE if selection.assumes else Applicability.SAFE,
-        tuple(selection.assumes),
-        ("torch",),
-        tuple(selection.tests),
-        numbers=numbers_change(selection.assumes),
-    )
+        return exchanged(decided(selection, node, test), calls)
+
+    return chosen(site, selection, _WHY, edits)
 
 
 RULE = Rule("FG306", "draw-noise", use_where.RULE.categories, rewrite)

@@ -25,13 +25,11 @@ of different shapes; numbers, strings and None as values.
 
 from __future__ import annotations
 
-import libcst as cst
+import functools
 
 from fullgraph.rewrites.branches.conditional import Conditional
-from fullgraph.rewrites.branches.decided import decided
-from fullgraph.rewrites.branches.predicate import Escape, predicate, tested
-from fullgraph.rewrites.branches.ways import jumps
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.branches.decided import chosen, decided
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.branches import use_where
 from fullgraph.rewrites.site import Site
 
@@ -39,28 +37,8 @@ _WHY = "`torch.cond` keeps both ways in the graph and runs the one that is taken
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = tested(site)
-    node = found.decision if found is not None else None
-    if found is None or not isinstance(node, cst.If | cst.IfExp) or jumps(site, node):
-        return None
     conditional = Conditional(site)
-    try:
-        test = predicate(site, found.expression)
-        if test is None:
-            return None
-        edits = decided(conditional, node, test)
-    except Escape as escape:
-        return Refusal(str(escape))
-    if found.gone is not None:
-        edits[found.gone] = cst.RemoveFromParent()
-    return Rewrite(
-        edits,
-        _WHY,
-        Applicability.UNSAFE if conditional.assumes else Applicability.SAFE,
-        tuple(conditional.assumes),
-        ("torch",),
-        (node.test,),
-    )
+    return chosen(site, conditional, _WHY, functools.partial(decided, conditional))
 
 
 RULE = Rule("FG302", "use-cond", use_where.RULE.categories, rewrite)

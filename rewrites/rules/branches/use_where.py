@@ -33,43 +33,24 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.branches.agreement import numbers_change
-from fullgraph.rewrites.branches.decided import decided
-from fullgraph.rewrites.branches.predicate import Escape, predicate, tested
+from fullgraph.rewrites.branches.decided import Node, chosen, decided
+from fullgraph.rewrites.branches.predicate import Predicate
 from fullgraph.rewrites.branches.selection import Selection
-from fullgraph.rewrites.branches.ways import jumps
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.document import Replacement
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
 _WHY = "`torch.where` computes both ways and chooses, so nothing depends on the data."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = tested(site)
-    node = found.decision if found is not None else None
-    if found is None or not isinstance(node, cst.If | cst.IfExp) or jumps(site, node):
-        return None
     selection = Selection(site)
-    try:
-        test = predicate(site, found.expression)
-        if test is None:
-            return None
+
+    def edits(node: Node, test: Predicate) -> dict[cst.CSTNode, Replacement]:
         selection.choice(test).pure(test.tensor)
-        edits = decided(selection, node, test)
-    except Escape as escape:
-        return Refusal(str(escape))
-    if found.gone is not None:
-        edits[found.gone] = cst.RemoveFromParent()
-    safe = not selection.assumes
-    return Rewrite(
-        edits,
-        _WHY,
-        Applicability.SAFE if safe else Applicability.UNSAFE,
-        tuple(selection.assumes),
-        ("torch",),
-        tuple(selection.tests),
-        numbers=numbers_change(selection.assumes),
-    )
+        return decided(selection, node, test)
+
+    return chosen(site, selection, _WHY, edits)
 
 
 _CATEGORIES = (Category.BRANCH, Category.COMPARISON, Category.SCALAR, Category.GUARD)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression
+from fullgraph.rewrites.build import expression, with_option
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
@@ -40,15 +40,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if len(sizes) != 1:
         return Refusal("how many rows there are depends on the data")
     size = expression(str(sizes.pop()))
-    plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    last, none = call.args[-1], cst.SimpleWhitespace("")
-    args = [*call.args[:-1], last.with_changes(comma=comma, whitespace_after_arg=none)]
-    new = cst.Arg(
-        size, cst.Name("output_size"), plain, whitespace_after_arg=last.whitespace_after_arg
-    )
     return Rewrite(
-        {call: call.with_changes(args=[*args, new])},
+        {call: with_option(call, "output_size", size)},
         "With `output_size=` the shape is known; give what the repeats always add up to.",
         Applicability.DISPLAY,
         ("the repeats always add up to this number",),

@@ -1,0 +1,63 @@
+"""The elements of a tensor one by one: their bytes, and how people write them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of a tensor's elements, in logical order."""
+    plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    plain = plain.as_strided((plain.numel(),), (1,))  # one element may have any stride
+    return plain.view(torch.uint8) if plain.dtype != torch.bool else plain.to(torch.uint8)
+
+
+def numbers(flat: torch.Tensor) -> list[str]:
+    """The shortest spelling of each element that gives it again."""
+    if flat.dtype.is_complex:
+        real, imaginary = (numbers(part.contiguous()) for part in (flat.real, flat.imag))
+        return [_complex(*pair) for pair in zip(real, imaginary, strict=True)]
+    values = flat.tolist()
+    if not flat.dtype.is_floating_point:
+        return [str(value) for value in values]
+    texts = [_special(value) for value in values]
+    for digits in range(1, 18):
+        if all(texts):
+            break
+        tries = [f"{value:.{digits}g}" for value in values]
+        again = torch.tensor([float(text) for text in tries], dtype=flat.dtype)
+        right = (bits(again) == bits(flat)).reshape(len(values), -1).all(1).tolist()
+        texts = [
+            text or (_point(one) if ok else "")
+            for text, one, ok in zip(texts, tries, right, strict=True)
+        ]
+    return texts
+
+
+def plain(value: Any, dtype: torch.dtype) -> str:
+    """A number as an argument: without a point where it is whole and small."""
+    if float(value).is_integer() and abs(value) < 1e6:
+        return str(int(value))
+    return numbers(torch.tensor([value], dtype=dtype))[0]
+
+
+def _special(value: float) -> str:
+    if math.isfinite(value):
+        return ""
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    return sign + ("torch.nan" if math.isnan(value) else "torch.inf")
+
+
+def _point(text: str) -> str:
+    """A float as people write it: 1.0, 3e38, 1e-05."""
+    text = text.replace("e+", "e")
+    return text if any(mark in text for mark in ".e") else f"{text}.0"
+
+
+def _complex(real: str, imaginary: str) -> str:
+    if any(mark in real + imaginary for mark in ("nan", "inf", "-0.0")):
+        return f"complex({real}, {imaginary})"
+    return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
