@@ -19,13 +19,16 @@ from fullgraph.compiler.private.compile import quiet
 from fullgraph.compiler.results import Results
 from fullgraph.compiler.snapshot import Snapshot, snapshot
 from fullgraph.minifier.case import Case
-from fullgraph.minifier.failure import Failure, Kind, of_difference, of_exception
+from fullgraph.minifier.failure import (
+    SLOW_FACTOR,
+    SLOW_OVERHEAD,
+    Failure,
+    Kind,
+    of_difference,
+    of_exception,
+)
 
 EAGER = "eager"
-FACTOR = 1.5
-"""How many times as long as eager a program may take that is not slow."""
-OVERHEAD = 0.0005
-"""Seconds of a compiled call that are its guards' and the graph's call, and no stage's fault."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def _compiled(
         with settings.one_compilation(case.wanted is Kind.RECOMPILE):
             got = _run(case, case.compiled(rung))
         if case.wanted is Kind.SLOW:
-            return slow(case, rung, FACTOR), ""
+            return slow(case, rung), ""
     except Exception as error:
         return _raised(case, rung, error), ""
     finally:
@@ -149,14 +152,14 @@ def _exact(case: Case) -> Results | None:
     return found
 
 
-def slow(case: Case, rung: Rung, factor: float) -> Failure | None:
-    """A failure if the compiled program takes more than `factor` times as long as eager."""
+def slow(case: Case, rung: Rung) -> Failure | None:
+    """A failure if the compiled program takes more than `SLOW_FACTOR` times as long as eager."""
     compiled = case.compiled(rung)
     for function in (case.target, compiled) * 2:
         function(*case.args, **case.kwargs)
     pairs = [(_timed(case, case.target), _timed(case, compiled)) for _ in range(5)]
     eager, took = map(min, zip(*pairs, strict=True))
-    if took <= factor * eager + OVERHEAD:
+    if took <= SLOW_FACTOR * eager + SLOW_OVERHEAD:
         return None
     message = f"{took / eager:.1f} times as slow as eager ({took:.2g} s)"
     return Failure(rung.name, Kind.SLOW, ("slow",), message)

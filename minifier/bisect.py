@@ -19,8 +19,8 @@ from fullgraph.compiler.results import Loss
 from fullgraph.minifier.attempt import EAGER, Ended
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.culprit import Culprit, culprit
-from fullgraph.minifier.failure import Failure, Kind
-from fullgraph.minifier.sandbox import SECONDS, Report, Sandbox, Tries
+from fullgraph.minifier.failure import NOT_BESIDE, Failure, Kind
+from fullgraph.minifier.sandbox import SECONDS, Sandbox, Tries
 
 TIMES = 3
 """How often a failure must come to be one."""
@@ -101,6 +101,7 @@ def bisect(
     check_strides: bool = True,
     kind: str | None = None,
     budget: float | None = None,
+    jobs: int | None = None,
     seconds: float = SECONDS,
     memory: float | None = None,
     inside: bool = True,
@@ -116,6 +117,7 @@ def bisect(
         check_strides: whether other strides or aliasing of an output are a failure.
         kind: "break", "recompile" or "slow": look for that instead of anything wrong.
         budget: seconds for looking inside the rung.
+        jobs: how many tries are made at a time; as many as there are cores.
         seconds: wall time for each try; more is a hang.
         memory: GiB for each try; half of what is free if not given.
         inside: whether to look for the part of the rung too.
@@ -140,7 +142,7 @@ def bisect(
         command="bisect",
     )
     start = time.monotonic()
-    with workshop(rungs, seconds=seconds, memory=memory) as sandbox:
+    with workshop(rungs, seconds=seconds, memory=memory, jobs=jobs) as sandbox:
         found = climb(case, rungs, sandbox)
         failure = found.failure
         if failure is not None and inside and not _over(budget, start):
@@ -205,7 +207,11 @@ def suspect(
 
 @contextmanager
 def workshop(
-    rungs: Sequence[Rung], *, seconds: float = SECONDS, memory: float | None = None
+    rungs: Sequence[Rung],
+    *,
+    seconds: float = SECONDS,
+    memory: float | None = None,
+    jobs: int | None = None,
 ) -> Iterator[Sandbox]:
     """A sandbox whose children find the compiler loaded. Raises FullgraphError where Inductor is
     asked for and cannot build anything."""
@@ -221,7 +227,7 @@ def workshop(
                 f"({type(error).__name__}: {said}): mend its C++ compiler first."
             ) from error
     most = int(memory * 2**30) if memory is not None else processes.free_memory() // 2
-    sandbox = Sandbox(cache, seconds=seconds, memory=most)
+    sandbox = Sandbox(cache, seconds=seconds, memory=most, jobs=jobs or os.cpu_count() or 1)
     try:
         yield sandbox
     finally:
@@ -287,8 +293,9 @@ def _refusal(ends: Mapping[str, Ended]) -> str:
 
 def _unsteady(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> str:
     """Why a failure cannot be reduced: it does not come each time, or not the same."""
-    for number in range(2, TIMES + 1):
-        report: Report = sandbox.report(case, [rung])
+    beside = failure.kind not in NOT_BESIDE
+    reports = sandbox.again(case, [rung], TIMES - 1, beside=beside)
+    for number, report in enumerate(reports, 2):
         again = report.failure
         if again is None:
             return (

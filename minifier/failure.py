@@ -15,6 +15,10 @@ import torch
 from fullgraph.compiler.compare import Difference
 
 TORCH = Path(torch.__file__).parent
+SLOW_FACTOR = 1.5
+"""How many times as long as eager a program may take that is not slow."""
+SLOW_OVERHEAD = 0.0005
+"""Seconds of a compiled call that are its guards' and the graph's call, and no stage's fault."""
 
 
 class Kind(StrEnum):
@@ -31,6 +35,10 @@ class Kind(StrEnum):
     BREAK = "break"
     RECOMPILE = "recompile"
     SLOW = "slow"
+
+
+NOT_BESIDE = (Kind.SLOW, Kind.MEMORY)
+"""What cannot be looked at while the same runs beside it."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.compiler.output import Clip
-from fullgraph.minifier.failure import Kind, normal
+from fullgraph.minifier.failure import NOT_BESIDE, Kind, normal
 from fullgraph.minifier.repro import Check, backend_of, below, lower
 
 NAME = "repro.py"
@@ -222,15 +222,14 @@ def stands_alone(
     other = below(backend) or "none"
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as own:
         alone = functools.partial(run, text, seconds=seconds, python=python, cache=cache or own)
-        ran = alone()
-        if not shows(ran, check):
-            return _not_so(ran)
-        with ThreadPoolExecutor(times) as pool:
+        with ThreadPoolExecutor(1 if check.kind in NOT_BESIDE else times + 1) as pool:
+            runs = [pool.submit(alone) for _ in range(times)]
             lower_run = pool.submit(alone, backend=other)
-            again = [pool.submit(alone) for _ in range(times - 1)]
-            for one in again:
-                if not shows(one.result(), check):
-                    return _not_so(one.result())
+            for one in runs:
+                ran = one.result()
+                if not shows(ran, check):
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    return _not_so(ran)
             under = lower_run.result()
     if not under.passed:
         what = "without compilation" if other == "none" else f'with backend="{other}"'

@@ -23,8 +23,6 @@ from fullgraph.minifier.sandbox import SECONDS
 from fullgraph.minifier.work import Work, identity
 from fullgraph.minifier.writing import minified
 
-JOBS = os.cpu_count() or 1
-
 
 def minify(
     model: Callable[..., Any],
@@ -93,14 +91,12 @@ def minify(
             best[0] = message.text or best[0]
             progress(message)
 
-    with _kept(path, best), workshop(rungs, seconds=seconds, memory=memory) as sandbox:
+    with _kept(path, best), workshop(rungs, seconds=seconds, memory=memory, jobs=jobs) as sandbox:
 
         def work(say: Callable[[object], None]) -> Minified:
             deadline = None if budget is None else start + budget
             levels: tuple[Level, ...] = (repro_after,) if repro_after else ("dynamo", "aot")
-            found = Work(
-                case, rungs, sandbox, journal, say, jobs or JOBS, deadline, levels, seconds
-            )
+            found = Work(case, rungs, sandbox, journal, say, deadline, levels, seconds)
             return minified(found, source)
 
         outcome = isolation.run(work, where="fork", on_message=hear)

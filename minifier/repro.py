@@ -13,7 +13,7 @@ import torch
 from fullgraph.compiler.ladder import RUNGS
 from fullgraph.compiler.private.settings import mode_options
 from fullgraph.minifier import syntax
-from fullgraph.minifier.failure import Failure, Kind
+from fullgraph.minifier.failure import SLOW_FACTOR, SLOW_OVERHEAD, Failure, Kind
 from fullgraph.minifier.program import Program
 
 _BACKEND = re.compile(r'(?<=backend=")\w+(?=")')
@@ -21,8 +21,8 @@ _ASKED = 14
 """Characters of a question that stands twice in an assertion."""
 _REPEATED = 3
 """Lines of inputs that are written twice; more become a function."""
-_LIMITS = {Kind.HANG: 60.0, Kind.MEMORY: float(32 << 30), Kind.SLOW: 1.5}
-"""Where a check has none: seconds, bytes of address space, times eager's time."""
+_LIMITS = {Kind.HANG: 60.0, Kind.MEMORY: float(32 << 30)}
+"""Where a check has none: seconds, bytes of address space."""
 _COMMENT = 80
 """Characters of an error that a comment tells."""
 _TIMES = 10
@@ -47,7 +47,7 @@ class Check:
     backward: bool = False
     """Whether a loss goes backward."""
     limit: float = 0.0
-    """Seconds of a hang, bytes of memory, times eager's time; 0: what is usual."""
+    """Seconds of a hang, bytes of memory; 0: what is usual."""
     calls: int = 1
     """How often the program is called before it is looked at."""
     signature: tuple[str, ...] = ()
@@ -362,8 +362,8 @@ class _Body:
             timed = f"timeit.repeat(lambda: {self._call(side)}, repeat=5, number={_TIMES})"
             yield f"{variable} = min({timed})"
         yield f"# {self._backend}: {self._check.got}"
-        factor = self._check.limit or _LIMITS[Kind.SLOW]
-        yield f'assert got < {factor:g} * expected, f"eager {{expected}} s, compiled {{got}} s"'
+        most = f"{SLOW_FACTOR:g} * expected + {SLOW_OVERHEAD * _TIMES:g}"
+        yield f'assert got < {most}, f"eager {{expected}} s, compiled {{got}} s"'
 
     def _assertion(self, got: str, expected: str) -> Iterator[str]:
         check = self._check

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from fullgraph.compiler import ambient, isolation
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.outcome import Outcome
+from fullgraph.compiler.private import settings
 from fullgraph.compiler.private.subsystems import Subsystem, limited
 from fullgraph.minifier.attempt import EAGER, Began, Ended, attempt
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.failure import Failure, Kind
 from fullgraph.minifier.journal import Journal
 from fullgraph.minifier.problem import Verdict
+
+T = TypeVar("T")
 
 SECONDS = 300.0
 """Wall time that a candidate is given by default."""
@@ -68,10 +73,17 @@ class Sandbox:
     """Tries cases, each in a child of its own; several threads may ask at once."""
 
     def __init__(
-        self, cache: str | None, *, seconds: float = SECONDS, memory: int | None = None
+        self,
+        cache: str | None,
+        *,
+        seconds: float = SECONDS,
+        memory: int | None = None,
+        jobs: int = 1,
     ) -> None:
-        """`seconds`, and bytes of `memory` above what the program has, are for each case."""
+        """`seconds`, and bytes of `memory` above what the program has, are for each case; at most
+        `jobs` are to be tried at a time."""
         self.seconds = seconds
+        self.jobs = jobs
         self.cache = cache
         """The folder for what Inductor builds; None: each case has its own."""
         self._memory = memory
@@ -108,6 +120,8 @@ class Sandbox:
             with self._surroundings(), contextlib.ExitStack() as stack:
                 if limit:
                     stack.enter_context(limited(*limit, say))
+                if every:  # nothing else is tried beside it
+                    stack.enter_context(settings.compile_threads(self.jobs))
                 made = case if isinstance(case, Case) else case()
                 attempt(made, rungs, say, stop=not every, repeat_eager=repeat_eager)
 
@@ -121,6 +135,22 @@ class Sandbox:
             stop=self._stop.is_set,
         )
         return _report(outcome)
+
+    def again(
+        self, case: Case, rungs: Sequence[Rung], times: int, *, beside: bool = True
+    ) -> list[Report]:
+        """`report`, that many times; `beside` says whether some may be tried at the same time."""
+        with ThreadPoolExecutor(self.jobs if beside else 1) as pool:
+            asked = [
+                pool.submit(contextvars.copy_context().run, self.report, case, rungs)
+                for _ in range(times)
+            ]
+            try:
+                return [one.result() for one in asked]
+            except BaseException:
+                self.stop()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     @contextlib.contextmanager
     def _surroundings(self) -> Iterator[None]:
@@ -142,9 +172,17 @@ class Recalling:
 
     def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
         """As `Sandbox.report`."""
+        return self._once(lambda: self._sandbox.report(case, rungs, **how))
+
+    def again(
+        self, case: Case, rungs: Sequence[Rung], times: int, *, beside: bool = True
+    ) -> list[Report]:
+        """As `Sandbox.again`."""
+        return self._once(lambda: self._sandbox.again(case, rungs, times, beside=beside))
+
+    def _once(self, ask: Callable[[], T]) -> T:
         self._asked += 1
-        key = f"{self._name} {self._asked}"
-        return self._journal.once(key, lambda: self._sandbox.report(case, rungs, **how))
+        return self._journal.once(f"{self._name} {self._asked}", ask)
 
 
 Tries = Sandbox | Recalling

@@ -48,7 +48,6 @@ class Work:
     sandbox: Sandbox
     journal: Journal
     say: Callable[[object], None]
-    jobs: int
     deadline: float | None
     """When the budget is over, in `time.monotonic` seconds."""
     levels: tuple[graphs.Level, ...]
@@ -121,7 +120,7 @@ def reduced(work: Work, failure: Failure) -> Reduced | None:
         found,
         lambda graph: _verdict(work, _case(work, graph), failure),
         lambda graph: f"{failure.rung} {work.loss} {graph.key}",
-        jobs=work.jobs,
+        jobs=work.sandbox.jobs,
         on_step=lambda graph: work.step("graph", before, graph.ops, graph),
         spent=work.spent,
         known=work.journal,
@@ -242,7 +241,7 @@ def reduced_text(work: Work, failure: Failure, text: str) -> str:
         text,
         lambda text: _verdict(work, functools.partial(built, text, work.case), failure),
         lambda text: f"{failure.rung} {digest(text)}",
-        jobs=work.jobs,
+        jobs=work.sandbox.jobs,
         on_step=lambda text: work.step("source", before, len(text.splitlines()), text),
         spent=work.spent,
         known=work.journal,

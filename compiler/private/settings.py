@@ -98,6 +98,15 @@ def compile_in_one_thread() -> None:
 
 
 @contextlib.contextmanager
+def compile_threads(number: int) -> Iterator[None]:
+    """Let Inductor build so many C++ kernels at a time."""
+    import torch._inductor.config as inductor
+
+    with inductor.patch(compile_threads=number):
+        yield
+
+
+@contextlib.contextmanager
 def repeatable(random: bool) -> Iterator[None]:
     """Compile everything anew; and with `random` draw the numbers that eager draws."""
     import torch._functorch.config as functorch

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import copy
 import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any
 
 import torch
@@ -53,6 +57,8 @@ def _compile(tiny: Any, backend: str, cache: str | None) -> None:
     try:
         with inductor.patch(compile_threads=1):
             torch.set_num_threads(1)  # or the children cannot start any
+            with _instruction_sets():
+                from torch._inductor import compile_fx  # noqa: F401
             torch.compile(tiny, backend=backend)(torch.ones(8))
     finally:
         torch.set_num_threads(threads)
@@ -60,3 +66,23 @@ def _compile(tiny: Any, backend: str, cache: str | None) -> None:
             del os.environ["TORCHINDUCTOR_CACHE_DIR"]
         else:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+
+
+@contextlib.contextmanager
+def _instruction_sets() -> Iterator[None]:
+    """Meanwhile let Inductor find out which vector instructions its C++ compiler knows.
+
+    It builds a file for each and asks for one after the other; they do not depend on each other.
+    """
+    try:
+        from torch._inductor.cpu_vec_isa import supported_vec_isa_list, x86_isa_checker
+    except ImportError:  # it will ask by itself
+        yield
+        return
+    known = set(x86_isa_checker())
+    sets = [one for one in supported_vec_isa_list if set(str(one).split()) <= known]
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(copy_context().run, bool, one) for one in sets]  # they remember it
+        yield
+        for one in asked:
+            one.exception()  # Inductor meets it again

@@ -151,7 +151,7 @@ WRITES = "x.add_(1 + torch.compiler.is_compiling()); return x"
         (Check(Kind.RECOMPILE, calls=3), COUNTS, {"prelude": "n = 0"}),
         (Check(Kind.HANG, limit=6), LOOP, {}),
         (Check(Kind.MEMORY, limit=1 << 36), HUGE, {}),
-        (Check(Kind.SLOW, limit=3.0), SLOW, {}),
+        (Check(Kind.SLOW), SLOW, {}),
     ],
     ids=lambda value: str(value.kind) if isinstance(value, Check) else "",
 )
