@@ -63,12 +63,51 @@ def run_forked(
     child = _Child()
     try:
         child.start(job, cache or folder)
-        deadline = None if seconds is None else start + seconds
-        ended = child.listen(deadline, on_message, memory, stop)
+        ended = child.listen(_deadline(start, seconds), on_message, memory, stop)
     finally:
-        child.end()
-        shutil.rmtree(folder, ignore_errors=True)
+        _end(child, folder)
     return child.outcome(ended, time.monotonic() - start)
+
+
+def begin_forked(
+    job: Callable[[Callable[[object], None]], T],
+    *,
+    seconds: float | None,
+    memory: int | None = None,
+    cache: str | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Callable[[], Outcome[T]]:
+    """The same, but only the fork is done now, and the function that is returned does the rest.
+
+    It must be called, in any thread. To fork in another thread than the one that works with torch
+    could copy a lock that is held.
+    """
+    start = time.monotonic()
+    folder = tempfile.mkdtemp(prefix="fullgraph-")
+    child = _Child()
+    try:
+        child.start(job, cache or folder)
+    except BaseException:
+        _end(child, folder)
+        raise
+
+    def wait() -> Outcome[T]:
+        try:
+            ended = child.listen(_deadline(start, seconds), None, memory, stop)
+        finally:
+            _end(child, folder)
+        return child.outcome(ended, time.monotonic() - start)
+
+    return wait
+
+
+def _deadline(start: float, seconds: float | None) -> float | None:
+    return None if seconds is None else start + seconds
+
+
+def _end(child: _Child, folder: str) -> None:
+    child.end()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Child:

@@ -6,6 +6,7 @@ import atexit
 import functools
 import shutil
 import tempfile
+from collections.abc import Mapping
 
 from fullgraph.compiler.private import warming
 
@@ -29,5 +30,16 @@ def inductor() -> str:
     """
     folder = tempfile.mkdtemp(prefix="fullgraph-inductor-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    warming.compile_tiny("inductor", folder)
+    _known["TORCHINDUCTOR_CACHE_DIR"] = folder
+    if warming.compile_tiny("inductor", folder):
+        _known["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
     return folder
+
+
+_known: dict[str, str] = {}
+
+
+def known() -> Mapping[str, str]:
+    """Environment variables with which a fresh interpreter need not find out again what this one
+    knows of the C++ compiler. They change no result."""
+    return dict(_known)

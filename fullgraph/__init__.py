@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from fullgraph.compiler.guarded import compile as compile
     from fullgraph.diagnose.explain import explain as explain
     from fullgraph.diagnose.explanation import Explanation as Explanation
-    from fullgraph.minifier.bisect import Bisection as Bisection
     from fullgraph.minifier.bisect import bisect as bisect
+    from fullgraph.minifier.bisection import Bisection as Bisection
     from fullgraph.minifier.minified import Minified as Minified
     from fullgraph.minifier.minify import minify as minify
     from fullgraph.rewrites.fix import fix as fix
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "compile": "fullgraph.compiler.guarded",
-    "Bisection": "fullgraph.minifier.bisect",
+    "Bisection": "fullgraph.minifier.bisection",
     "bisect": "fullgraph.minifier.bisect",
     "Minified": "fullgraph.minifier.minified",
     "minify": "fullgraph.minifier.minify",

@@ -6,85 +6,21 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import torch
-
-from fullgraph.compiler import groups, isolation, processes, warm
+from fullgraph.compiler import isolation, processes, warm
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend, Rung, ladder
 from fullgraph.compiler.program import program
 from fullgraph.compiler.results import Loss
-from fullgraph.minifier.attempt import EAGER, Ended
+from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.case import Case
-from fullgraph.minifier.culprit import Culprit, culprit
-from fullgraph.minifier.failure import NOT_BESIDE, Failure, Kind
-from fullgraph.minifier.sandbox import SECONDS, Sandbox, Tries
-
-TIMES = 3
-"""How often a failure must come to be one."""
-
-
-@dataclass(frozen=True)
-class Bisection:
-    """How a program goes on every rung, and where it first fails."""
-
-    torch: str
-    rungs: Mapping[str, Ended | None]
-    """By name, from eager up; None for a rung that was not tried."""
-    culprit: Culprit | None = None
-    refused: str | None = None
-    """Why there is nothing to bisect; a sentence."""
-    calls: int = 0
-    seconds: float = 0.0
-    notes: tuple[str, ...] = ()
-    """What is to be known of it, one sentence each."""
-
-    @property
-    def failure(self) -> Failure | None:
-        """What goes wrong on the first rung that fails."""
-        failures = (end.failure for end in self.rungs.values() if end is not None)
-        return None if self.refused else next((f for f in failures if f is not None), None)
-
-    @property
-    def first_failing(self) -> str | None:
-        return self.failure.rung if self.failure is not None else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Schema 1."""
-        failure = self.failure
-        return {
-            "schema": 1,
-            "torch": self.torch,
-            "failure": failure
-            and {
-                "kind": str(failure.kind),
-                "signature": list(failure.signature),
-                "message": failure.message,
-            },
-            "rungs": {name: _outcome(end) for name, end in self.rungs.items()},
-            "first_failing": self.first_failing,
-            "culprit": str(self.culprit) if self.culprit else None,
-            "refused": self.refused,
-            "calls": self.calls,
-            "seconds": round(self.seconds, 2),
-            "notes": list(self.notes),
-        }
-
-    def table(self) -> list[tuple[str, str]]:
-        """Each rung with how it goes, in words."""
-        return [(name, _words(end)) for name, end in self.rungs.items()]
-
-    def __str__(self) -> str:
-        wide = max(map(len, self.rungs), default=0)
-        lines = [f"{name:<{wide}}  {words}" for name, words in self.table()]
-        if self.culprit:
-            lines.append(f"culprit: {self.culprit}")
-        if self.refused:
-            lines.append(self.refused)
-        lines += self.notes
-        return "\n".join(lines)
+from fullgraph.minifier.climb import climb, rung_of, unsteady
+from fullgraph.minifier.culprit import culprit
+from fullgraph.minifier.failure import Kind
+from fullgraph.minifier.sandbox import SECONDS, Sandbox
+from fullgraph.minifier.splice import splice
 
 
 def bisect(
@@ -106,7 +42,8 @@ def bisect(
     memory: float | None = None,
     inside: bool = True,
 ) -> Bisection:
-    """Which rung from eager to `backend` is the first that fails, and which part of it.
+    """Which rung from eager to `backend` is the first that fails, which part of it, and with which
+    call of its graph the program goes wrong.
 
     Args:
         model, inputs, kwargs: what is called, as `explain` takes them.
@@ -120,7 +57,8 @@ def bisect(
         jobs: how many tries are made at a time; as many as there are cores.
         seconds: wall time for each try; more is a hang.
         memory: GiB for each try; half of what is free if not given.
-        inside: whether to look for the part of the rung too.
+        inside: whether to look for the part of the rung too, and for the call with which the graph
+            goes wrong.
 
     Every try runs in a forked child; nothing here changes. Where a process group is live, the child
     computes its collectives without the other ranks, see `compiler.groups`. Raises FullgraphError
@@ -142,12 +80,17 @@ def bisect(
         command="bisect",
     )
     start = time.monotonic()
+    deadline = None if budget is None else start + budget
     with workshop(rungs, seconds=seconds, memory=memory, jobs=jobs) as sandbox:
         found = climb(case, rungs, sandbox)
         failure = found.failure
-        if failure is not None and inside and not _over(budget, start):
+        if failure is not None and (refused := unsteady(case, rungs, failure, sandbox)()):
+            found, failure = replace(found, refused=refused), None
+        if failure is not None and inside and not _over(deadline):
             part = culprit(case, rung_of(rungs, failure), failure, sandbox)
             found = replace(found, culprit=part)
+        if failure is not None and inside and not _over(deadline):
+            found = replace(found, cut=splice(case, rungs, failure, sandbox, deadline))
     return replace(found, calls=sandbox.calls, seconds=time.monotonic() - start)
 
 
@@ -234,106 +177,8 @@ def workshop(
         sandbox.stop()
 
 
-def climb(case: Case, rungs: Sequence[Rung], sandbox: Tries) -> Bisection:
-    """Every rung's outcome, and whether the first failure comes each time."""
-    ends = _all(case, rungs, sandbox)
-    told = {rung.name: ends.get(rung.name) for rung in rungs}
-    found = Bisection(torch.__version__, told, notes=_ranks())
-    refused = _refusal(ends)
-    failure = found.failure
-    if failure is not None and not refused:
-        refused = _unsteady(case, rung_of(rungs, failure), failure, sandbox)
-    return replace(found, refused=refused or None)
-
-
-def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:
-    return next(rung for rung in rungs if rung.name == failure.rung)
-
-
-def _all(case: Case, rungs: Sequence[Rung], sandbox: Tries) -> dict[str, Ended]:
-    """How every rung ends: a rung that kills its child is followed by a new child."""
-    ends: dict[str, Ended] = {}
-    left = [rung for rung in rungs if rung.backend is not None]
-    first = True
-    while left:
-        report = sandbox.report(case, left, every=True, repeat_eager=first)
-        if report.broken and not report.ends:
-            raise FullgraphError(report.broken)
-        ends.update({end.rung: end for end in report.ends if first or end.rung != EAGER})
-        last = report.ends[-1]
-        if last.refused or last.rung == EAGER or _is_hang(last.failure):
-            break
-        names = [rung.name for rung in left]
-        left = left[names.index(last.rung) + 1 :]
-        first = False
-    return ends
-
-
-def _is_hang(failure: Failure | None) -> bool:
-    return failure is not None and failure.kind is Kind.HANG
-
-
-def _refusal(ends: Mapping[str, Ended]) -> str:
-    eager = ends[EAGER]
-    if eager.failure is not None:
-        said = eager.failure.message.partition("\n")[0]
-        return f"The program fails in eager already ({said}): no compiler is to blame."
-    if eager.refused:
-        return f"There is nothing to compare with: {eager.refused}."
-    if any(end.failure is not None for end in ends.values()):
-        return ""
-    closer = [name for name, end in ends.items() if end.refused]
-    if closer:
-        return (
-            f"{', '.join(closer)} and eager differ, and {ends[closer[0]].refused}: "
-            "that is no failure of the compiler."
-        )
-    return "Nothing fails: every rung gives what eager gives."
-
-
-def _unsteady(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> str:
-    """Why a failure cannot be reduced: it does not come each time, or not the same."""
-    beside = failure.kind not in NOT_BESIDE
-    reports = sandbox.again(case, [rung], TIMES - 1, beside=beside)
-    for number, report in enumerate(reports, 2):
-        again = report.failure
-        if again is None:
-            return (
-                f"It fails only sometimes: {failure}, but not in try {number} of {TIMES}; "
-                "make the program deterministic first."
-            )
-        if not failure.same(again):
-            return f"It fails differently each time: {failure}, then {again}."
-    return ""
-
-
-def _ranks() -> tuple[str, ...]:
-    """A note where the other ranks were missing."""
-    others = torch.distributed.get_world_size() - 1 if groups.live() else 0
-    if not others:
-        return ()
-    return (
-        f"The collectives were computed without the other ranks ({others}): shapes are the real "
-        "ones, sums and gathered values are made of this rank's alone.",
-    )
-
-
-def _over(budget: float | None, start: float) -> bool:
-    return budget is not None and time.monotonic() - start > budget
-
-
-def _outcome(end: Ended | None) -> str | None:
-    if end is None:
-        return None
-    return str(end.failure.kind) if end.failure is not None else "ok"
-
-
-def _words(end: Ended | None) -> str:
-    if end is None:
-        return "not tried"
-    if end.failure is not None:
-        return f"{end.failure.kind}: {end.failure.message.partition(os.linesep)[0]}"
-    return f"ok ({end.refused})" if end.refused else "ok"
+def _over(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() > deadline
 
 
 def _kind(name: str | None) -> Kind | None:

@@ -80,15 +80,12 @@ def run(
     python: str = sys.executable,
     backend: str | None = None,
     environment: Mapping[str, str] | None = None,
-    cache: str | None = None,
 ) -> Ran:
     """Run a script alone, for at most `seconds`. `backend` stands in for the one it names;
-    "none" disables compilation. `environment` is added to that of this process. `cache` is a
-    folder for what Inductor builds, which several runs may share; no graph is taken from it."""
+    "none" disables compilation. `environment` is added to that of this process, without what
+    would change a script; no graph is taken from a cache."""
     start = time.monotonic()
-    variables = {k: v for k, v in os.environ.items() if not _OURS.match(k)} | dict(
-        environment or {}
-    )
+    variables = {k: v for k, v in os.environ.items() if not _OURS.match(k)}
     if backend == "none":
         variables["TORCHDYNAMO_DISABLE"] = "1"  # TORCH_COMPILE_DISABLE minds fullgraph=True
     elif backend is not None:
@@ -97,9 +94,10 @@ def run(
         work = Path(folder, "work")
         work.mkdir()
         Path(work, NAME).write_text(text, encoding="utf-8")
-        variables["TORCHINDUCTOR_CACHE_DIR"] = cache or str(Path(folder, "inductor"))
+        variables["TORCHINDUCTOR_CACHE_DIR"] = str(Path(folder, "inductor"))
         variables["TORCHINDUCTOR_FX_GRAPH_CACHE"] = "0"
         variables["TRITON_CACHE_DIR"] = str(Path(folder, "triton"))
+        variables |= environment or {}
         child = subprocess.Popen(
             [python, "-X", "faulthandler", NAME],
             cwd=work,
@@ -210,35 +208,23 @@ def stands_alone(
     *,
     seconds: float,
     python: str = sys.executable,
-    times: int = 1,
-    cache: str | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Standing:
-    """Whether a script fails as `check` says, `times` times out of as many, and does not fail with
-    the backend one rung down (below Dynamo: with compilation disabled). `cache` as `run` takes it.
-    """
+    """Whether a script fails as `check` says, and does not fail with the backend one rung down
+    (below Dynamo: with compilation disabled). `environment` as `run` takes it."""
     backend = backend_of(text)
     if backend is None:
         return Standing(False, "The script names no backend, or more than one.", Ran(None))
     other = below(backend) or "none"
-    with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as own:
-        alone = functools.partial(run, text, seconds=seconds, python=python, cache=cache or own)
-        with ThreadPoolExecutor(1 if check.kind in NOT_BESIDE else times + 1) as pool:
-            runs = [pool.submit(alone) for _ in range(times)]
-            lower_run = pool.submit(alone, backend=other)
-            for one in runs:
-                ran = one.result()
-                if not shows(ran, check):
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    return _not_so(ran)
-            under = lower_run.result()
+    alone = functools.partial(run, text, seconds=seconds, python=python, environment=environment)
+    with ThreadPoolExecutor(1 if check.kind in NOT_BESIDE else 2) as pool:
+        ran, under = pool.map(lambda name: alone(backend=name), (None, other))
+    if not shows(ran, check):
+        return Standing(False, f"Run alone, the script does not fail so: it {_ending(ran)}.", ran)
     if not under.passed:
         what = "without compilation" if other == "none" else f'with backend="{other}"'
         return Standing(False, f"The script fails {what} too: it {_ending(under)}.", ran, under)
     return Standing(True, "", ran, under)
-
-
-def _not_so(ran: Ran) -> Standing:
-    return Standing(False, f"Run alone, the script does not fail so: it {_ending(ran)}.", ran)
 
 
 def _ending(ran: Ran) -> str:

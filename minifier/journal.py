@@ -76,9 +76,13 @@ class Journal(MutableMapping[str, Verdict]):
     def __len__(self) -> int:
         return len(self._known)
 
-    def once(self, key: str, ask: Callable[[], T]) -> T:
-        """What `ask` answers, or answered when this work was begun before."""
-        if key in self._answers:
+    def answered(self, key: str) -> bool:
+        """Whether `once` knows the answer."""
+        return key in self._answers
+
+    def once(self, key: str, ask: Callable[[], T] | None) -> T:
+        """What `ask` answers, or answered when this work was begun before; None: it was."""
+        if ask is None or self.answered(key):
             self.recalled += 1
         else:
             self._answers[key] = ask()

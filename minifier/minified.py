@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.minifier import fresh, tracker
-from fullgraph.minifier.bisect import Bisection
-from fullgraph.minifier.redact import redact
+from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.repro import Check
 from fullgraph.minifier.sandbox import SECONDS
 
@@ -45,7 +44,11 @@ class Minified:
     before: int = 0
     """Call nodes, or lines of source, that it began with."""
     calls: int = 0
+    """Programs that were tried, each in a process of its own; bisection included."""
+    candidates: int = 0
+    """Those of them that were smaller programs, asked about whether they fail in the same way."""
     cached: int = 0
+    """Questions whose answer was known."""
     seconds: float = 0.0
     standalone: bool = False
     """Whether a fresh interpreter in an empty folder fails in the same way."""
@@ -68,6 +71,8 @@ class Minified:
     def redacted(self, *, seconds: float = SECONDS) -> Minified:
         """The same with other names, strings and numbers where they are not needed; each change
         is tried in a fresh interpreter."""
+        from fullgraph.minifier.redact import redact  # libcst takes a moment to load
+
         assert self.check is not None, "a refused program has no script"
         check = self.check
 

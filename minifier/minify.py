@@ -16,7 +16,8 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.private.graphs import Level
 from fullgraph.compiler.results import Loss
-from fullgraph.minifier.bisect import Bisection, suspect, workshop
+from fullgraph.minifier.bisect import suspect, workshop
+from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.journal import Journal
 from fullgraph.minifier.minified import Minified, Progress
 from fullgraph.minifier.sandbox import SECONDS
@@ -94,9 +95,10 @@ def minify(
     with _kept(path, best), workshop(rungs, seconds=seconds, memory=memory, jobs=jobs) as sandbox:
 
         def work(say: Callable[[object], None]) -> Minified:
-            deadline = None if budget is None else start + budget
-            levels: tuple[Level, ...] = (repro_after,) if repro_after else ("dynamo", "aot")
-            found = Work(case, rungs, sandbox, journal, say, deadline, levels, seconds)
+            found = Work(case, rungs, sandbox, journal, say, seconds=seconds)
+            found.deadline = None if budget is None else start + budget
+            if repro_after:
+                found.levels = (repro_after,)
             return minified(found, source)
 
         outcome = isolation.run(work, where="fork", on_message=hear)

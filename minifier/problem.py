@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextvars
-import functools
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -51,7 +47,7 @@ class Problem(Generic[T]):
     def __init__(
         self,
         start: T,
-        judge: Callable[[T], Verdict],
+        ask: Callable[[T], Callable[[], Verdict]],
         key: Callable[[T], str],
         *,
         jobs: int = 1,
@@ -60,14 +56,15 @@ class Problem(Generic[T]):
         known: MutableMapping[str, Verdict] | None = None,
         counts: Counts | None = None,
     ) -> None:
-        """`judge` runs in threads, `jobs` at a time; `key` is equal for equal candidates.
+        """`ask` begins to ask about a candidate, `jobs` at a time, and returns what waits for the
+        verdict; `key` is equal for equal candidates.
 
         `on_step` hears of each new `current` at once. `spent` says when to stop. `known` holds
         verdicts by key, and is added to.
         """
-        self.current = start
+        self.start = self.current = start
         self.counts = counts or Counts()
-        self._judge, self._key, self._jobs = judge, key, max(1, jobs)
+        self._ask, self._key, self._jobs = ask, key, max(1, jobs)
         self._on_step, self._spent = on_step, spent
         self._known = {} if known is None else known
 
@@ -93,22 +90,21 @@ class Problem(Generic[T]):
     def _answers(self, candidates: Iterable[T]) -> Iterator[tuple[T, Verdict]]:
         drawn = iter(candidates)
         ahead: deque[tuple[T, str, Callable[[], Verdict]]] = deque()
-        with self._asking() as ask:
-            try:
-                while True:
-                    for candidate in itertools.islice(drawn, self._jobs - len(ahead)):
-                        key = self._key(candidate)
-                        ahead.append((candidate, key, self._cached(key) or ask(candidate)))
-                    if not ahead:
-                        return
-                    candidate, key, answer = ahead.popleft()
-                    self._known[key] = verdict = answer()
-                    self.counts.verdicts[verdict] = self.counts.verdicts.get(verdict, 0) + 1
-                    yield candidate, verdict
-            except GeneratorExit:
-                for _, key, answer in ahead:  # asked already: worth to know
-                    self._known[key] = answer()
-                raise
+        try:
+            while True:
+                for candidate in itertools.islice(drawn, self._jobs - len(ahead)):
+                    key = self._key(candidate)
+                    ahead.append((candidate, key, self._cached(key) or self._begin(candidate)))
+                if not ahead:
+                    return
+                candidate, key, answer = ahead.popleft()
+                self._known[key] = verdict = answer()
+                self.counts.verdicts[verdict] = self.counts.verdicts.get(verdict, 0) + 1
+                yield candidate, verdict
+        except GeneratorExit:
+            for _, key, answer in ahead:  # asked already: worth to know
+                self._known[key] = answer()
+            raise
 
     def _cached(self, key: str) -> Callable[[], Verdict] | None:
         verdict = self._known.get(key)
@@ -117,26 +113,8 @@ class Problem(Generic[T]):
         self.counts.cached += 1
         return lambda: verdict
 
-    @contextmanager
-    def _asking(self) -> Iterator[Callable[[T], Callable[[], Verdict]]]:
-        def count() -> None:
-            if self._spent():
-                raise OutOfBudget
-            self.counts.calls += 1
-
-        if self._jobs == 1:  # here, where a Ctrl-C is met at once
-
-            def ask(candidate: T) -> Callable[[], Verdict]:
-                count()
-                return functools.partial(self._judge, candidate)
-
-            yield ask
-            return
-        with ThreadPoolExecutor(self._jobs) as pool:
-
-            def ask_ahead(candidate: T) -> Callable[[], Verdict]:
-                count()
-                context = contextvars.copy_context()  # the settings of torch live in it
-                return pool.submit(context.run, self._judge, candidate).result
-
-            yield ask_ahead
+    def _begin(self, candidate: T) -> Callable[[], Verdict]:
+        if self._spent():
+            raise OutOfBudget
+        self.counts.calls += 1
+        return self._ask(candidate)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
-from fullgraph.compiler import ambient, isolation
+from fullgraph.compiler import ambient
+from fullgraph.compiler.forked import begin_forked
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.outcome import Outcome
 from fullgraph.compiler.private import settings
@@ -98,10 +98,14 @@ class Sandbox:
         """How many cases were tried."""
 
     def stop(self) -> None:
-        """End what is being tried in other threads."""
+        """End what is being tried."""
         self._stop.set()
 
-    def report(
+    def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
+        """What comes of `ask`."""
+        return self.ask(case, rungs, **how)()
+
+    def ask(
         self,
         case: Case | Callable[[], Case],
         rungs: Sequence[Rung],
@@ -109,8 +113,9 @@ class Sandbox:
         every: bool = False,
         repeat_eager: bool = False,
         limit: tuple[Subsystem, int | None] | None = None,
-    ) -> Report:
-        """Try `case` in eager and on `rungs`, up to its first failure or on `every` one.
+    ) -> Callable[[], Report]:
+        """Begin to try `case` in eager and on `rungs`, up to its first failure or on `every` one;
+        the function that is returned waits for the end.
 
         `limit` applies a subsystem that often at most. A function that makes the case is called
         in the child; if it raises, the case could not be tried.
@@ -126,31 +131,16 @@ class Sandbox:
                 attempt(made, rungs, say, stop=not every, repeat_eager=repeat_eager)
 
         self.calls += 1
-        outcome = isolation.run(
+        wait = begin_forked(
             job,
             seconds=self.seconds,
-            where="fork",
             memory=self._memory,
             cache=self.cache,
             stop=self._stop.is_set,
         )
-        return _report(outcome)
-
-    def again(
-        self, case: Case, rungs: Sequence[Rung], times: int, *, beside: bool = True
-    ) -> list[Report]:
-        """`report`, that many times; `beside` says whether some may be tried at the same time."""
-        with ThreadPoolExecutor(self.jobs if beside else 1) as pool:
-            asked = [
-                pool.submit(contextvars.copy_context().run, self.report, case, rungs)
-                for _ in range(times)
-            ]
-            try:
-                return [one.result() for one in asked]
-            except BaseException:
-                self.stop()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        outcome: Future[Outcome[None]] = Future()
+        threading.Thread(target=_settle, args=(outcome, wait), daemon=True).start()
+        return lambda: _report(outcome.result())
 
     @contextlib.contextmanager
     def _surroundings(self) -> Iterator[None]:
@@ -168,25 +158,32 @@ class Recalling:
     def __init__(self, sandbox: Sandbox, journal: Journal, name: str) -> None:
         """`name` is of this part of the work."""
         self._sandbox, self._journal = sandbox, journal
+        self.jobs = sandbox.jobs
         self._name, self._asked = name, 0
 
     def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
         """As `Sandbox.report`."""
-        return self._once(lambda: self._sandbox.report(case, rungs, **how))
+        return self.ask(case, rungs, **how)()
 
-    def again(
-        self, case: Case, rungs: Sequence[Rung], times: int, *, beside: bool = True
-    ) -> list[Report]:
-        """As `Sandbox.again`."""
-        return self._once(lambda: self._sandbox.again(case, rungs, times, beside=beside))
-
-    def _once(self, ask: Callable[[], T]) -> T:
+    def ask(
+        self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any
+    ) -> Callable[[], Report]:
+        """As `Sandbox.ask`."""
         self._asked += 1
-        return self._journal.once(f"{self._name} {self._asked}", ask)
+        key = f"{self._name} {self._asked}"
+        wait = None if self._journal.answered(key) else self._sandbox.ask(case, rungs, **how)
+        return lambda: self._journal.once(key, wait)
 
 
 Tries = Sandbox | Recalling
 """Who tries cases."""
+
+
+def _settle(future: Future[T], wait: Callable[[], T]) -> None:
+    try:
+        future.set_result(wait())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def _report(outcome: Outcome[None]) -> Report:

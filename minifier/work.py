@@ -20,22 +20,26 @@ from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import graphs, settings, trees
 from fullgraph.compiler.results import Loss
 from fullgraph.compiler.snapshot import snapshot
-from fullgraph.minifier.bisect import Bisection, rung_of
+from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.case import Case
+from fullgraph.minifier.climb import rung_of
 from fullgraph.minifier.failure import Failure, Kind
 from fullgraph.minifier.graph import Graph
 from fullgraph.minifier.journal import Journal
+from fullgraph.minifier.later import Later
 from fullgraph.minifier.minified import Progress
 from fullgraph.minifier.problem import Counts, OutOfBudget, Problem, Verdict
 from fullgraph.minifier.program import Unwritable
 from fullgraph.minifier.reduce import graph as by_graph
 from fullgraph.minifier.reduce import inputs as by_inputs
 from fullgraph.minifier.reduce import source as by_source
+from fullgraph.minifier.reduce.alone import alone
 from fullgraph.minifier.reduce.python.load import call, loaded
-from fullgraph.minifier.sandbox import Recalling, Report, Sandbox
+from fullgraph.minifier.sandbox import SECONDS, Recalling, Sandbox
 
 _SMALL, _PAUSE = 60, 1.0
 """What is small enough to be shown on the way (operators, lines), and how often (seconds)."""
+_OURS = "The reducer itself failed: "
 OVER = "The budget was over while something could still be taken away."
 
 
@@ -47,17 +51,19 @@ class Work:
     rungs: tuple[Rung, ...]
     sandbox: Sandbox
     journal: Journal
-    say: Callable[[object], None]
-    deadline: float | None
+    say: Callable[[object], object] = lambda _: None
+    deadline: float | None = None
     """When the budget is over, in `time.monotonic` seconds."""
-    levels: tuple[graphs.Level, ...]
+    levels: tuple[graphs.Level, ...] = ("dynamo", "aot")
     """Whose graphs are looked at, in this order."""
-    seconds: float
+    seconds: float = SECONDS
     """What a fresh interpreter is given."""
     show: Callable[[Any], str] = str
     """The script of a graph or a text that was reduced so far."""
     counts: Counts = field(default_factory=Counts)
     notes: list[str] = field(default_factory=list)
+    steady: Later = field(default_factory=Later)
+    """Whether the failure comes each time."""
     loss: Loss = None
     """What goes backward of a graph: as for the program, if that is needed."""
     _shown: float = 0.0
@@ -111,21 +117,10 @@ class Reduced:
 
 def reduced(work: Work, failure: Failure) -> Reduced | None:
     """The smallest graph that fails like the program; None if none of its graphs does alone."""
-    found = _failing_graph(work, failure)
-    if found is None:
+    problem = _begun(work, failure)
+    if problem is None:
         return None
-    before = found.ops
-    work.tell("graph", before, before)
-    problem = Problem(
-        found,
-        lambda graph: _verdict(work, _case(work, graph), failure),
-        lambda graph: f"{failure.rung} {work.loss} {graph.key}",
-        jobs=work.sandbox.jobs,
-        on_step=lambda graph: work.step("graph", before, graph.ops, graph),
-        spent=work.spent,
-        known=work.journal,
-        counts=work.counts,
-    )
+    before = problem.start.ops
     needed = tuple(settings.changed())
     try:
         by_graph.reduce(problem)
@@ -135,10 +130,66 @@ def reduced(work: Work, failure: Failure) -> Reduced | None:
         needed = _needed(work, problem.current, failure)
     except OutOfBudget:
         work.notes.append(OVER)
-    except Exception as error:  # a bug of ours costs the last steps, not the result
-        work.notes.append(f"The reducer itself failed: {traceback.format_exc()}{error}")
+    except Exception:  # a bug of ours costs the last steps, not the result
+        work.notes.append(_OURS + traceback.format_exc())
     case = _case(work, problem.current)
     return Reduced(problem.current, case, needed, before)
+
+
+def _begun(work: Work, failure: Failure) -> Problem[Graph] | None:
+    """A graph that fails alone."""
+    if failure.kind in (Kind.BREAK, Kind.RECOMPILE):
+        return None
+    for level in work.levels:
+        work.steady.begin()
+        graphs = captured(work.case, level)
+        found = _first(work, failure, graphs)
+        work.steady.end()
+        if found is not None:
+            return found
+    return None
+
+
+def _first(work: Work, failure: Failure, graphs: Sequence[Graph]) -> Problem[Graph] | None:
+    """The first graph that fails. If there is only one, its calls are asked first: a whole graph
+    takes longer."""
+    found = _single(work, failure, graphs[0]) if len(graphs) == 1 else None
+    if found is not None:
+        return found
+    failing = next((graph for graph in graphs if _fails(work, failure, graph)), None)
+    return None if failing is None else of_graph(work, failing, failure)
+
+
+def _single(work: Work, failure: Failure, graph: Graph) -> Problem[Graph] | None:
+    """The calls of a graph that fail by themselves, and without a loss."""
+    loss, work.loss = work.loss, None
+    problem = of_graph(work, graph, failure)
+    try:
+        alone(problem)
+    except OutOfBudget:
+        pass
+    except Exception:
+        work.notes.append(_OURS + traceback.format_exc())
+    if problem.current is not graph:
+        return problem
+    work.loss = loss
+    return None
+
+
+def of_graph(work: Work, graph: Graph, failure: Failure) -> Problem[Graph]:
+    """A graph that fails so, to be made smaller."""
+    before = graph.ops
+    work.tell("graph", before, before)
+    return Problem(
+        graph,
+        lambda graph: _ask(work, _case(work, graph), failure),
+        lambda graph: f"{failure.rung} {work.loss} {graph.key}",
+        jobs=work.sandbox.jobs,
+        on_step=lambda graph: work.step("graph", before, graph.ops, graph),
+        spent=work.spent,
+        known=work.journal,
+        counts=work.counts,
+    )
 
 
 def _case(work: Work, graph: Graph) -> Case:
@@ -146,7 +197,7 @@ def _case(work: Work, graph: Graph) -> Case:
     return replace(work.case, target=graph.module, args=graph.inputs, kwargs={}, loss=work.loss)
 
 
-def _failing_graph(work: Work, failure: Failure) -> Graph | None:
+def failing_graph(work: Work, failure: Failure) -> Graph | None:
     """The first graph of the program that fails alone in the same way."""
     if failure.kind in (Kind.BREAK, Kind.RECOMPILE):
         return None
@@ -163,8 +214,9 @@ def _fails(work: Work, failure: Failure, graph: Graph) -> bool:
         key = f"{failure.rung} {loss} {graph.key}"
         work.counts.cached += key in work.journal
         if key not in work.journal:
+            work.counts.calls += 1
             case = replace(_case(work, graph), loss=loss)
-            work.journal[key] = _verdict(work, case, failure)
+            work.journal[key] = _ask(work, case, failure)()
         if work.journal[key] is Verdict.SAME:
             work.loss = loss
             return True
@@ -197,19 +249,11 @@ def captured(case: Case, level: graphs.Level = "dynamo") -> list[Graph]:
     return found
 
 
-def _verdict(work: Work, case: Case | Callable[[], Case], failure: Failure) -> Verdict:
-    """Whether `case` fails like `failure`, and not on a lower rung already."""
-    rung = rung_of(work.rungs, failure)
-    verdict = work.sandbox.report(case, [rung]).verdict(failure)
-    if verdict is not Verdict.SAME:
-        return verdict
-    lower = work.rungs[1 : work.rungs.index(rung)]
-    return verdict if _works(work.sandbox, case, lower) else Verdict.OTHER
-
-
-def _works(sandbox: Sandbox, case: Case | Callable[[], Case], rungs: Sequence[Rung]) -> bool:
-    report: Report = sandbox.report(case, rungs)
-    return report.works
+def _ask(work: Work, case: Case | Callable[[], Case], failure: Failure) -> Callable[[], Verdict]:
+    """Begin to ask whether `case` fails like `failure`, and not one rung down already."""
+    place = work.rungs.index(rung_of(work.rungs, failure))
+    wait = work.sandbox.ask(case, work.rungs[max(1, place - 1) : place + 1])
+    return lambda: wait().verdict(failure)
 
 
 def _needed(work: Work, graph: Graph, failure: Failure) -> tuple[str, ...]:
@@ -239,7 +283,7 @@ def reduced_text(work: Work, failure: Failure, text: str) -> str:
     work.tell("source", before, before)
     problem = Problem(
         text,
-        lambda text: _verdict(work, functools.partial(built, text, work.case), failure),
+        lambda text: _ask(work, functools.partial(built, text, work.case), failure),
         lambda text: f"{failure.rung} {digest(text)}",
         jobs=work.sandbox.jobs,
         on_step=lambda text: work.step("source", before, len(text.splitlines()), text),

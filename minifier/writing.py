@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from fullgraph.compiler import isolation, results
+from fullgraph.compiler import isolation, results, warm
 from fullgraph.compiler.private import backends, graphs, settings
 from fullgraph.minifier import fresh, repro
-from fullgraph.minifier.bisect import Bisection, climb, rung_of
+from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.case import Case
-from fullgraph.minifier.culprit import culprit
+from fullgraph.minifier.climb import again, climb, rung_of, unsteady
+from fullgraph.minifier.culprit import Culprit, culprit
 from fullgraph.minifier.emit import source as written
 from fullgraph.minifier.extract import standalone
 from fullgraph.minifier.failure import Failure, Kind
+from fullgraph.minifier.later import Later, Refused
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.program import Program, Unwritable
 from fullgraph.minifier.reduce.python.load import loaded
@@ -25,7 +28,7 @@ from fullgraph.minifier.unbuilt import Facts, program
 from fullgraph.minifier.work import Work, built, captured, digest, reduced, reduced_text
 
 TIMES = 2
-"""How often the script must fail in a fresh interpreter."""
+"""How often what is left must fail, before a fresh interpreter is asked."""
 START = 120.0
 """Seconds that an interpreter may take before the failing call."""
 
@@ -39,6 +42,7 @@ class Draft:
     case: Callable[[], Case]
     before: int
     standing: fresh.Standing
+    culprit: Culprit | None
 
 
 def minified(work: Work, text: str | None) -> Minified:
@@ -49,15 +53,15 @@ def minified(work: Work, text: str | None) -> Minified:
     if failure is None:
         return Minified(found, calls=work.sandbox.calls)
     work.hasten(found)
-    draft = _best(work, failure, text)
+    tries = work.tries("steady")
+    work.steady = Later(lambda: unsteady(work.case, work.rungs, failure, tries))
+    try:
+        draft = _best(work, failure, text)
+    except Refused as error:
+        return Minified(replace(found, refused=str(error)), calls=work.sandbox.calls)
     if draft is None:
         return _done(work, found, None)
-    case = _built_here(draft.case)
-    if case is not None:
-        tries = work.tries(f"culprit {digest(draft.text)}")
-        part = culprit(case, rung_of(work.rungs, failure), failure, tries)
-        found = replace(found, culprit=part)
-    return _done(work, found, draft)
+    return _done(work, replace(found, culprit=draft.culprit), draft)
 
 
 def _best(work: Work, failure: Failure, text: str | None) -> Draft | None:
@@ -91,6 +95,7 @@ def _from_graph(work: Work, failure: Failure, _: str | None) -> Draft | None:
 
 
 def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None:
+    work.steady.end()
     before = _failing_text(work, failure, text)
     if before is None:
         return None
@@ -189,8 +194,10 @@ class _Writer:
         self, parts: Program, needed: Iterable[str], make: Callable[[], Case], before: int
     ) -> Draft:
         """The last script, run in fresh interpreters."""
-        last = self._work.sandbox.report(make, [self._rung]).failure
-        self._failure = last or self._failure
+        asked = again(make, self._rung, self._failure, self._work.sandbox, TIMES)
+        last = [wait().failure for wait in asked]
+        steady = all(self._failure.same(failure) for failure in last)
+        self._failure = last[0] or self._failure
         text, check = self.script(parts, needed)
         self._work.tell("script", before, before, text)
         if self._named:
@@ -198,23 +205,40 @@ class _Writer:
                 fresh.stands_alone,
                 *(text, check),
                 seconds=START + self._work.seconds,
-                times=TIMES,
-                cache=self._work.sandbox.cache,
+                environment=warm.known(),
             )
-            standing = self._work.journal.once(f"script {digest(text)}", alone)
+            with ThreadPoolExecutor(1) as pool:
+                key = f"script {digest(text)}"
+                waiting = pool.submit(self._work.journal.once, key, alone)
+                part = self._culprit(make, text)
+                standing = waiting.result()
+            if standing.ok and not steady:
+                reason = f"It fails only sometimes: {self._failure}, but not in {TIMES} tries."
+                standing = replace(standing, ok=False, reason=reason)
         else:
             reason = (
                 f"The backend {self._backend} is a function of this process: the script needs a "
                 "line that registers it with torch._dynamo.register_backend."
             )
             standing = fresh.Standing(False, reason, fresh.Ran(None), tried=False)
-        return Draft(text, check, make, before, standing)
+            part = self._culprit(make, text)
+        return Draft(text, check, make, before, standing, part)
+
+    def _culprit(self, make: Callable[[], Case], text: str) -> Culprit | None:
+        """The part of the rung without which what is left does not fail."""
+        try:
+            case = make()
+        except Exception:
+            return None
+        tries = self._work.tries(f"culprit {digest(text)}")
+        return culprit(case, self._rung, self._failure, tries)
 
 
 def _done(work: Work, found: Bisection, draft: Draft | None) -> Minified:
     told = Minified(
         replace(found, calls=work.sandbox.calls),
         calls=work.sandbox.calls,
+        candidates=work.counts.calls,
         cached=work.cached,
         notes=tuple(work.notes),
     )
@@ -244,11 +268,3 @@ def _sizes(work: Work, make: Callable[[], Case]) -> tuple[int, int]:
 
     found = [isolation.run(job, where="fork", seconds=60).value for job in (dynamo, aten)]
     return found[0] or 0, found[1] or 0
-
-
-def _built_here(make: Callable[[], Case]) -> Case | None:
-    """The case itself; None where making it fails."""
-    try:
-        return make()
-    except Exception:
-        return None

@@ -189,10 +189,15 @@ def graph_nodes(gm: torch.fx.GraphModule) -> tuple[tuple[Node, ...], tuple[str, 
         elif node.op == "output":
             outputs = len(node.args[0]) if isinstance(node.args[0], tuple | list) else 1
         elif node.op.startswith("call_"):
-            found = _FRAME_LINE.findall(node.meta.get("stack_trace") or "")
-            file, line = _innermost_user(found)
-            nodes.append(Node(_target(node, gm), file, line, shape_text(value)))
+            nodes.append(graph_call(node, gm))
     return tuple(nodes), tuple(inputs), outputs
+
+
+def graph_call(node: torch.fx.Node, gm: torch.fx.GraphModule) -> Node:
+    """What a call of a graph is, and the innermost line of the user's it came from."""
+    found = _FRAME_LINE.findall(node.meta.get("stack_trace") or "")
+    file, line = _innermost_user(found)
+    return Node(_target(node, gm), file, line, shape_text(node.meta.get("example_value")))
 
 
 _TORCH = torch.__path__[0]

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 
 
-def compile_tiny(backend: str, cache: str | None = None) -> None:
+def compile_tiny(backend: str, cache: str | None = None) -> bool:
     """Compile and call a function of one op, and take back what Dynamo counted.
 
-    What Inductor builds goes to the folder `cache`.
+    What Inductor builds goes to the folder `cache`. Returns whether Inductor may take for granted
+    that the C++ compiler knows the processor's vector instructions.
     """
     import torch._dynamo as dynamo
     from torch._dynamo import convert_frame, utils
@@ -34,7 +35,7 @@ def compile_tiny(backend: str, cache: str | None = None) -> None:
         # comes after fake tensors, and a forked child has no backward then.
         torch.ones(1, requires_grad=True).backward()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        _compile(tiny, backend, cache)
+        trusted = _compile(tiny, backend, cache)
     dynamo.reset_code(tiny.__code__)
     utils.counters.clear()
     utils.counters.update(counters)
@@ -43,12 +44,13 @@ def compile_tiny(backend: str, cache: str | None = None) -> None:
         metrics.extend(kept)
     if number is not None:
         convert_frame.FRAME_COUNTER = number
+    return trusted
 
 
-def _compile(tiny: Any, backend: str, cache: str | None) -> None:
+def _compile(tiny: Any, backend: str, cache: str | None) -> bool:
     if cache is None:
         torch.compile(tiny, backend=backend)(torch.ones(1))
-        return
+        return False
     import torch._inductor.config as inductor
 
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
@@ -57,9 +59,10 @@ def _compile(tiny: Any, backend: str, cache: str | None) -> None:
     try:
         with inductor.patch(compile_threads=1):
             torch.set_num_threads(1)  # or the children cannot start any
-            with _instruction_sets():
-                from torch._inductor import compile_fx  # noqa: F401
+            if _trusting(tiny, backend):
+                return True
             torch.compile(tiny, backend=backend)(torch.ones(8))
+            return False
     finally:
         torch.set_num_threads(threads)
         if folder is None:
@@ -68,21 +71,47 @@ def _compile(tiny: Any, backend: str, cache: str | None) -> None:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
 
 
+def _trusting(tiny: Any, backend: str) -> bool:
+    """Whether `tiny` runs if Inductor takes for granted that the C++ compiler knows the vector
+    instructions which the processor has. Else it builds a large file for each set of them to see;
+    that `tiny` runs tells as much of the one it uses."""
+    import torch._inductor.config as inductor
+
+    if inductor.cpp.vec_isa_ok is not None:
+        return False
+    try:
+        with inductor.patch({"cpp.vec_isa_ok": True}):
+            with _instruction_sets():
+                from torch._inductor import compile_fx  # noqa: F401
+            torch.compile(tiny, backend=backend)(torch.ones(8))
+    except Exception:
+        _forget_instruction_sets()
+        torch._dynamo.reset_code(tiny.__code__)
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def _instruction_sets() -> Iterator[None]:
-    """Meanwhile let Inductor find out which vector instructions its C++ compiler knows.
+    """Meanwhile let Inductor find out which instructions are there: what else it asks of each set
+    depends on no other."""
+    from torch._inductor import cpu_vec_isa
 
-    It builds a file for each and asks for one after the other; they do not depend on each other.
-    """
-    try:
-        from torch._inductor.cpu_vec_isa import supported_vec_isa_list, x86_isa_checker
-    except ImportError:  # it will ask by itself
-        yield
-        return
-    known = set(x86_isa_checker())
-    sets = [one for one in supported_vec_isa_list if set(str(one).split()) <= known]
+    known = set(cpu_vec_isa.x86_isa_checker())
+    sets = [one for one in cpu_vec_isa.supported_vec_isa_list if set(str(one).split()) <= known]
     with ThreadPoolExecutor() as pool:
         asked = [pool.submit(copy_context().run, bool, one) for one in sets]  # they remember it
         yield
         for one in asked:
             one.exception()  # Inductor meets it again
+
+
+def _forget_instruction_sets() -> None:
+    from torch._inductor import cpu_vec_isa
+
+    for remembers in (
+        cpu_vec_isa.valid_vec_isa_list,
+        *(type(one).__bool__ for one in cpu_vec_isa.supported_vec_isa_list),
+    ):
+        if hasattr(remembers, "cache_clear"):
+            remembers.cache_clear()

@@ -32,7 +32,7 @@ def reduce(problem: Problem[Graph]) -> None:
     argument can be missed. Raises OutOfBudget."""
     _open(problem)
     if len(_steps(problem.current)) > 1 and not alone(problem):
-        _shortest(problem)
+        shortest(problem)
         _nearest(problem)
         _thin(problem)
     _minimal(problem)
@@ -66,8 +66,11 @@ def made(ways: Iterable[Make], feasible: Feasible | None = None) -> Iterator[Gra
                 yield graph
 
 
-def _shortest(problem: Problem[Graph]) -> None:
-    """The shortest beginning of the graph that fails; what the rest used of it is returned."""
+def shortest(problem: Problem[Graph]) -> Node | None:
+    """The shortest beginning of the graph that fails; what the rest used of it is returned.
+
+    Returns its last step in the graph as it was; None if no step is needed.
+    """
     graph = problem.current
     steps = _steps(graph)
     index = {node: position for position, node in enumerate(graph.calls)}
@@ -77,7 +80,8 @@ def _shortest(problem: Problem[Graph]) -> None:
         return made([partial(graph.part, graph.calls[: ends[number]])])
 
     returned = any(not node.op.startswith("call_") for node in graph.outputs)
-    search.smallest(problem, 0 if returned else 1, len(steps), beginning)
+    number = search.smallest(problem, 0 if returned else 1, len(steps), beginning)
+    return steps[number - 1] if number else None
 
 
 def _nearest(problem: Problem[Graph]) -> None:

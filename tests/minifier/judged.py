@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ def problem(graph: Graph, fails: Callable[[Graph], Any], *, jobs: int = 1) -> Pr
         return Verdict.SAME if fails(candidate) else Verdict.PASSES
 
     assert judge(graph) is Verdict.SAME
-    return Problem(graph, judge, lambda candidate: candidate.key, jobs=jobs)
+    return Problem(graph, partial(partial, judge), lambda candidate: candidate.key, jobs=jobs)
 
 
 def run(graph: Graph) -> Any:

@@ -1,7 +1,5 @@
 """Candidates asked in order, ahead of need, once each; verdicts that outlive the process."""
 
-import contextvars
-import threading
 import time
 
 import pytest
@@ -11,9 +9,10 @@ from fullgraph.minifier.problem import Counts, OutOfBudget, Problem, Verdict
 
 
 def problem(fails, jobs=1, **rest):
-    return Problem(
-        100, lambda n: Verdict.SAME if fails(n) else Verdict.PASSES, str, jobs=jobs, **rest
-    )
+    def ask(n):
+        return lambda: Verdict.SAME if fails(n) else Verdict.PASSES
+
+    return Problem(100, ask, str, jobs=jobs, **rest)
 
 
 @pytest.mark.parametrize("jobs", [1, 4])
@@ -70,16 +69,6 @@ def test_the_budget_ends_it_with_the_best_so_far():
     with pytest.raises(OutOfBudget):
         asked.first([8])
     assert asked.current == 9
-
-
-def test_settings_in_context_variables_are_there_in_every_thread():
-    setting = contextvars.ContextVar("setting", default="torch's")
-    setting.set("mine")
-    seen = []
-    asked = problem(lambda n: bool(seen.append((setting.get(), threading.get_ident()))), jobs=2)
-    asked.first(range(4))
-    assert {value for value, _ in seen} == {"mine"}
-    assert threading.get_ident() not in {thread for _, thread in seen}
 
 
 def test_a_journal_remembers(tmp_path):

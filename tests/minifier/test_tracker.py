@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fullgraph.minifier import tracker
 from fullgraph.minifier.attempt import Ended
-from fullgraph.minifier.bisect import Bisection
+from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.failure import Failure, Kind
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.repro import Check

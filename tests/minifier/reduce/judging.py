@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -54,7 +55,7 @@ def reduced(text: str, fails: Callable[[str], bool]) -> tuple[str, int]:
     def judge(candidate: str) -> Verdict:
         return Verdict.SAME if fails(candidate) else Verdict.PASSES
 
-    problem = Problem(text, judge, key=str)
+    problem = Problem(text, partial(partial, judge), key=str)
     reduce(problem)
     return problem.current, problem.counts.calls
 

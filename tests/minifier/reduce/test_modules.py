@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -56,7 +57,7 @@ def problem(model: nn.Module, recorded: Recorded, fails: Callable[[], bool]) -> 
         failed = isolation.run(job, seconds=60).value
         return Verdict.SAME if failed else Verdict.PASSES
 
-    return Problem(Plan(), judge, key=str)
+    return Problem(Plan(), partial(partial, judge), key=str)
 
 
 def test_recording_leaves_the_model_alone() -> None:

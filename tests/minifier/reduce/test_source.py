@@ -2,6 +2,7 @@
 
 import ast
 import textwrap
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -202,7 +203,7 @@ def test_one_job_and_three_give_the_same() -> None:
 
     results = []
     for jobs in (1, 3):
-        problem = Problem(text, judge, key=str, jobs=jobs)
+        problem = Problem(text, partial(partial, judge), key=str, jobs=jobs)
         reduce(problem)
         results.append(problem.current)
     assert results[0] == results[1]
