@@ -16,11 +16,10 @@ from fullgraph.compiler.program import program
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.case import Case
-from fullgraph.minifier.climb import climb, rung_of, unsteady
-from fullgraph.minifier.culprit import culprit
+from fullgraph.minifier.climb import climb, unsteady
 from fullgraph.minifier.failure import Kind
+from fullgraph.minifier.inside import look_inside
 from fullgraph.minifier.sandbox import SECONDS, Sandbox
-from fullgraph.minifier.splice import splice
 
 
 def bisect(
@@ -86,11 +85,9 @@ def bisect(
         failure = found.failure
         if failure is not None and (refused := unsteady(case, rungs, failure, sandbox)()):
             found, failure = replace(found, refused=refused), None
-        if failure is not None and inside and not _over(deadline):
-            part = culprit(case, rung_of(rungs, failure), failure, sandbox)
-            found = replace(found, culprit=part)
-        if failure is not None and inside and not _over(deadline):
-            found = replace(found, cut=splice(case, rungs, failure, sandbox, deadline))
+        if failure is not None and inside and not (deadline and time.monotonic() > deadline):
+            part, cut = look_inside(case, rungs, failure, sandbox, deadline)
+            found = replace(found, culprit=part, cut=cut)
     return replace(found, calls=sandbox.calls, seconds=time.monotonic() - start)
 
 
@@ -175,10 +172,6 @@ def workshop(
         yield sandbox
     finally:
         sandbox.stop()
-
-
-def _over(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() > deadline
 
 
 def _kind(name: str | None) -> Kind | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private.subsystems import Subsystem, subsystems
 from fullgraph.minifier.case import Case
-from fullgraph.minifier.failure import Failure
+from fullgraph.minifier.failure import NOT_BESIDE, Failure
 from fullgraph.minifier.problem import Verdict
 from fullgraph.minifier.sandbox import Report, Tries
 
@@ -36,18 +37,20 @@ class Culprit:
 def culprit(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> Culprit | None:
     """The first part of `rung` without which `case` does not fail any more; None if there is
     none, or this torch cannot switch parts off."""
-    for part in subsystems():
-        if part.rung != rung.backend:
-            continue
-        search = _Search(case, rung, failure, sandbox, part)
+    parts = [part for part in subsystems() if part.rung == rung.backend]
+    searches = [_Search(case, rung, failure, sandbox, part) for part in parts]
+    for number, search in enumerate(searches):
+        for ahead in searches[number : number + search.jobs]:
+            ahead.ask(0)
         if search.fails(0):
             continue
+        part = search.part
         if part.setting is not None:
             _, name, value = part.setting
             return Culprit(rung.name, part.name, None, f"{name}={value!r} mends it")
-        number = search.least()
-        if number:
-            return Culprit(rung.name, part.name, number, search.what(number))
+        least = search.least()
+        if least:
+            return Culprit(rung.name, part.name, least, search.what(least))
     return None
 
 
@@ -58,28 +61,37 @@ class _Search:
         self, case: Case, rung: Rung, failure: Failure, sandbox: Tries, part: Subsystem
     ) -> None:
         self._case, self._rung, self._failure = case, rung, failure
-        self._sandbox, self._part = sandbox, part
-        self._reports: dict[int, Report] = {}
+        self._sandbox, self.part = sandbox, part
+        self.jobs = 1 if failure.kind in NOT_BESIDE else sandbox.jobs
+        self._asked: dict[int, Callable[[], Report]] = {}
+
+    def ask(self, limit: int) -> Callable[[], Report]:
+        """Begin to try the case with so many applications, if that was not done before."""
+        if limit not in self._asked:
+            self._asked[limit] = self._sandbox.ask(
+                self._case, [self._rung], limit=(self.part, limit)
+            )
+        return self._asked[limit]
 
     def fails(self, limit: int) -> bool:
-        if limit not in self._reports:
-            self._reports[limit] = self._sandbox.report(
-                self._case, [self._rung], limit=(self._part, limit)
-            )
-        return self._reports[limit].verdict(self._failure) is Verdict.SAME
+        return self.ask(limit)().verdict(self._failure) is Verdict.SAME
 
     def least(self) -> int | None:
         if not self.fails(_FAR):
             return None  # counting itself changes what happens
-        low, high = 0, len(self._reports[_FAR].applied)
+        low, high = 0, len(self.ask(_FAR)().applied)
+        parts = self.jobs + 1
         while high - low > 1:
-            middle = (low + high) // 2
-            if self.fails(middle):
-                high = middle
-            else:
-                low = middle
+            cuts = sorted({low + max(1, (high - low) * n // parts) for n in range(1, parts)})
+            for cut in cuts:
+                self.ask(cut)
+            for cut in cuts:
+                if self.fails(cut):
+                    high = cut
+                    break
+                low = cut
         return high or None
 
     def what(self, number: int) -> str:
-        applied = self._reports[_FAR].applied
+        applied = self.ask(_FAR)().applied
         return applied[number - 1] if number <= len(applied) else ""

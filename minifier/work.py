@@ -80,6 +80,10 @@ class Work:
         """How often an answer was known."""
         return self.counts.cached + self.journal.recalled
 
+    def alone(self, graph: Graph) -> Case:
+        """A graph as a program of its own."""
+        return replace(self.case, target=graph.module, args=graph.inputs, kwargs={}, loss=self.loss)
+
     def spent(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 
@@ -132,7 +136,7 @@ def reduced(work: Work, failure: Failure) -> Reduced | None:
         work.notes.append(OVER)
     except Exception:  # a bug of ours costs the last steps, not the result
         work.notes.append(_OURS + traceback.format_exc())
-    case = _case(work, problem.current)
+    case = work.alone(problem.current)
     return Reduced(problem.current, case, needed, before)
 
 
@@ -182,7 +186,7 @@ def of_graph(work: Work, graph: Graph, failure: Failure) -> Problem[Graph]:
     work.tell("graph", before, before)
     return Problem(
         graph,
-        lambda graph: _ask(work, _case(work, graph), failure),
+        lambda graph: _ask(work, work.alone(graph), failure),
         lambda graph: f"{failure.rung} {work.loss} {graph.key}",
         jobs=work.sandbox.jobs,
         on_step=lambda graph: work.step("graph", before, graph.ops, graph),
@@ -190,11 +194,6 @@ def of_graph(work: Work, graph: Graph, failure: Failure) -> Problem[Graph]:
         known=work.journal,
         counts=work.counts,
     )
-
-
-def _case(work: Work, graph: Graph) -> Case:
-    """A graph as a program of its own."""
-    return replace(work.case, target=graph.module, args=graph.inputs, kwargs={}, loss=work.loss)
 
 
 def failing_graph(work: Work, failure: Failure) -> Graph | None:
@@ -215,7 +214,7 @@ def _fails(work: Work, failure: Failure, graph: Graph) -> bool:
         work.counts.cached += key in work.journal
         if key not in work.journal:
             work.counts.calls += 1
-            case = replace(_case(work, graph), loss=loss)
+            case = replace(work.alone(graph), loss=loss)
             work.journal[key] = _ask(work, case, failure)()
         if work.journal[key] is Verdict.SAME:
             work.loss = loss
@@ -258,7 +257,7 @@ def _ask(work: Work, case: Case | Callable[[], Case], failure: Failure) -> Calla
 
 def _needed(work: Work, graph: Graph, failure: Failure) -> tuple[str, ...]:
     """The settings that are not torch's own and without which `graph` does not fail."""
-    case, tries = _case(work, graph), work.tries(f"settings {graph.key}")
+    case, tries = work.alone(graph), work.tries(f"settings {graph.key}")
     needed = list(settings.changed())
     for name in list(needed):
         rest = [other for other in needed if other != name]

@@ -62,6 +62,42 @@ def test_a_backend_of_ones_own_can_be_the_top():
     assert found.failure is not None and found.failure.kind == "result"
 
 
+def without_tanh(module, inputs):
+    """A backend for which tanh is nothing."""
+
+    for node in module.graph.nodes:
+        if node.target is torch.tanh:
+            node.target = torch.clone
+    module.recompile()
+    return module.forward
+
+
+def test_the_graph_is_cut_at_the_call_that_goes_wrong():
+    def waves(x):
+        x = torch.sin(x)
+        x = torch.tanh(x) + 1
+        x = torch.cos(x)
+        return x * 2
+
+    found = bisect(waves, torch.randn(8), backend=without_tanh)
+    assert found.cut is not None
+    assert (found.cut.call, found.cut.calls, found.cut.target) == (2, 5, "tanh")
+    assert found.cut.code == "x = torch.tanh(x) + 1"
+    assert "first wrong after call 2 of 5, tanh, test_bisect.py:" in str(found)
+    assert found.to_dict()["cut"]["call"] == 2
+    assert bisect(waves, torch.randn(8), backend=without_tanh, inside=False).cut is None
+
+
+def test_the_graph_that_fails_is_the_one_that_is_cut():
+    def parts(x):
+        x = torch.sin(x)
+        torch._dynamo.graph_break()
+        return torch.tanh(x)
+
+    found = bisect(parts, torch.randn(8), backend=without_tanh)
+    assert found.cut is not None and (found.cut.call, found.cut.calls) == (1, 1)
+
+
 def test_a_backend_that_raises_names_its_error():
     def raises(module, inputs):
         raise ValueError(f"node {len(module.graph.nodes)} is not for me")

@@ -1,10 +1,11 @@
-"""Where in its graph a program goes wrong: a beginning is compiled, and the rest is left away."""
+"""What is wrong inside a rung: which part of it, and with which call of the graph."""
 
 from __future__ import annotations
 
 import linecache
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from torch.fx import Node
@@ -14,6 +15,8 @@ from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import read
 from fullgraph.minifier.bisection import Cut
 from fullgraph.minifier.case import Case
+from fullgraph.minifier.climb import rung_of
+from fullgraph.minifier.culprit import Culprit, culprit
 from fullgraph.minifier.failure import Failure
 from fullgraph.minifier.graph import Graph
 from fullgraph.minifier.journal import Journal
@@ -23,26 +26,38 @@ from fullgraph.minifier.sandbox import Sandbox
 from fullgraph.minifier.work import Work, failing_graph, of_graph
 
 
-def splice(
+def look_inside(
     case: Case, rungs: Sequence[Rung], failure: Failure, sandbox: Sandbox, deadline: float | None
-) -> Cut | None:
-    """The shortest beginning of the first graph that fails alone: all that the rest uses of it is
-    looked at. None where no graph shows the failure, or the time is over."""
+) -> tuple[Culprit | None, Cut | None]:
+    """The part of the rung that is wrong, and the shortest beginning of the first graph that fails
+    alone: all that the rest uses of it is looked at.
 
-    def job(_: object) -> Cut | None:
+    The part is looked for in that beginning, which is sooner compiled; in the whole program where
+    no graph shows the failure.
+    """
+
+    def job(_: object) -> tuple[Culprit | None, Cut | None, int]:
         with tempfile.TemporaryDirectory(prefix="fullgraph-") as folder:
             journal = Journal(Path(folder, "journal"), "")
             work = Work(case, tuple(rungs), sandbox, journal, deadline=deadline)
             graph = failing_graph(work, failure)
-            if graph is None:
-                return None
-            try:
-                last = shortest(of_graph(work, graph, failure))
-            except OutOfBudget:
-                return None
-            return _cut(graph, last) if last is not None else None
+            cut, smaller = None, case
+            if graph is not None:
+                problem = of_graph(work, graph, failure)
+                with suppress(OutOfBudget):
+                    last = shortest(problem)
+                    cut = None if last is None else _cut(graph, last)
+                smaller = work.alone(problem.current)
+            part = None
+            if not work.spent():
+                part = culprit(smaller, rung_of(rungs, failure), failure, sandbox)
+            return part, cut, sandbox.calls
 
-    return isolation.run(job, where="fork").value
+    found = isolation.run(job, where="fork").value
+    if found is None:
+        return None, None
+    part, cut, sandbox.calls = found
+    return part, cut
 
 
 def _cut(graph: Graph, last: Node) -> Cut:
