@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -80,7 +80,7 @@ def bisect(
     )
     start = time.monotonic()
     deadline = None if budget is None else start + budget
-    with workshop(rungs, seconds=seconds, memory=memory, jobs=jobs) as sandbox:
+    with workshop(seconds=seconds, memory=memory, jobs=jobs) as sandbox:
         found = climb(case, rungs, sandbox)
         failure = found.failure
         if failure is not None and (refused := unsteady(case, rungs, failure, sandbox)()):
@@ -147,31 +147,29 @@ def suspect(
 
 @contextmanager
 def workshop(
-    rungs: Sequence[Rung],
-    *,
-    seconds: float = SECONDS,
-    memory: float | None = None,
-    jobs: int | None = None,
+    *, seconds: float = SECONDS, memory: float | None = None, jobs: int | None = None
 ) -> Iterator[Sandbox]:
-    """A sandbox whose children find the compiler loaded. Raises FullgraphError where Inductor is
+    """A sandbox whose children find the compiler loaded. It raises FullgraphError where Inductor is
     asked for and cannot build anything."""
     warm.up()
-    cache = None
-    if any(rung.backend == "inductor" for rung in rungs):
-        try:
-            cache = warm.inductor()
-        except Exception as error:
-            said = str(error).strip().partition("\n")[0]
-            raise FullgraphError(
-                f"Inductor cannot compile even x + 1 on this machine "
-                f"({type(error).__name__}: {said}): mend its C++ compiler first."
-            ) from error
     most = int(memory * 2**30) if memory is not None else processes.free_memory() // 2
-    sandbox = Sandbox(cache, seconds=seconds, memory=most, jobs=jobs or os.cpu_count() or 1)
+    jobs = jobs or os.cpu_count() or 1
+    sandbox = Sandbox(_inductor, seconds=seconds, memory=most, jobs=jobs)
     try:
         yield sandbox
     finally:
         sandbox.stop()
+
+
+def _inductor() -> str:
+    try:
+        return warm.inductor()
+    except Exception as error:
+        said = str(error).strip().partition("\n")[0]
+        raise FullgraphError(
+            f"Inductor cannot compile even x + 1 on this machine "
+            f"({type(error).__name__}: {said}): mend its C++ compiler first."
+        ) from error
 
 
 def _kind(name: str | None) -> Kind | None:

@@ -20,10 +20,14 @@ TIMES = 3
 
 
 def climb(case: Case, rungs: Sequence[Rung], sandbox: Tries) -> Bisection:
-    """Every rung's outcome."""
+    """Every rung's outcome. From then on `sandbox` tries one at a time, where the failure is of the
+    kind that something beside it would change."""
     ends = _all(case, rungs, sandbox)
     told = {rung.name: ends.get(rung.name) for rung in rungs}
-    return Bisection(torch.__version__, told, refused=_refusal(ends) or None, notes=_ranks())
+    found = Bisection(torch.__version__, told, refused=_refusal(ends) or None, notes=_ranks())
+    if found.failure is not None and found.failure.kind in NOT_BESIDE:
+        sandbox.one_at_a_time()
+    return found
 
 
 def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:
@@ -35,7 +39,7 @@ def unsteady(
 ) -> Callable[[], str]:
     """Begin to try again. What is returned waits, and tells why the failure cannot be reduced: it
     does not come each time, or not the same; "" if it does."""
-    asked = again(case, rung_of(rungs, failure), failure, sandbox, TIMES - 1)
+    asked = again(case, rung_of(rungs, failure), sandbox, TIMES - 1)
 
     def why() -> str:
         for number, wait in enumerate(asked, 2):
@@ -53,38 +57,55 @@ def unsteady(
 
 
 def again(
-    case: Case | Callable[[], Case], rung: Rung, failure: Failure, sandbox: Tries, times: int
+    case: Case | Callable[[], Case], rung: Rung, sandbox: Tries, times: int
 ) -> list[Callable[[], Report]]:
-    """Begin to try `case` so many times, all at once where the failure allows that."""
+    """Begin to try `case` so many times, all at once if several may be tried at a time."""
     asked = []
     for _ in range(times):
         asked.append(sandbox.ask(case, [rung]))
-        if failure.kind in NOT_BESIDE or sandbox.jobs == 1:
+        if sandbox.jobs == 1:
             asked[-1]()
     return asked
 
 
 def _all(case: Case, rungs: Sequence[Rung], sandbox: Tries) -> dict[str, Ended]:
-    """How every rung ends: a rung that kills its child is followed by a new child."""
+    """How every rung ends. What is below Inductor is tried while Inductor is loaded."""
+    low = [rung for rung in rungs if rung.backend not in (None, "inductor")]
+    top = [rung for rung in rungs if rung.backend == "inductor"]
+    begun: list[tuple[list[Rung], Callable[[], Report]]] = []
+    for group in filter(None, (low, top)):
+        begun.append((group, sandbox.ask(case, group, every=True, repeat_eager=not begun)))
+        if sandbox.jobs == 1:
+            begun[-1][1]()
     ends: dict[str, Ended] = {}
-    left = [rung for rung in rungs if rung.backend is not None]
-    first = True
-    while left:
-        report = sandbox.report(case, left, every=True, repeat_eager=first)
-        if report.broken and not report.ends:
-            raise FullgraphError(report.broken)
-        ends.update({end.rung: end for end in report.ends if first or end.rung != EAGER})
-        last = report.ends[-1]
-        if last.refused or last.rung == EAGER or _is_hang(last.failure):
+    for group, wait in begun:
+        ends = _ascended(case, group, wait, sandbox) | ends
+        if ends[EAGER].failure or ends[EAGER].refused or any(map(_hangs, ends.values())):
             break
-        names = [rung.name for rung in left]
-        left = left[names.index(last.rung) + 1 :]
-        first = False
     return ends
 
 
-def _is_hang(failure: Failure | None) -> bool:
-    return failure is not None and failure.kind is Kind.HANG
+def _ascended(
+    case: Case, left: list[Rung], wait: Callable[[], Report], sandbox: Tries
+) -> dict[str, Ended]:
+    """How the rungs `left` end, of which `wait` tells: a rung that kills its child is followed by
+    a new child."""
+    ends: dict[str, Ended] = {}
+    while True:
+        report = wait()
+        if report.broken and not report.ends:
+            raise FullgraphError(report.broken)
+        ends = {end.rung: end for end in report.ends} | ends
+        last = report.ends[-1]
+        names = [rung.name for rung in left]
+        if last.rung not in names[:-1] or _hangs(last):
+            return ends
+        left = left[names.index(last.rung) + 1 :]
+        wait = sandbox.ask(case, left, every=True)
+
+
+def _hangs(end: Ended) -> bool:
+    return end.failure is not None and end.failure.kind is Kind.HANG
 
 
 def _refusal(ends: Mapping[str, Ended]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private.subsystems import Subsystem, subsystems
 from fullgraph.minifier.case import Case
-from fullgraph.minifier.failure import NOT_BESIDE, Failure
+from fullgraph.minifier.failure import Failure
 from fullgraph.minifier.problem import Verdict
 from fullgraph.minifier.sandbox import Report, Tries
 
@@ -40,7 +40,7 @@ def culprit(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> Culprit
     parts = [part for part in subsystems() if part.rung == rung.backend]
     searches = [_Search(case, rung, failure, sandbox, part) for part in parts]
     for number, search in enumerate(searches):
-        for ahead in searches[number : number + search.jobs]:
+        for ahead in searches[number : number + sandbox.jobs]:
             ahead.ask(0)
         if search.fails(0):
             continue
@@ -62,7 +62,6 @@ class _Search:
     ) -> None:
         self._case, self._rung, self._failure = case, rung, failure
         self._sandbox, self.part = sandbox, part
-        self.jobs = 1 if failure.kind in NOT_BESIDE else sandbox.jobs
         self._asked: dict[int, Callable[[], Report]] = {}
 
     def ask(self, limit: int) -> Callable[[], Report]:
@@ -80,7 +79,7 @@ class _Search:
         if not self.fails(_FAR):
             return None  # counting itself changes what happens
         low, high = 0, len(self.ask(_FAR)().applied)
-        parts = self.jobs + 1
+        parts = self._sandbox.jobs + 1
         while high - low > 1:
             cuts = sorted({low + max(1, (high - low) * n // parts) for n in range(1, parts)})
             for cut in cuts:

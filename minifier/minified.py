@@ -18,7 +18,7 @@ class Progress:
     """How far it is, told on the way."""
 
     phase: str
-    """ "bisect", "graph", "inputs", "settings", "source", "script"."""
+    """ "bisect", "graph", "inputs", "modules", "source", "script"."""
     before: int
     now: int
     """Size when the work began, and now: operators, or lines of source."""
@@ -42,7 +42,9 @@ class Minified:
     ops_aten: int = 0
     """Call nodes in the ATen graphs of it."""
     before: int = 0
-    """Call nodes, or lines of source, that it began with."""
+    """What it began with, in `unit`s."""
+    unit: str = "operators"
+    """ "operators" of a graph, or "lines" of source."""
     calls: int = 0
     """Programs that were tried, each in a process of its own; bisection included."""
     candidates: int = 0
@@ -104,6 +106,7 @@ class Minified:
             "lines": self.lines,
             "script": str(self.path) if self.path else None,
             "calls": self.calls,
+            "candidates": self.candidates,
             "cached": self.cached,
             "seconds": round(self.seconds, 2),
             "standalone": self.standalone,
@@ -113,9 +116,9 @@ class Minified:
     def __str__(self) -> str:
         parts = [str(self.bisection)]
         if self.text:
-            size = f"{self.before} → {self.ops} operators, {self.lines} lines"
+            size = f"{self.before} {self.unit} → {self.ops} operators, {self.lines} lines"
             alone = "stands alone" if self.standalone else "does NOT stand alone"
-            parts.append(f"{size}, {self.calls} candidates, {self.seconds:.0f} s; {alone}")
+            parts.append(f"{size}; {self.candidates} candidates, {self.seconds:.0f} s; {alone}")
         parts += self.notes
         parts += [self.text] if self.text else []
         return "\n\n".join(parts)

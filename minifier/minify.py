@@ -18,9 +18,10 @@ from fullgraph.compiler.private.graphs import Level
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect import suspect, workshop
 from fullgraph.minifier.bisection import Bisection
+from fullgraph.minifier.climb import climb
 from fullgraph.minifier.journal import Journal
 from fullgraph.minifier.minified import Minified, Progress
-from fullgraph.minifier.sandbox import SECONDS
+from fullgraph.minifier.sandbox import SECONDS, Recalling
 from fullgraph.minifier.work import Work, identity
 from fullgraph.minifier.writing import minified
 
@@ -92,14 +93,19 @@ def minify(
             best[0] = message.text or best[0]
             progress(message)
 
-    with _kept(path, best), workshop(rungs, seconds=seconds, memory=memory, jobs=jobs) as sandbox:
+    with _kept(path, best), workshop(seconds=seconds, memory=memory, jobs=jobs) as sandbox:
+        hear(Progress("bisect", 0, 0, 0, 0))
+        climbed = climb(case, rungs, Recalling(sandbox, journal, "bisect"))
+        if climbed.failure is None:
+            journal.finish()
+            return Minified(climbed, calls=sandbox.calls)
 
         def work(say: Callable[[object], None]) -> Minified:
             found = Work(case, rungs, sandbox, journal, say, seconds=seconds)
             found.deadline = None if budget is None else start + budget
             if repro_after:
                 found.levels = (repro_after,)
-            return minified(found, source)
+            return minified(found, climbed, source)
 
         outcome = isolation.run(work, where="fork", on_message=hear)
     if outcome.value is None:

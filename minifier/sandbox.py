@@ -74,18 +74,18 @@ class Sandbox:
 
     def __init__(
         self,
-        cache: str | None,
+        cache: Callable[[], str],
         *,
         seconds: float = SECONDS,
         memory: int | None = None,
         jobs: int = 1,
     ) -> None:
-        """`seconds`, and bytes of `memory` above what the program has, are for each case; at most
+        """`cache` gives the folder for what Inductor builds, and is called before that is needed.
+        `seconds`, and bytes of `memory` above what the program has, are for each case; at most
         `jobs` are to be tried at a time."""
         self.seconds = seconds
         self.jobs = jobs
-        self.cache = cache
-        """The folder for what Inductor builds; None: each case has its own."""
+        self._cache = cache
         self._memory = memory
         self._here = [
             (fact, fact.read())
@@ -96,6 +96,10 @@ class Sandbox:
         self._stop = threading.Event()
         self.calls = 0
         """How many cases were tried."""
+
+    def one_at_a_time(self) -> None:
+        """From now on nothing is to be tried beside another."""
+        self.jobs = 1
 
     def stop(self) -> None:
         """End what is being tried."""
@@ -135,7 +139,7 @@ class Sandbox:
             job,
             seconds=self.seconds,
             memory=self._memory,
-            cache=self.cache,
+            cache=self._cache() if any(rung.backend == "inductor" for rung in rungs) else None,
             stop=self._stop.is_set,
         )
         outcome: Future[Outcome[None]] = Future()
@@ -158,8 +162,16 @@ class Recalling:
     def __init__(self, sandbox: Sandbox, journal: Journal, name: str) -> None:
         """`name` is of this part of the work."""
         self._sandbox, self._journal = sandbox, journal
-        self.jobs = sandbox.jobs
         self._name, self._asked = name, 0
+
+    @property
+    def jobs(self) -> int:
+        """As `Sandbox.jobs`."""
+        return self._sandbox.jobs
+
+    def one_at_a_time(self) -> None:
+        """As `Sandbox.one_at_a_time`."""
+        self._sandbox.one_at_a_time()
 
     def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
         """As `Sandbox.report`."""

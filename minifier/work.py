@@ -32,6 +32,7 @@ from fullgraph.minifier.problem import Counts, OutOfBudget, Problem, Verdict
 from fullgraph.minifier.program import Unwritable
 from fullgraph.minifier.reduce import graph as by_graph
 from fullgraph.minifier.reduce import inputs as by_inputs
+from fullgraph.minifier.reduce import modules
 from fullgraph.minifier.reduce import source as by_source
 from fullgraph.minifier.reduce.alone import alone
 from fullgraph.minifier.reduce.python.load import call, loaded
@@ -274,6 +275,38 @@ def _with(case: Case, kept: Sequence[str]) -> Case:
         if name not in kept:
             settings.reset(name)
     return case
+
+
+def reduce_tree(work: Work, failure: Failure) -> None:
+    """Let modules of the program that the failure does not need stand for themselves: for good,
+    in this process."""
+    module, case = work.case.module, work.case
+    if module is None or not module._modules:
+        return
+    recorded = modules.record(module, lambda: case.target(*case.args, **case.kwargs))
+
+    def planned(plan: modules.Plan) -> Case:
+        modules.put(module, plan, recorded)
+        return case
+
+    def left(plan: modules.Plan) -> int:
+        return sum(not plan.touches(path) for path in recorded.outputs)
+
+    before = len(recorded.outputs)
+    work.tell("modules", before, before)
+    problem = Problem(
+        modules.Plan(),
+        lambda plan: _ask(work, functools.partial(planned, plan), failure),
+        lambda plan: f"{failure.rung} modules {plan}",
+        jobs=work.sandbox.jobs,
+        on_step=lambda plan: work.tell("modules", before, left(plan)),
+        spent=work.spent,
+        known=work.journal,
+        counts=work.counts,
+    )
+    with suppress(OutOfBudget):
+        modules.reduce(problem, module, recorded)
+    planned(problem.current)
 
 
 def reduced_text(work: Work, failure: Failure, text: str) -> str:

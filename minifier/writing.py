@@ -15,7 +15,7 @@ from fullgraph.compiler.private import backends, graphs, settings
 from fullgraph.minifier import fresh, repro
 from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.case import Case
-from fullgraph.minifier.climb import again, climb, rung_of, unsteady
+from fullgraph.minifier.climb import again, rung_of, unsteady
 from fullgraph.minifier.culprit import Culprit, culprit
 from fullgraph.minifier.emit import source as written
 from fullgraph.minifier.extract import standalone
@@ -25,7 +25,15 @@ from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.program import Program, Unwritable
 from fullgraph.minifier.reduce.python.load import loaded
 from fullgraph.minifier.unbuilt import Facts, program
-from fullgraph.minifier.work import Work, built, captured, digest, reduced, reduced_text
+from fullgraph.minifier.work import (
+    Work,
+    built,
+    captured,
+    digest,
+    reduce_tree,
+    reduced,
+    reduced_text,
+)
 
 TIMES = 2
 """How often what is left must fail, before a fresh interpreter is asked."""
@@ -43,15 +51,14 @@ class Draft:
     before: int
     standing: fresh.Standing
     culprit: Culprit | None
+    unit: str = "operators"
+    """Of `before`."""
 
 
-def minified(work: Work, text: str | None) -> Minified:
-    """What comes of a program. `text` is its source, if it is known."""
-    work.tell("bisect", 0, 0)
-    found = climb(work.case, work.rungs, work.tries("bisect"))
+def minified(work: Work, found: Bisection, text: str | None) -> Minified:
+    """What comes of a program that fails so. `text` is its source, if it is known."""
     failure = found.failure
-    if failure is None:
-        return Minified(found, calls=work.sandbox.calls)
+    assert failure is not None
     work.hasten(found)
     tries = work.tries("steady")
     work.steady = Later(lambda: unsteady(work.case, work.rungs, failure, tries))
@@ -96,6 +103,8 @@ def _from_graph(work: Work, failure: Failure, _: str | None) -> Draft | None:
 
 def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None:
     work.steady.end()
+    if text is None:
+        reduce_tree(work, failure)
     before = _failing_text(work, failure, text)
     if before is None:
         return None
@@ -105,7 +114,8 @@ def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None
     after = reduced_text(work, failure, before)
     make = functools.partial(built, after, work.case)
     parts = program(after, _facts(after, work.case))
-    return writer.draft(parts, tuple(settings.changed()), make, len(before.splitlines()))
+    draft = writer.draft(parts, tuple(settings.changed()), make, len(before.splitlines()))
+    return replace(draft, unit="lines")
 
 
 def _failing_text(work: Work, failure: Failure, text: str | None) -> str | None:
@@ -194,7 +204,7 @@ class _Writer:
         self, parts: Program, needed: Iterable[str], make: Callable[[], Case], before: int
     ) -> Draft:
         """The last script, run in fresh interpreters."""
-        asked = again(make, self._rung, self._failure, self._work.sandbox, TIMES)
+        asked = again(make, self._rung, self._work.sandbox, TIMES)
         last = [wait().failure for wait in asked]
         steady = all(self._failure.same(failure) for failure in last)
         self._failure = last[0] or self._failure
@@ -252,6 +262,7 @@ def _done(work: Work, found: Bisection, draft: Draft | None) -> Minified:
         ops=ops,
         ops_aten=aten,
         before=draft.before,
+        unit=draft.unit,
         standalone=draft.standing.ok,
     )
 

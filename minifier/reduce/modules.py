@@ -108,14 +108,19 @@ def record(
     return Recorded(watch.outputs)
 
 
-@contextmanager
-def apply(module: nn.Module, plan: Plan, recorded: Recorded) -> Iterator[nn.Module]:
-    """`module` with the replacements of `plan`, made in place; undone on exit.
+def put(module: nn.Module, plan: Plan, recorded: Recorded) -> Callable[[], None]:
+    """Make the replacements of `plan` in `module`, and return what undoes them.
 
     What an outer replacement took away is passed over. Raises KeyError for a module that was not
-    recorded.
+    recorded; then nothing is replaced.
     """
     before: list[tuple[nn.Module, dict[str, nn.Module | None]]] = []
+
+    def undo() -> None:
+        for holder, children in reversed(before):
+            holder._modules.clear()
+            holder._modules.update(children)
+
     try:
         for path, action in plan.actions:
             if not _is_there(module, path):
@@ -129,11 +134,20 @@ def apply(module: nn.Module, plan: Plan, recorded: Recorded) -> Iterator[nn.Modu
                     del holder._modules[key]
             else:
                 holder._modules[name] = stub(recorded.outputs[path], action)
+    except BaseException:
+        undo()
+        raise
+    return undo
+
+
+@contextmanager
+def apply(module: nn.Module, plan: Plan, recorded: Recorded) -> Iterator[nn.Module]:
+    """`module` with the replacements of `plan`; undone on exit."""
+    undo = put(module, plan, recorded)
+    try:
         yield module
     finally:
-        for holder, children in reversed(before):
-            holder._modules.clear()
-            holder._modules.update(children)
+        undo()
 
 
 def reduce(problem: Problem[Plan], module: nn.Module, recorded: Recorded) -> None:

@@ -155,6 +155,23 @@ def test_a_failure_between_graphs_comes_from_the_source():
     assert "double backward" in found.bisection.failure.message
 
 
+class Speaking(Block):
+    def forward(self, x):
+        x = super().forward(x)
+        print(x.shape)
+        return x
+
+
+def test_a_break_deep_in_a_live_model_is_left_with_its_module():
+    blocks = [Speaking(12) if number == 4 else Block(12) for number in range(6)]
+    seen = []
+    found = minify(nn.Sequential(*blocks), torch.randn(2, 12), kind="break", progress=seen.append)
+    check(found, 1)
+    assert found.unit == "lines" and "print" in found.text and "gelu" not in found.text
+    sizes = [progress.now for progress in seen if progress.phase == "modules"]
+    assert sizes[0] == 24 and sizes[-1] <= 1, sizes
+
+
 def test_a_graph_break_in_a_file_of_300_lines(tmp_path):
     out = tmp_path / "repro.py"
     assert main(["minify", str(READER), "--kind", "break", "--out", str(out)]) == 0
