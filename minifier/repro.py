@@ -11,8 +11,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.ladder import RUNGS
-from fullgraph.compiler.private.settings import mode_options
-from fullgraph.minifier import syntax
+from fullgraph.minifier import given, syntax
 from fullgraph.minifier.failure import SLOW_FACTOR, SLOW_OVERHEAD, Failure, Kind
 from fullgraph.minifier.program import Program
 
@@ -102,18 +101,21 @@ def script(
 
     It names the backend once. `mode` and `options` of Inductor become settings, so that another
     backend can stand in its place; `settings` go by full name, "torch._inductor.config.freezing".
-    Raises Unwritable for a setting that is no plain value.
+    A setting that is a function of the user's comes with its source; one that has none is a
+    comment.
     """
-    given = _settings(mode, options, settings, program, backend)
+    sources = given.sources_beside(program)
+    lines = given.statements(mode, options, settings, program, backend, sources)
     compiled = f'torch.compile({_target(program)}, backend="{backend}"'
     compiled += "" if dynamic is None else f", dynamic={dynamic}"
     compiled += ", fullgraph=True)" if fullgraph or check.kind is Kind.BREAK else ")"
     body = _Body(program, check, compiled, backend)
     header = [f"# {environment if environment is not None else surroundings()}"]
-    imports = sorted({*program.imports, *body.imports, "import torch"})
+    imports = sorted({*program.imports, *body.imports, *sources.imports.values(), "import torch"})
     parts = [
         "\n".join(header + imports),
-        "\n".join([*given, *program.prelude.splitlines()]),
+        *sources.texts,
+        "\n".join([*lines, *program.prelude.splitlines()]),
         program.function,
         "\n".join(body.setup),
         "\n".join(body.lines),
@@ -170,24 +172,6 @@ def _joined(parts: Sequence[str]) -> str:
 
 def _target(program: Program) -> str:
     return program.target if program.target.isidentifier() else "model"
-
-
-def _settings(
-    mode: str | None,
-    options: Mapping[str, Any] | None,
-    settings: Mapping[str, Any] | None,
-    program: Program,
-    backend: str,
-) -> list[str]:
-    told = dict(settings or {})
-    inductor: dict[str, Any] = mode_options(mode) if mode else {}
-    told |= {f"torch._inductor.config.{k}": v for k, v in {**inductor, **(options or {})}.items()}
-    if program.random and backend == "inductor":
-        told.setdefault("torch._inductor.config.fallback_random", True)
-    return [
-        f"{name} = {syntax.text(syntax.value(value, lambda _: None))}"
-        for name, value in told.items()
-    ]
 
 
 class _Body:

@@ -1,5 +1,7 @@
 """What PyTorch's own minifier and bisector are tested with, scenario by scenario."""
 
+import os
+
 import pytest
 import torch
 import torch._inductor.config
@@ -257,5 +259,29 @@ def test_a_custom_operator_whose_fake_lies():
     def _(x):
         return torch.empty_like(x)
 
-    found = bisect(lambda x: doubled(x).view(-1) + 1, torch.randn(3, 4))
-    assert found.failure is None or found.first_failing in ("aot_eager", "inductor")
+    found = bisect(lambda x: doubled(x.sin()).cos(), torch.randn(3, 4))
+    assert found.first_failing == "inductor"  # the first that relies on strides
+    assert found.cut is not None and found.cut.target == "doubled.default"
+
+
+def test_a_pass_of_ones_own_comes_along(inductor):
+    inductor.post_grad_custom_pre_pass = breaking_pass
+    found = minify(lambda x: torch.relu(x.sin()) + 1, torch.randn(8))
+    assert found.standalone and "def breaking_pass(graph):" in found.text, found
+
+
+def test_a_pass_that_cannot_be_written_is_told(inductor):
+    exec("def nameless(graph): breaking_pass(graph)", globals(), scope := {})
+    inductor.post_grad_custom_pre_pass = scope["nameless"]
+    found = minify(lambda x: torch.relu(x.sin()) + 1, torch.randn(8))
+    assert not found.standalone and found.ops <= 2
+    assert "# torch._inductor.config.post_grad_custom_pre_pass was set, but" in found.text
+
+
+def test_an_abort_in_eager_gives_no_result():
+    def dies(x):
+        os.abort()
+
+    found = bisect(dies, torch.ones(2), backend="aot_eager")
+    assert found.refused is not None and "fails in eager already" in found.refused
+    assert found.culprit is None and found.cut is None
