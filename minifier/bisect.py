@@ -55,7 +55,7 @@ def bisect(
         budget: seconds for looking inside the rung.
         jobs: how many tries are made at a time; as many as there are cores.
         seconds: wall time for each try; more is a hang.
-        memory: GiB for each try; half of what is free if not given.
+        memory: GiB for each try; a third of what is free if not given.
         inside: whether to look for the part of the rung too, and for the call with which the graph
             goes wrong.
 
@@ -86,8 +86,7 @@ def bisect(
         if failure is not None and (refused := unsteady(case, rungs, failure, sandbox)()):
             found, failure = replace(found, refused=refused), None
         if failure is not None and inside and not (deadline and time.monotonic() > deadline):
-            part, cut = look_inside(case, rungs, failure, sandbox, deadline)
-            found = replace(found, culprit=part, cut=cut)
+            found = look_inside(case, rungs, found, sandbox, deadline)
     return replace(found, calls=sandbox.calls, seconds=time.monotonic() - start)
 
 
@@ -152,7 +151,7 @@ def workshop(
     """A sandbox whose children find the compiler loaded. It raises FullgraphError where Inductor is
     asked for and cannot build anything."""
     warm.up()
-    most = int(memory * 2**30) if memory is not None else processes.free_memory() // 2
+    most = int(memory * 2**30) if memory is not None else processes.free_memory() // 3
     jobs = jobs or os.cpu_count() or 1
     sandbox = Sandbox(_inductor, seconds=seconds, memory=most, jobs=jobs)
     try:

@@ -22,6 +22,8 @@ TIMES = 3
 def climb(case: Case, rungs: Sequence[Rung], sandbox: Tries) -> Bisection:
     """Every rung's outcome. From then on `sandbox` tries one at a time, where the failure is of the
     kind that something beside it would change."""
+    if case.wanted in NOT_BESIDE:
+        sandbox.one_at_a_time()
     ends = _all(case, rungs, sandbox)
     told = {rung.name: ends.get(rung.name) for rung in rungs}
     found = Bisection(torch.__version__, told, refused=_refusal(ends) or None, notes=_ranks())
@@ -72,13 +74,17 @@ def _all(case: Case, rungs: Sequence[Rung], sandbox: Tries) -> dict[str, Ended]:
     """How every rung ends. What is below Inductor is tried while Inductor is loaded."""
     low = [rung for rung in rungs if rung.backend not in (None, "inductor")]
     top = [rung for rung in rungs if rung.backend == "inductor"]
-    begun: list[tuple[list[Rung], Callable[[], Report]]] = []
-    for group in filter(None, (low, top)):
-        begun.append((group, sandbox.ask(case, group, every=True, repeat_eager=not begun)))
-        if sandbox.jobs == 1:
-            begun[-1][1]()
+    groups = [group for group in (low, top) if group]
+
+    def begin(number: int) -> Callable[[], Report]:
+        return sandbox.ask(case, groups[number], every=True, repeat_eager=number == 0)
+
+    waits = [begin(0)]
+    if sandbox.jobs > 1:
+        waits += [begin(number) for number in range(1, len(groups))]
     ends: dict[str, Ended] = {}
-    for group, wait in begun:
+    for number, group in enumerate(groups):
+        wait = waits[number] if number < len(waits) else begin(number)
         ends = _ascended(case, group, wait, sandbox) | ends
         if ends[EAGER].failure or ends[EAGER].refused or any(map(_hangs, ends.values())):
             break

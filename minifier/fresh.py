@@ -209,15 +209,17 @@ def stands_alone(
     seconds: float,
     python: str = sys.executable,
     environment: Mapping[str, str] | None = None,
+    beside: bool = True,
 ) -> Standing:
     """Whether a script fails as `check` says, and does not fail with the backend one rung down
-    (below Dynamo: with compilation disabled). `environment` as `run` takes it."""
+    (below Dynamo: with compilation disabled). `environment` as `run` takes it; `beside` says
+    whether both may run at once."""
     backend = backend_of(text)
     if backend is None:
         return Standing(False, "The script names no backend, or more than one.", Ran(None))
     other = below(backend) or "none"
     alone = functools.partial(run, text, seconds=seconds, python=python, environment=environment)
-    with ThreadPoolExecutor(1 if check.kind in NOT_BESIDE else 2) as pool:
+    with ThreadPoolExecutor(2 if beside and check.kind not in NOT_BESIDE else 1) as pool:
         ran, under = pool.map(lambda name: alone(backend=name), (None, other))
     if not shows(ran, check):
         return Standing(False, f"Run alone, the script does not fail so: it {_ending(ran)}.", ran)

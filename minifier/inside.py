@@ -5,7 +5,8 @@ from __future__ import annotations
 import linecache
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from torch.fx import Node
@@ -13,7 +14,7 @@ from torch.fx import Node
 from fullgraph.compiler import isolation
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import read
-from fullgraph.minifier.bisection import Cut
+from fullgraph.minifier.bisection import Bisection, Cut
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.climb import rung_of
 from fullgraph.minifier.culprit import Culprit, culprit
@@ -27,37 +28,57 @@ from fullgraph.minifier.work import Work, failing_graph, of_graph
 
 
 def look_inside(
-    case: Case, rungs: Sequence[Rung], failure: Failure, sandbox: Sandbox, deadline: float | None
-) -> tuple[Culprit | None, Cut | None]:
-    """The part of the rung that is wrong, and the shortest beginning of the first graph that fails
-    alone: all that the rest uses of it is looked at.
+    case: Case,
+    rungs: Sequence[Rung],
+    found: Bisection,
+    sandbox: Sandbox,
+    deadline: float | None,
+) -> Bisection:
+    """`found` with the part of the rung that is wrong, and the shortest beginning of the first
+    graph that fails alone: all that the rest uses of it is looked at.
 
     The part is looked for in that beginning, which is sooner compiled; in the whole program where
     no graph shows the failure.
     """
+    failure = found.failure
+    assert failure is not None
 
-    def job(_: object) -> tuple[Culprit | None, Cut | None, int]:
-        with tempfile.TemporaryDirectory(prefix="fullgraph-") as folder:
-            journal = Journal(Path(folder, "journal"), "")
+    def job(_: object) -> tuple[Cut | None, Culprit | None, int]:
+        with (
+            tempfile.TemporaryDirectory(prefix="fullgraph-") as folder,
+            closing(Journal(Path(folder, "journal"), "")) as journal,
+        ):
             work = Work(case, tuple(rungs), sandbox, journal, deadline=deadline)
-            graph = failing_graph(work, failure)
-            cut, smaller = None, case
-            if graph is not None:
-                problem = of_graph(work, graph, failure)
-                with suppress(OutOfBudget):
-                    last = shortest(problem)
-                    cut = None if last is None else _cut(graph, last)
-                smaller = work.alone(problem.current)
-            part = None
-            if not work.spent():
-                part = culprit(smaller, rung_of(rungs, failure), failure, sandbox)
-            return part, cut, sandbox.calls
+            work.hasten(found)
+            try:
+                cut, smaller = _beginning(work, failure)
+                part = None if work.spent() else _culprit(work, smaller, failure)
+            finally:
+                sandbox.stop()
+            return cut, part, sandbox.calls
 
-    found = isolation.run(job, where="fork").value
-    if found is None:
-        return None, None
-    part, cut, sandbox.calls = found
-    return part, cut
+    told = isolation.run(job, where="fork").value
+    if told is None:  # the graph could not even be captured
+        return replace(found, culprit=culprit(case, rung_of(rungs, failure), failure, sandbox))
+    cut, part, sandbox.calls = told
+    return replace(found, cut=cut, culprit=part)
+
+
+def _beginning(work: Work, failure: Failure) -> tuple[Cut | None, Case]:
+    """Where the first graph that fails is cut, and what comes before as a program of its own."""
+    graph = failing_graph(work, failure)
+    if graph is None:
+        return None, work.case
+    problem = of_graph(work, graph, failure)
+    cut = None
+    with suppress(OutOfBudget):
+        last = shortest(problem)
+        cut = None if last is None else _cut(graph, last)
+    return cut, work.alone(problem.current)
+
+
+def _culprit(work: Work, case: Case, failure: Failure) -> Culprit | None:
+    return culprit(case, rung_of(work.rungs, failure), failure, work.sandbox)
 
 
 def _cut(graph: Graph, last: Node) -> Cut:

@@ -29,7 +29,7 @@ class Journal(MutableMapping[str, Verdict]):
         self._known: dict[str, Verdict] = {}
         self._answers: dict[str, Any] = {}
         self.recalled = 0
-        """How often `once` knew the answer."""
+        """How often an answer was known."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         if os.fstat(self._file).st_uid != os.getuid():
@@ -76,22 +76,32 @@ class Journal(MutableMapping[str, Verdict]):
     def __len__(self) -> int:
         return len(self._known)
 
-    def answered(self, key: str) -> bool:
-        """Whether `once` knows the answer."""
-        return key in self._answers
+    def answer(self, key: str) -> Any:
+        """What was noted, perhaps when this work was begun before; None if nothing was."""
+        self.recalled += key in self._answers
+        return self._answers.get(key)
 
-    def once(self, key: str, ask: Callable[[], T] | None) -> T:
-        """What `ask` answers, or answered when this work was begun before; None: it was."""
-        if ask is None or self.answered(key):
-            self.recalled += 1
-        else:
-            self._answers[key] = ask()
-            text = base64.b64encode(pickle.dumps(self._answers[key])).decode()
-            self._append({"key": key, "answer": text})
-        answer: T = self._answers[key]
-        return answer
+    def note(self, key: str, answer: object) -> None:
+        """Keep an answer that is not None."""
+        self._answers[key] = answer
+        text = base64.b64encode(pickle.dumps(answer)).decode()
+        self._append({"key": key, "answer": text})
+
+    def once(self, key: str, ask: Callable[[], T]) -> T:
+        """What `ask` answers, or answered when this work was begun before."""
+        found: T | None = self.answer(key)
+        if found is None:
+            found = ask()
+            self.note(key, found)
+        return found
+
+    def close(self) -> None:
+        """What was found out stays in the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     def finish(self) -> None:
         """The work is done: nothing has to be gone on with."""
-        os.close(self._file)
+        self.close()
         self.path.unlink(missing_ok=True)

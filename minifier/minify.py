@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,19 +93,28 @@ def minify(
             best[0] = message.text or best[0]
             progress(message)
 
-    with _kept(path, best), workshop(seconds=seconds, memory=memory, jobs=jobs) as sandbox:
+    with (
+        closing(journal),
+        _kept(path, best),
+        workshop(seconds=seconds, memory=memory, jobs=jobs) as sandbox,
+    ):
         hear(Progress("bisect", 0, 0, 0, 0))
         climbed = climb(case, rungs, Recalling(sandbox, journal, "bisect"))
         if climbed.failure is None:
             journal.finish()
-            return Minified(climbed, calls=sandbox.calls)
+            took = time.monotonic() - start
+            return Minified(climbed, calls=sandbox.calls, seconds=took)
+        sandbox.load(rungs)
 
         def work(say: Callable[[object], None]) -> Minified:
             found = Work(case, rungs, sandbox, journal, say, seconds=seconds)
             found.deadline = None if budget is None else start + budget
             if repro_after:
                 found.levels = (repro_after,)
-            return minified(found, climbed, source)
+            try:
+                return minified(found, climbed, source)
+            finally:
+                sandbox.stop()
 
         outcome = isolation.run(work, where="fork", on_message=hear)
     if outcome.value is None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from fullgraph.compiler.source import Source, first_line, read
 from fullgraph.compiler.whose import Owner, owner
+from fullgraph.minifier.reduce import stubs
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,9 @@ class Origin:
 
 def is_own(thing: Any) -> bool:
     """Whether a module, class or function is the user's: neither Python's nor an installed
-    package's."""
+    package's. What stands for modules of the user's counts as theirs."""
+    if getattr(thing, "__module__", "") == stubs.__name__:
+        return True
     if isinstance(thing, ModuleType):
         file = getattr(thing, "__file__", None)
         return file is not None and owner(file) is Owner.USER

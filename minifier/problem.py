@@ -90,13 +90,19 @@ class Problem(Generic[T]):
     def _answers(self, candidates: Iterable[T]) -> Iterator[tuple[T, Verdict]]:
         drawn = iter(candidates)
         ahead: deque[tuple[T, str, Callable[[], Verdict]]] = deque()
+        over = False
         try:
             while True:
                 for candidate in itertools.islice(drawn, self._jobs - len(ahead)):
                     key = self._key(candidate)
-                    ahead.append((candidate, key, self._cached(key) or self._begin(candidate)))
+                    known = self._cached(key)
+                    over = known is None and self._spent()
+                    if over:
+                        drawn = iter(())  # what was asked is still worth to know
+                        break
+                    ahead.append((candidate, key, known or self._begin(candidate)))
                 if not ahead:
-                    return
+                    break
                 candidate, key, answer = ahead.popleft()
                 self._known[key] = verdict = answer()
                 self.counts.verdicts[verdict] = self.counts.verdicts.get(verdict, 0) + 1
@@ -105,6 +111,8 @@ class Problem(Generic[T]):
             for _, key, answer in ahead:  # asked already: worth to know
                 self._known[key] = answer()
             raise
+        if over:
+            raise OutOfBudget
 
     def _cached(self, key: str) -> Callable[[], Verdict] | None:
         verdict = self._known.get(key)
@@ -114,7 +122,5 @@ class Problem(Generic[T]):
         return lambda: verdict
 
     def _begin(self, candidate: T) -> Callable[[], Verdict]:
-        if self._spent():
-            raise OutOfBudget
         self.counts.calls += 1
         return self._ask(candidate)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -47,15 +49,6 @@ class Report:
         """The first failure."""
         return next((end.failure for end in self.ends if end.failure is not None), None)
 
-    @property
-    def works(self) -> bool:
-        """Whether it was tried and nothing failed."""
-        return not self.broken and self.failure is None
-
-    @property
-    def refused(self) -> str:
-        return next((end.refused for end in self.ends if end.refused), "")
-
     def verdict(self, wanted: Failure) -> Verdict:
         """What this says of a candidate that is to fail like `wanted`."""
         failure = self.failure
@@ -70,7 +63,7 @@ class Report:
 
 
 class Sandbox:
-    """Tries cases, each in a child of its own; several threads may ask at once."""
+    """Tries cases, each in a child of its own, which is forked by the thread that asks."""
 
     def __init__(
         self,
@@ -94,16 +87,24 @@ class Sandbox:
         ]
         self._inference = torch.is_inference_mode_enabled()
         self._stop = threading.Event()
+        self._listening: list[threading.Thread] = []
         self.calls = 0
         """How many cases were tried."""
+
+    def load(self, rungs: Sequence[Rung]) -> str | None:
+        """Load Inductor if one of `rungs` needs it, so that children find it loaded. Returns the
+        folder for what it builds. Raises what the maker of that folder raises."""
+        return self._cache() if any(rung.backend == "inductor" for rung in rungs) else None
 
     def one_at_a_time(self) -> None:
         """From now on nothing is to be tried beside another."""
         self.jobs = 1
 
     def stop(self) -> None:
-        """End what is being tried."""
+        """End what is being tried: nothing more can be."""
         self._stop.set()
+        for thread in self._listening:
+            thread.join()
 
     def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
         """What comes of `ask`."""
@@ -129,7 +130,7 @@ class Sandbox:
             with self._surroundings(), contextlib.ExitStack() as stack:
                 if limit:
                     stack.enter_context(limited(*limit, say))
-                if every:  # nothing else is tried beside it
+                if every:  # the whole program, which takes longest
                     stack.enter_context(settings.compile_threads(self.jobs))
                 made = case if isinstance(case, Case) else case()
                 attempt(made, rungs, say, stop=not every, repeat_eager=repeat_eager)
@@ -139,11 +140,13 @@ class Sandbox:
             job,
             seconds=self.seconds,
             memory=self._memory,
-            cache=self._cache() if any(rung.backend == "inductor" for rung in rungs) else None,
+            cache=self.load(rungs),
             stop=self._stop.is_set,
         )
         outcome: Future[Outcome[None]] = Future()
-        threading.Thread(target=_settle, args=(outcome, wait), daemon=True).start()
+        thread = threading.Thread(target=_settle, args=(outcome, wait), daemon=True)
+        thread.start()
+        self._listening = [each for each in self._listening if each.is_alive()] + [thread]
         return lambda: _report(outcome.result())
 
     @contextlib.contextmanager
@@ -156,13 +159,14 @@ class Sandbox:
 
 
 class Recalling:
-    """A sandbox that is asked the same in the same order whenever the same work is done: what is in
-    the journal already is not tried again."""
+    """A sandbox whose answers are in the journal, and are not asked for again where the same work
+    is done: a question has its number among those that are the same."""
 
     def __init__(self, sandbox: Sandbox, journal: Journal, name: str) -> None:
         """`name` is of this part of the work."""
         self._sandbox, self._journal = sandbox, journal
-        self._name, self._asked = name, 0
+        self._name = name
+        self._asked: Counter[str] = Counter()
 
     @property
     def jobs(self) -> int:
@@ -181,10 +185,24 @@ class Recalling:
         self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any
     ) -> Callable[[], Report]:
         """As `Sandbox.ask`."""
-        self._asked += 1
-        key = f"{self._name} {self._asked}"
-        wait = None if self._journal.answered(key) else self._sandbox.ask(case, rungs, **how)
-        return lambda: self._journal.once(key, wait)
+        part, limit = how.get("limit") or (None, None)
+        names = [rung.name for rung in rungs]
+        question = f"{self._name} {names} {part and part.name} {limit}"
+        self._asked[question] += 1
+        key = f"{question} {self._asked[question]}"
+        known: Report | None = self._journal.answer(key)
+        if known is not None:
+            return lambda: known
+        wait = self._sandbox.ask(case, rungs, **how)
+
+        @functools.cache
+        def told() -> Report:
+            report = wait()
+            if not report.broken:  # that is of the machine, which may be mended
+                self._journal.note(key, report)
+            return report
+
+        return told
 
 
 Tries = Sandbox | Recalling

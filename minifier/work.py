@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.metadata
 import inspect
+import re
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -16,7 +18,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler import results
-from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.ladder import RUNGS, Rung
 from fullgraph.compiler.private import graphs, settings, trees
 from fullgraph.compiler.results import Loss
 from fullgraph.compiler.snapshot import snapshot
@@ -40,7 +42,7 @@ from fullgraph.minifier.sandbox import SECONDS, Recalling, Sandbox
 
 _SMALL, _PAUSE = 60, 1.0
 """What is small enough to be shown on the way (operators, lines), and how often (seconds)."""
-_OURS = "The reducer itself failed: "
+OURS = "The reducer itself failed: "
 OVER = "The budget was over while something could still be taken away."
 
 
@@ -71,6 +73,15 @@ class Work:
 
     def __post_init__(self) -> None:
         self.loss = True if self.case.loss else None
+
+    def levels_of(self, failure: Failure) -> tuple[graphs.Level, ...]:
+        """Whose graphs can be had: what makes them must not be what fails."""
+        if failure.kind in (Kind.BREAK, Kind.RECOMPILE):
+            return ()
+        backend = rung_of(self.rungs, failure).backend
+        ones_own = backend not in [rung.backend for rung in RUNGS]
+        good = {"dynamo": backend != "eager", "aot": ones_own or backend == "inductor"}
+        return tuple(level for level in self.levels if good[level])
 
     def tries(self, name: str) -> Recalling:
         """The sandbox for a part of the work that asks the same each time."""
@@ -136,16 +147,14 @@ def reduced(work: Work, failure: Failure) -> Reduced | None:
     except OutOfBudget:
         work.notes.append(OVER)
     except Exception:  # a bug of ours costs the last steps, not the result
-        work.notes.append(_OURS + traceback.format_exc())
+        work.notes.append(OURS + traceback.format_exc())
     case = work.alone(problem.current)
     return Reduced(problem.current, case, needed, before)
 
 
 def _begun(work: Work, failure: Failure) -> Problem[Graph] | None:
     """A graph that fails alone."""
-    if failure.kind in (Kind.BREAK, Kind.RECOMPILE):
-        return None
-    for level in work.levels:
+    for level in work.levels_of(failure):
         work.steady.begin()
         graphs = captured(work.case, level)
         found = _first(work, failure, graphs)
@@ -174,7 +183,7 @@ def _single(work: Work, failure: Failure, graph: Graph) -> Problem[Graph] | None
     except OutOfBudget:
         pass
     except Exception:
-        work.notes.append(_OURS + traceback.format_exc())
+        work.notes.append(OURS + traceback.format_exc())
     if problem.current is not graph:
         return problem
     work.loss = loss
@@ -199,9 +208,7 @@ def of_graph(work: Work, graph: Graph, failure: Failure) -> Problem[Graph]:
 
 def failing_graph(work: Work, failure: Failure) -> Graph | None:
     """The first graph of the program that fails alone in the same way."""
-    if failure.kind in (Kind.BREAK, Kind.RECOMPILE):
-        return None
-    for level in work.levels:
+    for level in work.levels_of(failure):
         for graph in captured(work.case, level):
             if _fails(work, failure, graph):
                 return graph
@@ -277,13 +284,19 @@ def _with(case: Case, kept: Sequence[str]) -> Case:
     return case
 
 
-def reduce_tree(work: Work, failure: Failure) -> None:
-    """Let modules of the program that the failure does not need stand for themselves: for good,
-    in this process."""
+def reduce_tree(work: Work, failure: Failure) -> Callable[[], None]:
+    """Let modules of the program that the failure does not need stand for themselves, in this
+    process. Returns what undoes that."""
     module, case = work.case.module, work.case
     if module is None or not module._modules:
-        return
-    recorded = modules.record(module, lambda: case.target(*case.args, **case.kwargs))
+        return lambda: None
+    before = snapshot(case.objects)
+    try:
+        recorded = modules.record(module, lambda: case.target(*case.args, **case.kwargs))
+    finally:
+        before.restore()
+    if failure.kind is Kind.RECOMPILE:
+        recorded = recorded.of_one_call()
 
     def planned(plan: modules.Plan) -> Case:
         modules.put(module, plan, recorded)
@@ -292,21 +305,21 @@ def reduce_tree(work: Work, failure: Failure) -> None:
     def left(plan: modules.Plan) -> int:
         return sum(not plan.touches(path) for path in recorded.outputs)
 
-    before = len(recorded.outputs)
-    work.tell("modules", before, before)
+    count = len(recorded.outputs)
+    work.tell("modules", count, count)
     problem = Problem(
         modules.Plan(),
         lambda plan: _ask(work, functools.partial(planned, plan), failure),
         lambda plan: f"{failure.rung} modules {plan}",
         jobs=work.sandbox.jobs,
-        on_step=lambda plan: work.tell("modules", before, left(plan)),
+        on_step=lambda plan: work.tell("modules", count, left(plan)),
         spent=work.spent,
         known=work.journal,
         counts=work.counts,
     )
     with suppress(OutOfBudget):
         modules.reduce(problem, module, recorded)
-    planned(problem.current)
+    return modules.put(module, problem.current, recorded)
 
 
 def reduced_text(work: Work, failure: Failure, text: str) -> str:
@@ -349,9 +362,16 @@ def identity(case: Case, rungs: Sequence[Rung]) -> str:
         repr([(x.shape, x.dtype) if isinstance(x, torch.Tensor) else type(x) for x in leaves]),
         repr([(rung.name, str(rung.options)) for rung in rungs]),
         repr((case.dynamic, case.tol, case.strides, case.wanted, bool(case.loss))),
+        repr(sorted((name, _told(value)) for name, value in settings.changed().items())),
         torch.__version__,
+        importlib.metadata.version("fullgraph"),
     ]
     return digest("\n".join(told))
+
+
+def _told(value: object) -> str:
+    """A setting, the same in every process."""
+    return getattr(value, "__qualname__", "") or re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def digest(text: str) -> str:

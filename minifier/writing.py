@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from fullgraph.minifier.program import Program, Unwritable
 from fullgraph.minifier.reduce.python.load import loaded
 from fullgraph.minifier.unbuilt import Facts, program
 from fullgraph.minifier.work import (
+    OURS,
     Work,
     built,
     captured,
@@ -103,9 +105,8 @@ def _from_graph(work: Work, failure: Failure, _: str | None) -> Draft | None:
 
 def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None:
     work.steady.end()
-    if text is None:
-        reduce_tree(work, failure)
-    before = _failing_text(work, failure, text)
+    before = _smaller_text(work, failure) if text is None else None
+    before = before or _failing_text(work, failure, text)
     if before is None:
         return None
     writer = _Writer(work, failure)
@@ -116,6 +117,22 @@ def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None
     parts = program(after, _facts(after, work.case))
     draft = writer.draft(parts, tuple(settings.changed()), make, len(before.splitlines()))
     return replace(draft, unit="lines")
+
+
+def _smaller_text(work: Work, failure: Failure) -> str | None:
+    """The source of the program without the modules that it does not need, if that shows the
+    failure. Else the program is as it was."""
+    notes = list(work.notes)
+    try:
+        undo = reduce_tree(work, failure)
+    except Exception:  # a bug of ours costs this step, not the result
+        work.notes.append(OURS + traceback.format_exc())
+        return None
+    found = _failing_text(work, failure, None)
+    if found is None:
+        undo()
+        work.notes[:] = notes
+    return found
 
 
 def _failing_text(work: Work, failure: Failure, text: str | None) -> str | None:
@@ -207,7 +224,8 @@ class _Writer:
         asked = again(make, self._rung, self._work.sandbox, TIMES)
         last = [wait().failure for wait in asked]
         steady = all(self._failure.same(failure) for failure in last)
-        self._failure = last[0] or self._failure
+        if steady and last[0] is not None:
+            self._failure = last[0]
         text, check = self.script(parts, needed)
         self._work.tell("script", before, before, text)
         if self._named:
@@ -216,11 +234,14 @@ class _Writer:
                 *(text, check),
                 seconds=START + self._work.seconds,
                 environment=warm.known(),
+                beside=self._work.sandbox.jobs > 1,
             )
             with ThreadPoolExecutor(1) as pool:
                 key = f"script {digest(text)}"
                 waiting = pool.submit(self._work.journal.once, key, alone)
-                part = self._culprit(make, text)
+                if self._work.sandbox.jobs == 1:
+                    waiting.result()
+                part = self._culprit(make, text) if steady else None
                 standing = waiting.result()
             if standing.ok and not steady:
                 reason = f"It fails only sometimes: {self._failure}, but not in {TIMES} tries."
@@ -231,7 +252,7 @@ class _Writer:
                 "line that registers it with torch._dynamo.register_backend."
             )
             standing = fresh.Standing(False, reason, fresh.Ran(None), tried=False)
-            part = self._culprit(make, text)
+            part = self._culprit(make, text) if steady else None
         return Draft(text, check, make, before, standing, part)
 
     def _culprit(self, make: Callable[[], Case], text: str) -> Culprit | None:

@@ -77,7 +77,9 @@ def _trusting(tiny: Any, backend: str) -> bool:
     that `tiny` runs tells as much of the one it uses."""
     import torch._inductor.config as inductor
 
-    if inductor.cpp.vec_isa_ok is not None:
+    if (
+        getattr(inductor.cpp, "vec_isa_ok", False) is not None
+    ):  # the user's word, or no such setting
         return False
     try:
         with inductor.patch({"cpp.vec_isa_ok": True}):
@@ -95,7 +97,7 @@ def _trusting(tiny: Any, backend: str) -> bool:
 def _instruction_sets() -> Iterator[None]:
     """Meanwhile let Inductor find out which instructions are there: what else it asks of each set
     depends on no other."""
-    from torch._inductor import cpu_vec_isa
+    from torch._inductor import codecache, cpp_builder, cpu_vec_isa  # noqa: F401  what it needs
 
     known = set(cpu_vec_isa.x86_isa_checker())
     sets = [one for one in cpu_vec_isa.supported_vec_isa_list if set(str(one).split()) <= known]

@@ -17,6 +17,7 @@ from fullgraph.compiler.snapshot import snapshot
 from fullgraph.minifier.problem import Problem
 from fullgraph.minifier.reduce.halving import taken
 from fullgraph.minifier.reduce.search import smallest
+from fullgraph.minifier.reduce.stubs import Passing, Recording
 
 
 class Act(StrEnum):
@@ -83,6 +84,11 @@ class Recorded:
     outputs: Mapping[str, Output] = field(default_factory=dict)
     """By path; modules that were not called have none."""
 
+    def of_one_call(self) -> Recorded:
+        """Without the modules that were called several times: what stands for them counts."""
+        once = {path: out for path, out in self.outputs.items() if len(out.values) == 1}
+        return Recorded(once)
+
 
 def record(
     module: nn.Module, call: Callable[[], object], paths: Collection[str] | None = None
@@ -140,16 +146,6 @@ def put(module: nn.Module, plan: Plan, recorded: Recorded) -> Callable[[], None]
     return undo
 
 
-@contextmanager
-def apply(module: nn.Module, plan: Plan, recorded: Recorded) -> Iterator[nn.Module]:
-    """`module` with the replacements of `plan`; undone on exit."""
-    undo = put(module, plan, recorded)
-    try:
-        yield module
-    finally:
-        undo()
-
-
 def reduce(problem: Problem[Plan], module: nn.Module, recorded: Recorded) -> None:
     """Replace as much of `module` as can be: repeated layers, then children, the large ones first.
 
@@ -192,35 +188,6 @@ def stub(output: Output, act: Act) -> nn.Module:
     if output.argument is None:
         raise KeyError("no argument looks like the output")
     return Passing(output.argument)
-
-
-class Passing(nn.Module):
-    """Gives back one of its arguments."""
-
-    def __init__(self, argument: int | str) -> None:
-        super().__init__()
-        self.argument = argument
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(self.argument, int):
-            return args[self.argument]
-        return kwargs[self.argument]
-
-
-class Recording(nn.Module):
-    """Gives what another module gave, call for call and then again from the first."""
-
-    def __init__(self, values: Sequence[Any]) -> None:
-        super().__init__()
-        self.values = list(values)
-        self.calls = 0
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        if len(self.values) == 1:  # no counter, which would be guarded on
-            return self.values[0]
-        value = self.values[self.calls % len(self.values)]
-        self.calls += 1
-        return value
 
 
 class _Watch:

@@ -21,6 +21,7 @@ from fullgraph.minifier.constructing import structure
 from fullgraph.minifier.extract import from_builder, from_file, standalone
 from fullgraph.minifier.program import Unwritable
 from fullgraph.minifier.reduce.python.load import call, loaded
+from fullgraph.minifier.reduce.stubs import Recording
 from tests.minifier.extracting import network
 
 X = torch.linspace(-1, 1, 8).view(2, 4)
@@ -275,3 +276,9 @@ def test_structure_tells_modules_apart() -> None:
     assert structure(nn.Linear(2, 3)) == structure(nn.Linear(2, 3))
     assert structure(nn.Linear(2, 3)) != structure(nn.Linear(2, 3, bias=False))
     assert structure(nn.Dropout(0.1)) != structure(nn.Dropout(0.2))
+
+
+def test_what_stands_for_a_module_comes_with_its_source() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), Recording([torch.ones(2)]))
+    text = standalone(model, (torch.ones(2),))
+    assert "class Recording" in text and "fullgraph" not in text

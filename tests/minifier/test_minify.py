@@ -60,6 +60,7 @@ def check(found, ops):
     assert found.standalone, found
     assert found.ops <= ops and found.lines <= 20, found
     assert fresh.shows(fresh.run(found.text, seconds=SECONDS), found.check)
+    assert "fullgraph." not in found.text
     assert "/" + "home" not in found.text and str(Path.cwd()) not in found.text
 
 
@@ -170,6 +171,25 @@ def test_a_break_deep_in_a_live_model_is_left_with_its_module():
     assert found.unit == "lines" and "print" in found.text and "gelu" not in found.text
     sizes = [progress.now for progress in seen if progress.phase == "modules"]
     assert sizes[0] == 24 and sizes[-1] <= 1, sizes
+
+
+class Taking(nn.Module):
+    """Its forward changes what it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    def forward(self, batch):
+        x = self.inner(batch.pop("x"))
+        torch._dynamo.graph_break()
+        return x * 2
+
+
+def test_a_forward_that_takes_from_its_input_is_given_it_again():
+    found = minify(Taking(), ({"x": torch.randn(2, 4)},), kind="break")
+    check(found, 1)
+    assert "graph_break" in found.text and "Linear" not in found.text
 
 
 def test_a_graph_break_in_a_file_of_300_lines(tmp_path):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -12,7 +13,17 @@ from torch import nn
 from fullgraph.compiler import isolation
 from fullgraph.compiler.snapshot import digest
 from fullgraph.minifier.problem import Problem, Verdict
-from fullgraph.minifier.reduce.modules import Act, Plan, Recorded, apply, record, reduce
+from fullgraph.minifier.reduce.modules import Act, Plan, Recorded, put, record, reduce
+
+
+@contextmanager
+def apply(module: nn.Module, plan: Plan, recorded: Recorded) -> Iterator[None]:
+    """What `put` does, undone on exit."""
+    undo = put(module, plan, recorded)
+    try:
+        yield
+    finally:
+        undo()
 
 
 class Block(nn.Module):
