@@ -242,7 +242,15 @@ class Net:
                 key = 3 * key + (size if 0 <= size < 2 else 2)
             return table.get(key) or first(key, args)
 
-        return lambda *args: pick(args)(*args)
+        usual = 3 ** len(sizes) - 1  # the key of sizes that are neither 0 nor 1
+
+        def call(*args: Any) -> Any:
+            for i in sizes:
+                if args[i] < 2:
+                    return pick(args)(*args)
+            return (table.get(usual) or pick(args))(*args)
+
+        return call
 
     def _note(self, compiled: Graph, graph: GuardedGraph, rung: str) -> Graph:
         self.graphs.append(replace(graph, rung=rung))

@@ -99,9 +99,16 @@ def compile_in_one_thread() -> None:
 
 @contextlib.contextmanager
 def compile_threads(number: int) -> Iterator[None]:
-    """Let Inductor build so many C++ kernels at a time."""
+    """Let Inductor build so many C++ kernels at a time, in a forked child: the threads that its
+    parent had for that are not there."""
     import torch._inductor.config as inductor
+    from torch._inductor.async_compile import AsyncCompile
 
+    forget = getattr(getattr(AsyncCompile, "pool", None), "cache_clear", None)
+    if forget is None:
+        number = 1
+    else:
+        forget()
     with inductor.patch(compile_threads=number):
         yield
 

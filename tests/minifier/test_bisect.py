@@ -44,6 +44,16 @@ def test_an_injected_bug_is_found_in_its_lowering(relu_bug, how, kind):
     assert "relu" in found.culprit.what
 
 
+def test_inductor_may_have_built_kernels_here_before(relu_bug):
+    import torch._inductor.config as config
+
+    with config.patch(compile_threads=2, fx_graph_cache=False):
+        torch.compile(lambda x: x.sin() + 3)(torch.randn(9))
+    relu_bug("accuracy")
+    found = bisect(relu, torch.randn(8), seconds=60, inside=False)
+    assert found.failure is not None and found.failure.kind == "result"
+
+
 def test_a_decomposition_is_found_by_number_and_name():
     x = torch.randn(2, 4, 8, 8).to(memory_format=torch.channels_last)
     found = bisect(lambda x: torch.cat([x, x], 1).relu(), x)
