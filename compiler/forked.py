@@ -47,14 +47,11 @@ def run_forked(
     *,
     seconds: float | None,
     on_message: Callable[[object], None] | None,
-    memory: int | None = None,
     cache: str | None = None,
-    stop: Callable[[], bool] = lambda: False,
 ) -> Outcome[T]:
-    """`job` run in a forked child that has `seconds` of wall time and `memory` bytes of its own.
+    """`job` run in a forked child that has `seconds` of wall time.
 
     Inductor keeps what it builds in the folder `cache`, else in one that is gone afterwards.
-    `stop` says when to end it, as if its time were over.
     Whatever ends this call (KeyboardInterrupt and an exception of `on_message` too), the child
     and the processes it started are killed when it returns.
     """
@@ -63,7 +60,7 @@ def run_forked(
     child = _Child()
     try:
         child.start(job, cache or folder)
-        ended = child.listen(_deadline(start, seconds), on_message, memory, stop)
+        ended = child.listen(_deadline(start, seconds), on_message)
     finally:
         _end(child, folder)
     return child.outcome(ended, time.monotonic() - start)
@@ -79,8 +76,10 @@ def begin_forked(
 ) -> Callable[[], Outcome[T]]:
     """The same, but only the fork is done now, and the function that is returned does the rest.
 
-    It must be called, in any thread. To fork in another thread than the one that works with torch
-    could copy a lock that is held.
+    `memory` bytes are given to the child and what it starts, above what it has from its parent;
+    `stop` says when to end it, as if its time were over.
+    The function must be called, in any thread. To fork in another thread than the one that works
+    with torch could copy a lock that is held.
     """
     start = time.monotonic()
     folder = tempfile.mkdtemp(prefix="fullgraph-")
@@ -145,8 +144,8 @@ class _Child:
         self,
         deadline: float | None,
         on_message: Callable[[object], None] | None,
-        memory: int | None,
-        stop: Callable[[], bool],
+        memory: int | None = None,
+        stop: Callable[[], bool] = lambda: False,
     ) -> Status:
         """Take in what the child says until its result is there or it is gone.
 

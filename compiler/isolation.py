@@ -34,9 +34,7 @@ def run(
     seconds: float | None = None,
     on_message: Callable[[object], None] | None = None,
     where: Where | None = None,
-    memory: int | None = None,
     cache: str | None = None,
-    stop: Callable[[], bool] = lambda: False,
 ) -> Outcome[T]:
     """Run `job(emit)` isolated, and tell how it ended.
 
@@ -46,18 +44,14 @@ def run(
     must be plain data too: both arrive as copies.
 
     `seconds` of wall time are given; in this process only code that comes back to Python's main
-    thread can be stopped. `memory` bytes are given to a forked child and what it starts, above
-    what it has from its parent; `cache` is a folder in which forked children share what Inductor
-    built, else each has its own; `stop` says when to end it, as if its time were over.
-    KeyboardInterrupt, and an exception of `on_message`, come out of
-    this call after everything is put back.
+    thread can be stopped. `cache` is a folder in which forked children share what Inductor built,
+    else each has its own. KeyboardInterrupt, and an exception of `on_message`, come out of this
+    call after everything is put back.
     """
     if (where or choose(objects)[0]) == "fork":
         from fullgraph.compiler.forked import run_forked
 
-        return run_forked(
-            job, seconds=seconds, on_message=on_message, memory=memory, cache=cache, stop=stop
-        )
+        return run_forked(job, seconds=seconds, on_message=on_message, cache=cache)
     return _run_here(job, objects, seconds, on_message)
 
 

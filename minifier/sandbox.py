@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from fullgraph.compiler import ambient
+from fullgraph.compiler import ambient, interrupts
 from fullgraph.compiler.forked import begin_forked
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.outcome import Outcome
@@ -136,17 +136,19 @@ class Sandbox:
                 attempt(made, rungs, say, stop=not every, repeat_eager=repeat_eager)
 
         self.calls += 1
-        wait = begin_forked(
-            job,
-            seconds=self.seconds,
-            memory=self._memory,
-            cache=self.load(rungs),
-            stop=self._stop.is_set,
-        )
+        cache = self.load(rungs)
         outcome: Future[Outcome[None]] = Future()
-        thread = threading.Thread(target=_settle, args=(outcome, wait), daemon=True)
-        thread.start()
-        self._listening = [each for each in self._listening if each.is_alive()] + [thread]
+        with interrupts.held():  # else a child could have nobody who listens to it
+            wait = begin_forked(
+                job,
+                seconds=self.seconds,
+                memory=self._memory,
+                cache=cache,
+                stop=self._stop.is_set,
+            )
+            thread = threading.Thread(target=_settle, args=(outcome, wait), daemon=True)
+            thread.start()
+            self._listening = [each for each in self._listening if each.is_alive()] + [thread]
         return lambda: _report(outcome.result())
 
     @contextlib.contextmanager

@@ -170,7 +170,7 @@ def _first(work: Work, failure: Failure, graphs: Sequence[Graph]) -> Problem[Gra
     found = _single(work, failure, graphs[0]) if len(graphs) == 1 else None
     if found is not None:
         return found
-    failing = next((graph for graph in graphs if _fails(work, failure, graph)), None)
+    failing = _failing(work, failure, graphs)
     return None if failing is None else of_graph(work, failing, failure)
 
 
@@ -209,10 +209,14 @@ def of_graph(work: Work, graph: Graph, failure: Failure) -> Problem[Graph]:
 def failing_graph(work: Work, failure: Failure) -> Graph | None:
     """The first graph of the program that fails alone in the same way."""
     for level in work.levels_of(failure):
-        for graph in captured(work.case, level):
-            if _fails(work, failure, graph):
-                return graph
+        found = _failing(work, failure, captured(work.case, level))
+        if found is not None:
+            return found
     return None
+
+
+def _failing(work: Work, failure: Failure, graphs: Sequence[Graph]) -> Graph | None:
+    return next((graph for graph in graphs if _fails(work, failure, graph)), None)
 
 
 def _fails(work: Work, failure: Failure, graph: Graph) -> bool:

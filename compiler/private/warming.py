@@ -77,10 +77,8 @@ def _trusting(tiny: Any, backend: str) -> bool:
     that `tiny` runs tells as much of the one it uses."""
     import torch._inductor.config as inductor
 
-    if (
-        getattr(inductor.cpp, "vec_isa_ok", False) is not None
-    ):  # the user's word, or no such setting
-        return False
+    if getattr(inductor.cpp, "vec_isa_ok", False) is not None:
+        return False  # the user says, or this torch has no such setting
     try:
         with inductor.patch({"cpp.vec_isa_ok": True}):
             with _instruction_sets():

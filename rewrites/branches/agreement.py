@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
 from fullgraph.rewrites.branches.predicate import Escape
+from fullgraph.rewrites.document import Replacement
 from fullgraph.rewrites.facts.classes import class_of
 from fullgraph.rewrites.facts.flow import name, writes
 from fullgraph.rewrites.facts.inferred import inferred
 from fullgraph.rewrites.facts.seen import Seen
 from fullgraph.rewrites.facts.torch_names import ACTIVATIONS
+from fullgraph.rewrites.rule import Applicability, Rewrite
 from fullgraph.rewrites.site import Site
 
 _NUMBER = "a tensor may take the place of"
@@ -107,9 +109,26 @@ class Agreement:
         return f"`{code}`" if len(code) <= 40 else f"`{code[:37]}…`"
 
 
-def numbers_change(assumes: Iterable[str]) -> bool:
-    """Whether clauses say that a number may become a tensor."""
-    return any(clause.startswith(_NUMBER) for clause in assumes)
+def agreed(
+    replacements: Mapping[cst.CSTNode, Replacement],
+    why: str,
+    assumes: Iterable[str],
+    tests: Iterable[cst.BaseExpression] = (),
+    *,
+    numbers: bool = True,
+) -> Rewrite:
+    """An edit that needs torch, and is not safe where something is assumed. `numbers` is whether
+    an assumed change of a number into a tensor shows in what the code gives."""
+    clauses = tuple(assumes)
+    return Rewrite(
+        replacements,
+        why,
+        Applicability.UNSAFE if clauses else Applicability.SAFE,
+        clauses,
+        ("torch",),
+        tuple(tests),
+        numbers=numbers and any(clause.startswith(_NUMBER) for clause in clauses),
+    )
 
 
 def used_names(way: Sequence[cst.CSTNode], own: bool = True) -> dict[str, cst.BaseExpression]:

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import libcst as cst
 
 from fullgraph.rewrites.branches import early
-from fullgraph.rewrites.branches.agreement import numbers_change
+from fullgraph.rewrites.branches.agreement import agreed
 from fullgraph.rewrites.branches.conditional import Conditional
 from fullgraph.rewrites.branches.predicate import Escape, Predicate, predicate, tested
 from fullgraph.rewrites.branches.selection import Selection, in_place
 from fullgraph.rewrites.branches.ways import jumps, ways
 from fullgraph.rewrites.document import Replacement, replaced
 from fullgraph.rewrites.facts.purity import effect
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
+from fullgraph.rewrites.rule import Refusal, Rewrite
 from fullgraph.rewrites.site import Site
 
 Node = cst.If | cst.IfExp
@@ -44,15 +44,9 @@ def chosen(
         return None
     if found.gone is not None:
         made[found.gone] = cst.RemoveFromParent()
-    return Rewrite(
-        made,
-        why,
-        Applicability.UNSAFE if writer.assumes else Applicability.SAFE,
-        tuple(writer.assumes),
-        ("torch",),
-        tuple(writer.tests) if isinstance(writer, Selection) else (node.test,),
-        numbers=isinstance(writer, Selection) and numbers_change(writer.assumes),
-    )
+    if isinstance(writer, Selection):
+        return agreed(made, why, writer.assumes, writer.tests)
+    return agreed(made, why, writer.assumes, [node.test], numbers=False)
 
 
 def decided(

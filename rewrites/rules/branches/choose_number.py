@@ -27,13 +27,13 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.branches.agreement import numbers_change
+from fullgraph.rewrites.branches.agreement import agreed
 from fullgraph.rewrites.branches.numbers import Numbers, sources
 from fullgraph.rewrites.branches.predicate import Escape, tensor_of
 from fullgraph.rewrites.build import expression
 from fullgraph.rewrites.facts.flow import walk
 from fullgraph.rewrites.facts.inferred import inferred
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
 _WHY = "The number stays a tensor without dimensions, which chooses, so the graph goes on."
@@ -58,15 +58,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             edits = numbers.edits()
         except Escape as escape:
             return Refusal(str(escape))
-        return Rewrite(
-            edits,
-            _WHY,
-            Applicability.UNSAFE if numbers.assumes else Applicability.SAFE,
-            tuple(numbers.assumes),
-            ("torch",),
-            tuple(numbers.tests),
-            numbers=numbers_change(numbers.assumes),
-        )
+        return agreed(edits, _WHY, numbers.assumes, numbers.tests)
     return None
 
 

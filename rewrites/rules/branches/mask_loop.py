@@ -31,11 +31,11 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.branches.agreement import numbers_change
+from fullgraph.rewrites.branches.agreement import agreed
 from fullgraph.rewrites.branches.masking import Masking
 from fullgraph.rewrites.branches.predicate import Escape, tested
 from fullgraph.rewrites.facts.flow import statements
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
 _WHY = "Nothing leaves the loop: what later rounds compute is not used once the test has held."
@@ -51,15 +51,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         edits = masking.edits()
     except Escape as escape:
         return Refusal(str(escape))
-    return Rewrite(
-        edits,
-        _WHY,
-        Applicability.UNSAFE if masking.assumes else Applicability.SAFE,
-        tuple(masking.assumes),
-        ("torch",),
-        (node.test,),
-        numbers=numbers_change(masking.assumes),
-    )
+    return agreed(edits, _WHY, masking.assumes, [node.test])
 
 
 def _leaves_loop(site: Site, node: cst.If) -> bool:

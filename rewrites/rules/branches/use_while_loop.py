@@ -24,10 +24,10 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.branches.agreement import numbers_change
+from fullgraph.rewrites.branches.agreement import agreed
 from fullgraph.rewrites.branches.looping import Looping
 from fullgraph.rewrites.branches.predicate import Escape, tested
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 
 _WHY = "`torch.while_loop` keeps the loop in the graph."
@@ -43,14 +43,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         lines = looping.lines()
     except Escape as escape:
         return Refusal(str(escape))
-    return Rewrite(
-        {node: cst.FlattenSentinel(lines)},
-        _WHY,
-        Applicability.UNSAFE if looping.assumes else Applicability.SAFE,
-        tuple(looping.assumes),
-        ("torch",),
-        numbers=numbers_change(looping.assumes),
-    )
+    return agreed({node: cst.FlattenSentinel(lines)}, _WHY, looping.assumes)
 
 
 _CATEGORIES = (Category.BRANCH, Category.COMPARISON, Category.SCALAR, Category.GUARD)
