@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from fullgraph.compiler.private import filling
+
 
 def alone() -> bool:
     """Let every process group of this process do its collectives here, and wait for nobody.
@@ -60,7 +62,9 @@ def _alone(group: Any) -> Any:
         with contextlib.suppress(RuntimeError):  # no network interface
             return gloo(torch.distributed.HashStore(), 0, 1, datetime.timedelta(minutes=5))
     make = getattr(c10d.FakeProcessGroup, "_create_internal", c10d.FakeProcessGroup)
-    return make(group.rank(), group.size())
+    backend = make(group.rank(), group.size())
+    filling.fill(backend)
+    return backend
 
 
 def size_and_rank(name: str) -> tuple[int, int]:

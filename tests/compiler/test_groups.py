@@ -96,6 +96,39 @@ def test_sizes_are_those_of_the_real_group(start):
     assert forked(job) == (2, [1.0] * 12, [4.0, 5.0])
 
 
+def test_what_no_other_rank_sends_is_not_left_unwritten(start):
+    start(4, 2)
+    parts = list(torch.arange(8.0).chunk(4))
+
+    def job():
+        found = {}
+        for name in ("reduce_scatter", "scatter", "all_to_all", "all_to_all_single", "gather"):
+            single = name.startswith(("reduce", "scatter"))
+            found[name] = torch.full((2 if single else 8,), torch.nan)
+        dist.reduce_scatter(found["reduce_scatter"], parts)
+        dist.scatter(found["scatter"], parts, src=2)
+        dist.all_to_all(list(found["all_to_all"].chunk(4)), parts)
+        dist.all_to_all_single(found["all_to_all_single"], torch.arange(8.0))
+        dist.gather(parts[2], list(found["gather"].chunk(4)), dst=2)
+        several = functional.reduce_scatter_tensor_coalesced(
+            [torch.arange(8.0), torch.ones(4)], "sum", [0, 0], dist.group.WORLD
+        )
+        return {name: value.tolist() for name, value in found.items()}, [
+            t.tolist() for t in several
+        ]
+
+    assert forked(job) == (
+        {
+            "reduce_scatter": [4.0, 5.0],
+            "scatter": [4.0, 5.0],
+            "all_to_all": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0],
+            "all_to_all_single": [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0],
+            "gather": [4.0, 5.0] * 4,
+        },
+        [[4.0, 5.0], [1.0]],
+    )
+
+
 def test_a_childs_child_is_alone_too(start):
     start(1, 0)
 
