@@ -16,7 +16,7 @@ from fullgraph.compiler.program import program
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.case import Case
-from fullgraph.minifier.climb import climb, unsteady
+from fullgraph.minifier.climb import Climb, rung_of, unsteady
 from fullgraph.minifier.failure import Kind
 from fullgraph.minifier.inside import look_inside
 from fullgraph.minifier.sandbox import SECONDS, Sandbox
@@ -81,10 +81,12 @@ def bisect(
     start = time.monotonic()
     deadline = None if budget is None else start + budget
     with workshop(seconds=seconds, memory=memory, jobs=jobs) as sandbox:
-        found = climb(case, rungs, sandbox)
+        found = Climb(case, rungs, sandbox).bisection
         failure = found.failure
-        if failure is not None and (refused := unsteady(case, rungs, failure, sandbox)()):
-            found, failure = replace(found, refused=refused), None
+        if failure is not None:
+            refused = unsteady(case, rung_of(rungs, failure), failure, sandbox)()
+            if refused:
+                found, failure = replace(found, refused=refused), None
         if failure is not None and inside and not (deadline and time.monotonic() > deadline):
             found = look_inside(case, rungs, found, sandbox, deadline)
     return replace(found, calls=sandbox.calls, seconds=time.monotonic() - start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 import torch
 
@@ -19,29 +20,63 @@ TIMES = 3
 """How often a failure must come to be one."""
 
 
-def climb(case: Case, rungs: Sequence[Rung], sandbox: Tries) -> Bisection:
-    """Every rung's outcome. From then on `sandbox` tries one at a time, where the failure is of the
-    kind that something beside it would change."""
-    if case.wanted in NOT_BESIDE:
-        sandbox.one_at_a_time()
-    ends = _all(case, rungs, sandbox)
-    told = {rung.name: ends.get(rung.name) for rung in rungs}
-    found = Bisection(torch.__version__, told, refused=_refusal(ends) or None, notes=_ranks())
-    if found.failure is not None and found.failure.kind in NOT_BESIDE:
-        sandbox.one_at_a_time()
-    return found
+class Climb:
+    """A program that is tried on every rung."""
+
+    def __init__(self, case: Case, rungs: Sequence[Rung], sandbox: Tries) -> None:
+        """Try what is below Inductor. What is above it begins meanwhile, if several are tried at a
+        time: Inductor is loaded beside."""
+        if case.wanted in NOT_BESIDE:
+            sandbox.one_at_a_time()
+        self._case, self._rungs, self._sandbox = case, rungs, sandbox
+        low = [rung for rung in rungs if rung.backend not in (None, "inductor")]
+        top = [rung for rung in rungs if rung.backend == "inductor"]
+        self._groups = [group for group in (low, top) if group]
+        self._waits = [self._begin(0)]
+        if sandbox.jobs > 1:
+            self._waits += [self._begin(number) for number in range(1, len(self._groups))]
+        self._ends = _ascended(case, self._groups[0], self._waits[0], sandbox)
+
+    @property
+    def last(self) -> Rung | None:
+        """The rung that is still being tried, if it is one and nothing below it is wrong."""
+        alone = len(self._waits) == 2 and len(self._groups[1]) == 1
+        wrong = any(end.failure or end.refused for end in self._ends.values())
+        return self._groups[1][0] if alone and not wrong else None
+
+    @cached_property
+    def bisection(self) -> Bisection:
+        """Every rung's outcome, waited for. From then on one is tried at a time, where the failure
+        is of the kind that something beside it would change."""
+        for number in range(1, len(self._groups)):
+            if self._ends[EAGER].failure or self._ends[EAGER].refused:
+                break
+            if any(map(_hangs, self._ends.values())):
+                break
+            wait = self._waits[number] if number < len(self._waits) else self._begin(number)
+            ends = _ascended(self._case, self._groups[number], wait, self._sandbox)
+            self._ends = ends | self._ends
+        told = {rung.name: self._ends.get(rung.name) for rung in self._rungs}
+        refused = _refusal(self._ends) or None
+        found = Bisection(torch.__version__, told, refused=refused, notes=_ranks())
+        if found.failure is not None and found.failure.kind in NOT_BESIDE:
+            self._sandbox.one_at_a_time()
+        return found
+
+    def _begin(self, number: int) -> Callable[[], Report]:
+        return self._sandbox.ask(
+            self._case, self._groups[number], every=True, repeat_eager=number == 0
+        )
 
 
 def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:
     return next(rung for rung in rungs if rung.name == failure.rung)
 
 
-def unsteady(
-    case: Case, rungs: Sequence[Rung], failure: Failure, sandbox: Tries
-) -> Callable[[], str]:
+def unsteady(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> Callable[[], str]:
     """Begin to try again. What is returned waits, and tells why the failure cannot be reduced: it
     does not come each time, or not the same; "" if it does."""
-    asked = again(case, rung_of(rungs, failure), sandbox, TIMES - 1)
+    asked = again(case, rung, sandbox, TIMES - 1)
 
     def why() -> str:
         for number, wait in enumerate(asked, 2):
@@ -68,27 +103,6 @@ def again(
         if sandbox.jobs == 1:
             asked[-1]()
     return asked
-
-
-def _all(case: Case, rungs: Sequence[Rung], sandbox: Tries) -> dict[str, Ended]:
-    """How every rung ends. What is below Inductor is tried while Inductor is loaded."""
-    low = [rung for rung in rungs if rung.backend not in (None, "inductor")]
-    top = [rung for rung in rungs if rung.backend == "inductor"]
-    groups = [group for group in (low, top) if group]
-
-    def begin(number: int) -> Callable[[], Report]:
-        return sandbox.ask(case, groups[number], every=True, repeat_eager=number == 0)
-
-    waits = [begin(0)]
-    if sandbox.jobs > 1:
-        waits += [begin(number) for number in range(1, len(groups))]
-    ends: dict[str, Ended] = {}
-    for number, group in enumerate(groups):
-        wait = waits[number] if number < len(waits) else begin(number)
-        ends = _ascended(case, group, wait, sandbox) | ends
-        if ends[EAGER].failure or ends[EAGER].refused or any(map(_hangs, ends.values())):
-            break
-    return ends
 
 
 def _ascended(

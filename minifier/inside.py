@@ -18,13 +18,13 @@ from fullgraph.minifier.bisection import Bisection, Cut
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.climb import rung_of
 from fullgraph.minifier.culprit import Culprit, culprit
-from fullgraph.minifier.failure import Failure
 from fullgraph.minifier.graph import Graph
 from fullgraph.minifier.journal import Journal
 from fullgraph.minifier.problem import OutOfBudget
 from fullgraph.minifier.reduce.graph import shortest
+from fullgraph.minifier.reducing import failing_graph, of_graph
 from fullgraph.minifier.sandbox import Sandbox
-from fullgraph.minifier.work import Work, failing_graph, of_graph
+from fullgraph.minifier.work import Work
 
 
 def look_inside(
@@ -42,43 +42,41 @@ def look_inside(
     """
     failure = found.failure
     assert failure is not None
+    rung = rung_of(rungs, failure)
 
     def job(_: object) -> tuple[Cut | None, Culprit | None, int]:
         with (
             tempfile.TemporaryDirectory(prefix="fullgraph-") as folder,
             closing(Journal(Path(folder, "journal"), "")) as journal,
         ):
-            work = Work(case, tuple(rungs), sandbox, journal, deadline=deadline)
-            work.hasten(found)
+            work = Work(
+                case, tuple(rungs), rung, lambda: found, sandbox, journal, deadline=deadline
+            )
             try:
-                cut, smaller = _beginning(work, failure)
-                part = None if work.spent() else _culprit(work, smaller, failure)
+                cut, smaller = _beginning(work)
+                part = None if work.spent() else culprit(smaller, rung, failure, sandbox)
             finally:
                 sandbox.stop()
             return cut, part, sandbox.calls
 
     told = isolation.run(job, where="fork").value
     if told is None:  # the graph could not even be captured
-        return replace(found, culprit=culprit(case, rung_of(rungs, failure), failure, sandbox))
+        return replace(found, culprit=culprit(case, rung, failure, sandbox))
     cut, part, sandbox.calls = told
     return replace(found, cut=cut, culprit=part)
 
 
-def _beginning(work: Work, failure: Failure) -> tuple[Cut | None, Case]:
+def _beginning(work: Work) -> tuple[Cut | None, Case]:
     """Where the first graph that fails is cut, and what comes before as a program of its own."""
-    graph = failing_graph(work, failure)
+    graph = failing_graph(work)
     if graph is None:
         return None, work.case
-    problem = of_graph(work, graph, failure)
+    problem = of_graph(work, graph)
     cut = None
     with suppress(OutOfBudget):
         last = shortest(problem)
         cut = None if last is None else _cut(graph, last)
     return cut, work.alone(problem.current)
-
-
-def _culprit(work: Work, case: Case, failure: Failure) -> Culprit | None:
-    return culprit(case, rung_of(work.rungs, failure), failure, work.sandbox)
 
 
 def _cut(graph: Graph, last: Node) -> Cut:

@@ -6,18 +6,17 @@ import base64
 import json
 import os
 import pickle
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.minifier.problem import Verdict
 
 T = TypeVar("T")
 
 
-class Journal(MutableMapping[str, Verdict]):
-    """Verdicts by the key of the candidate; each is in the file before it is used.
+class Journal:
+    """Answers by the key of the question; each is in the file before it is used.
 
     The reducers are deterministic, so that with the same answers they come to the same candidate
     again: nothing but answers has to be kept. A line that a kill cut short is left out.
@@ -26,8 +25,7 @@ class Journal(MutableMapping[str, Verdict]):
     def __init__(self, path: Path, work: str) -> None:
         """`work` names what is done: what is known of other work is forgotten."""
         self.path = path
-        self._known: dict[str, Verdict] = {}
-        self._answers: dict[str, Any] = {}
+        self.answers: dict[str, Any] = {}
         self.recalled = 0
         """How often an answer was known."""
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,49 +39,29 @@ class Journal(MutableMapping[str, Verdict]):
         else:
             os.truncate(self._file, 0)
             self._append({"work": work})
-        self.resumed = len(self._known) + len(self._answers)
+        self.resumed = len(self.answers)
         """How many answers were there already."""
 
     def _read(self, lines: list[str]) -> None:
         for line in lines:
             try:
                 entry = json.loads(line)
-                if "verdict" in entry:
-                    self._known[entry["key"]] = Verdict(entry["verdict"])
-                elif "answer" in entry:
-                    self._answers[entry["key"]] = pickle.loads(base64.b64decode(entry["answer"]))
+                if "answer" in entry:
+                    self.answers[entry["key"]] = pickle.loads(base64.b64decode(entry["answer"]))
             except Exception:  # cut short, or of another version
                 continue
 
     def _append(self, entry: dict[str, str]) -> None:
         os.write(self._file, f"\n{json.dumps(entry)}\n".encode())
 
-    def __getitem__(self, key: str) -> Verdict:
-        return self._known[key]
-
-    def __setitem__(self, key: str, verdict: Verdict) -> None:
-        if self._known.get(key) == verdict:
-            return
-        self._known[key] = verdict
-        self._append({"key": key, "verdict": verdict})
-
-    def __delitem__(self, key: str) -> None:
-        del self._known[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
     def answer(self, key: str) -> Any:
         """What was noted, perhaps when this work was begun before; None if nothing was."""
-        self.recalled += key in self._answers
-        return self._answers.get(key)
+        self.recalled += key in self.answers
+        return self.answers.get(key)
 
     def note(self, key: str, answer: object) -> None:
         """Keep an answer that is not None."""
-        self._answers[key] = answer
+        self.answers[key] = answer
         text = base64.b64encode(pickle.dumps(answer)).decode()
         self._append({"key": key, "answer": text})
 

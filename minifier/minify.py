@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
 from fullgraph.compiler import isolation
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.ladder import Backend
+from fullgraph.compiler.ladder import Backend, Rung
 from fullgraph.compiler.private.graphs import Level
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect import suspect, workshop
 from fullgraph.minifier.bisection import Bisection
-from fullgraph.minifier.climb import climb
+from fullgraph.minifier.climb import Climb, rung_of
+from fullgraph.minifier.identity import identity
 from fullgraph.minifier.journal import Journal
 from fullgraph.minifier.minified import Minified, Progress
 from fullgraph.minifier.sandbox import SECONDS, Recalling
-from fullgraph.minifier.work import Work, identity
+from fullgraph.minifier.work import Otherwise, Work
 from fullgraph.minifier.writing import minified
 
 
@@ -98,37 +101,88 @@ def minify(
         _kept(path, best),
         workshop(seconds=seconds, memory=memory, jobs=jobs) as sandbox,
     ):
+
+        def work(rung: Rung, bisection: Callable[[], Bisection]) -> Work:
+            work = Work(case, rungs, rung, bisection, sandbox, journal, seconds=seconds)
+            work.deadline = None if budget is None else start + budget
+            work.levels = (repro_after,) if repro_after else work.levels
+            return work
+
         hear(Progress("bisect", 0, 0, 0, 0))
-        climbed = climb(case, rungs, Recalling(sandbox, journal, "bisect"))
-        if climbed.failure is None:
-            journal.finish()
-            took = time.monotonic() - start
-            return Minified(climbed, calls=sandbox.calls, seconds=took)
-        sandbox.load(rungs)
-
-        def work(say: Callable[[object], None]) -> Minified:
-            found = Work(case, rungs, sandbox, journal, say, seconds=seconds)
-            found.deadline = None if budget is None else start + budget
-            if repro_after:
-                found.levels = (repro_after,)
-            try:
-                return minified(found, climbed, source)
-            finally:
-                sandbox.stop()
-
-        outcome = isolation.run(work, where="fork", on_message=hear)
-    if outcome.value is None:
-        said = outcome.error.traceback or outcome.error.message if outcome.error else outcome.status
-        raise FullgraphError(
-            f"minify itself ended with {said}: this is a bug of fullgraph, and what was found out "
-            f"is kept in {journal.path}."
-        )
-    found = replace(outcome.value, seconds=time.monotonic() - start)
+        climb = Climb(case, rungs, Recalling(sandbox, journal, "bisect"))
+        found = None
+        if climb.last is not None:  # its graph is looked at while the program is tried there
+            coming = _Coming(climb)
+            ahead = work(climb.last, coming)
+            ahead.late = coming.late
+            found = _reduced(ahead, source, hear)
+        if found is None:
+            known = climb.bisection
+            found = Minified(known, calls=sandbox.calls)
+            if known.failure is not None:
+                sandbox.load(rungs)
+                rung = rung_of(rungs, known.failure)
+                found = _reduced(work(rung, lambda: known), source, hear) or found
+    found = replace(found, seconds=time.monotonic() - start)
     journal.finish()
     if not found.text:
         return found
     _write(path, found.text)
     return replace(found, path=path)
+
+
+def _reduced(work: Work, source: str | None, hear: Callable[[object], None]) -> Minified | None:
+    """What comes of `work`, done in a process of its own; None if it is not the rung that was
+    expected which fails."""
+
+    def job(say: Callable[[object], None]) -> Minified | None:
+        work.say = say
+        try:
+            return minified(work, source)
+        except Otherwise:
+            return None
+        finally:
+            work.sandbox.stop()
+
+    outcome = isolation.run(job, where="fork", on_message=hear)
+    if outcome.status == "ok":
+        return outcome.value
+    error = outcome.error
+    said = error.traceback or error.message if error else outcome.status
+    raise FullgraphError(
+        f"minify itself ended with {said}: this is a bug of fullgraph, and what was found out is "
+        f"kept in {work.journal.path}."
+    )
+
+
+class _Coming:
+    """The end of a climb that goes on in this process, for a process that is forked of it."""
+
+    def __init__(self, climb: Climb) -> None:
+        self._reader, self._writer = Pipe(duplex=False)
+        self._climb = climb
+        self._heard: list[Bisection | None] = []
+        threading.Thread(target=self._send, daemon=True).start()
+
+    def _send(self) -> None:
+        found = None
+        with self._writer, suppress(BrokenPipeError):
+            with suppress(Exception):  # raised again where it is asked for
+                found = self._climb.bisection
+            self._writer.send(found)
+
+    def late(self) -> bool:
+        """Whether it is still waited for."""
+        return not self._heard and not self._reader.poll()
+
+    def __call__(self) -> Bisection:
+        """Wait for it. Raises Otherwise if there is none."""
+        if not self._heard:
+            self._heard.append(self._reader.recv())
+        (found,) = self._heard
+        if found is None:
+            raise Otherwise
+        return found
 
 
 def _path(out: str | os.PathLike[str] | None) -> Path:

@@ -59,8 +59,8 @@ class Problem(Generic[T]):
         """`ask` begins to ask about a candidate, `jobs` at a time, and returns what waits for the
         verdict; `key` is equal for equal candidates.
 
-        `on_step` hears of each new `current` at once. `spent` says when to stop. `known` holds
-        verdicts by key, and is added to.
+        `on_step` hears of each new `current` at once. `spent` says when to stop. `known` gives
+        verdicts by key, or raises KeyError, and is added to.
         """
         self.start = self.current = start
         self.counts = counts or Counts()
@@ -115,8 +115,9 @@ class Problem(Generic[T]):
             raise OutOfBudget
 
     def _cached(self, key: str) -> Callable[[], Verdict] | None:
-        verdict = self._known.get(key)
-        if verdict is None:
+        try:
+            verdict = self._known[key]
+        except KeyError:
             return None
         self.counts.cached += 1
         return lambda: verdict

@@ -16,26 +16,19 @@ from fullgraph.compiler.private import backends, graphs, settings
 from fullgraph.minifier import fresh, repro
 from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.case import Case
-from fullgraph.minifier.climb import again, rung_of, unsteady
+from fullgraph.minifier.climb import again
 from fullgraph.minifier.culprit import Culprit, culprit
 from fullgraph.minifier.emit import source as written
 from fullgraph.minifier.extract import standalone
-from fullgraph.minifier.failure import Failure, Kind
-from fullgraph.minifier.later import Later, Refused
+from fullgraph.minifier.failure import Kind
+from fullgraph.minifier.identity import digest
+from fullgraph.minifier.later import Refused
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.program import Program, Unwritable
 from fullgraph.minifier.reduce.python.load import loaded
+from fullgraph.minifier.reducing import OURS, built, captured, reduce_tree, reduced, reduced_text
 from fullgraph.minifier.unbuilt import Facts, program
-from fullgraph.minifier.work import (
-    OURS,
-    Work,
-    built,
-    captured,
-    digest,
-    reduce_tree,
-    reduced,
-    reduced_text,
-)
+from fullgraph.minifier.work import Work
 
 TIMES = 2
 """How often what is left must fail, before a fresh interpreter is asked."""
@@ -57,28 +50,26 @@ class Draft:
     """Of `before`."""
 
 
-def minified(work: Work, found: Bisection, text: str | None) -> Minified:
-    """What comes of a program that fails so. `text` is its source, if it is known."""
-    failure = found.failure
-    assert failure is not None
-    work.hasten(found)
-    tries = work.tries("steady")
-    work.steady = Later(lambda: unsteady(work.case, work.rungs, failure, tries))
+def minified(work: Work, text: str | None) -> Minified:
+    """What comes of a program that fails. `text` is its source, if it is known. Raises Otherwise
+    where it does not fail as `work` expects."""
     try:
-        draft = _best(work, failure, text)
+        draft = _best(work, text)
     except Refused as error:
-        return Minified(replace(found, refused=str(error)), calls=work.sandbox.calls)
+        refused = replace(work.bisection(), refused=str(error))
+        return Minified(refused, calls=work.sandbox.calls)
+    found = work.bisection()
     if draft is None:
         return _done(work, found, None)
     return _done(work, replace(found, culprit=draft.culprit), draft)
 
 
-def _best(work: Work, failure: Failure, text: str | None) -> Draft | None:
+def _best(work: Work, text: str | None) -> Draft | None:
     """The first script that stands alone: from a graph, from the source; else one that was made."""
     made = []
     for way in (_from_graph, _from_source):
         try:
-            draft = way(work, failure, text)
+            draft = way(work, text)
         except Unwritable as error:
             work.notes.append(str(error))
             continue
@@ -92,53 +83,53 @@ def _best(work: Work, failure: Failure, text: str | None) -> Draft | None:
     return made[0] if made else None
 
 
-def _from_graph(work: Work, failure: Failure, _: str | None) -> Draft | None:
-    writer = _Writer(work, failure)
-    work.show = lambda graph: writer.script(written(graph.module, graph.inputs))[0]
-    found = reduced(work, failure)
+def _from_graph(work: Work, _: str | None) -> Draft | None:
+    work.show = lambda graph: _Writer(work).script(written(graph.module, graph.inputs))[0]
+    found = reduced(work)
     if found is None:
         return None
     parts = written(found.graph.module, found.graph.inputs)
+    writer = _Writer(work)
     writer.backward = bool(found.case.loss)
     return writer.draft(parts, found.settings, lambda: found.case, found.before)
 
 
-def _from_source(work: Work, failure: Failure, text: str | None) -> Draft | None:
+def _from_source(work: Work, text: str | None) -> Draft | None:
     work.steady.end()
-    before = _smaller_text(work, failure) if text is None else None
-    before = before or _failing_text(work, failure, text)
+    before = _smaller_text(work) if text is None else None
+    before = before or _failing_text(work, text)
     if before is None:
         return None
-    writer = _Writer(work, failure)
+    writer = _Writer(work)
     usual = Facts("tuple", False, False)
     work.show = lambda text: writer.script(program(text, usual))[0]
-    after = reduced_text(work, failure, before)
+    after = reduced_text(work, before)
     make = functools.partial(built, after, work.case)
     parts = program(after, _facts(after, work.case))
     draft = writer.draft(parts, tuple(settings.changed()), make, len(before.splitlines()))
     return replace(draft, unit="lines")
 
 
-def _smaller_text(work: Work, failure: Failure) -> str | None:
+def _smaller_text(work: Work) -> str | None:
     """The source of the program without the modules that it does not need, if that shows the
     failure. Else the program is as it was."""
     notes = list(work.notes)
     try:
-        undo = reduce_tree(work, failure)
+        undo = reduce_tree(work)
     except Exception:  # a bug of ours costs this step, not the result
         work.notes.append(OURS + traceback.format_exc())
         return None
-    found = _failing_text(work, failure, None)
+    found = _failing_text(work, None)
     if found is None:
         undo()
         work.notes[:] = notes
     return found
 
 
-def _failing_text(work: Work, failure: Failure, text: str | None) -> str | None:
+def _failing_text(work: Work, text: str | None) -> str | None:
     """The source of the program, if it shows the failure: as it is known, else extracted, first
     with drawn values and then with the exact ones."""
-    case, rung = work.case, rung_of(work.rungs, failure)
+    case = work.case
     ended: object = "it does not fail"
     for exact in (None, False, True):
         try:
@@ -151,8 +142,8 @@ def _failing_text(work: Work, failure: Failure, text: str | None) -> str | None:
         if found is None:
             continue
         tries = work.tries(f"text {digest(found)}")
-        start = tries.report(functools.partial(built, found, case), [rung])
-        if failure.same(start.failure):
+        start = tries.report(functools.partial(built, found, case), [work.rung])
+        if work.failure.same(start.failure):
             return found
         ended = start.broken or start.failure or ended
     work.notes.append(f"The source alone does not show the failure ({ended}).")
@@ -180,9 +171,8 @@ def _facts(text: str, case: Case) -> Facts:
 class _Writer:
     """Makes scripts of programs that fail in one way."""
 
-    def __init__(self, work: Work, failure: Failure) -> None:
-        self._work, self._failure = work, failure
-        self._rung = rung_of(work.rungs, failure)
+    def __init__(self, work: Work) -> None:
+        self._work, self._rung, self._failure = work, work.rung, work.failure
         self._changed = settings.changed()
         self.backward = bool(work.case.loss)
         backend = self._rung.backend

@@ -208,6 +208,45 @@ def test_refusals_are_told():
     assert wrong.refused is not None and "fails in eager already" in wrong.refused
 
 
+def test_a_healthy_program_is_refused_though_its_calls_were_asked_ahead():
+    healthy = minify(torch.relu, torch.randn(3), jobs=2)
+    assert healthy.refused == "Nothing fails: every rung gives what eager gives."
+    assert (healthy.text, healthy.candidates) == ("", 0)
+
+
+def calls(graph):
+    return {node.target for node in graph.graph.nodes if node.op == "call_function"}
+
+
+def test_a_failure_that_comes_only_sometimes_is_refused(tmp_path):
+    def odd(graph, inputs):  # the first of every two times
+        seen = tmp_path / "seen"
+        if seen.exists():
+            seen.unlink()
+            return graph
+        seen.touch()
+        raise ValueError("now and then")
+
+    found = minify(torch.relu, torch.randn(8), backend=odd, jobs=1)
+    assert found.refused is not None and "only sometimes" in found.refused
+
+
+def test_a_call_that_fails_alone_only_sometimes_is_not_taken_for_the_failure(tmp_path):
+    """Nor is the program refused, which fails each time."""
+
+    def wrong(graph, inputs):
+        once = tmp_path / "once"
+        if torch.relu not in calls(graph) or (len(calls(graph)) == 1 and once.exists()):
+            return graph
+        if len(calls(graph)) == 1:
+            once.touch()
+        raise ValueError("wrong")
+
+    found = minify(lambda x: torch.relu(x).cos().sin(), torch.randn(8), backend=wrong, jobs=1)
+    assert found.refused is None and found.ops == 2
+    assert "relu" in found.text
+
+
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(FullgraphError, match="no folder"):
         minify(torch.relu, torch.randn(3), out=tmp_path / "none" / "repro.py")
@@ -282,7 +321,7 @@ def test_ctrl_c_leaves_the_best_so_far(tmp_path):
     child = subprocess.Popen(
         command(file, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    while child.poll() is None and lines(out.with_suffix(".journal"), "verdict") < 4:
+    while child.poll() is None and lines(out.with_suffix(".journal"), '"inductor ') < 4:
         time.sleep(0.02)
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=60)

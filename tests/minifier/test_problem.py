@@ -71,25 +71,29 @@ def test_the_budget_ends_it_with_the_best_so_far():
     assert asked.current == 9
 
 
+def test_what_is_known_is_not_asked():
+    known = {"9": Verdict.PASSES, "4": Verdict.SAME}
+    resumed = problem(lambda n: pytest.fail("asked again"), known=known)
+    assert resumed.first([9, 4]) and resumed.current == 4
+
+
 def test_a_journal_remembers(tmp_path):
     path = tmp_path / "work.journal"
-    journal = Journal(path, "work")
-    problem(lambda n: n < 5, known=journal).first([9, 4])
+    Journal(path, "work").note("a", Verdict.SAME)
     again = Journal(path, "work")
-    assert dict(again) == {"9": Verdict.PASSES, "4": Verdict.SAME} and again.resumed == 2
-    resumed = problem(lambda n: pytest.fail("asked again"), known=again)
-    assert resumed.first([9, 4]) and resumed.current == 4
+    assert again.answer("a") is Verdict.SAME and again.answer("b") is None
+    assert (again.resumed, again.recalled) == (1, 1)
 
 
 def test_a_line_that_was_cut_short_is_left_out(tmp_path):
     path = tmp_path / "work.journal"
-    Journal(path, "work")["a"] = Verdict.SAME
+    Journal(path, "work").note("a", 1)
     with path.open("ab") as file:
-        file.write(b'\n{"key": "b", "verdict": "same fai')
+        file.write(b'\n{"key": "b", "answer": "same fai')
     journal = Journal(path, "work")
-    assert dict(journal) == {"a": Verdict.SAME}
-    journal["c"] = Verdict.PASSES
-    assert dict(Journal(path, "work")) == {"a": Verdict.SAME, "c": Verdict.PASSES}
+    assert journal.answers == {"a": 1}
+    journal.note("c", 2)
+    assert Journal(path, "work").answers == {"a": 1, "c": 2}
 
 
 def test_what_was_asked_once_is_not_asked_again(tmp_path):
@@ -101,12 +105,12 @@ def test_what_was_asked_once_is_not_asked_again(tmp_path):
 
 def test_what_is_known_of_other_work_is_forgotten(tmp_path):
     path = tmp_path / "work.journal"
-    Journal(path, "work")["a"] = Verdict.SAME
-    assert dict(Journal(path, "other work")) == {}
+    Journal(path, "work").note("a", 1)
+    assert Journal(path, "other work").answers == {}
 
 
 def test_a_finished_journal_is_gone(tmp_path):
     journal = Journal(tmp_path / "work.journal", "work")
-    journal["a"] = Verdict.SAME
+    journal.note("a", 1)
     journal.finish()
     assert not journal.path.exists()

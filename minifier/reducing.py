@@ -1,0 +1,263 @@
+"""Reducing a failing program: the graph that fails alone, or the source that no graph shows."""
+
+from __future__ import annotations
+
+import functools
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import torch
+
+from fullgraph.compiler import results
+from fullgraph.compiler.private import graphs, settings
+from fullgraph.compiler.results import Loss
+from fullgraph.compiler.snapshot import snapshot
+from fullgraph.minifier.case import Case
+from fullgraph.minifier.failure import Kind
+from fullgraph.minifier.graph import Graph
+from fullgraph.minifier.identity import digest
+from fullgraph.minifier.problem import OutOfBudget, Problem, Verdict
+from fullgraph.minifier.reduce import graph as by_graph
+from fullgraph.minifier.reduce import inputs as by_inputs
+from fullgraph.minifier.reduce import modules
+from fullgraph.minifier.reduce import source as by_source
+from fullgraph.minifier.reduce.alone import alone
+from fullgraph.minifier.reduce.python.load import call, loaded
+from fullgraph.minifier.work import Otherwise, Work
+
+OURS = "The reducer itself failed: "
+OVER = "The budget was over while something could still be taken away."
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The smallest graph, and what it needs beside it."""
+
+    graph: Graph
+    case: Case
+    settings: tuple[str, ...]
+    """Names of the settings without which it does not fail."""
+    before: int
+
+
+def reduced(work: Work) -> Reduced | None:
+    """The smallest graph that fails like the program; None if none of its graphs does alone. Raises
+    Otherwise."""
+    try:
+        return _reduced(work)
+    except Otherwise:
+        work.begin()
+        work.confirm()
+        return _reduced(work)
+
+
+def _reduced(work: Work) -> Reduced | None:
+    problem = _begun(work)
+    if problem is None:
+        return None
+    before = problem.start.ops
+    needed = tuple(settings.changed())
+    try:
+        by_graph.reduce(problem)
+        work.tell("inputs", before, problem.current.ops)
+        by_inputs.reduce(problem)
+        by_graph.reduce(problem)
+        needed = _needed(work, problem.current)
+    except OutOfBudget:
+        work.notes.append(OVER)
+    except Otherwise:
+        raise
+    except Exception:  # a bug of ours costs the last steps, not the result
+        work.notes.append(OURS + traceback.format_exc())
+    work.confirm()
+    case = work.alone(problem.current)
+    return Reduced(problem.current, case, needed, before)
+
+
+def _begun(work: Work) -> Problem[Graph] | None:
+    """A graph that fails alone, each time."""
+    for level in work.possible:
+        found = _first(work, captured(work.case, level))
+        if found is not None:
+            return found
+    return None
+
+
+def _first(work: Work, graphs: Sequence[Graph]) -> Problem[Graph] | None:
+    """The first graph that fails. If there is only one, its calls are asked first: a whole graph
+    takes longer, and so does the whole program, which must fail each time if no call does."""
+    found = _single(work, graphs[0]) if len(graphs) == 1 else None
+    if found is not None:
+        return found
+    work.steady.begin()
+    failing = _failing(work, graphs)
+    work.steady.end()
+    return None if failing is None else of_graph(work, failing)
+
+
+def _single(work: Work, graph: Graph) -> Problem[Graph] | None:
+    """The calls of a graph that fail by themselves each time, and without a loss."""
+    loss, work.loss = work.loss, None
+    problem = of_graph(work, graph)
+    try:
+        alone(problem)
+    except Otherwise:
+        raise
+    except OutOfBudget:
+        pass
+    except Exception:
+        work.notes.append(OURS + traceback.format_exc())
+    if problem.current is not graph:
+        case = work.alone(problem.current)
+        if not work.unsteady(case, f"steady {problem.current.key}")():
+            return problem
+    work.loss = loss
+    return None
+
+
+def of_graph(work: Work, graph: Graph) -> Problem[Graph]:
+    """A graph that fails so, to be made smaller."""
+    before = graph.ops
+    work.tell("graph", before, before)
+    return work.problem(
+        graph,
+        work.alone,
+        lambda graph: _key(work, graph, work.loss),
+        lambda graph: work.step("graph", before, graph.ops, graph),
+    )
+
+
+def failing_graph(work: Work) -> Graph | None:
+    """The first graph of the program that fails alone in the same way."""
+    for level in work.possible:
+        found = _failing(work, captured(work.case, level))
+        if found is not None:
+            return found
+    return None
+
+
+def _failing(work: Work, graphs: Sequence[Graph]) -> Graph | None:
+    return next((graph for graph in graphs if _fails(work, graph)), None)
+
+
+def _fails(work: Work, graph: Graph) -> bool:
+    """Whether a graph fails alone; from then on with a loss, where it does only so."""
+    for loss in (None, True) if work.loss else (None,):
+        if work.fails(_key(work, graph, loss), replace(work.alone(graph), loss=loss)):
+            work.loss = loss
+            return True
+    return False
+
+
+def _key(work: Work, graph: Graph, loss: Loss) -> str:
+    return f"{work.rung.name} {loss} {graph.key}"
+
+
+def captured(case: Case, level: graphs.Level = "dynamo") -> list[Graph]:
+    """The graphs that a program becomes, each with its inputs as they were: Dynamo's, or those of
+    AOTAutograd, forward and backward."""
+    before = snapshot(case.objects)
+
+    def run(backend: Callable[..., object]) -> None:
+        torch.compiler.reset()
+        compiled = torch.compile(case.target, backend=backend, dynamic=case.dynamic)
+        output = compiled(*case.args, **case.kwargs)
+        if case.loss:
+            results.backward(output, case.loss)
+
+    found = []
+    try:
+        for number in range(graphs.count(run, level)):
+            before.restore()
+            reached = graphs.reach(run, number, level)
+            if reached is not None:
+                found.append(Graph(*reached))
+    except Exception:
+        return found  # the compiler itself fails before that: the source tells more
+    finally:
+        before.restore()
+    return found
+
+
+def _needed(work: Work, graph: Graph) -> tuple[str, ...]:
+    """The settings that are not torch's own and without which `graph` does not fail."""
+    case, tries = work.alone(graph), work.tries(f"settings {graph.key}")
+    needed = list(settings.changed())
+    for name in list(needed):
+        rest = [other for other in needed if other != name]
+        made = functools.partial(_with, case, rest)
+        report = tries.report(made, [work.rung])
+        if report.verdict(work.failure) is Verdict.SAME:
+            needed = rest
+    return tuple(needed)
+
+
+def _with(case: Case, kept: Sequence[str]) -> Case:
+    """`case`, in a process in which only the settings `kept` are not torch's own."""
+    for name in settings.changed():
+        if name not in kept:
+            settings.reset(name)
+    return case
+
+
+def reduce_tree(work: Work) -> Callable[[], None]:
+    """Let modules of the program that the failure does not need stand for themselves, in this
+    process. Returns what undoes that."""
+    module, case = work.case.module, work.case
+    if module is None or not module._modules:
+        return lambda: None
+    before = snapshot(case.objects)
+    try:
+        recorded = modules.record(module, lambda: case.target(*case.args, **case.kwargs))
+    finally:
+        before.restore()
+    if work.failure.kind is Kind.RECOMPILE:
+        recorded = recorded.of_one_call()
+
+    def planned(plan: modules.Plan) -> Callable[[], Case]:
+        def made() -> Case:
+            modules.put(module, plan, recorded)
+            return case
+
+        return made
+
+    def left(plan: modules.Plan) -> int:
+        return sum(not plan.touches(path) for path in recorded.outputs)
+
+    count = len(recorded.outputs)
+    work.tell("modules", count, count)
+    problem = work.problem(
+        modules.Plan(),
+        planned,
+        lambda plan: f"{work.rung.name} modules {plan}",
+        lambda plan: work.tell("modules", count, left(plan)),
+    )
+    with suppress(OutOfBudget):
+        modules.reduce(problem, module, recorded)
+    return modules.put(module, problem.current, recorded)
+
+
+def reduced_text(work: Work, text: str) -> str:
+    """The smallest text whose `build()` gives a program that fails in the same way."""
+    before = len(text.splitlines())
+    work.tell("source", before, before)
+
+    problem = work.problem(
+        text,
+        lambda text: functools.partial(built, text, work.case),
+        lambda text: f"{work.rung.name} {digest(text)}",
+        lambda text: work.step("source", before, len(text.splitlines()), text),
+    )
+    try:
+        by_source.reduce(problem)
+    except OutOfBudget:
+        work.notes.append(OVER)
+    return problem.current
+
+
+def built(text: str, case: Case) -> Case:
+    """The case of what a text's `build()` returns, or names. Raises what the text raises."""
+    model, args, kwargs = call(loaded(text))
+    return replace(case, target=model, args=args, kwargs=kwargs)
