@@ -110,9 +110,10 @@ def _single(work: Work, graph: Graph) -> Problem[Graph] | None:
     except Exception:
         work.notes.append(OURS + traceback.format_exc())
     if problem.current is not graph:
-        case = work.alone(problem.current)
-        if not work.unsteady(case, f"steady {problem.current.key}")():
+        case, key = work.alone(problem.current), _key(work, problem.current, None)
+        if not work.unsteady(case, f"steady {key}")():
             return problem
+        work.doubt(key)
     work.loss = loss
     return None
 

@@ -141,6 +141,10 @@ class Work:
             self._verdicts[key] = self._ask(key, case)()
         return self._verdicts[key] is Verdict.SAME
 
+    def doubt(self, key: str) -> None:
+        """From now on a question has no answer: it was not the same each time."""
+        self._verdicts[key] = Verdict.UNRESOLVED
+
     def _ask(self, key: str, case: Case | Callable[[], Case]) -> Callable[[], Verdict]:
         """Begin to ask whether `case` fails like the program, and not one rung down already."""
         place = self.rungs.index(self.rung)
