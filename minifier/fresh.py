@@ -19,7 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from fullgraph.compiler import isolation
 from fullgraph.compiler.output import Clip
+from fullgraph.compiler.private import settings
 from fullgraph.minifier.failure import NOT_BESIDE, Kind, normal
 from fullgraph.minifier.repro import Check, backend_of, below, lower
 
@@ -210,23 +212,51 @@ def stands_alone(
     python: str = sys.executable,
     environment: Mapping[str, str] | None = None,
     beside: bool = True,
+    passes_below: bool = False,
 ) -> Standing:
     """Whether a script fails as `check` says, and does not fail with the backend one rung down
     (below Dynamo: with compilation disabled). `environment` as `run` takes it; `beside` says
-    whether both may run at once."""
+    whether both may run at once; `passes_below` that it is known not to fail one rung down."""
     backend = backend_of(text)
     if backend is None:
         return Standing(False, "The script names no backend, or more than one.", Ran(None))
     other = below(backend) or "none"
     alone = functools.partial(run, text, seconds=seconds, python=python, environment=environment)
-    with ThreadPoolExecutor(2 if beside and check.kind not in NOT_BESIDE else 1) as pool:
-        ran, under = pool.map(lambda name: alone(backend=name), (None, other))
+    if passes_below:
+        ran, under = alone(), Ran(0)
+    else:
+        with ThreadPoolExecutor(2 if beside and check.kind not in NOT_BESIDE else 1) as pool:
+            ran, under = pool.map(lambda name: alone(backend=name), (None, other))
     if not shows(ran, check):
         return Standing(False, f"Run alone, the script does not fail so: it {_ending(ran)}.", ran)
     if not under.passed:
         what = "without compilation" if other == "none" else f'with backend="{other}"'
         return Standing(False, f"The script fails {what} too: it {_ending(under)}.", ran, under)
     return Standing(True, "", ran, under)
+
+
+def passes_below(text: str, seconds: float) -> bool:
+    """Whether a script passes with the backend one rung down, in a fork of this process, in an
+    empty folder, with the modes and settings that a fresh interpreter has. That is known sooner; if
+    it does not, a fresh interpreter must say: the fork has more, such as registered operators."""
+    backend = backend_of(text)
+    other = backend and below(backend)
+    if not other:
+        return False
+
+    def job() -> None:
+        for name in settings.changed():
+            settings.reset(name)
+        exec(compile(lower(text, other), NAME, "exec"), {"__name__": "__main__"})
+
+    with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
+
+        def forked(_: object) -> None:
+            os.chdir(folder)
+            with ThreadPoolExecutor(1) as pool:  # modes are a thread's own
+                pool.submit(job).result()
+
+        return isolation.run(forked, where="fork", seconds=seconds).status == "ok"
 
 
 def _ending(ran: Ran) -> str:

@@ -26,7 +26,7 @@ from fullgraph.minifier.sandbox import SECONDS, Recalling, Report, Sandbox
 
 T = TypeVar("T")
 
-_SMALL, _PAUSE = 60, 1.0
+_SMALL, _PAUSE = 60, 3.0
 """What is small enough to be shown on the way (operators, lines), and how often (seconds)."""
 
 
@@ -125,7 +125,7 @@ class Work:
             start,
             lambda candidate: self._ask(key(candidate), case(candidate)),
             key,
-            jobs=self.sandbox.jobs,
+            jobs=self.sandbox.jobs - self.late(),  # the whole program is one
             on_step=on_step,
             spent=self.spent,
             known=self._verdicts,

@@ -224,6 +224,7 @@ class _Writer:
                 *(text, check),
                 seconds=START + self._work.seconds,
                 environment=warm.known(),
+                passes_below=fresh.passes_below(text, self._work.sandbox.seconds),
                 beside=self._work.sandbox.jobs > 1,
             )
             with ThreadPoolExecutor(1) as pool:

@@ -7,6 +7,7 @@ import sys
 from textwrap import dedent
 
 import pytest
+import torch
 
 from fullgraph.minifier import fresh
 from fullgraph.minifier.failure import Kind
@@ -161,6 +162,16 @@ def test_fails_alone_and_not_without_the_compiler(
     made = text(check, body, **more)
     found = fresh.stands_alone(made, check, seconds=SECONDS)
     assert found.ok, f"{found.reason}\n{made}\n{found.ran.output}"
+
+
+def test_one_rung_down_modes_and_settings_are_those_of_a_fresh_interpreter() -> None:
+    made = text(Check(Kind.GRADIENT, where="output[0]"), "return x * 2")
+    made += "\nimport torch._dynamo.config as config\n"
+    made += "assert torch.is_grad_enabled() and not config.capture_scalar_outputs\n"
+    made += "import os; assert not os.listdir()\n"
+    with torch.no_grad(), torch._dynamo.config.patch(capture_scalar_outputs=True):
+        assert fresh.passes_below(made, SECONDS)
+        assert not fresh.passes_below(made + "assert False\n", SECONDS)
 
 
 def test_a_script_that_passes_does_not_stand() -> None:
