@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -176,7 +177,7 @@ class Document:
                 imported, _, alias = name.partition(" as ")
                 AddImportsVisitor.add_needed_import(context, imported, asname=alias or None)
             module = AddImportsVisitor(context).transform_module(module)
-        return module.code
+        return module.code + self.text[len(_content(self.text)) :]
 
     def _imports(self, name: str) -> bool:
         """Whether a module is imported already; one that gets an alias, as itself."""
@@ -251,7 +252,7 @@ _PLACES = (
 def parse(file: str, text: str) -> Document:
     """The document of a file's text. Raises FullgraphError where it is no Python."""
     try:
-        wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
+        wrapper = MetadataWrapper(cst.parse_module(_content(text)), unsafe_skip_copy=True)
     except cst.ParserSyntaxError as error:
         raise FullgraphError(
             f"{file}:{error.raw_line} is not valid Python ({error.message}): mend it first."
@@ -259,6 +260,18 @@ def parse(file: str, text: str) -> Document:
     ranges = wrapper.resolve(PositionProvider)
     parents = wrapper.resolve(ParentNodeProvider)
     return Document(file, text, wrapper.module, ranges, parents)
+
+
+def _content(text: str) -> str:
+    """A text up to the line on which its last statement ends: of blank lines and comments after it
+    libcst loses some."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return text
+    lines = text.split("\n")[: body[-1].end_lineno] if body else []
+    content = "\n".join(lines).removesuffix("\r")
+    return text if not lines or content.endswith("\\") else content
 
 
 def _starts(span: Span, position: Position) -> bool:

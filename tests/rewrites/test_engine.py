@@ -5,7 +5,7 @@ import difflib
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from fullgraph.rewrites.document import parse
@@ -51,6 +51,11 @@ def test_fixing_again_changes_nothing_and_other_lines_stay(source):
 
 
 @given(st.text(alphabet=" \t\n#abcé=()+", max_size=40))
+@example("a\n\n ")
+@example("a\n\n #")
+@example("a\n\n\t#\n")
+@example("a\r\n\r\n")
+@example('"""\n# no comment"""\n')
 def test_a_document_without_edits_is_the_same_text(text):
     try:
         ast.parse(text)
