@@ -46,11 +46,16 @@ class Net(nn.Module):
 
 
 @pytest.fixture
-def relu_bug():
+def inductor():
     import torch._inductor.config as config
 
+    return config
+
+
+@pytest.fixture
+def relu_bug(inductor):
     def inject(how):
-        config.cpp.inject_relu_bug_TESTING_ONLY = how
+        inductor.cpp.inject_relu_bug_TESTING_ONLY = how
 
     return inject
 
@@ -249,6 +254,24 @@ def test_a_call_that_fails_alone_only_sometimes_is_not_taken_for_the_failure(tmp
     found = minify(several, torch.randn(8), backend=wrong, jobs=1)
     assert found.refused is None and found.ops == 2
     assert "relu" in found.text
+
+
+def differently_alone(graph):
+    import time
+
+    names = [str(node.target) for node in graph.nodes]
+    if any("cos" in name for name in names) and any("relu" in name for name in names):
+        time.sleep(3.0)  # meanwhile the calls are asked
+        raise ValueError("together")
+    if any("relu" in name for name in names):
+        raise TypeError("alone")
+
+
+def test_what_a_call_shows_before_the_program_does_may_be_another_failure(inductor):
+    inductor.post_grad_custom_pre_pass = differently_alone
+    found = minify(several, torch.randn(8), jobs=2)
+    assert found.standalone and "together" in found.check.got, found
+    assert found.ops == 2 and "cos" in found.text
 
 
 def test_a_folder_that_is_not_there(tmp_path):
