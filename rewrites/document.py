@@ -177,7 +177,12 @@ class Document:
                 imported, _, alias = name.partition(" as ")
                 AddImportsVisitor.add_needed_import(context, imported, asname=alias or None)
             module = AddImportsVisitor(context).transform_module(module)
-        return module.code + self.text[len(_content(self.text)) :]
+        return module.code + self._tail
+
+    @functools.cached_property
+    def _tail(self) -> str:
+        """What of the text is not in the tree."""
+        return self.text[len(_content(self.text)) :]
 
     def _imports(self, name: str) -> bool:
         """Whether a module is imported already; one that gets an alias, as itself."""
