@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
-import gc
 import os
 import pickle
 import resource
@@ -28,7 +27,7 @@ from typing import Any, NoReturn, TypeVar
 
 import torch
 
-from fullgraph.compiler import groups, interrupts, output, processes, shared_memory
+from fullgraph.compiler import functions, groups, interrupts, output, processes, shared_memory
 from fullgraph.compiler.outcome import Error, Outcome, Status, describe, plain
 from fullgraph.compiler.private import settings
 
@@ -312,7 +311,7 @@ def _leave(parent: int) -> None:
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    gc.freeze()  # finalizers of the parent's garbage are the parent's to run
+    functions.set_aside()
 
 
 def _own_streams(prints: int) -> None:
@@ -332,6 +331,7 @@ def _own_compiler(folder: str) -> None:
     # libgomp's threads are not in the child: a parallel op would wait for them for ever
     torch.set_num_threads(1)
     settings.compile_in_one_thread()  # nor is Inductor's pool of processes
+    settings.time_no_guards()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
     os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
     if "torch._dynamo" in sys.modules:  # else nothing was compiled yet

@@ -14,7 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 
-from fullgraph.compiler.recode import Identity, identity, live
+from fullgraph.compiler.functions import live
+from fullgraph.compiler.recode import Identity, identity
 from fullgraph.compiler.source import read
 
 _FUTURE = 0

@@ -9,14 +9,13 @@ from __future__ import annotations
 import __future__
 
 import ast
-import gc
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 
 from fullgraph.compiler.events import Position
+from fullgraph.compiler.functions import live
 from fullgraph.compiler.source import Source, first_line, read
 
 ORIGINAL = "_fullgraph_original"
@@ -108,31 +107,6 @@ Identity = tuple[CodeType, bytes, str]
 def identity(code: CodeType) -> Identity:
     """What makes two codes the same: `==` leaves positions and qualified names out."""
     return code, code.co_linetable, code.co_qualname
-
-
-def live(files: Iterable[str]) -> dict[str, list[FunctionType]]:
-    """Every function that lives now and whose code comes from one of the files.
-
-    A function refers to the globals of its module: asking who does leaves the other objects
-    untouched, which a forked child would else have to copy. A file without a module (a cell of a
-    notebook, executed text) is searched for among all objects.
-    """
-    found: dict[str, list[FunctionType]] = {file: [] for file in files}
-    namespaces = {
-        file: vars(module)
-        for module in tuple(sys.modules.values())
-        if (file := getattr(module, "__file__", None)) in found
-    }
-    if frozen := gc.get_freeze_count():  # frozen objects are not listed
-        gc.unfreeze()
-    whole = namespaces.keys() == found.keys()
-    things = gc.get_referrers(*namespaces.values()) if whole else gc.get_objects()
-    for thing in things:
-        if type(thing) is FunctionType and thing.__code__.co_filename in found:
-            found[thing.__code__.co_filename].append(thing)
-    if frozen:
-        gc.freeze()
-    return found
 
 
 def _edited(

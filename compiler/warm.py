@@ -23,6 +23,12 @@ def up() -> None:
 
 
 @functools.cache
+def symbols() -> None:
+    """The same with shapes and numbers that depend on data."""
+    warming.compile_tiny("eager", symbols=True)
+
+
+@functools.cache
 def inductor() -> str:
     """The same with Inductor; the folder in which it built what all kernels include.
 

@@ -152,6 +152,7 @@ class _Work:
 
     def second_mode(self) -> None:
         """Trace what `fullgraph=True` would meet, then settle it with a real call."""
+        warm.symbols()
         self.draft.capture = self._trace("fullgraph causes", capture=True)
         self.draft.fullgraph = self._trace("fullgraph=True", fullgraph=True)
         self._restored()

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from fullgraph.compiler.functions import live
 from fullgraph.compiler.overlay import overlaid
-from fullgraph.compiler.recode import live
 
 
 def patched(subject: Any, texts: Mapping[str, str]) -> Any:

@@ -14,6 +14,7 @@ from fullgraph.compiler.private import settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 warm.up()  # before a test's first backward, see there
+warm.symbols()
 
 
 @pytest.fixture(autouse=True)

@@ -13,19 +13,26 @@ from typing import Any
 
 import torch
 
+from fullgraph.compiler.private.compile import fullgraph_capture
 
-def compile_tiny(backend: str, cache: str | None = None) -> bool:
+
+def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = False) -> bool:
     """Compile and call a function of one op, and take back what Dynamo counted.
 
-    What Inductor builds goes to the folder `cache`. Returns whether Inductor may take for granted
-    that the C++ compiler knows the processor's vector instructions.
+    With `symbols` its shapes and numbers depend on data. What Inductor builds goes to the folder
+    `cache`. Returns whether Inductor may take for granted that the C++ compiler knows the
+    processor's vector instructions.
     """
     import torch._dynamo as dynamo
     from torch._dynamo import convert_frame, utils
 
-    def tiny(x: torch.Tensor) -> torch.Tensor:
-        return x + 1
+    def static(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x)
 
+    def symbolic(x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0] * x.sum().item()
+
+    tiny = symbolic if symbols else static
     counters = copy.deepcopy(dict(utils.counters))
     metrics: Any = getattr(utils, "_compilation_metrics", None)
     kept = None if metrics is None else collections.deque(metrics, metrics.maxlen)
@@ -34,7 +41,8 @@ def compile_tiny(backend: str, cache: str | None = None) -> bool:
         # On a CUDA build without a GPU the first backward starts autograd's device threads if it
         # comes after fake tensors, and a forked child has no backward then.
         torch.ones(1, requires_grad=True).backward()
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
+    captures = fullgraph_capture() if symbols else contextlib.nullcontext()
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), captures:
         trusted = _compile(tiny, backend, cache)
     dynamo.reset_code(tiny.__code__)
     utils.counters.clear()

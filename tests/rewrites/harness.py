@@ -85,7 +85,7 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
     module = imported(source)
     subject = _subject(module)
     file = module.__file__
-    before = last = explain(subject, args, kwargs=kwargs)
+    before = last = explain(subject, args, kwargs=kwargs, unmask=False)
     text = source
     outcome = Outcome(source, source, args, before, before)
     for _ in range(8):
@@ -111,7 +111,7 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
         outcome.assumes += [clause for offer in taken for clause in offer.rewrite.assumes]
         with overlaid({file: text}) as overlay:
             assert not overlay.refused, overlay.refused
-            last = explain(subject, args, kwargs=kwargs)
+            last = explain(subject, args, kwargs=kwargs, unmask=False)
     outcome.source, outcome.after = text, last
     return outcome
 
