@@ -111,9 +111,10 @@ def minify(
         hear(Progress("bisect", 0, 0, 0, 0))
         climb = Climb(case, rungs, Recalling(sandbox, journal, "bisect"))
         found = None
-        if climb.last is not None:  # its graph is looked at while the program is tried there
+        last = climb.last  # before the climb goes on
+        if last is not None:  # its graph is looked at while the program is tried there
             coming = _Coming(climb)
-            ahead = work(climb.last, coming)
+            ahead = work(last, coming)
             ahead.late = coming.late
             found = _reduced(ahead, source, hear)
         if found is None:
