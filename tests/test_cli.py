@@ -1,7 +1,8 @@
-"""The command line, as a person meets it: in a process of its own."""
+"""The command line, as a person meets it."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -10,12 +11,15 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import jsonschema
 import pytest
 import torch
 
+from fullgraph.cli import main
+from fullgraph.compiler import isolation
 from fullgraph.diagnose.report.schema import EXPLAIN
 
 MODEL = """
@@ -63,13 +67,31 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def fullgraph(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def started(*args: object) -> subprocess.CompletedProcess[str]:
+    """The command in an interpreter of its own."""
     command = [sys.executable, "-m", "fullgraph", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=240)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
+
+
+def fullgraph(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The command in a fork of this process, which need not load torch again."""
+    command = list(map(str, args))
+
+    def job(emit: object) -> tuple[int, str, str]:
+        if cwd is not None:
+            os.chdir(cwd)
+            sys.path.insert(0, "")
+        with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as errors:
+            code = main(command)
+        return code, output.getvalue(), errors.getvalue()
+
+    outcome = isolation.run(job, where="fork", seconds=240)
+    assert outcome.value is not None, outcome
+    return subprocess.CompletedProcess(command, *outcome.value)
 
 
 def test_explain_shows_the_cause_at_its_expression(model: Path) -> None:
-    done = fullgraph("explain", f"{model}:Net")
+    done = started("explain", f"{model}:Net")
     assert done.returncode == 0, done.stderr
     assert "2 graphs, 1 break from 1 cause" in done.stdout
     assert "`time.time()` cannot be traced" in done.stdout
@@ -97,7 +119,7 @@ def test_exit_code_1_is_asked_for(model: Path) -> None:
 
 
 def test_json_fits_the_schema_and_nothing_else_is_on_stdout(model: Path) -> None:
-    data = json.loads(fullgraph("explain", f"{model}:Net", "--json").stdout)
+    data = json.loads(started("explain", f"{model}:Net", "--json").stdout)
     jsonschema.validate(data, EXPLAIN)
     (cause,) = data["causes"]
     assert (cause["line"], cause["column"], cause["end_column"]) == (12, 29, 40)
@@ -143,7 +165,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(model: Path, target: str, wor
 
 
 def test_an_unknown_backend_lists_what_there_is(model: Path) -> None:
-    done = fullgraph("explain", f"{model}:Net", "--backend", "inducktor")
+    done = started("explain", f"{model}:Net", "--backend", "inducktor")
     assert done.returncode == 2
     assert "There is no backend named 'inducktor'" in done.stderr
 
@@ -195,14 +217,14 @@ def script(folder: Path, end: str) -> Path:
 
 def test_run_leaves_the_script_its_output_arguments_and_exit_code(tmp_path: Path) -> None:
     path = script(tmp_path, "print(sys.argv[1:], __name__); sys.exit(7)")
-    done = fullgraph("run", path, "--lr", "3")
+    done = started("run", path, "--lr", "3")
     assert done.returncode == 7
     assert done.stdout.splitlines()[-1] == "['--lr', '3'] __main__"
     assert "`x.sum() > 0` is a tensor" in done.stderr
 
 
 def test_run_reports_a_script_that_crashes(tmp_path: Path) -> None:
-    done = fullgraph("run", script(tmp_path, "raise KeyError('lost')"))
+    done = started("run", script(tmp_path, "raise KeyError('lost')"))
     assert done.returncode == 1
     assert "KeyError: 'lost'" in done.stderr
     assert "runpy" not in done.stderr

@@ -91,7 +91,7 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
     for _ in range(8):
         if not last.causes:
             break
-        with overlaid({file: text}):
+        with overlaid({file: text} if text != source else {}):
             facts = isolation.run(
                 lambda emit, causes=last.causes: observe(
                     lambda: subject(*args, **(kwargs or {})), watched(causes)
