@@ -17,7 +17,7 @@ from fullgraph.compiler import ambient, interrupts
 from fullgraph.compiler.forked import begin_forked
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.outcome import Outcome
-from fullgraph.compiler.private import settings
+from fullgraph.compiler.private import builds, settings
 from fullgraph.compiler.private.subsystems import Subsystem, limited
 from fullgraph.minifier.attempt import EAGER, Began, Ended, attempt
 from fullgraph.minifier.case import Case
@@ -126,8 +126,12 @@ class Sandbox:
         in the child; if it raises, the case could not be tried.
         """
 
+        cache, before = self.load(rungs), settings.inductor_folder()
+
         def job(say: Callable[[object], None]) -> None:
             with self._surroundings(), contextlib.ExitStack() as stack:
+                if cache:
+                    stack.enter_context(builds.kept(cache, before))
                 if limit:
                     stack.enter_context(limited(*limit, say))
                 if every:  # the whole program, which takes longest
@@ -136,7 +140,6 @@ class Sandbox:
                 attempt(made, rungs, say, stop=not every, repeat_eager=repeat_eager)
 
         self.calls += 1
-        cache = self.load(rungs)
         outcome: Future[Outcome[None]] = Future()
         with interrupts.held():  # else a child could have nobody who listens to it
             wait = begin_forked(

@@ -13,7 +13,9 @@ from typing import Any
 
 import torch
 
+from fullgraph.compiler.private.builds import kept
 from fullgraph.compiler.private.compile import fullgraph_capture
+from fullgraph.compiler.private.settings import inductor_folder
 
 
 def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = False) -> bool:
@@ -60,12 +62,14 @@ def _compile(tiny: Any, backend: str, cache: str | None) -> bool:
         torch.compile(tiny, backend=backend)(torch.ones(1))
         return False
     import torch._inductor.config as inductor
+    from torch._inductor import cpp_builder  # noqa: F401  what it builds with
 
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    before = inductor_folder()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     threads = torch.get_num_threads()
     try:
-        with inductor.patch(compile_threads=1):
+        with inductor.patch(compile_threads=1), kept(cache, before):
             torch.set_num_threads(1)  # or the children cannot start any
             if _trusting(tiny, backend):
                 return True
