@@ -55,9 +55,9 @@ def test_what_another_cache_has_is_copied(folders, monkeypatch):
 
 def test_what_was_refused_is_refused_in_the_same_words(folders, monkeypatch):
     one, _ = folders
-    monkeypatch.setattr(inductor.cpp, "inject_relu_bug_TESTING_ONLY", "compile_error")
-    *first, asked = compiled(one, None, monkeypatch)
-    *again, asked_again = compiled(one, None, monkeypatch)
+    with inductor.patch({"cpp.inject_relu_bug_TESTING_ONLY": "compile_error"}):
+        *first, asked = compiled(one, None, monkeypatch)
+        *again, asked_again = compiled(one, None, monkeypatch)
     assert (asked, asked_again) == (1, 0)
     assert first == again
     assert "was not declared in this scope" in first[2]
