@@ -72,7 +72,9 @@ class Caches:
             for owner, name in _named(_CONTAINERS)
         ]
         self._cleanups = frozenset(_cleanups().values)
-        self._globals = {id(space): (space, frozenset(space)) for space in _namespaces()}
+        self._globals = {
+            id(namespace): (namespace, _installed(namespace)) for namespace in _namespaces()
+        }
 
     def hide(self) -> None:
         """Let what was compiled or skipped until now not show in what is compiled next."""
@@ -111,13 +113,14 @@ class Caches:
 
     def _clean_globals(self) -> None:
         """Take away the globals that Dynamo installed for what was compiled meanwhile."""
+        gc.collect()
         cleanups = _cleanups()
         for key in [key for key in cleanups.values if key not in self._cleanups]:
             cleanups._remove_id(key)  # what it does itself when the compiled code dies
-        for space in _namespaces():
-            _, had = self._globals.get(id(space), (space, frozenset()))
-            for name in _installed(space.keys() - had):
-                del space[name]
+        for namespace in _namespaces():
+            _, had = self._globals.get(id(namespace), (namespace, frozenset()))
+            for name in _installed(namespace) - had:
+                del namespace[name]
 
     def summary(self) -> dict[str, str]:
         """What can be compared: the codes with something on them, counters, settings."""
@@ -134,8 +137,7 @@ class Caches:
             told[f"dynamo: {_title(owner)}.{name}"] = repr(content)
         for owner, name, value in self._values:
             told[f"dynamo: {_title(owner)}.{name}"] = repr(value)
-        names = set().union(*(had for _, had in self._globals.values()))
-        told["dynamo: globals"] = repr(sorted(_installed(names)))
+        told["dynamo: globals"] = repr(sorted(set().union(*(h for _, h in self._globals.values()))))
         return told
 
 
@@ -195,8 +197,8 @@ def _cleanups() -> Any:
     return CleanupManager.instance
 
 
-def _installed(names: Iterable[object]) -> list[str]:
-    return [name for name in names if isinstance(name, str) and name.startswith(_INSTALLED)]
+def _installed(namespace: dict[str, Any]) -> frozenset[str]:
+    return frozenset(n for n in list(namespace) if isinstance(n, str) and n.startswith(_INSTALLED))
 
 
 def _read(code: CodeType) -> _Code:

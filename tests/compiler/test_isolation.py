@@ -205,7 +205,7 @@ def test_compiled_coroutines_are_looked_at_without_starting_them():
         return x + 1
 
     def job(emit):
-        gc.disable()
+        gc.disable()  # while it is looked at
         with pytest.raises(StopIteration):
             torch.compile(coroutine, backend="eager")(torch.ones(2)).send(None)
         before = digest([coroutine])
