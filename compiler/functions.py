@@ -28,21 +28,22 @@ def live(files: Iterable[str]) -> dict[str, list[FunctionType]]:
     if not asked:
         return {}
     if _aside is None:
-        if not gc.get_freeze_count():
-            return _searched(asked)
-        gc.unfreeze()  # frozen objects are not listed
-        found = _searched(asked)
-        gc.freeze()
-        return found
-    if _aside.keys() >= set(asked):
-        young = _searched(asked)
-        old = {file: [f for one in _aside[file] if (f := one()) is not None] for file in asked}
-        return {file: list(dict.fromkeys(old[file] + young[file])) for file in asked}
+        return _searched_among_all(asked) if gc.get_freeze_count() else _searched(asked)
+    if not _aside.keys() >= set(asked):  # what is young now is set aside, too
+        found = _searched_among_all({**_aside, **dict.fromkeys(asked)})
+        _aside.update({file: [ref(f) for f in functions] for file, functions in found.items()})
+    young = _searched(asked)
+    old = {file: [f for one in _aside[file] if (f := one()) is not None] for file in asked}
+    return {file: list(dict.fromkeys(old[file] + young[file])) for file in asked}
+
+
+def _searched_among_all(files: Collection[str]) -> dict[str, list[FunctionType]]:
+    """The same also among frozen objects, which are not listed; then everything is frozen."""
     gc.unfreeze()
-    found = _searched({**dict.fromkeys(_aside), **dict.fromkeys(asked)})
-    gc.freeze()
-    _aside.update({file: [ref(f) for f in functions] for file, functions in found.items()})
-    return {file: found[file] for file in asked}
+    try:
+        return _searched(files)
+    finally:
+        gc.freeze()
 
 
 def _searched(files: Collection[str]) -> dict[str, list[FunctionType]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import torch
@@ -60,20 +60,28 @@ def _reduced(work: Work) -> Reduced | None:
     before = problem.start.ops
     needed = tuple(settings.changed())
     try:
-        by_graph.reduce(problem)
-        work.tell("inputs", before, problem.current.ops)
-        by_inputs.reduce(problem)
-        by_graph.reduce(problem)
-        needed = _needed(work, problem.current)
+        with forgiven(work):
+            by_graph.reduce(problem)
+            work.tell("inputs", before, problem.current.ops)
+            by_inputs.reduce(problem)
+            by_graph.reduce(problem)
+            needed = _needed(work, problem.current)
     except OutOfBudget:
         work.notes.append(OVER)
-    except Otherwise:
-        raise
-    except Exception:  # a bug of ours costs the last steps, not the result
-        work.notes.append(OURS + traceback.format_exc())
     work.confirm()
     case = work.alone(problem.current)
     return Reduced(problem.current, case, needed, before)
+
+
+@contextmanager
+def forgiven(work: Work) -> Iterator[None]:
+    """A bug of ours costs the steps in here, not the result."""
+    try:
+        yield
+    except (Otherwise, OutOfBudget):
+        raise
+    except Exception:
+        work.notes.append(OURS + traceback.format_exc())
 
 
 def _begun(work: Work) -> Problem[Graph] | None:
@@ -101,14 +109,8 @@ def _single(work: Work, graph: Graph) -> Problem[Graph] | None:
     """The calls of a graph that fail by themselves each time, and without a loss."""
     loss, work.loss = work.loss, None
     problem = of_graph(work, graph)
-    try:
+    with suppress(OutOfBudget), forgiven(work):
         alone(problem)
-    except Otherwise:
-        raise
-    except OutOfBudget:
-        pass
-    except Exception:
-        work.notes.append(OURS + traceback.format_exc())
     if problem.current is not graph:
         case, key = work.alone(problem.current), _key(work, problem.current, None)
         if not work.unsteady(case, f"steady {key}")():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -26,7 +25,14 @@ from fullgraph.minifier.later import Refused
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.program import Program, Unwritable
 from fullgraph.minifier.reduce.python.load import loaded
-from fullgraph.minifier.reducing import OURS, built, captured, reduce_tree, reduced, reduced_text
+from fullgraph.minifier.reducing import (
+    built,
+    captured,
+    forgiven,
+    reduce_tree,
+    reduced,
+    reduced_text,
+)
 from fullgraph.minifier.unbuilt import Facts, program
 from fullgraph.minifier.work import Work
 
@@ -113,11 +119,10 @@ def _from_source(work: Work, text: str | None) -> Draft | None:
 def _smaller_text(work: Work) -> str | None:
     """The source of the program without the modules that it does not need, if that shows the
     failure. Else the program is as it was."""
-    notes = list(work.notes)
-    try:
+    notes, undo = list(work.notes), None
+    with forgiven(work):
         undo = reduce_tree(work)
-    except Exception:  # a bug of ours costs this step, not the result
-        work.notes.append(OURS + traceback.format_exc())
+    if undo is None:
         return None
     found = _failing_text(work, None)
     if found is None:

@@ -12,14 +12,15 @@ from contextvars import copy_context
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
-from fullgraph.compiler.private.builds import kept
+from fullgraph.compiler.private import builds, settings
 from fullgraph.compiler.private.compile import fullgraph_capture
-from fullgraph.compiler.private.settings import inductor_folder
 
 
 def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = False) -> bool:
-    """Compile and call a function of one op, and take back what Dynamo counted.
+    """Compile and call a function of one op, and take back what Dynamo counted. The modes and the
+    default device of the caller are not in force meanwhile.
 
     With `symbols` its shapes and numbers depend on data. What Inductor builds goes to the folder
     `cache`. Returns whether Inductor may take for granted that the C++ compiler knows the
@@ -42,9 +43,10 @@ def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = Fals
     if not os.path.exists("/dev/nvidiactl"):
         # On a CUDA build without a GPU the first backward starts autograd's device threads if it
         # comes after fake tensors, and a forked child has no backward then.
-        torch.ones(1, requires_grad=True).backward()
+        torch.ones(1, requires_grad=True, device="cpu").backward()
     captures = fullgraph_capture() if symbols else contextlib.nullcontext()
-    with torch.random.fork_rng(devices=[]), torch.no_grad(), captures:
+    outside = _disable_current_modes()
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), outside, captures:
         trusted = _compile(tiny, backend, cache)
     dynamo.reset_code(tiny.__code__)
     utils.counters.clear()
@@ -59,21 +61,21 @@ def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = Fals
 
 def _compile(tiny: Any, backend: str, cache: str | None) -> bool:
     if cache is None:
-        torch.compile(tiny, backend=backend)(torch.ones(1))
+        torch.compile(tiny, backend=backend)(torch.ones(1, device="cpu"))
         return False
     import torch._inductor.config as inductor
     from torch._inductor import cpp_builder  # noqa: F401  what it builds with
 
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    before = inductor_folder()
+    before = settings.inductor_folder()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     threads = torch.get_num_threads()
     try:
-        with inductor.patch(compile_threads=1), kept(cache, before):
+        with inductor.patch(compile_threads=1), builds.kept(cache, before):
             torch.set_num_threads(1)  # or the children cannot start any
             if _trusting(tiny, backend):
                 return True
-            torch.compile(tiny, backend=backend)(torch.ones(8))
+            torch.compile(tiny, backend=backend)(torch.ones(8, device="cpu"))
             return False
     finally:
         torch.set_num_threads(threads)
@@ -95,7 +97,7 @@ def _trusting(tiny: Any, backend: str) -> bool:
         with inductor.patch({"cpp.vec_isa_ok": True}):
             with _instruction_sets():
                 from torch._inductor import compile_fx  # noqa: F401
-            torch.compile(tiny, backend=backend)(torch.ones(8))
+            torch.compile(tiny, backend=backend)(torch.ones(8, device="cpu"))
     except Exception:
         _forget_instruction_sets()
         torch._dynamo.reset_code(tiny.__code__)

@@ -22,6 +22,7 @@ from fullgraph.rewrites.masked.goals import (
     Stored,
     Unpacked,
     same_end,
+    taken,
 )
 from fullgraph.rewrites.masked.losses import loss
 from fullgraph.rewrites.masked.mapped import mapped, takes_each
@@ -214,7 +215,7 @@ class Flow:
         match parent:
             case cst.BinaryOperation():
                 if isinstance(parent.operator, cst.MatrixMultiply):
-                    raise self._escape(parent)
+                    raise taken(self.site, parent)
                 self._beside(parent.right if parent.left is node else parent.left)
                 return self._climb(parent)
             case cst.UnaryOperation() if not isinstance(parent.operator, cst.Not):
@@ -226,7 +227,7 @@ class Flow:
                 outer = self.site.document.parent(parent)
                 assert isinstance(outer, cst.Comparison)
                 if len(outer.comparisons) > 1 or isinstance(parent.operator, cst.In | cst.Is):
-                    raise self._escape(outer)
+                    raise taken(self.site, outer)
                 self._beside(outer.left)
                 return self._climb(outer)
             case cst.Attribute():
@@ -243,7 +244,7 @@ class Flow:
                 table = self.site.document.parent(self.site.document.parent(parent))
                 if isinstance(table, cst.Subscript) and self._gathers(table, node):
                     return self._climb(table)
-        raise self._escape(parent, node)
+        raise taken(self.site, parent, node)
 
     def _attribute(
         self, node: cst.BaseExpression, parent: cst.Attribute
@@ -258,7 +259,7 @@ class Flow:
             match outer.slice:
                 case [cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]:
                     return node, counted(self.site, outer, node)
-        raise self._escape(outer if isinstance(outer, cst.BaseExpression) else parent)
+        raise taken(self.site, outer if isinstance(outer, cst.BaseExpression) else parent)
 
     def _call(self, node: cst.BaseExpression, call: cst.Call) -> tuple[cst.BaseExpression, End]:
         found = loss(self.site, call)
@@ -278,7 +279,7 @@ class Flow:
             return node, counted(self.site, call, node)
         made = operation(self.site, call)
         if made is None:
-            raise self._escape(call)
+            raise taken(self.site, call)
         if made.name in ops.ELEMENTWISE:
             for operand in made.operands:
                 if operand is not node and not is_option(made, operand):
@@ -287,9 +288,9 @@ class Flow:
         if made.name == "cosine_similarity":
             pair = [self.is_selected(one) for one in made.operands[:2]]
             if not all(pair):
-                raise self._escape(call)
+                raise taken(self.site, call)
         elif node is not made.tensor:
-            raise self._escape(call)
+            raise taken(self.site, call)
         axis = self.axis(node)
         if made.name == "linear" and self.dims(node) > axis == 0:
             return self._climb(call)
@@ -304,7 +305,7 @@ class Flow:
                 return self._climb(call)
             if made.name in ops.NEUTRAL and extent.goes_over(self.site, self.first, made, axis):
                 return node, Reduced(made)
-        raise self._escape(call)
+        raise taken(self.site, call)
 
     def _check_added(self, sums: Added) -> None:
         """Raises Escape unless index and source are selected, and the rows are what is added."""
@@ -313,9 +314,9 @@ class Flow:
         if not all(selected):
             raise Escape(f"only a part of `{self._code(sums.call)}` is selected by the mask")
         if any(self.axis(one) for one in parts) or self.dims(sums.index) != 0:
-            raise self._escape(sums.call)
+            raise taken(self.site, sums.call)
         if sums.source is not None and self.dims(sums.source) and not sums.rows:
-            raise self._escape(sums.call)
+            raise taken(self.site, sums.call)
 
     def _assigned(self, node: cst.BaseExpression, parent: cst.CSTNode) -> End:
         document = self.site.document
@@ -333,7 +334,7 @@ class Flow:
             case cst.AnnAssign() | cst.AugAssign():
                 target = statement.target
             case _:
-                raise self._escape(statement)
+                raise taken(self.site, statement)
         if isinstance(target, cst.Name):
             augmented = isinstance(statement, cst.AugAssign)
             if not augmented or self.is_selected(target):
@@ -369,18 +370,6 @@ class Flow:
             raise Escape(
                 f"`{self._code(other)}` goes with the selected elements only, one for each"
             )
-
-    def _escape(self, node: cst.CSTNode, selected: cst.BaseExpression | None = None) -> Escape:
-        code = self._code(selected or node).partition("\n")[0]
-        match node:
-            case cst.Return():
-                what = f"`{code}` is returned"
-            case cst.BaseElement() | cst.Index() | cst.IfExp() | cst.BooleanOperation():
-                what = f"`{code}` is used as it is"
-            case _:
-                code = self._code(node).partition("\n")[0]
-                what = f"`{code}` takes all that is selected"
-        return Escape(f"{what}, and how many elements that is depends on the data")
 
     def _code(self, node: cst.CSTNode) -> str:
         return self.site.document.code(node)

@@ -10,10 +10,25 @@ from fullgraph.rewrites.masked.added import Added
 from fullgraph.rewrites.masked.losses import Loss
 from fullgraph.rewrites.masked.ops import Operation
 from fullgraph.rewrites.masked.reads import Read
+from fullgraph.rewrites.site import Site
 
 
 class Escape(Exception):
     """The selected elements reach a place that needs them by themselves. Says why."""
+
+
+def taken(site: Site, node: cst.CSTNode, selected: cst.BaseExpression | None = None) -> Escape:
+    """That `node` takes the selected elements by themselves."""
+    code = site.document.code(selected or node).partition("\n")[0]
+    match node:
+        case cst.Return():
+            what = f"`{code}` is returned"
+        case cst.BaseElement() | cst.Index() | cst.IfExp() | cst.BooleanOperation():
+            what = f"`{code}` is used as it is"
+        case _:
+            code = site.document.code(node).partition("\n")[0]
+            what = f"`{code}` takes all that is selected"
+    return Escape(f"{what}, and how many elements that is depends on the data")
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import random
 import signal
 import subprocess
@@ -68,7 +67,6 @@ def where(request: pytest.FixtureRequest) -> Iterator[Literal["fork", "process"]
 
 def before_and_after(model: nn.Module, x: torch.Tensor, call: Callable[[], object]) -> None:
     call()  # modules that are loaded on the way are no change
-    gc.collect()  # nor is what other tests compiled and left behind
     before = digest((model, x, SEEN))
     call()
     after = digest((model, x, SEEN))

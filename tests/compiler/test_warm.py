@@ -1,0 +1,28 @@
+"""Warming the compiler works in whatever surroundings the caller has, and is not counted."""
+
+import contextlib
+import copy
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+from torch._subclasses import FakeTensorMode
+
+from fullgraph.compiler import isolation
+from fullgraph.compiler.private import warming
+
+
+@pytest.mark.parametrize("symbols", [False, True])
+@pytest.mark.parametrize(
+    "surroundings",
+    [contextlib.nullcontext, FakeTensorMode, torch.inference_mode, lambda: torch.device("meta")],
+)
+def test_the_callers_surroundings_do_not_matter(surroundings, symbols):
+    def job(emit):
+        before = copy.deepcopy(dict(counters))
+        with surroundings():
+            warming.compile_tiny("eager", symbols=symbols)
+        return dict(counters) == before
+
+    outcome = isolation.run(job, where="fork")
+    assert outcome.value is True, outcome
