@@ -38,6 +38,11 @@ class Target:
     notes: tuple[str, ...] = ()
     """What to know about it; sentences."""
 
+    def train(self) -> None:
+        """Put it into train mode; a function has none."""
+        if hasattr(self.model, "train"):
+            self.model.train()
+
 
 def load(spec: str) -> Target:
     """The model and inputs that `spec` names.

@@ -16,7 +16,7 @@ from fullgraph.compiler.program import program
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.case import Case
-from fullgraph.minifier.climb import Climb, rung_of, unsteady
+from fullgraph.minifier.climb import Climb, rung_of, unsteady, with_threads
 from fullgraph.minifier.failure import Kind
 from fullgraph.minifier.inside import look_inside
 from fullgraph.minifier.sandbox import SECONDS, Sandbox
@@ -81,7 +81,7 @@ def bisect(
     start = time.monotonic()
     deadline = None if budget is None else start + budget
     with workshop(seconds=seconds, memory=memory, jobs=jobs) as sandbox:
-        found = Climb(case, rungs, sandbox).bisection
+        found = with_threads(Climb(case, rungs, sandbox).bisection, case, rungs, sandbox)
         failure = found.failure
         if failure is not None:
             refused = unsteady(case, rung_of(rungs, failure), failure, sandbox)()

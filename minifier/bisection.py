@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 from fullgraph.minifier.attempt import Ended
 from fullgraph.minifier.culprit import Culprit
 from fullgraph.minifier.failure import Failure
+
+_TOLD = 160
+"""Characters of a message that stand in a table."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +53,20 @@ class Bisection:
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     """What is to be known of it, one sentence each."""
+    threads: int = 1
+    """With how many it was tried."""
 
     @property
     def failure(self) -> Failure | None:
         """What goes wrong on the first rung that fails."""
         failures = (end.failure for end in self.rungs.values() if end is not None)
         return None if self.refused else next((f for f in failures if f is not None), None)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every rung gives what eager gives."""
+        ends = self.rungs.values()
+        return all(end is not None and not (end.failure or end.refused) for end in ends)
 
     @property
     def first_failing(self) -> str | None:
@@ -109,5 +121,6 @@ def _words(end: Ended | None) -> str:
     if end is None:
         return "not tried"
     if end.failure is not None:
-        return f"{end.failure.kind}: {end.failure.message.partition(os.linesep)[0]}"
+        told = end.failure.message.partition(os.linesep)[0]
+        return f"{end.failure.kind}: {textwrap.shorten(told, _TOLD, placeholder=' …')}"
     return f"ok ({end.refused})" if end.refused else "ok"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import torch
@@ -67,6 +68,18 @@ class Climb:
         return self._sandbox.ask(
             self._case, self._groups[number], every=True, repeat_eager=number == 0
         )
+
+
+def with_threads(found: Bisection, case: Case, rungs: Sequence[Rung], sandbox: Tries) -> Bisection:
+    """`found`; where nothing fails, what becomes of the program with as many threads as it had in
+    the first place. From then on it is tried with those, if that fails."""
+    if not found.healthy or not sandbox.many_threads():
+        return found
+    again = Climb(case, rungs, sandbox).bisection
+    if again.failure is None:
+        return found
+    note = f"It fails with {sandbox.threads} threads, and not with one."
+    return replace(again, threads=sandbox.threads, notes=(*again.notes, note))
 
 
 def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private.subsystems import Subsystem, subsystems
@@ -14,6 +15,8 @@ from fullgraph.minifier.sandbox import Report, Tries
 
 _FAR = 1 << 16
 """More applications than any program needs."""
+_LIKELY = "lowerings"
+"""The part that most failures need."""
 
 
 @dataclass(frozen=True)
@@ -38,59 +41,100 @@ def culprit(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> Culprit
     """The first part of `rung` without which `case` does not fail any more; None if there is
     none, or this torch cannot switch parts off."""
     parts = [part for part in subsystems() if part.rung == rung.backend]
-    searches = [_Search(case, rung, failure, sandbox, part) for part in parts]
-    for number, search in enumerate(searches):
-        for ahead in searches[number : number + sandbox.jobs]:
-            ahead.ask(0)
-        if search.fails(0):
-            continue
-        part = search.part
-        if part.setting is not None:
-            _, name, value = part.setting
-            return Culprit(rung.name, part.name, None, f"{name}={value!r} mends it")
-        least = search.least()
-        if least:
-            return Culprit(rung.name, part.name, least, search.what(least))
+    search = _Search(case, rung, failure, sandbox)
+    groups = _groups(parts)
+    for number, group in enumerate(groups):
+        for ahead in groups[number : number + sandbox.jobs]:
+            search.without(ahead)
+        for part in search.mending(group):
+            if part.setting is not None:
+                _, name, value = part.setting
+                return Culprit(rung.name, part.name, None, f"{name}={value!r} mends it")
+            applications = _Applications(search, part)
+            least = applications.least()
+            if least:
+                return Culprit(rung.name, part.name, least, applications.what(least))
     return None
 
 
+def _groups(parts: Sequence[Subsystem]) -> list[Sequence[Subsystem]]:
+    """The parts in their order, which most failures need one of by itself: the lowerings."""
+    place = next((n for n, part in enumerate(parts) if part.name == _LIKELY), len(parts))
+    groups = [parts[:place], parts[place : place + 1], parts[place + 1 :]]
+    return [group for group in groups if group]
+
+
 class _Search:
-    """The least number of applications of a part with which a case fails."""
+    """What becomes of a failure without parts of a rung."""
 
-    def __init__(
-        self, case: Case, rung: Rung, failure: Failure, sandbox: Tries, part: Subsystem
-    ) -> None:
+    def __init__(self, case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> None:
         self._case, self._rung, self._failure = case, rung, failure
-        self._sandbox, self.part = sandbox, part
-        self._asked: dict[int, Callable[[], Report]] = {}
+        self.sandbox = sandbox
+        self._asked: dict[object, Callable[[], Report]] = {}
 
-    def ask(self, limit: int) -> Callable[[], Report]:
-        """Begin to try the case with so many applications, if that was not done before."""
-        if limit not in self._asked:
-            self._asked[limit] = self._sandbox.ask(
-                self._case, [self._rung], limit=(self.part, limit)
-            )
-        return self._asked[limit]
+    def without(self, parts: Sequence[Subsystem]) -> Callable[[], Report]:
+        """Begin to try the case without some parts, if that was not done before."""
+        return self._ask(tuple(parts), without=parts)
 
-    def fails(self, limit: int) -> bool:
-        return self.ask(limit)().verdict(self._failure) is Verdict.SAME
+    def limited(self, part: Subsystem, limit: int) -> Callable[[], Report]:
+        """Begin to try the case with so many applications of a part."""
+        return self._ask((part, limit), limit=(part, limit))
+
+    def _ask(self, key: object, **how: Any) -> Callable[[], Report]:
+        if key not in self._asked:
+            self._asked[key] = self.sandbox.ask(self._case, [self._rung], **how)
+        return self._asked[key]
+
+    def same(self, wait: Callable[[], Report]) -> bool:
+        return wait().verdict(self._failure) is Verdict.SAME
+
+    def mending(self, parts: Sequence[Subsystem]) -> Iterator[Subsystem]:
+        """Those without each of which the case does not fail so; none if it does without all of
+        them. More and more of them are left out to find the first."""
+        if self.same(self.without(parts)):
+            return
+        low, high = 0, len(parts)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.same(self.without(parts[:middle])):
+                low = middle
+            else:
+                high = middle
+        for part in (parts[low], *parts[:low], *parts[high:]):
+            if not self.same(self.without([part])):
+                yield part
+
+
+class _Applications:
+    """The applications of a part that is counted."""
+
+    def __init__(self, search: _Search, part: Subsystem) -> None:
+        self._search, self._part = search, part
+
+    def _fails(self, limit: int) -> bool:
+        return self._search.same(self._search.limited(self._part, limit))
+
+    @property
+    def _applied(self) -> tuple[str, ...]:
+        return self._search.limited(self._part, _FAR)().applied
 
     def least(self) -> int | None:
-        if not self.fails(_FAR):
+        """The least number of them with which the case fails."""
+        if not self._fails(_FAR):
             return None  # counting itself changes what happens
-        low, high = 0, len(self.ask(_FAR)().applied)
-        parts = self._sandbox.jobs + 1
+        low, high = 0, len(self._applied)
+        parts = self._search.sandbox.jobs + 1
         while high - low > 1:
             cuts = sorted({low + max(1, (high - low) * n // parts) for n in range(1, parts)})
             for cut in cuts:
-                self.ask(cut)
+                self._search.limited(self._part, cut)
             for cut in cuts:
-                if self.fails(cut):
+                if self._fails(cut):
                     high = cut
                     break
                 low = cut
         return high or None
 
     def what(self, number: int) -> str:
-        applied = self.ask(_FAR)().applied
-        return applied[number - 1] if number <= len(applied) else ""
+        """What the application of that number is."""
+        return self._applied[number - 1] if number <= len(self._applied) else ""

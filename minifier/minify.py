@@ -20,7 +20,7 @@ from fullgraph.compiler.private.graphs import Level
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect import suspect, workshop
 from fullgraph.minifier.bisection import Bisection
-from fullgraph.minifier.climb import Climb, rung_of
+from fullgraph.minifier.climb import Climb, rung_of, with_threads
 from fullgraph.minifier.identity import identity
 from fullgraph.minifier.journal import Journal
 from fullgraph.minifier.minified import Minified, Progress
@@ -109,7 +109,8 @@ def minify(
             return work
 
         hear(Progress("bisect", 0, 0, 0, 0))
-        climb = Climb(case, rungs, Recalling(sandbox, journal, "bisect"))
+        tries = Recalling(sandbox, journal, "bisect")
+        climb = Climb(case, rungs, tries)
         found = None
         last = climb.last  # before the climb goes on
         if last is not None:  # its graph is looked at while the program is tried there
@@ -118,7 +119,7 @@ def minify(
             ahead.late = coming.late
             found = _reduced(ahead, source, hear)
         if found is None:
-            known = climb.bisection
+            known = with_threads(climb.bisection, case, rungs, tries)
             found = Minified(known, calls=sandbox.calls)
             if known.failure is not None:
                 sandbox.load(rungs)

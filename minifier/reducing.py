@@ -85,11 +85,18 @@ def forgiven(work: Work) -> Iterator[None]:
 
 
 def _begun(work: Work) -> Problem[Graph] | None:
-    """A graph that fails alone, each time."""
-    for level in work.possible:
-        found = _first(work, captured(work.case, level))
-        if found is not None:
-            return found
+    """A graph that fails alone, each time. Transforms of torch.func are better seen in
+    AOTAutograd's graph, where they are done."""
+    levels = list(work.possible)
+    while levels:
+        level = levels.pop(0)
+        found = captured(work.case, level)
+        if levels and any(graphs.transforms(graph.module) for graph in found):
+            levels.append(level)
+            continue
+        problem = _first(work, found)
+        if problem is not None:
+            return problem
     return None
 
 
@@ -155,7 +162,7 @@ def _fails(work: Work, graph: Graph) -> bool:
 
 
 def _key(work: Work, graph: Graph, loss: Loss) -> str:
-    return f"{work.rung.name} {loss} {graph.key}"
+    return f"{work.name} {loss} {graph.key}"
 
 
 def captured(case: Case, level: graphs.Level = "dynamo") -> list[Graph]:
@@ -234,7 +241,7 @@ def reduce_tree(work: Work) -> Callable[[], None]:
     problem = work.problem(
         modules.Plan(),
         planned,
-        lambda plan: f"{work.rung.name} modules {plan}",
+        lambda plan: f"{work.name} modules {plan}",
         lambda plan: work.tell("modules", count, left(plan)),
     )
     with suppress(OutOfBudget):
@@ -250,7 +257,7 @@ def reduced_text(work: Work, text: str) -> str:
     problem = work.problem(
         text,
         lambda text: functools.partial(built, text, work.case),
-        lambda text: f"{work.rung.name} {digest(text)}",
+        lambda text: f"{work.name} {digest(text)}",
         lambda text: work.step("source", before, len(text.splitlines()), text),
     )
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,9 @@ _REPEATED = 3
 """Lines of inputs that are written twice; more become a function."""
 _LIMITS = {Kind.HANG: 60.0, Kind.MEMORY: float(32 << 30)}
 """Where a check has none: seconds, bytes of address space."""
-_COMMENT = 80
+_START = 20.0
+"""Seconds before which nothing is said to hang: the compiler is loaded first."""
+_COMMENT = 160
 """Characters of an error that a comment tells."""
 _TIMES = 10
 """Calls that are timed together, where a program is slow."""
@@ -254,13 +257,15 @@ class _Body:
         limit = self._check.limit or _LIMITS.get(kind, 0.0)
         if kind is Kind.HANG:
             self.imports.append("import faulthandler")
-            yield f"faulthandler.dump_traceback_later({limit:.0f}, exit=True)  # it hangs"
+            seconds = max(limit, _START)
+            yield f"faulthandler.dump_traceback_later({seconds:.0f}, exit=True)  # it hangs"
         elif kind is Kind.MEMORY:
             self.imports.append("import resource")
             yield f"resource.setrlimit(resource.RLIMIT_AS, ({limit:.0f}, {limit:.0f}))"
         call = self._call(self._compiled)
         if self._check.got:
-            yield f"# {self._backend}: {self._check.got}"
+            told = textwrap.shorten(self._check.got, _COMMENT, placeholder=" …")
+            yield f"# {self._backend}: {told}"
         yield from self._side(
             self._compiled, self._backward(call) if self._check.backward else call
         )
@@ -353,7 +358,8 @@ class _Body:
         check = self._check
         if check.aspect in ("nan", "infinite", "value"):
             tol = check.tol if check.tol is not None else self._program.tol
-            told = f"{check.where}: eager gives {check.expected}, {self._backend} {check.got}"
+            other = "compiled" if self._backend == "eager" else self._backend
+            told = f"{check.where}: eager gives {check.expected}, {other} {check.got}"
             yield f"# {told}"
             yield (
                 f"torch.testing.assert_close({got}, {expected}, rtol={tol:g}, atol={tol:g}, "

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import torch
 
-from fullgraph.compiler import ambient, interrupts
+from fullgraph.compiler import ambient, interrupts, openmp
 from fullgraph.compiler.forked import begin_forked
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.outcome import Outcome
 from fullgraph.compiler.private import builds, settings
-from fullgraph.compiler.private.subsystems import Subsystem, limited
+from fullgraph.compiler.private.subsystems import Subsystem, limited, off
 from fullgraph.minifier.attempt import EAGER, Began, Ended, attempt
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.failure import Failure, Kind
@@ -86,6 +86,9 @@ class Sandbox:
             if fact.name == "grad mode" or fact.name.startswith("autocast")
         ]
         self._inference = torch.is_inference_mode_enabled()
+        self.threads = 1
+        """With how many each case is tried; what is compiled depends on it."""
+        self._most = torch.get_num_threads()
         self._stop = threading.Event()
         self._listening: list[threading.Thread] = []
         self.calls = 0
@@ -99,6 +102,14 @@ class Sandbox:
     def one_at_a_time(self) -> None:
         """From now on nothing is to be tried beside another."""
         self.jobs = 1
+
+    def many_threads(self) -> bool:
+        """From now on try with as many threads as the process has that made this sandbox. Returns
+        whether it has several, and OpenMP lets a child have them."""
+        if self._most == 1 or not openmp.rest():
+            return False
+        self.threads = self._most
+        return True
 
     def stop(self) -> None:
         """End what is being tried: nothing more can be."""
@@ -117,23 +128,30 @@ class Sandbox:
         *,
         every: bool = False,
         repeat_eager: bool = False,
-        limit: tuple[Subsystem, int | None] | None = None,
+        limit: tuple[Subsystem, int] | None = None,
+        without: Sequence[Subsystem] = (),
     ) -> Callable[[], Report]:
         """Begin to try `case` in eager and on `rungs`, up to its first failure or on `every` one;
         the function that is returned waits for the end.
 
-        `limit` applies a subsystem that often at most. A function that makes the case is called
-        in the child; if it raises, the case could not be tried.
+        `limit` applies a subsystem that often at most; those in `without` are off. A function that
+        makes the case is called in the child; if it raises, the case could not be tried.
         """
 
         cache, before = self.load(rungs), settings.inductor_folder()
+        threads = self.threads
+        if threads > 1:
+            openmp.rest()
 
         def job(say: Callable[[object], None]) -> None:
+            if threads > 1:
+                torch.set_num_threads(threads)
             with self._surroundings(), contextlib.ExitStack() as stack:
                 if cache:
                     stack.enter_context(builds.kept(cache, before))
                 if limit:
                     stack.enter_context(limited(*limit, say))
+                stack.enter_context(off(without))
                 if every:  # the whole program, which takes longest
                     stack.enter_context(settings.compile_threads(self.jobs))
                 made = case if isinstance(case, Case) else case()
@@ -178,6 +196,15 @@ class Recalling:
         """As `Sandbox.jobs`."""
         return self._sandbox.jobs
 
+    @property
+    def threads(self) -> int:
+        """As `Sandbox.threads`."""
+        return self._sandbox.threads
+
+    def many_threads(self) -> bool:
+        """As `Sandbox.many_threads`."""
+        return self._sandbox.many_threads()
+
     def one_at_a_time(self) -> None:
         """As `Sandbox.one_at_a_time`."""
         self._sandbox.one_at_a_time()
@@ -192,7 +219,9 @@ class Recalling:
         """As `Sandbox.ask`."""
         part, limit = how.get("limit") or (None, None)
         names = [rung.name for rung in rungs]
-        question = f"{self._name} {names} {part and part.name} {limit}"
+        without = [each.name for each in how.get("without", ())]
+        question = f"{self._name} {names} {part and part.name} {limit} {without}"
+        question += f" {self.threads} threads" if self.threads > 1 else ""
         self._asked[question] += 1
         key = f"{question} {self._asked[question]}"
         known: Report | None = self._journal.answer(key)

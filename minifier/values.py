@@ -183,11 +183,16 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 
 def _place(tensor: torch.Tensor) -> list[Place]:
-    if tensor.layout is not torch.strided:
-        return [id(tensor)]
-    with suppress(RuntimeError, NotImplementedError):  # made of others, a ZeroTensor
-        return [tensor.untyped_storage()._cdata]
-    return [id(tensor)]
+    storage = _storage(tensor)
+    return [id(tensor) if storage is None else storage._cdata]
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """None where a tensor has none of its own: sparse, made of others, a ZeroTensor."""
+    if tensor.layout is torch.strided:
+        with suppress(RuntimeError, NotImplementedError):
+            return tensor.untyped_storage()
+    return None
 
 
 def _version(tensor: torch.Tensor) -> int | None:
@@ -219,9 +224,12 @@ def _copied(leaf: Any, copies: dict[Place, torch.UntypedStorage]) -> Any:
     with torch.no_grad():
         if type(leaf) not in (torch.Tensor, torch.nn.Parameter) or leaf.layout is not torch.strided:
             return leaf.detach().clone().requires_grad_(leaf.requires_grad)
-        place = _place(leaf)[0]
+        storage = _storage(leaf)
+        if storage is None:
+            return leaf
+        place = storage._cdata
         if place not in copies:
-            copies[place] = leaf.untyped_storage().clone()
+            copies[place] = storage.clone()
         twin = torch.empty(0, dtype=leaf.dtype, device=leaf.device)
         twin.set_(copies[place], leaf.storage_offset(), leaf.shape, leaf.stride())
         return twin.requires_grad_(leaf.requires_grad)

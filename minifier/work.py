@@ -91,6 +91,8 @@ class Work:
         failure = found.failure
         if failure is None or failure.rung != self.rung.name:
             raise Otherwise
+        if found.threads != self.sandbox.threads:
+            raise Otherwise
         if failure.kind in NOT_BESIDE and self.sandbox.jobs > 1:
             raise Otherwise
         self._hasten(found)
@@ -179,6 +181,12 @@ class Work:
     def tries(self, name: str) -> Recalling:
         """The sandbox for a part of the work that asks the same each time."""
         return Recalling(self.sandbox, self.journal, name)
+
+    @property
+    def name(self) -> str:
+        """What a question begins with: under what it is asked."""
+        threads = self.sandbox.threads
+        return f"{self.rung.name} {threads} threads" if threads > 1 else self.rung.name
 
     @property
     def cached(self) -> int:

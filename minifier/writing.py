@@ -189,6 +189,9 @@ class _Writer:
     ) -> tuple[str, repro.Check]:
         """The script, and what it looks at. `needed` are the settings it makes; None: all."""
         work, rung, failure = self._work, self._rung, self._failure
+        if work.sandbox.threads > 1:
+            prelude = f"torch.set_num_threads({work.sandbox.threads})\n{parts.prelude}"
+            parts = replace(parts, prelude=prelude)
         check = repro.check(
             failure,
             tol=work.case.tol,

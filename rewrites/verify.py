@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
 import torch
 
-from fullgraph.compiler import isolation
+from fullgraph.compiler import isolation, warm
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.outcome import Outcome
 from fullgraph.compiler.overlay import overlaid
@@ -87,7 +88,7 @@ def prove(
         if some and all(check.ok for check in checks):
             job = partial(_replay, subject, some, special, backend)
             with overlaid(texts):
-                done = _isolated(subject, seconds, job)
+                done = _isolated(subject, seconds, job, inductor=backend == "inductor")
             checks.append(_compiled(backend, done, new.value.behaviours))
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
@@ -187,8 +188,18 @@ def _noting(tape: set[bool]) -> Callable[[Any], Any]:
 # What is made of it.
 
 
-def _isolated(subject: Program, seconds: float, job: Callable[[], Run]) -> Outcome[Run]:
-    return isolation.run(lambda emit: job(), objects=subject.objects(), seconds=seconds)
+def _isolated(
+    subject: Program, seconds: float, job: Callable[[], Run], *, inductor: bool = False
+) -> Outcome[Run]:
+    objects = subject.objects()
+    where, _ = isolation.choose(objects)
+    folder = None
+    if inductor and where == "fork":
+        with suppress(Exception):  # the child meets it again, and tells
+            folder = warm.inductor()
+    return isolation.run(
+        lambda emit: job(), objects=objects, seconds=seconds, where=where, cache=folder
+    )
 
 
 def _nudged(

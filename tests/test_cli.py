@@ -142,6 +142,18 @@ def test_train_runs_the_backward(model: Path) -> None:
     assert "1 break" in done.stdout
 
 
+def test_train_of_a_function_runs_its_backward(tmp_path: Path) -> None:
+    file = tmp_path / "scaled.py"
+    file.write_text(
+        "import torch\n\ndef scaled(x):\n    return x * 2\n\n"
+        "inputs = (torch.ones(3, requires_grad=True),)\n"
+        "inputs[0].register_hook(lambda grad: print('backward ran'))\n"
+    )
+    done = fullgraph("explain", f"{file}:scaled", "--train", "--backend", "aot_eager", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "backward ran" in json.loads(done.stdout)["output"]
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [

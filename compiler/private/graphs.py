@@ -69,6 +69,12 @@ def _backend(
     return aot_autograd(fw_compiler=boxed, bw_compiler=boxed, decompositions=select_decomp_table())
 
 
+def transforms(module: torch.fx.GraphModule) -> bool:
+    """Whether a graph of Dynamo's has calls inside a transform of torch.func (grad, vmap, jvp):
+    it enters and leaves their levels by private functions."""
+    return any("_functorch" in str(getattr(n.target, "__module__", "")) for n in module.graph.nodes)
+
+
 def count_aten(target: Callable[..., Any], args: Any, kwargs: Any, dynamic: bool | None) -> int:
     """The number of calls in the ATen graphs of one forward."""
     from torch._dynamo.backends.common import aot_autograd

@@ -7,7 +7,7 @@ applies a decomposition, a pass or a lowering; here that question is answered.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,36 +74,53 @@ def _subsystem(rung: str, part: Any) -> Subsystem:
 
 
 @contextlib.contextmanager
-def limited(part: Subsystem, limit: int | None, tell: Callable[[str], object]) -> Iterator[None]:
-    """Apply a part at most `limit` times (None: always); `tell` hears what each application is.
-
-    Only for a process of its own: it stands in for torch's method. A setting is set if `limit`
-    is 0.
-    """
-    if part.setting is not None:
-        with contextlib.ExitStack() as stack:
-            if limit == 0:
+def off(parts: Iterable[Subsystem]) -> Iterator[None]:
+    """Apply none of some parts. Only for a process of its own, see `limited`."""
+    with contextlib.ExitStack() as stack:
+        for part in parts:
+            if part.setting is not None:
                 module, name, value = part.setting
                 stack.enter_context(_config(module).patch(**{name: value}))
-            yield
-        return
-    from torch._inductor.compiler_bisector import CompilerBisector
+        counted = {part.name for part in parts if part.setting is None}
+        if counted:
+            stack.enter_context(_asked(lambda name, _: name in counted))
+        yield
 
+
+@contextlib.contextmanager
+def limited(part: Subsystem, limit: int, tell: Callable[[str], object]) -> Iterator[None]:
+    """Apply a part that is counted at most `limit` times; `tell` hears what each application is.
+
+    Only for a process of its own: it stands in for torch's method.
+    """
     applied = 0
 
-    def disable(backend: str, subsystem: str, said: Callable[[], str] | None = None) -> bool:
+    def disable(name: str, said: Callable[[], str] | None) -> bool:
         nonlocal applied
-        if subsystem != part.name:
+        if name != part.name:
             return False
-        if limit is not None and applied >= limit:
+        if applied >= limit:
             return True
         applied += 1
         with contextlib.suppress(Exception):  # what it says is for people alone
             tell(str(said()) if said is not None else "")
         return False
 
+    with _asked(disable):
+        yield
+
+
+@contextlib.contextmanager
+def _asked(disable: Callable[[str, Callable[[], str] | None], bool]) -> Iterator[None]:
+    """Meanwhile `disable` is asked before a part is applied, by its name and what the application
+    is."""
+    from torch._inductor.compiler_bisector import CompilerBisector
+
+    def asked(backend: str, subsystem: str, said: Callable[[], str] | None = None) -> bool:
+        return disable(subsystem, said)
+
     kept = (CompilerBisector.disable_subsystem, CompilerBisector.bisection_enabled)
-    CompilerBisector.disable_subsystem = disable  # type: ignore[method-assign,assignment]
+    CompilerBisector.disable_subsystem = asked  # type: ignore[method-assign,assignment]
     CompilerBisector.bisection_enabled = True
     try:
         yield

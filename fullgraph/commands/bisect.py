@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from fullgraph.commands import BAD_INPUT, Commands
-from fullgraph.compiler.errors import FullgraphError
 
 
 def add(commands: Commands) -> None:
@@ -64,9 +63,7 @@ def suspect(args: argparse.Namespace) -> Iterator[tuple[Any, Any, dict[str, Any]
 
     target = load(args.target)
     if args.train:
-        if not hasattr(target.model, "train"):
-            raise FullgraphError(f"--train needs a module, and {target.name} is a function.")
-        target.model.train()
+        target.train()
     own = target.options
     options = {
         "loss": True if args.train else own.get("loss"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from fullgraph.commands import BAD_INPUT, Commands
 from fullgraph.commands.outputs import Stream, add_outputs, saved_report, write
-from fullgraph.compiler.errors import FullgraphError
 
 if TYPE_CHECKING:
     from fullgraph.diagnose.explanation import Explanation
@@ -45,9 +44,7 @@ def _explain(args: argparse.Namespace) -> int:
     saved = saved_report(args.against)
     target = load(args.target)
     if args.train:
-        if not hasattr(target.model, "train"):
-            raise FullgraphError(f"--train needs a module, and {target.name} is a function.")
-        target.model.train()
+        target.train()
     subject = program(
         target.model,
         target.inputs,

@@ -55,9 +55,7 @@ def _fix(args: argparse.Namespace) -> int:
             raise FullgraphError(f"There is no rule {prefix}: `fullgraph rule` lists them all.")
     target = load(args.target)
     if args.train:
-        if not hasattr(target.model, "train"):
-            raise FullgraphError(f"--train needs a module, and {target.name} is a function.")
-        target.model.train()
+        target.train()
     fixes = fix(
         target.model,
         target.inputs,

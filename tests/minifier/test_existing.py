@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import json
 import os
@@ -36,11 +37,22 @@ Made = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A folder in which PyTorch wrote its scripts for a kind of failure."""
+    """A folder in which PyTorch wrote its scripts for a kind of failure; all workers share it."""
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
 
     @functools.cache
     def make(kind: str) -> Path:
-        folder = tmp_path_factory.mktemp(kind)
+        folder = root / f"made-{kind}"
+        with open(root / f"{kind}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                folder.mkdir()
+                write(kind, folder)
+        return folder
+
+    def write(kind: str, folder: Path) -> None:
         arguments, environment = MADE[kind]
         subprocess.run(
             [sys.executable, str(Path(__file__).with_name("failing.py")), *arguments],
@@ -54,7 +66,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
             },
             capture_output=True,
         )
-        return folder
 
     return make
 

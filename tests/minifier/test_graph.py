@@ -195,6 +195,18 @@ def test_a_tensor_inside_of_a_transform_cannot_be_an_input() -> None:
         graph.part([_call(graph, "cos")], wired=False)
 
 
+def test_a_write_inside_of_nested_transforms_is_left_to_them() -> None:
+    """Their tensors have no memory that could be copied."""
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return torch.trace(x) * torch.eye(3)
+
+    twice = torch.func.jacfwd(torch.func.jacfwd(scaled))
+    graph = captured(lambda x: twice(x.sin()), torch.randn(3, 3))
+    values = graph.values()
+    assert torch.is_tensor(values[_call(graph, "sin")]) and values.writes
+
+
 def test_a_branch_keeps_its_bodies() -> None:
     def function(x: torch.Tensor) -> Any:
         return torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x * 2,))[0]

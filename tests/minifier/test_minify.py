@@ -62,11 +62,9 @@ def relu_bug(inductor):
 
 
 def check(found, ops):
-    """That the script is small and fails alone."""
+    """That the script is small and failed alone."""
     assert found.standalone, found
     assert found.ops <= ops and found.lines <= 20, found
-    ran = fresh.run(found.text, seconds=SECONDS, environment=warm.known())
-    assert fresh.shows(ran, found.check)
     assert "fullgraph." not in found.text
     assert "/" + "home" not in found.text and str(Path.cwd()) not in found.text
 
@@ -78,6 +76,8 @@ def test_a_model_comes_down_to_its_relu(relu_bug, how, tmp_path):
     torch.manual_seed(0)
     found = minify(Net().eval().requires_grad_(False), torch.randn(2, 5, 12), out=out)
     check(found, 1)
+    ran = fresh.run(found.text, seconds=SECONDS, environment=warm.known())
+    assert fresh.shows(ran, found.check)
     assert "relu" in found.text and "inject_relu_bug_TESTING_ONLY" in found.text
     assert out.read_text() == found.text
     assert [*tmp_path.iterdir()] == [out]
@@ -93,6 +93,17 @@ def test_a_crash_by_signal():
     found = minify(lambda x, g: (x * 2 + g.exp()).sin(), (torch.randn(3), zero))
     check(found, 1)
     assert found.bisection.failure.kind == "crash"
+
+
+def test_inside_transforms_of_torch_func(relu_bug):
+    relu_bug("compile_error")
+
+    def inner(x):
+        return (torch.relu(x) * x.cos()).sum()
+
+    found = minify(lambda x: torch.func.hessian(inner)(x.sin()), torch.randn(3))
+    check(found, 1)
+    assert "aten.relu" in found.text and "functorch" not in found.text
 
 
 def test_wrong_metadata():
@@ -274,6 +285,36 @@ def test_what_a_call_shows_before_the_program_does_may_be_another_failure(induct
     found = minify(several, torch.randn(8), jobs=2)
     assert found.standalone and "together" in found.check.got, found
     assert found.ops == 2 and "cos" in found.text
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    torch.randn(1 << 20).sin().sum()  # OpenMP's threads wait now, and a forked child has none
+    yield
+    torch.set_num_threads(before)
+
+
+def wrong_beside(graph):
+    """Turn each relu into its input, where there are threads to share the work."""
+    import torch
+
+    if torch.get_num_threads() == 1:
+        return
+    for node in list(graph.nodes):
+        if "relu" in str(node.target):
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_fails_only_with_several_threads(inductor, two_threads, jobs):
+    inductor.post_grad_custom_pre_pass = wrong_beside
+    found = minify(several, torch.randn(1 << 16), jobs=jobs)
+    check(found, 2)
+    assert "relu" in found.text and "torch.set_num_threads(2)" in found.text
+    assert "It fails with 2 threads, and not with one." in str(found.bisection)
 
 
 def test_a_folder_that_is_not_there(tmp_path):
