@@ -19,6 +19,8 @@ from fullgraph.minifier.sandbox import Report, Tries
 
 TIMES = 3
 """How often a failure must come to be one."""
+_INTERPRETED = (None, "eager", "aot_eager", "aot_eager_decomp_partition")
+"""Backends whose operators are eager's."""
 
 
 class Climb:
@@ -72,8 +74,12 @@ class Climb:
 
 def with_threads(found: Bisection, case: Case, rungs: Sequence[Rung], sandbox: Tries) -> Bisection:
     """`found`; where nothing fails, what becomes of the program with as many threads as it had in
-    the first place. From then on it is tried with those, if that fails."""
-    if not found.healthy or not sandbox.many_threads():
+    the first place. From then on it is tried with those, if that fails. Only compiled code depends
+    on their number."""
+    compiles = any(rung.backend not in _INTERPRETED for rung in rungs)
+    if case.wanted in (Kind.BREAK, Kind.RECOMPILE) or not (found.healthy and compiles):
+        return found
+    if not sandbox.many_threads():
         return found
     again = Climb(case, rungs, sandbox).bisection
     if again.failure is None:

@@ -252,6 +252,9 @@ def folded(line: str) -> str:
             calls.append((opened.pop(), margin + token.start[1]))
         elif token.string == "," and opened:
             commas.setdefault(opened[-1], []).append(margin + token.end[1])
+        elif token.string == "," and tokens[0].string == "return":
+            keyword = margin + len("return ")
+            return folded(f"{line[:keyword]}({line[keyword:]})")
     begin, end = max(calls, key=lambda call: call[1] - call[0], default=(0, 0))
     if not commas.get(begin):
         return line

@@ -33,6 +33,8 @@ def subsystems() -> tuple[Subsystem, ...]:
     return (*_users_passes(), *theirs, *_switches())
 
 
+_PASSES = "disabled_passes"
+"""The setting that names passes, separated by commas."""
 _SWITCHES = (
     ("fusion", "max_fusion_size", 1),
     ("pattern matcher", "pattern_matcher", False),
@@ -48,10 +50,10 @@ def _users_passes() -> list[Subsystem]:
     """The user's own passes, which torch runs by name and its bisector does not see."""
     config = _config("inductor")
     names = [name for name in config.get_config_copy() if "_custom_" in name and "pass" in name]
-    if "disabled_passes" not in config.get_config_copy():
+    if _PASSES not in config.get_config_copy():
         return []
     return [
-        Subsystem("inductor", name, ("inductor", "disabled_passes", name))
+        Subsystem("inductor", name, ("inductor", _PASSES, name))
         for name in names
         if getattr(config, name)
     ]
@@ -76,11 +78,15 @@ def _subsystem(rung: str, part: Any) -> Subsystem:
 @contextlib.contextmanager
 def off(parts: Iterable[Subsystem]) -> Iterator[None]:
     """Apply none of some parts. Only for a process of its own, see `limited`."""
+    made: dict[tuple[str, str], Any] = {}
+    for part in parts:
+        if part.setting is not None:
+            module, name, value = part.setting
+            several = name == _PASSES and (module, name) in made
+            made[module, name] = f"{made[module, name]},{value}" if several else value
     with contextlib.ExitStack() as stack:
-        for part in parts:
-            if part.setting is not None:
-                module, name, value = part.setting
-                stack.enter_context(_config(module).patch(**{name: value}))
+        for (module, name), value in made.items():
+            stack.enter_context(_config(module).patch(**{name: value}))
         counted = {part.name for part in parts if part.setting is None}
         if counted:
             stack.enter_context(_asked(lambda name, _: name in counted))

@@ -377,6 +377,16 @@ def test_long_lines_are_folded() -> None:
     assert "multi_head_attention_forward(\n        x, x, x, 4, 2," in program.function
 
 
+def test_what_is_returned_is_folded_too() -> None:
+    def several(x: torch.Tensor) -> Any:
+        return tuple(torch.nn.functional.leaky_relu(x + number, 0.1) for number in range(3))
+
+    program = written(several, X)
+    assert max(map(len, program.function.splitlines())) <= 100
+    assert "return (\n" in program.function
+    compile(program.function, "repro.py", "exec")
+
+
 def test_what_cannot_be_written_is_refused() -> None:
     library = torch.library.Library("fullgraph_tests_c", "DEF")
     library.define("opaque(Tensor x) -> Tensor")
