@@ -47,7 +47,7 @@ def test_a_wrong_result() -> None:
 
         expected = f(x)
         got = torch.compile(f, backend="eager")(x)
-        # output[0]: eager gives 1, eager 2
+        # output[0]: eager gives 1, compiled 2
         torch.testing.assert_close(
             {close}
         )
