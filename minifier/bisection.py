@@ -53,8 +53,6 @@ class Bisection:
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     """What is to be known of it, one sentence each."""
-    threads: int = 1
-    """With how many it was tried."""
 
     @property
     def failure(self) -> Failure | None:

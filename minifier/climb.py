@@ -10,7 +10,7 @@ import torch
 
 from fullgraph.compiler import groups
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.ladder import RUNGS, Rung
 from fullgraph.minifier.attempt import EAGER, Ended
 from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.case import Case
@@ -19,7 +19,7 @@ from fullgraph.minifier.sandbox import Report, Tries
 
 TIMES = 3
 """How often a failure must come to be one."""
-_INTERPRETED = (None, "eager", "aot_eager", "aot_eager_decomp_partition")
+_INTERPRETED = tuple(rung.backend for rung in RUNGS if rung.backend != "inductor")
 """Backends whose operators are eager's."""
 
 
@@ -85,7 +85,7 @@ def with_threads(found: Bisection, case: Case, rungs: Sequence[Rung], sandbox: T
     if again.failure is None:
         return found
     note = f"It fails with {sandbox.threads} threads, and not with one."
-    return replace(again, threads=sandbox.threads, notes=(*again.notes, note))
+    return replace(again, notes=(*again.notes, note))
 
 
 def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:

@@ -58,7 +58,7 @@ def culprit(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> Culprit
 
 
 def _groups(parts: Sequence[Subsystem]) -> list[Sequence[Subsystem]]:
-    """The parts in their order, which most failures need one of by itself: the lowerings."""
+    """The parts in their order, the one that most failures need in a group of its own."""
     place = next((n for n, part in enumerate(parts) if part.name == _LIKELY), len(parts))
     groups = [parts[:place], parts[place : place + 1], parts[place + 1 :]]
     return [group for group in groups if group]

@@ -141,7 +141,7 @@ class Sandbox:
         cache, before = self.load(rungs), settings.inductor_folder()
         threads = self.threads
         if threads > 1:
-            openmp.rest()
+            openmp.rest()  # this process may have started some since
 
         def job(say: Callable[[object], None]) -> None:
             if threads > 1:

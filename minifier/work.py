@@ -91,8 +91,6 @@ class Work:
         failure = found.failure
         if failure is None or failure.rung != self.rung.name:
             raise Otherwise
-        if found.threads != self.sandbox.threads:
-            raise Otherwise
         if failure.kind in NOT_BESIDE and self.sandbox.jobs > 1:
             raise Otherwise
         self._hasten(found)

@@ -150,7 +150,7 @@ WRITES = "x.add_(1 + torch.compiler.is_compiling()); return x"
         (Check(Kind.EXCEPTION, got="TorchRuntimeError: x"), RAISES, {}),
         (Check(Kind.BREAK, got="Unsupported: x"), "torch._dynamo.graph_break(); return x", {}),
         (Check(Kind.RECOMPILE, calls=3), COUNTS, {"prelude": "n = 0"}),
-        (Check(Kind.HANG, limit=20), LOOP, {}),
+        (Check(Kind.HANG, limit=6), LOOP, {}),
         (Check(Kind.MEMORY, limit=1 << 36), HUGE, {}),
         (Check(Kind.SLOW), SLOW, {}),
     ],
