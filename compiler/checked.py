@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import torch
 
+from fullgraph.compiler import accelerator
 from fullgraph.compiler.compare import Difference, difference, mismatches
 from fullgraph.compiler.copies import copies
 from fullgraph.compiler.results import Results, Value, value
@@ -90,18 +91,16 @@ class _Runs:
 
     def __init__(self, eager: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
         self._eager, self._inputs = eager, inputs
-        self._start = _generators()
+        self._start = accelerator.generators()
         self._nudged: Results | None = None
         self._copy_parameters = may_write(eager)
 
     def of(self, graph: Graph, inputs: Sequence[Any] | None = None) -> tuple[Results, bool]:
         """What `graph` gives, and whether it drew random numbers. Raises what it raises."""
-        _set_generators(self._start)
+        accelerator.set_generators(self._start)
         with _buffers_kept(self._eager):
             results = _run(graph, self._inputs if inputs is None else inputs, self._copy_parameters)
-        now = _generators()
-        drew = not all(map(torch.equal, now, self._start))
-        return results, drew
+        return results, accelerator.drawn(self._start)
 
     def in_float64(self) -> Results | None:
         """What the graph gives in float64; None if it cannot be run so."""
@@ -240,33 +239,13 @@ def _shaken(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(tensor.isfinite() & (2 * tensor != (2 * tensor).round()), near, tensor)
 
 
-def _generators() -> tuple[torch.Tensor, ...]:
-    """The states of the default generators: of the CPU, and of the devices in use."""
-    module = _device_module()
-    return torch.get_rng_state(), *(module.get_rng_state_all() if module else ())
-
-
-def _set_generators(states: tuple[torch.Tensor, ...]) -> None:
-    torch.set_rng_state(states[0])
-    module = _device_module()
-    if module:
-        module.set_rng_state_all(list(states[1:]))
-
-
-def _device_module() -> Any:
-    device = torch.accelerator.current_accelerator()
-    module = torch.get_device_module(device) if device is not None else None
-    used = getattr(module, "is_initialized", bool)()
-    return module if used and hasattr(module, "get_rng_state_all") else None
-
-
 @contextlib.contextmanager
 def _random_numbers_rewound() -> Iterator[None]:
-    states = _generators()
+    states = accelerator.generators()
     try:
         yield
     finally:
-        _set_generators(states)
+        accelerator.set_generators(states)
 
 
 @contextlib.contextmanager

@@ -94,6 +94,11 @@ def _as_it_was(fresh: torch.Tensor, tensor: torch.Tensor) -> tuple[torch.Tensor,
     if tensor.is_leaf:
         fresh.requires_grad_()
         return fresh, fresh
+    return computed(fresh)
+
+
+def computed(fresh: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A tensor in the memory of `fresh`, but with a history, and the leaf of its gradient."""
     leaf = fresh.detach().requires_grad_()
     with torch.enable_grad():
         return _Computed.apply(leaf, [fresh]), leaf

@@ -72,6 +72,7 @@ def begin_forked(
     memory: int | None = None,
     cache: str | None = None,
     stop: Callable[[], bool] = lambda: False,
+    on_message: Callable[[object], None] | None = None,
 ) -> Callable[[], Outcome[T]]:
     """The same, but only the fork is done now, and the function that is returned does the rest.
 
@@ -91,7 +92,7 @@ def begin_forked(
 
     def wait() -> Outcome[T]:
         try:
-            ended = child.listen(_deadline(start, seconds), None, memory, stop)
+            ended = child.listen(_deadline(start, seconds), on_message, memory, stop)
         finally:
             _end(child, folder)
         return child.outcome(ended, time.monotonic() - start)
@@ -302,9 +303,7 @@ def _child_main(
 def _leave(parent: int) -> None:
     """Away from the parent's terminal, signal handlers, debugger and garbage."""
     os.setsid()
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: a killed parent leaves nothing
-    if os.getppid() != parent:
-        os._exit(1)
+    end_with_parent(parent)
     signal.set_wakeup_fd(-1)  # an event loop's
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
@@ -312,6 +311,13 @@ def _leave(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     functions.set_aside()
+
+
+def end_with_parent(parent: int) -> None:
+    """From now on the kernel kills this process when its parent ends."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def _own_streams(prints: int) -> None:

@@ -49,10 +49,35 @@ def run(
     call after everything is put back.
     """
     if (where or choose(objects)[0]) == "fork":
-        from fullgraph.compiler.forked import run_forked
+        from fullgraph.compiler import forked, standby
 
+        run_forked = standby.run if standby.asked() else forked.run_forked
         return run_forked(job, seconds=seconds, on_message=on_message, cache=cache)
     return _run_here(job, objects, seconds, on_message)
+
+
+def begin(
+    job: Callable[[Callable[[object], None]], T],
+    *,
+    seconds: float | None,
+    memory: int | None = None,
+    cache: str | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Callable[[], Outcome[T]]:
+    """Begin to run `job` in a forked child, see `forked.begin_forked`; in one of another process
+    where that forks for this one, see `standby`."""
+    from fullgraph.compiler import forked, standby
+
+    begin_forked = standby.begin if standby.asked() else forked.begin_forked
+    return begin_forked(job, seconds=seconds, memory=memory, cache=cache, stop=stop)
+
+
+def aside() -> Where:
+    """Where a job runs that is to have the memory of this process: a forked child, or this process
+    itself where another forks for it, since it is a child then."""
+    from fullgraph.compiler import standby
+
+    return "process" if standby.asked() else "fork"
 
 
 def choose(objects: Sequence[object], *, alone: bool = False) -> tuple[Where, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fullgraph.compiler import compare, results
+from fullgraph.compiler import accelerator, compare, results
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import read, settings
 from fullgraph.compiler.private.compile import quiet
@@ -82,26 +82,27 @@ def attempt(
         with quiet(), settings.repeatable(random):  # each time: restoring ends them
             failure, note = _compiled(case, rung, before, expected)
         say(Ended(rung.name, failure, time.monotonic() - start, note))
-        if failure is not None and stop:
+        if failure is not None and (stop or not accelerator.usable()):
             return
 
 
 def _eager(case: Case, before: Snapshot) -> tuple[Results, bool]:
     """What eager gives, and whether it drew random numbers."""
     results.reseed(0)
-    state = torch.get_rng_state()
+    states = accelerator.generators()
     found = _run(case, case.target)
     if case.loss and not found.gradients:
         raise RuntimeError("nothing that goes in asks for a gradient of what comes out")
-    drew = not torch.equal(state, torch.get_rng_state())
+    drew = accelerator.drawn(states)
     before.restore()
     return found, drew
 
 
 def _run(case: Case, function: Callable[..., object]) -> Results:
-    for _ in range(case.calls - 1):
-        results.run(function, case.args, case.kwargs, loss=case.loss, module=case.module)
-    return results.run(function, case.args, case.kwargs, loss=case.loss, module=case.module)
+    for _ in range(case.calls):
+        found = results.run(function, case.args, case.kwargs, loss=case.loss, module=case.module)
+    accelerator.finish()
+    return found
 
 
 def _compiled(
@@ -112,14 +113,14 @@ def _compiled(
     try:
         with settings.one_compilation(case.wanted is Kind.RECOMPILE):
             got = _run(case, case.compiled(rung))
-        if case.wanted is Kind.SLOW:
-            return slow(case, rung), ""
+        too_slow = slow(case, rung) if case.wanted is Kind.SLOW else None
     except Exception as error:
+        if accelerator.usable():
+            before.restore()
         return _raised(case, rung, error), ""
-    finally:
-        before.restore()
+    before.restore()
     if case.wanted is not None:
-        return None, ""
+        return too_slow, ""
     asked: list[str] = []
 
     def judge() -> Results | None:
@@ -166,6 +167,8 @@ def slow(case: Case, rung: Rung) -> Failure | None:
 
 
 def _timed(case: Case, function: Callable[..., object]) -> float:
+    accelerator.finish()
     start = time.perf_counter()
     function(*case.args, **case.kwargs)
+    accelerator.finish()
     return time.perf_counter() - start

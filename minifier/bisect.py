@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
-from fullgraph.compiler import isolation, processes, warm
+import torch
+
+from fullgraph.compiler import groups, isolation, processes, standby, warm
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend, Rung, ladder
 from fullgraph.compiler.program import program
@@ -20,6 +25,8 @@ from fullgraph.minifier.climb import Climb, rung_of, unsteady, with_threads
 from fullgraph.minifier.failure import Kind
 from fullgraph.minifier.inside import look_inside
 from fullgraph.minifier.sandbox import SECONDS, Sandbox
+
+T = TypeVar("T")
 
 
 def bisect(
@@ -59,10 +66,12 @@ def bisect(
         inside: whether to look for the part of the rung too, and for the call with which the graph
             goes wrong.
 
-    Every try runs in a forked child; nothing here changes. Where a process group is live, the child
-    computes its collectives without the other ranks, see `compiler.groups`. Raises FullgraphError
-    for arguments that cannot be called, and where a fork is not safe; a model that fails in eager,
-    not at all or only sometimes gives a `Bisection` that is `refused`.
+    Every try runs in a forked child; nothing here changes. Where this process has touched a device,
+    a fresh one forks, and the program is handed on to it, see `compiler.standby`. Where a process
+    group is live, the child computes its collectives without the other ranks, see
+    `compiler.groups`. Raises FullgraphError for arguments that cannot be called, and for a program
+    that cannot be handed on; a model that fails in eager, not at all or only sometimes gives a
+    `Bisection` that is `refused`.
     """
     case, rungs = suspect(
         model,
@@ -79,8 +88,28 @@ def bisect(
         command="bisect",
     )
     start = time.monotonic()
-    deadline = None if budget is None else start + budget
-    with workshop(seconds=seconds, memory=memory, jobs=jobs) as sandbox:
+    job = functools.partial(
+        _bisected,
+        case,
+        rungs,
+        shop=Shop(seconds, memory, jobs, torch.get_num_threads()),
+        deadline=None if budget is None else start + budget,
+        inside=inside,
+    )
+    return replace(away(job, case, "bisect"), seconds=time.monotonic() - start)
+
+
+def _bisected(
+    case: Case,
+    rungs: tuple[Rung, ...],
+    say: Callable[[object], None],
+    *,
+    shop: Shop,
+    deadline: float | None,
+    inside: bool,
+) -> Bisection:
+    """What `bisect` does where forks are safe."""
+    with shop.sandbox() as sandbox:
         found = with_threads(Climb(case, rungs, sandbox).bisection, case, rungs, sandbox)
         failure = found.failure
         if failure is not None:
@@ -89,7 +118,7 @@ def bisect(
                 found, failure = replace(found, refused=refused), None
         if failure is not None and inside and not (deadline and time.monotonic() > deadline):
             found = look_inside(case, rungs, found, sandbox, deadline)
-    return replace(found, calls=sandbox.calls, seconds=time.monotonic() - start)
+    return replace(found, calls=sandbox.calls)
 
 
 def suspect(
@@ -121,12 +150,6 @@ def suspect(
     )
     wanted = _kind(kind)
     call = subject.calls[0]
-    where, why = isolation.choose((subject.target, call.args, call.kwargs), alone=True)
-    if where != "fork":
-        raise FullgraphError(
-            f"{command} tries every candidate in a forked process, and {why}: run it in a fresh "
-            "process that has not touched the device, or move the model to CPU."
-        )
     case = Case(
         subject.target,
         call.args,
@@ -146,20 +169,80 @@ def suspect(
     return case, rungs
 
 
-@contextmanager
-def workshop(
-    *, seconds: float = SECONDS, memory: float | None = None, jobs: int | None = None
-) -> Iterator[Sandbox]:
-    """A sandbox whose children find the compiler loaded. It raises FullgraphError where Inductor is
-    asked for and cannot build anything."""
-    warm.up()
-    most = int(memory * 2**30) if memory is not None else processes.free_memory() // 3
-    jobs = jobs or os.cpu_count() or 1
-    sandbox = Sandbox(_inductor, seconds=seconds, memory=most, jobs=jobs)
-    try:
-        yield sandbox
-    finally:
-        sandbox.stop()
+def away(
+    job: Callable[[Callable[[object], None]], T],
+    case: Case,
+    command: str,
+    hear: Callable[[object], None] = lambda _: None,
+) -> T:
+    """What `job` gives, which forks for every try. `hear` is told what it says.
+
+    It runs here if that is safe, else in a fresh process, to which it is handed with all it uses.
+    Raises FullgraphError where it cannot be.
+    """
+    where, why = isolation.choose(case.objects, alone=True)
+    if where == "fork":
+        return job(hear)
+    if groups.live() or sys.platform != "linux":
+        reason = "a process group cannot be handed to another process" if groups.live() else why
+        raise FullgraphError(
+            f"{command} tries every candidate in a forked process, and {why}; {reason}: run it in "
+            "a process that has not touched the device, or move the model to CPU."
+        )
+    advice = "define the model in a module that can be imported, or move it to CPU"
+    with standby.used():
+        try:
+            outcome = standby.run(job, seconds=None, on_message=hear)
+        except FullgraphError as refused:
+            raise FullgraphError(
+                f"{command} works in a fresh process, since {why}. {refused}: {advice}."
+            ) from refused
+    if outcome.status == "ok":
+        return outcome.value  # type: ignore[return-value]
+    error = outcome.error
+    if error is not None and isinstance(error.exception, FullgraphError):
+        raise error.exception
+    said = f"{error.type}: {error.message}" if error else outcome.signal or outcome.status
+    raise FullgraphError(
+        f"{command} works in a fresh process, since {why}, and that ended with {said}: {advice}."
+    )
+
+
+@dataclass(frozen=True)
+class Shop:
+    """What a sandbox is to have, as it was asked for."""
+
+    seconds: float = SECONDS
+    memory: float | None = None
+    """GiB; None: a third of what is free."""
+    jobs: int | None = None
+    """None: as many as there are cores."""
+    threads: int = 1
+
+    @contextmanager
+    def sandbox(self) -> Iterator[Sandbox]:
+        """A sandbox whose children find the compiler loaded. It raises FullgraphError where
+        Inductor is asked for and cannot build anything."""
+        free = processes.free_memory() // 3
+        sandbox = Sandbox(
+            _folder if standby.asked() else _inductor,
+            seconds=self.seconds,
+            memory=free if self.memory is None else int(self.memory * 2**30),
+            jobs=self.jobs or os.cpu_count() or 1,
+            threads=self.threads,
+        )
+        if not standby.asked():  # else its children are another's
+            warm.up()
+        try:
+            yield sandbox
+        finally:
+            sandbox.stop()
+
+
+@functools.cache
+def _folder() -> str:
+    """A folder for what Inductor builds, in a process that is itself a child."""
+    return tempfile.mkdtemp(prefix="inductor-", dir=os.environ["TORCHINDUCTOR_CACHE_DIR"])
 
 
 def _inductor() -> str:

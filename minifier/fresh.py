@@ -243,20 +243,19 @@ def passes_below(text: str, seconds: float) -> bool:
     other = backend and below(backend)
     if not other:
         return False
-
-    def job() -> None:
-        for name in settings.changed():
-            settings.reset(name)
-        exec(compile(lower(text, other), NAME, "exec"), {"__name__": "__main__"})
-
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
+        job = functools.partial(_by_itself, lower(text, other), folder)
+        return isolation.run(job, where="fork", seconds=seconds).status == "ok"
 
-        def forked(_: object) -> None:
-            os.chdir(folder)
-            with ThreadPoolExecutor(1) as pool:  # modes are a thread's own
-                pool.submit(job).result()
 
-        return isolation.run(forked, where="fork", seconds=seconds).status == "ok"
+def _by_itself(text: str, folder: str, _: object) -> None:
+    """Run a script in a folder, with the modes and settings of a fresh interpreter."""
+    os.chdir(folder)
+    code = compile(text, NAME, "exec")
+    for name in settings.changed():
+        settings.reset(name)
+    with ThreadPoolExecutor(1) as pool:  # modes are a thread's own
+        pool.submit(exec, code, {"__name__": "__main__"}).result()
 
 
 def _ending(ran: Ran) -> str:

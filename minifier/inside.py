@@ -59,7 +59,7 @@ def look_inside(
                 sandbox.stop()
             return cut, part, sandbox.calls
 
-    told = isolation.run(job, where="fork").value
+    told = isolation.run(job, where=isolation.aside()).value
     if told is None:  # the graph could not even be captured
         return replace(found, culprit=culprit(case, rung, failure, sandbox))
     cut, part, sandbox.calls = told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 import threading
@@ -13,13 +14,16 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
-from fullgraph.compiler import isolation
+import torch
+
+from fullgraph.compiler import isolation, standby
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend, Rung
 from fullgraph.compiler.private.graphs import Level
 from fullgraph.compiler.results import Loss
-from fullgraph.minifier.bisect import suspect, workshop
+from fullgraph.minifier.bisect import Shop, away, suspect
 from fullgraph.minifier.bisection import Bisection
+from fullgraph.minifier.case import Case
 from fullgraph.minifier.climb import Climb, rung_of, with_threads
 from fullgraph.minifier.identity import identity
 from fullgraph.minifier.journal import Journal
@@ -65,11 +69,11 @@ def minify(
             no graph shows the failure; made from the live program if not given.
         progress: told how far it is.
 
-    Everything runs in forked processes; nothing here changes. What was found out is kept in a
-    file beside the script until it is done, so that the same call goes on where it was stopped.
-    Raises FullgraphError for arguments that cannot be called; a program that fails in eager, not
-    at all or only sometimes gives a result that is `refused`. KeyboardInterrupt has the best so
-    far as `partial`.
+    Everything runs in forked processes, as with `bisect`; nothing here changes. What was found out
+    is kept in a file beside the script until it is done, so that the same call goes on where it was
+    stopped. Raises FullgraphError for arguments that cannot be called; a program that fails in
+    eager, not at all or only sometimes gives a result that is `refused`. KeyboardInterrupt has the
+    best so far as `partial`.
     """
     case, rungs = suspect(
         model,
@@ -88,7 +92,6 @@ def minify(
     start = time.monotonic()
     path = _path(out)
     name = identity(case, rungs)
-    journal = Journal(_journal(path, out is not None, name), name)
     best = [""]
 
     def hear(message: object) -> None:
@@ -96,24 +99,51 @@ def minify(
             best[0] = message.text or best[0]
             progress(message)
 
-    with (
-        closing(journal),
-        _kept(path, best),
-        workshop(seconds=seconds, memory=memory, jobs=jobs) as sandbox,
-    ):
+    job = functools.partial(
+        _minified,
+        case,
+        rungs,
+        place=(_journal(path, out is not None, name), name),
+        shop=Shop(seconds, memory, jobs, torch.get_num_threads()),
+        deadline=None if budget is None else start + budget,
+        repro_after=repro_after,
+        source=source,
+    )
+    with _kept(path, best):
+        found = replace(away(job, case, "minify", hear), seconds=time.monotonic() - start)
+    if not found.text:
+        return found
+    _write(path, found.text)
+    return replace(found, path=path)
 
-        def work(rung: Rung, bisection: Callable[[], Bisection]) -> Work:
-            work = Work(case, rungs, rung, bisection, sandbox, journal, seconds=seconds)
-            work.deadline = None if budget is None else start + budget
-            work.levels = (repro_after,) if repro_after else work.levels
-            return work
 
+def _minified(
+    case: Case,
+    rungs: tuple[Rung, ...],
+    hear: Callable[[object], None],
+    *,
+    place: tuple[Path, str],
+    shop: Shop,
+    deadline: float | None,
+    repro_after: Level | None,
+    source: str | None,
+) -> Minified:
+    """What `minify` does where forks are safe. `place` is of the journal, with the work's name."""
+    journal = Journal(*place)
+
+    def work(rung: Rung, bisection: Callable[[], Bisection]) -> Work:
+        work = Work(case, rungs, rung, bisection, sandbox, journal, seconds=shop.seconds)
+        work.deadline = deadline
+        work.levels = (repro_after,) if repro_after else work.levels
+        return work
+
+    with closing(journal), shop.sandbox() as sandbox:
         hear(Progress("bisect", 0, 0, 0, 0))
         tries = Recalling(sandbox, journal, "bisect")
         climb = Climb(case, rungs, tries)
         found = None
         last = climb.last  # before the climb goes on
-        if last is not None:  # its graph is looked at while the program is tried there
+        if last is not None and not standby.asked():  # its graph is looked at meanwhile
             coming = _Coming(climb)
             ahead = work(last, coming)
             ahead.late = coming.late
@@ -125,17 +155,13 @@ def minify(
                 sandbox.load(rungs)
                 rung = rung_of(rungs, known.failure)
                 found = _reduced(work(rung, lambda: known), source, hear) or found
-    found = replace(found, seconds=time.monotonic() - start)
-    journal.finish()
-    if not found.text:
-        return found
-    _write(path, found.text)
-    return replace(found, path=path)
+        journal.finish()
+    return found
 
 
 def _reduced(work: Work, source: str | None, hear: Callable[[object], None]) -> Minified | None:
-    """What comes of `work`, done in a process of its own; None if it is not the rung that was
-    expected which fails."""
+    """What comes of `work`, done in a process of its own, unless this is one; None if it is not
+    the rung that was expected which fails."""
 
     def job(say: Callable[[object], None]) -> Minified | None:
         work.say = say
@@ -146,7 +172,7 @@ def _reduced(work: Work, source: str | None, hear: Callable[[object], None]) -> 
         finally:
             work.sandbox.stop()
 
-    outcome = isolation.run(job, where="fork", on_message=hear)
+    outcome = isolation.run(job, where=isolation.aside(), on_message=hear)
     if outcome.status == "ok":
         return outcome.value
     error = outcome.error

@@ -226,13 +226,6 @@ def reduce_tree(work: Work) -> Callable[[], None]:
     if work.failure.kind is Kind.RECOMPILE:
         recorded = recorded.of_one_call()
 
-    def planned(plan: modules.Plan) -> Callable[[], Case]:
-        def made() -> Case:
-            modules.put(module, plan, recorded)
-            return case
-
-        return made
-
     def left(plan: modules.Plan) -> int:
         return sum(not plan.touches(path) for path in recorded.outputs)
 
@@ -240,13 +233,19 @@ def reduce_tree(work: Work) -> Callable[[], None]:
     work.tell("modules", count, count)
     problem = work.problem(
         modules.Plan(),
-        planned,
+        lambda plan: functools.partial(_planned, case, plan, recorded),
         lambda plan: f"{work.name} modules {plan}",
         lambda plan: work.tell("modules", count, left(plan)),
     )
     with suppress(OutOfBudget):
         modules.reduce(problem, module, recorded)
     return modules.put(module, problem.current, recorded)
+
+
+def _planned(case: Case, plan: modules.Plan, recorded: modules.Recorded) -> Case:
+    assert case.module is not None
+    modules.put(case.module, plan, recorded)
+    return case
 
 
 def reduced_text(work: Work, text: str) -> str:

@@ -6,15 +6,15 @@ import contextlib
 import functools
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
-from fullgraph.compiler import ambient, interrupts, openmp
-from fullgraph.compiler.forked import begin_forked
+from fullgraph.compiler import ambient, interrupts, isolation, openmp
+from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.outcome import Outcome
 from fullgraph.compiler.private import builds, settings
@@ -72,23 +72,19 @@ class Sandbox:
         seconds: float = SECONDS,
         memory: int | None = None,
         jobs: int = 1,
+        threads: int = 1,
     ) -> None:
         """`cache` gives the folder for what Inductor builds, and is called before that is needed.
         `seconds`, and bytes of `memory` above what the program has, are for each case; at most
-        `jobs` are to be tried at a time."""
+        `jobs` are to be tried at a time. `threads` are the program's own."""
         self.seconds = seconds
         self.jobs = jobs
         self._cache = cache
         self._memory = memory
-        self._here = [
-            (fact, fact.read())
-            for fact in ambient.facts()
-            if fact.name == "grad mode" or fact.name.startswith("autocast")
-        ]
-        self._inference = torch.is_inference_mode_enabled()
+        self._modes = _Modes.here()
         self.threads = 1
         """With how many each case is tried; what is compiled depends on it."""
-        self._most = torch.get_num_threads()
+        self._most = threads
         self._stop = threading.Event()
         self._listening: list[threading.Thread] = []
         self.calls = 0
@@ -104,8 +100,8 @@ class Sandbox:
         self.jobs = 1
 
     def many_threads(self) -> bool:
-        """From now on try with as many threads as the process has that made this sandbox. Returns
-        whether it has several, and OpenMP lets a child have them."""
+        """From now on try with as many threads as the program has of its own. Returns whether it
+        has several, and OpenMP lets a child have them."""
         if self._most == 1 or not openmp.rest():
             return False
         self.threads = self._most
@@ -139,46 +135,97 @@ class Sandbox:
         """
 
         cache, before = self.load(rungs), settings.inductor_folder()
-        threads = self.threads
-        if threads > 1:
+        if self.threads > 1:
             openmp.rest()  # this process may have started some since
-
-        def job(say: Callable[[object], None]) -> None:
-            if threads > 1:
-                torch.set_num_threads(threads)
-            with self._surroundings(), contextlib.ExitStack() as stack:
-                if cache:
-                    stack.enter_context(builds.kept(cache, before))
-                if limit:
-                    stack.enter_context(limited(*limit, say))
-                stack.enter_context(off(without))
-                if every:  # the whole program, which takes longest
-                    stack.enter_context(settings.compile_threads(self.jobs))
-                made = case if isinstance(case, Case) else case()
-                attempt(made, rungs, say, stop=not every, repeat_eager=repeat_eager)
-
+        job = _Try(
+            case,
+            tuple(rungs),
+            self._modes,
+            self.threads,
+            folders=(cache, before) if cache else None,
+            # the whole program takes longest
+            building=self.jobs if every else None,
+            limit=limit,
+            without=tuple(without),
+            every=every,
+            repeat_eager=repeat_eager,
+        )
         self.calls += 1
         outcome: Future[Outcome[None]] = Future()
         with interrupts.held():  # else a child could have nobody who listens to it
-            wait = begin_forked(
-                job,
-                seconds=self.seconds,
-                memory=self._memory,
-                cache=cache,
-                stop=self._stop.is_set,
-            )
+            try:
+                wait = isolation.begin(
+                    job,
+                    seconds=self.seconds,
+                    memory=self._memory,
+                    cache=cache,
+                    stop=self._stop.is_set,
+                )
+            except FullgraphError as error:
+                broken = Report((), str(error))
+                return lambda: broken
             thread = threading.Thread(target=_settle, args=(outcome, wait), daemon=True)
             thread.start()
             self._listening = [each for each in self._listening if each.is_alive()] + [thread]
         return lambda: _report(outcome.result())
 
+
+@dataclass(frozen=True)
+class _Modes:
+    """The modes of a thread. They are not a new thread's, and not those of another process."""
+
+    facts: Mapping[str, Any]
+    inference: bool
+
+    @classmethod
+    def here(cls) -> _Modes:
+        """Those of this thread."""
+        facts = {f.name: f.read() for f in ambient.facts() if f.name.startswith(_OF_A_THREAD)}
+        return cls(facts, torch.is_inference_mode_enabled())
+
     @contextlib.contextmanager
-    def _surroundings(self) -> Iterator[None]:
-        """The modes of the thread that made this sandbox: they are not a new thread's."""
-        for fact, value in self._here:
-            fact.write(value)
-        with torch.inference_mode(self._inference) if self._inference else contextlib.nullcontext():
+    def in_force(self) -> Iterator[None]:
+        """Meanwhile they are this thread's, of a process that is a child."""
+        for fact in ambient.facts():
+            if fact.name in self.facts:
+                fact.write(self.facts[fact.name])
+        with torch.inference_mode() if self.inference else contextlib.nullcontext():
             yield
+
+
+_OF_A_THREAD = ("grad mode", "autocast")
+
+
+@dataclass(frozen=True)
+class _Try:
+    """What a child does, see `Sandbox.ask`."""
+
+    case: Case | Callable[[], Case]
+    rungs: tuple[Rung, ...]
+    modes: _Modes
+    threads: int
+    folders: tuple[str, str | None] | None
+    """For what Inductor builds, and of what it built before; None where it is not there."""
+    building: int | None
+    """How many kernels are built at a time."""
+    limit: tuple[Subsystem, int] | None
+    without: tuple[Subsystem, ...]
+    every: bool
+    repeat_eager: bool
+
+    def __call__(self, say: Callable[[object], None]) -> None:
+        if self.threads > 1:
+            torch.set_num_threads(self.threads)
+        with self.modes.in_force(), contextlib.ExitStack() as stack:
+            if self.folders:
+                stack.enter_context(builds.kept(*self.folders))
+            if self.limit:
+                stack.enter_context(limited(*self.limit, say))
+            stack.enter_context(off(self.without))
+            if self.building is not None:
+                stack.enter_context(settings.compile_threads(self.building))
+            made = self.case if isinstance(self.case, Case) else self.case()
+            attempt(made, self.rungs, say, stop=not self.every, repeat_eager=self.repeat_eager)
 
 
 class Recalling:

@@ -6,11 +6,10 @@ import functools
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
-from fullgraph.compiler import isolation, results, warm
+from fullgraph.compiler import accelerator, isolation, results, warm
 from fullgraph.compiler.private import backends, graphs, settings
 from fullgraph.minifier import fresh, repro
 from fullgraph.minifier.bisection import Bisection
@@ -97,7 +96,7 @@ def _from_graph(work: Work, _: str | None) -> Draft | None:
     parts = written(found.graph.module, found.graph.inputs)
     writer = _Writer(work)
     writer.backward = bool(found.case.loss)
-    return writer.draft(parts, found.settings, lambda: found.case, found.before)
+    return writer.draft(parts, found.settings, functools.partial(replace, found.case), found.before)
 
 
 def _from_source(work: Work, text: str | None) -> Draft | None:
@@ -157,20 +156,20 @@ def _failing_text(work: Work, text: str | None) -> str | None:
 
 def _facts(text: str, case: Case) -> Facts:
     """What a run of a text tells of it."""
-
-    def job(_: Any) -> Facts:
-        module = loaded(text)
-        inputs = module.build()[1] if hasattr(module, "build") else module.inputs
-        made = built(text, case)
-        results.reseed(0)
-        state = torch.get_rng_state()
-        output = made.target(*made.args, **made.kwargs)
-        form = "dict" if made.kwargs else "tuple" if type(inputs) is tuple else "one"
-        random = not torch.equal(state, torch.get_rng_state())
-        return Facts(form, isinstance(output, torch.Tensor), random)
-
+    job = functools.partial(_run, text, case)
     found = isolation.run(job, where="fork", seconds=60).value
     return found or Facts("tuple", False, False)
+
+
+def _run(text: str, case: Case, _: object) -> Facts:
+    module = loaded(text)
+    inputs = module.build()[1] if hasattr(module, "build") else module.inputs
+    made = built(text, case)
+    results.reseed(0)
+    states = accelerator.generators()
+    output = made.target(*made.args, **made.kwargs)
+    form = "dict" if made.kwargs else "tuple" if type(inputs) is tuple else "one"
+    return Facts(form, isinstance(output, torch.Tensor), accelerator.drawn(states))
 
 
 class _Writer:
@@ -275,7 +274,7 @@ def _done(work: Work, found: Bisection, draft: Draft | None) -> Minified:
     )
     if draft is None:
         return told
-    ops, aten = _sizes(work, draft.case)
+    ops, aten = _sizes(draft.case)
     return replace(
         told,
         text=draft.text,
@@ -288,15 +287,17 @@ def _done(work: Work, found: Bisection, draft: Draft | None) -> Minified:
     )
 
 
-def _sizes(work: Work, make: Callable[[], Case]) -> tuple[int, int]:
+def _sizes(make: Callable[[], Case]) -> tuple[int, int]:
     """Calls in Dynamo's graphs and in the ATen graphs of a program."""
-
-    def dynamo(_: Any) -> int:
-        return sum(graph.ops for graph in captured(make()))
-
-    def aten(_: Any) -> int:
-        case = make()
-        return graphs.count_aten(case.target, case.args, case.kwargs, case.dynamic)
-
-    found = [isolation.run(job, where="fork", seconds=60).value for job in (dynamo, aten)]
+    jobs = [functools.partial(size, make) for size in (_in_dynamo, _in_aten)]
+    found = [isolation.run(job, where="fork", seconds=60).value for job in jobs]
     return found[0] or 0, found[1] or 0
+
+
+def _in_dynamo(make: Callable[[], Case], _: object) -> int:
+    return sum(graph.ops for graph in captured(make()))
+
+
+def _in_aten(make: Callable[[], Case], _: object) -> int:
+    case = make()
+    return graphs.count_aten(case.target, case.args, case.kwargs, case.dynamic)

@@ -223,6 +223,20 @@ def triton_constants(index: int) -> Mapping[str, Any]:
     return kernel_side_table.get_constant_args(index)
 
 
+def add_triton_kernel(kernel: Any) -> int:
+    """A number by which a graph of this process knows a kernel."""
+    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+
+    return kernel_side_table.add_kernel(kernel)
+
+
+def add_constants(arguments: dict[str, Any]) -> int:
+    """The same for arguments that are no tensors."""
+    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+
+    return kernel_side_table.add_constant_args(arguments)
+
+
 def numbers_are_read() -> bool:
     """Whether Dynamo captures `Tensor.item()`. If not, one in a graph is a float of the program's,
     which Dynamo made a tensor of."""

@@ -55,12 +55,24 @@ _HARMLESS = {"compile_threads", "verbose", "fx_graph_cache", "enable_autograd_ca
 
 def reset(name: str) -> None:
     """Set one of `changed` as torch has it."""
-    module = next(m for m in _CONFIGS if name.startswith(m + "."))
+    module, short = _split(name)
     config: Any = sys.modules[module]
-    short = name.removeprefix(module + ".")
     owner, _, last = short.rpartition(".")
     target = functools.reduce(getattr, owner.split("."), config) if owner else config
     setattr(target, last, config._config[short].default)
+
+
+def set_forever(settings: Mapping[str, object]) -> None:
+    """Make settings, named as in `changed`, those of this process."""
+    for name, value in settings.items():
+        module, short = _split(name)
+        setattr(importlib.import_module(module), short, value)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """A setting's module, and its name there."""
+    module = next(m for m in _CONFIGS if name.startswith(m + "."))
+    return module, name.removeprefix(module + ".")
 
 
 @contextlib.contextmanager

@@ -1,0 +1,240 @@
+"""A process that forks for those which cannot, since they have touched a device.
+
+It has never done so itself: each of its children finds the device untouched, and opens it when
+what it is handed needs that. A child can ask for further ones, and they are its siblings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Any, TypeVar
+
+import torch
+
+from fullgraph.compiler import ambient, openmp
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.outcome import Error, Outcome, describe
+from fullgraph.compiler.private import settings
+from fullgraph.compiler.private.parcel import packed, unpacked
+
+T = TypeVar("T")
+Job = Callable[[Callable[[object], None]], T]
+
+_COMMAND = (sys.executable, "-P", "-m", "fullgraph.compiler.standby")
+_READY = b"ready\n"
+_POLL = 0.05
+"""Seconds between looks at whether a child is to be ended."""
+_OWN = re.compile("random|streams|environment|folder|sys.path|logg|warnings|threads|configuration")
+"""Names of facts that are a child's own, or are handed on in another way."""
+
+_address: str | None = None
+"""Where the process listens that forks for this one; None: nobody does."""
+
+
+def asked() -> bool:
+    """Whether another process forks for this one."""
+    return _address is not None
+
+
+@contextlib.contextmanager
+def used() -> Iterator[None]:
+    """Meanwhile let a fresh process fork for this one. It ends with this one at the latest."""
+    global _address
+    folder = tempfile.mkdtemp(prefix="fullgraph-")
+    address = os.path.join(folder, "standby")
+    command = [*_COMMAND, address, str(os.getpid())]
+    server = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        start_new_session=True,
+    )
+    try:
+        assert server.stdout is not None
+        if _READY not in server.stdout:
+            raise FullgraphError(
+                f"A fresh process could not be started: `{' '.join(_COMMAND)}` ended with exit "
+                f"code {server.wait()}."
+            )
+        _address = address
+        yield
+    finally:
+        _address = None
+        server.kill()
+        server.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def begin(
+    job: Job[T],
+    *,
+    seconds: float | None,
+    memory: int | None = None,
+    cache: str | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    on_message: Callable[[object], None] | None = None,
+) -> Callable[[], Outcome[T]]:
+    """As `forked.begin_forked`, in a child of the process that forks for this one.
+
+    `job` is handed on as `parcel.packed` does. Raises FullgraphError where it cannot be.
+    """
+    assert _address is not None
+    parts = (sys.path, os.getcwd(), packed(_handed()), packed(job))
+    connection = Client(_address, "AF_UNIX")
+    try:
+        connection.send_bytes(pickle.dumps(_Request(parts, seconds, memory, cache)))
+    except BaseException:
+        connection.close()
+        raise
+
+    def wait() -> Outcome[T]:
+        with connection:
+            while True:
+                while not connection.poll(_POLL):
+                    if stop():
+                        with contextlib.suppress(OSError):  # it ended meanwhile
+                            connection.send_bytes(b"stop")
+                try:
+                    kind, content = pickle.loads(connection.recv_bytes())
+                except (EOFError, ConnectionError):
+                    return _lost()
+                if kind == "end":
+                    return content
+                if on_message is not None:
+                    on_message(content)
+
+    return wait
+
+
+def run(
+    job: Job[T],
+    *,
+    seconds: float | None,
+    on_message: Callable[[object], None] | None = None,
+    cache: str | None = None,
+) -> Outcome[T]:
+    """As `forked.run_forked`, in the same way. What ends this call ends the child."""
+    return begin(job, seconds=seconds, cache=cache, on_message=on_message)()
+
+
+def _lost() -> Outcome[Any]:
+    error = Error("EOFError", "builtins", "the process that forks was ended from outside", "")
+    return Outcome("raised", "fork", 0.0, error=error)
+
+
+# --- what a child is told ---
+
+
+@dataclass(frozen=True)
+class _Request:
+    parts: tuple[list[str], str, bytes, bytes]
+    """`sys.path`, the current folder, what is handed on of this process, and the job."""
+    seconds: float | None
+    memory: int | None
+    cache: str | None
+
+
+def _handed() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The facts of this process that change what a program does, and the compiler's settings."""
+    facts = {fact.name: fact.read() for fact in ambient.facts() if not _OWN.search(fact.name)}
+    return facts, settings.changed()
+
+
+def _taken(facts: dict[str, Any], changed: dict[str, Any]) -> None:
+    settings.set_forever(changed)
+    for fact in ambient.facts():
+        if fact.name in facts and fact.read() != facts[fact.name]:
+            fact.write(facts[fact.name])
+
+
+def _unpacked(parts: tuple[list[str], str, bytes, bytes]) -> Job[Any]:
+    """In the child, what it is to do there."""
+    path, folder, handed, job = parts
+    sys.path[:] = path
+    os.chdir(folder)
+    facts, changed = unpacked(handed)
+    made: Job[Any] = unpacked(job)
+    _taken(facts, changed)
+    return made
+
+
+# --- the process that forks ---
+
+
+def _serve(address: str, parent: int) -> None:
+    from fullgraph.compiler.forked import begin_forked, end_with_parent
+
+    global _address
+    end_with_parent(parent)
+    _load()
+    _address = address
+    with Listener(address, "AF_UNIX", backlog=64) as listener:
+        sys.stdout.buffer.write(_READY)
+        sys.stdout.buffer.flush()
+        os.dup2(2, 1)  # nobody reads the pipe any more
+        while True:
+            connection = listener.accept()
+            request: _Request = pickle.loads(connection.recv_bytes())
+            openmp.rest()
+            try:
+                wait = begin_forked(
+                    lambda say, parts=request.parts: _unpacked(parts)(say),  # type: ignore[misc]
+                    seconds=request.seconds,
+                    memory=request.memory,
+                    cache=request.cache,
+                    stop=connection.poll,
+                    on_message=lambda said, to=connection: _tell(to, "message", said),  # type: ignore[misc]
+                )
+            except OSError as error:
+                _tell(connection, "end", Outcome("raised", "fork", 0.0, error=describe(error)))
+                continue
+            threading.Thread(target=_answer, args=(connection, wait), daemon=True).start()
+
+
+def _answer(connection: Connection, wait: Callable[[], Outcome[Any]]) -> None:
+    with connection:
+        _tell(connection, "end", wait())
+
+
+def _tell(connection: Connection, kind: str, content: object) -> None:
+    with contextlib.suppress(OSError):  # whoever asked is gone
+        connection.send_bytes(pickle.dumps((kind, content)))
+
+
+def _load() -> None:
+    """Load for the children what can be loaded without a look at a device: Dynamo and Inductor
+    compile something where torch knows no device. Else they are imported; and if that touches one,
+    a new process takes this one's place that imports less."""
+    from fullgraph.compiler import isolation, warm
+
+    plain = os.environ.get("FULLGRAPH_STANDBY") == "plain"
+    if torch.accelerator.current_accelerator() is None:
+        warm.up()
+        with contextlib.suppress(Exception):  # no C++ compiler: it is told where it is needed
+            warm.inductor()
+    elif not plain:
+        importlib.import_module("torch._dynamo")
+        importlib.import_module("torch._inductor.compile_fx")
+    if isolation.choose(())[0] == "fork" or plain:
+        return
+    os.environ["FULLGRAPH_STANDBY"] = "plain"
+    os.execv(sys.executable, [*_COMMAND, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    from fullgraph.compiler import standby  # children are to find the one that is imported
+
+    standby._serve(sys.argv[1], int(sys.argv[2]))
