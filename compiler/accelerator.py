@@ -1,4 +1,4 @@
-"""The device beside the CPU that this process has in use, if it has one. Nothing here opens one."""
+"""The devices beside the CPU that this process has in use. Nothing here opens one."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def set_generators(states: tuple[torch.Tensor, ...]) -> None:
 
 def drawn(before: tuple[torch.Tensor, ...]) -> bool:
     """Whether random numbers were drawn since `generators` gave `before`."""
-    now = generators()
-    return len(now) != len(before) or not all(map(torch.equal, now, before))
+    return not all(map(torch.equal, generators(), before))
 
 
 def finish() -> None:
-    """Wait until all is done that the device was asked for. Raises what was wrong with that."""
+    """Wait until all is done that the devices were asked for. Raises what was wrong with that."""
     module = _module()
-    if module is not None:
-        module.synchronize()
+    for index in range(module.device_count() if module is not None else 0):
+        if module.memory_allocated(index):
+            module.synchronize(index)
 
 
 def usable() -> bool:
-    """Whether the device does what it is asked: after an illegal access it does nothing more for
+    """Whether the devices do what they are asked: after an illegal access one does nothing more for
     this process."""
     try:
         finish()

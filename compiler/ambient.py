@@ -94,6 +94,11 @@ def _torch() -> Iterator[Fact]:
     yield Fact("grad mode", torch.is_grad_enabled, torch.set_grad_enabled)
     yield Fact("default dtype", torch.get_default_dtype, torch.set_default_dtype)
     yield Fact("default device", settings.default_device, torch.set_default_device)
+    yield from (
+        Fact(f"current device of {one.__name__}", one.current_device, one.set_device)
+        for one in (torch.cuda, torch.xpu)
+        if one.is_initialized()
+    )
     yield Fact("number of threads", torch.get_num_threads, torch.set_num_threads)
     yield Fact(
         "deterministic algorithms",

@@ -73,17 +73,19 @@ def begin_forked(
     cache: str | None = None,
     stop: Callable[[], bool] = lambda: False,
     on_message: Callable[[object], None] | None = None,
+    opened: Callable[[bytes], Any] = pickle.loads,
 ) -> Callable[[], Outcome[T]]:
     """The same, but only the fork is done now, and the function that is returned does the rest.
 
     `memory` bytes are given to the child and what it starts, above what it has from its parent;
-    `stop` says when to end it, as if its time were over.
+    `stop` says when to end it, as if its time were over. `opened` makes of its pickled words what
+    messages, value and error hold.
     The function must be called, in any thread. To fork in another thread than the one that works
     with torch could copy a lock that is held.
     """
     start = time.monotonic()
     folder = tempfile.mkdtemp(prefix="fullgraph-")
-    child = _Child()
+    child = _Child(opened)
     try:
         child.start(job, cache or folder)
     except BaseException:
@@ -112,7 +114,8 @@ def _end(child: _Child, folder: str) -> None:
 class _Child:
     """The parent's end of a forked child."""
 
-    def __init__(self) -> None:
+    def __init__(self, opened: Callable[[bytes], Any] = pickle.loads) -> None:
+        self._opened = opened
         self._messages: list[object] = []
         self._clip = output.Clip()
         self._unread = bytearray()
@@ -258,7 +261,7 @@ class _Child:
             if len(self._unread) < _HEADER.size + length:
                 return
             try:
-                content = pickle.loads(self._unread[_HEADER.size : _HEADER.size + length])
+                content = self._opened(bytes(self._unread[_HEADER.size : _HEADER.size + length]))
             except Exception as error:  # of a class that only the child could import
                 kind, content = _ERROR, describe(error)
             del self._unread[: _HEADER.size + length]

@@ -11,13 +11,13 @@ import importlib
 import os
 import pickle
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any, TypeVar
 
@@ -39,6 +39,8 @@ _POLL = 0.05
 _OWN = re.compile("random|streams|environment|folder|sys.path|logg|warnings|threads|configuration")
 """Names of facts that are a child's own, or are handed on in another way."""
 
+_LONG = 70
+_one_at_a_time = threading.RLock()
 _address: str | None = None
 """Where the process listens that forks for this one; None: nobody does."""
 
@@ -51,17 +53,27 @@ def asked() -> bool:
 @contextlib.contextmanager
 def used() -> Iterator[None]:
     """Meanwhile let a fresh process fork for this one. It ends with this one at the latest."""
+    with _one_at_a_time, tempfile.TemporaryDirectory(prefix="fullgraph-", dir=_near()) as folder:
+        address = os.path.join(folder, "standby")
+        server = subprocess.Popen(
+            [*_COMMAND, address, str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,
+        )
+        with server, _listening(server, address):
+            yield
+
+
+def _near() -> str | None:
+    """Where a socket can be: its path must not be long."""
+    return "/tmp" if len(tempfile.gettempdir()) > _LONG else None
+
+
+@contextlib.contextmanager
+def _listening(server: subprocess.Popen[bytes], address: str) -> Iterator[None]:
     global _address
-    folder = tempfile.mkdtemp(prefix="fullgraph-")
-    address = os.path.join(folder, "standby")
-    command = [*_COMMAND, address, str(os.getpid())]
-    server = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        start_new_session=True,
-    )
     try:
         assert server.stdout is not None
         if _READY not in server.stdout:
@@ -74,8 +86,6 @@ def used() -> Iterator[None]:
     finally:
         _address = None
         server.kill()
-        server.wait()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def begin(
@@ -93,6 +103,7 @@ def begin(
     """
     assert _address is not None
     parts = (sys.path, os.getcwd(), packed(_handed()), packed(job))
+    messages: list[object] = []
     connection = Client(_address, "AF_UNIX")
     try:
         connection.send_bytes(pickle.dumps(_Request(parts, seconds, memory, cache)))
@@ -112,9 +123,10 @@ def begin(
                 except (EOFError, ConnectionError):
                     return _lost()
                 if kind == "end":
-                    return content
+                    return _opened(content, messages)
+                messages.append(pickle.loads(content))
                 if on_message is not None:
-                    on_message(content)
+                    on_message(messages[-1])
 
     return wait
 
@@ -128,6 +140,18 @@ def run(
 ) -> Outcome[T]:
     """As `forked.run_forked`, in the same way. What ends this call ends the child."""
     return begin(job, seconds=seconds, cache=cache, on_message=on_message)()
+
+
+def _opened(outcome: Outcome[Any], messages: Sequence[object]) -> Outcome[Any]:
+    """An outcome with what the child said, which the process that forks has not looked into: it
+    would have to import what that is made of."""
+    value, error = outcome.value, outcome.error
+    try:
+        value = pickle.loads(value) if isinstance(value, bytes) else value
+        error = pickle.loads(error) if isinstance(error, bytes) else error
+    except Exception as failure:  # of a class that only the child could import
+        return replace(outcome, status="raised", value=None, error=describe(failure))
+    return replace(outcome, value=value, error=error, messages=tuple(messages))
 
 
 def _lost() -> Outcome[Any]:
@@ -150,10 +174,15 @@ class _Request:
 def _handed() -> tuple[dict[str, Any], dict[str, Any]]:
     """The facts of this process that change what a program does, and the compiler's settings."""
     facts = {fact.name: fact.read() for fact in ambient.facts() if not _OWN.search(fact.name)}
+    device = torch.get_default_device()
+    if device.type != "cpu":  # perhaps of a `with`, which no fact tells of
+        facts["default device"] = device
     return facts, settings.changed()
 
 
 def _taken(facts: dict[str, Any], changed: dict[str, Any]) -> None:
+    for name in settings.changed().keys() - changed.keys():
+        settings.reset(name)
     settings.set_forever(changed)
     for fact in ambient.facts():
         if fact.name in facts and fact.read() != facts[fact.name]:
@@ -164,6 +193,7 @@ def _unpacked(parts: tuple[list[str], str, bytes, bytes]) -> Job[Any]:
     """In the child, what it is to do there."""
     path, folder, handed, job = parts
     sys.path[:] = path
+    sys.modules["__main__"] = types.ModuleType("__main__")  # for what is of the other's
     os.chdir(folder)
     facts, changed = unpacked(handed)
     made: Job[Any] = unpacked(job)
@@ -179,6 +209,8 @@ def _serve(address: str, parent: int) -> None:
 
     global _address
     end_with_parent(parent)
+    tempfile.tempdir = os.path.dirname(address)  # whoever asked takes all away that is left there
+    settings.compile_in_one_thread()  # no pool of processes is begun
     _load()
     _address = address
     with Listener(address, "AF_UNIX", backlog=64) as listener:
@@ -187,7 +219,10 @@ def _serve(address: str, parent: int) -> None:
         os.dup2(2, 1)  # nobody reads the pipe any more
         while True:
             connection = listener.accept()
-            request: _Request = pickle.loads(connection.recv_bytes())
+            try:
+                request: _Request = pickle.loads(connection.recv_bytes())
+            except (EOFError, OSError):  # whoever asked is gone
+                continue
             openmp.rest()
             try:
                 wait = begin_forked(
@@ -197,6 +232,7 @@ def _serve(address: str, parent: int) -> None:
                     cache=request.cache,
                     stop=connection.poll,
                     on_message=lambda said, to=connection: _tell(to, "message", said),  # type: ignore[misc]
+                    opened=bytes,
                 )
             except OSError as error:
                 _tell(connection, "end", Outcome("raised", "fork", 0.0, error=describe(error)))
@@ -206,7 +242,7 @@ def _serve(address: str, parent: int) -> None:
 
 def _answer(connection: Connection, wait: Callable[[], Outcome[Any]]) -> None:
     with connection:
-        _tell(connection, "end", wait())
+        _tell(connection, "end", replace(wait(), messages=()))
 
 
 def _tell(connection: Connection, kind: str, content: object) -> None:

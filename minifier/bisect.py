@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import torch
@@ -17,6 +19,7 @@ import torch
 from fullgraph.compiler import groups, isolation, processes, standby, warm
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend, Rung, ladder
+from fullgraph.compiler.private import backends
 from fullgraph.compiler.program import program
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisection import Bisection
@@ -24,9 +27,12 @@ from fullgraph.minifier.case import Case
 from fullgraph.minifier.climb import Climb, rung_of, unsteady, with_threads
 from fullgraph.minifier.failure import Kind
 from fullgraph.minifier.inside import look_inside
-from fullgraph.minifier.sandbox import SECONDS, Sandbox
+from fullgraph.minifier.sandbox import SECONDS, Modes, Sandbox
 
 T = TypeVar("T")
+
+_AT_A_TIME = 4
+"""How many tries share a device, if nobody says otherwise."""
 
 
 def bisect(
@@ -88,15 +94,16 @@ def bisect(
         command="bisect",
     )
     start = time.monotonic()
-    job = functools.partial(
+    found = away(
         _bisected,
         case,
         rungs,
-        shop=Shop(seconds, memory, jobs, torch.get_num_threads()),
+        "bisect",
+        shop=Shop(seconds, memory, jobs),
         deadline=None if budget is None else start + budget,
         inside=inside,
     )
-    return replace(away(job, case, "bisect"), seconds=time.monotonic() - start)
+    return replace(found, seconds=time.monotonic() - start)
 
 
 def _bisected(
@@ -170,19 +177,21 @@ def suspect(
 
 
 def away(
-    job: Callable[[Callable[[object], None]], T],
+    work: Callable[..., T],
     case: Case,
+    rungs: tuple[Rung, ...],
     command: str,
     hear: Callable[[object], None] = lambda _: None,
+    **how: Any,
 ) -> T:
-    """What `job` gives, which forks for every try. `hear` is told what it says.
+    """What `work(case, rungs, hear, **how)` gives, which forks for every try.
 
     It runs here if that is safe, else in a fresh process, to which it is handed with all it uses.
     Raises FullgraphError where it cannot be.
     """
     where, why = isolation.choose(case.objects, alone=True)
     if where == "fork":
-        return job(hear)
+        return work(case, rungs, hear, **how)
     if groups.live() or sys.platform != "linux":
         reason = "a process group cannot be handed to another process" if groups.live() else why
         raise FullgraphError(
@@ -190,6 +199,7 @@ def away(
             "a process that has not touched the device, or move the model to CPU."
         )
     advice = "define the model in a module that can be imported, or move it to CPU"
+    job = functools.partial(work, case, tuple(map(_known_elsewhere, rungs)), **how)
     with standby.used():
         try:
             outcome = standby.run(job, seconds=None, on_message=hear)
@@ -208,6 +218,13 @@ def away(
     )
 
 
+def _known_elsewhere(rung: Rung) -> Rung:
+    """A rung with the function of a backend that only this process knows by name."""
+    if isinstance(rung.backend, str) and backends.of_this_process(rung.backend):
+        return replace(rung, backend=backends.registered(rung.backend))
+    return rung
+
+
 @dataclass(frozen=True)
 class Shop:
     """What a sandbox is to have, as it was asked for."""
@@ -216,33 +233,41 @@ class Shop:
     memory: float | None = None
     """GiB; None: a third of what is free."""
     jobs: int | None = None
-    """None: as many as there are cores."""
-    threads: int = 1
+    """None: as many as there are cores, and not too many for one device."""
+    threads: int = field(default_factory=torch.get_num_threads)
+    modes: Modes = field(default_factory=Modes.here)
 
     @contextmanager
     def sandbox(self) -> Iterator[Sandbox]:
-        """A sandbox whose children find the compiler loaded. It raises FullgraphError where
-        Inductor is asked for and cannot build anything."""
+        """A sandbox whose children find the compiler loaded, unless to load it would touch a
+        device. It raises FullgraphError where Inductor is asked for and cannot build anything."""
         free = processes.free_memory() // 3
+        cores = os.cpu_count() or 1
+        cold = standby.asked() or torch.accelerator.current_accelerator() is not None
+        if not cold:
+            warm.up()
         sandbox = Sandbox(
-            _folder if standby.asked() else _inductor,
+            _folder if cold else _inductor,
             seconds=self.seconds,
             memory=free if self.memory is None else int(self.memory * 2**30),
-            jobs=self.jobs or os.cpu_count() or 1,
+            jobs=self.jobs or (min(cores, _AT_A_TIME) if standby.asked() else cores),
             threads=self.threads,
+            modes=self.modes,
         )
-        if not standby.asked():  # else its children are another's
-            warm.up()
         try:
-            yield sandbox
+            with self.modes.in_force() if standby.asked() else nullcontext():
+                yield sandbox
         finally:
             sandbox.stop()
 
 
 @functools.cache
 def _folder() -> str:
-    """A folder for what Inductor builds, in a process that is itself a child."""
-    return tempfile.mkdtemp(prefix="inductor-", dir=os.environ["TORCHINDUCTOR_CACHE_DIR"])
+    """A folder for what Inductor builds. It is gone when this process ends; that of a child, with
+    the process that forks."""
+    folder = tempfile.mkdtemp(prefix="fullgraph-inductor-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _inductor() -> str:

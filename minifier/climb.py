@@ -8,14 +8,14 @@ from functools import cached_property
 
 import torch
 
-from fullgraph.compiler import groups
+from fullgraph.compiler import groups, standby
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import RUNGS, Rung
 from fullgraph.minifier.attempt import EAGER, Ended
 from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.case import Case
 from fullgraph.minifier.failure import NOT_BESIDE, Failure, Kind
-from fullgraph.minifier.sandbox import Report, Tries
+from fullgraph.minifier.sandbox import OUT_OF_MEMORY, Report, Tries
 
 TIMES = 3
 """How often a failure must come to be one."""
@@ -61,7 +61,7 @@ class Climb:
             self._ends = ends | self._ends
         told = {rung.name: self._ends.get(rung.name) for rung in self._rungs}
         refused = _refusal(self._ends) or None
-        found = Bisection(torch.__version__, told, refused=refused, notes=_ranks())
+        found = Bisection(torch.__version__, told, refused=refused, notes=(*_ranks(), *_away()))
         if found.failure is not None and found.failure.kind in NOT_BESIDE:
             self._sandbox.one_at_a_time()
         return found
@@ -86,6 +86,14 @@ def with_threads(found: Bisection, case: Case, rungs: Sequence[Rung], sandbox: T
         return found
     note = f"It fails with {sandbox.threads} threads, and not with one."
     return replace(again, notes=(*again.notes, note))
+
+
+def _away() -> tuple[str, ...]:
+    if not standby.asked():
+        return ()
+    return (
+        "It was tried in a fresh process: what was changed in imported modules is not so there.",
+    )
 
 
 def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:
@@ -132,7 +140,11 @@ def _ascended(
     ends: dict[str, Ended] = {}
     while True:
         report = wait()
-        if report.broken and not report.ends:
+        if OUT_OF_MEMORY in report.broken and sandbox.jobs > 1:
+            sandbox.one_at_a_time()  # they shared a device
+            wait = sandbox.ask(case, left, every=True)
+            continue
+        if report.broken and (OUT_OF_MEMORY in report.broken or not report.ends):
             raise FullgraphError(report.broken)
         ends = {end.rung: end for end in report.ends} | ends
         last = report.ends[-1]

@@ -56,7 +56,8 @@ def look_inside(
                 cut, smaller = _beginning(work)
                 part = None if work.spent() else culprit(smaller, rung, failure, sandbox)
             finally:
-                sandbox.stop()
+                if isolation.aside() == "fork":  # else it is used on
+                    sandbox.stop()
             return cut, part, sandbox.calls
 
     told = isolation.run(job, where=isolation.aside()).value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import tempfile
 import threading
@@ -13,8 +12,6 @@ from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from fullgraph.compiler import isolation, standby
 from fullgraph.compiler.errors import FullgraphError
@@ -99,18 +96,20 @@ def minify(
             best[0] = message.text or best[0]
             progress(message)
 
-    job = functools.partial(
-        _minified,
-        case,
-        rungs,
-        place=(_journal(path, out is not None, name), name),
-        shop=Shop(seconds, memory, jobs, torch.get_num_threads()),
-        deadline=None if budget is None else start + budget,
-        repro_after=repro_after,
-        source=source,
-    )
     with _kept(path, best):
-        found = replace(away(job, case, "minify", hear), seconds=time.monotonic() - start)
+        found = away(
+            _minified,
+            case,
+            rungs,
+            "minify",
+            hear,
+            place=(_journal(path, out is not None, name), name),
+            shop=Shop(seconds, memory, jobs),
+            deadline=None if budget is None else start + budget,
+            repro_after=repro_after,
+            source=source,
+        )
+    found = replace(found, seconds=time.monotonic() - start)
     if not found.text:
         return found
     _write(path, found.text)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from fullgraph.compiler import ambient, interrupts, isolation, openmp
+from fullgraph.compiler import ambient, interrupts, isolation, openmp, standby
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.outcome import Outcome
@@ -30,7 +30,8 @@ T = TypeVar("T")
 SECONDS = 300.0
 """Wall time that a candidate is given by default."""
 
-_BROKEN = ("InvalidCxxCompiler", "OutOfMemoryError", "MemoryError", "OSError", "FileNotFoundError")
+OUT_OF_MEMORY = "OutOfMemoryError"
+_BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileNotFoundError")
 """Exceptions that tell about the machine and not about the program."""
 
 
@@ -73,15 +74,17 @@ class Sandbox:
         memory: int | None = None,
         jobs: int = 1,
         threads: int = 1,
+        modes: Modes | None = None,
     ) -> None:
         """`cache` gives the folder for what Inductor builds, and is called before that is needed.
         `seconds`, and bytes of `memory` above what the program has, are for each case; at most
-        `jobs` are to be tried at a time. `threads` are the program's own."""
+        `jobs` are to be tried at a time. `threads` and
+        `modes` are the program's own; None: those of this thread."""
         self.seconds = seconds
         self.jobs = jobs
         self._cache = cache
         self._memory = memory
-        self._modes = _Modes.here()
+        self._modes = modes or Modes.here()
         self.threads = 1
         """With how many each case is tried; what is compiled depends on it."""
         self._most = threads
@@ -171,14 +174,14 @@ class Sandbox:
 
 
 @dataclass(frozen=True)
-class _Modes:
+class Modes:
     """The modes of a thread. They are not a new thread's, and not those of another process."""
 
     facts: Mapping[str, Any]
     inference: bool
 
     @classmethod
-    def here(cls) -> _Modes:
+    def here(cls) -> Modes:
         """Those of this thread."""
         facts = {f.name: f.read() for f in ambient.facts() if f.name.startswith(_OF_A_THREAD)}
         return cls(facts, torch.is_inference_mode_enabled())
@@ -202,7 +205,7 @@ class _Try:
 
     case: Case | Callable[[], Case]
     rungs: tuple[Rung, ...]
-    modes: _Modes
+    modes: Modes
     threads: int
     folders: tuple[str, str | None] | None
     """For what Inductor builds, and of what it built before; None where it is not there."""
@@ -327,6 +330,8 @@ def _machine(failure: Failure | None) -> str:
     """What an exception says of the machine: no compiler, a full disk, no memory."""
     if failure is None or failure.kind is not Kind.EXCEPTION:
         return ""
-    if failure.signature[0] not in _BROKEN or failure.rung == EAGER:
+    if failure.signature[0] not in _BROKEN:
         return ""
-    return f"This machine could not compile it: {failure.message.partition(chr(10))[0]}."
+    if failure.rung == EAGER and not (standby.asked() and failure.signature[0] == OUT_OF_MEMORY):
+        return ""  # else a device was shared with others
+    return f"This machine could not run it: {failure.message.partition(chr(10))[0]}."

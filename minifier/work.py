@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from fullgraph.compiler import standby
 from fullgraph.compiler.ladder import RUNGS, Rung
 from fullgraph.compiler.private import graphs
 from fullgraph.compiler.results import Loss
@@ -26,6 +27,8 @@ from fullgraph.minifier.sandbox import SECONDS, Recalling, Report, Sandbox
 
 T = TypeVar("T")
 
+_BEGUN = 60.0
+"""Seconds until a candidate runs that is handed to another process, a device opened and all."""
 _SMALL, _PAUSE = 60, 3.0
 """What is small enough to be shown on the way (operators, lines), and how often (seconds)."""
 
@@ -204,7 +207,8 @@ class Work:
         hung = any(end.failure is not None and end.failure.kind is Kind.HANG for end in ends)
         took = sum(e.seconds for e in ends if e.failure is None or e.failure.kind is not Kind.HANG)
         least = 5.0 if hung else 30.0
-        self.sandbox.seconds = min(self.sandbox.seconds, max(least, 10 * took))
+        begun = _BEGUN if standby.asked() else 0.0
+        self.sandbox.seconds = min(self.sandbox.seconds, begun + max(least, 10 * took))
 
     def step(self, phase: str, before: int, now: int, thing: Any) -> None:
         """Tell of a smaller thing, and now and then of its script."""

@@ -9,11 +9,14 @@ import io
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 import cloudpickle
 import torch
+from torch._library.custom_ops import OPDEFS, CustomOpDef
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import CodeGen
 from torch.fx.node import map_aggregate, map_arg
@@ -52,9 +55,19 @@ def unpacked(data: bytes) -> Any:
 class _Pickler(cloudpickle.Pickler):
     """What pickle does not know of torch."""
 
+    def _function_getnewargs(self, function: types.FunctionType) -> Any:
+        """A function that goes along as it is finds its globals in a module of their name: Dynamo
+        looks them up there."""
+        own = function.__globals__
+        if isinstance(own.get("__name__"), str):
+            self.globals_ref.setdefault(id(own), _Globals(own))
+        return super()._function_getnewargs(function)
+
     def reducer_override(self, thing: Any) -> Any:
         if isinstance(thing, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
-            return _operator, (str(thing),)
+            return _operator, (str(thing), *_origin(str(thing)))
+        if isinstance(thing, CustomOpDef):
+            return _custom, (thing._qualname, _recipe(thing))
         if isinstance(thing, torch._ops.HigherOrderOperator):
             return _higher_order, (type(thing).__module__, thing.name())
         if isinstance(thing, torch.memory_format):
@@ -63,6 +76,10 @@ class _Pickler(cloudpickle.Pickler):
             return _module, _parts(thing)
         if isinstance(thing, torch.Tensor):
             return _tensor(thing)
+        if isinstance(thing, torch.nn.Module) and type(thing).__name__.startswith("Parametrized"):
+            return _parametrized(thing)
+        if isinstance(thing, types.ModuleType) and _importable(thing):
+            return importlib.import_module, (thing.__name__,)  # also one of a class of its own
         function = naming.triton_function(thing)
         if function is not None:
             return _kernel(thing, function)
@@ -75,8 +92,73 @@ class _Pickling:
     Pickler = _Pickler
 
 
-def _operator(name: str) -> Any:
-    return operator.attrgetter(name)(torch.ops)
+def _operator(name: str, modules: tuple[str, ...], recipe: _Recipe | None) -> Any:
+    if recipe is not None:
+        _custom("::".join(name.split(".")[:2]), recipe)
+    for module in ("", *modules):
+        with contextlib.suppress(AttributeError):
+            return operator.attrgetter(name)(torch.ops)
+        with contextlib.suppress(Exception):  # one of them registers it
+            importlib.import_module(module)
+    raise RuntimeError(f"the operator {name} is registered by no module that can be imported")
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """How a custom operator is made."""
+
+    schema: str
+    body: Callable[..., Any]
+    kernels: Mapping[str, Callable[..., Any]]
+    """By device, where that has one of its own."""
+    fake: Callable[..., Any] | None
+    setup_context: Callable[..., Any] | None
+    backward: Callable[..., Any] | None
+
+
+def _recipe(made: CustomOpDef) -> _Recipe:
+    kernels = {device: body for device, body in made._backend_fns.items() if device is not None}
+    return _Recipe(
+        *(made._schema, made._init_fn, kernels),
+        *(made._abstract_fn, made._setup_context_fn, made._backward_fn),
+    )
+
+
+_kept: list[CustomOpDef] = []
+"""Nothing else keeps them alive."""
+
+
+def _custom(name: str, recipe: _Recipe) -> CustomOpDef:
+    """A custom operator, registered as it was elsewhere unless it is registered here."""
+    if name in OPDEFS:
+        return OPDEFS[name]
+    made = torch.library.custom_op(name, recipe.body, mutates_args=(), schema=recipe.schema)
+    for device, body in recipe.kernels.items():
+        made.register_kernel(device)(body)
+    if recipe.fake is not None:
+        made.register_fake(recipe.fake)
+    if recipe.backward is not None:
+        made.register_autograd(recipe.backward, setup_context=recipe.setup_context)
+    _kept.append(made)
+    return made
+
+
+def _origin(name: str) -> tuple[tuple[str, ...], _Recipe | None]:
+    """Modules that may register an operator that is not torch's own, the most likely first; or how
+    it is made."""
+    space, short = name.split(".")[:2]
+    if space in ("aten", "prims"):
+        return (), None
+    if f"{space}::{short}" in OPDEFS:
+        return (), _recipe(OPDEFS[f"{space}::{short}"])
+    modules = [(name, module) for name, module in sys.modules.items() if _importable(module)]
+    known = sys.stdlib_module_names | {"torch", "numpy", "fullgraph"}
+    strange = [name for name, _ in modules if name.partition(".")[0] not in known]
+    return tuple(sorted(strange, key=lambda name: "site-packages" in _file(name))), None
+
+
+def _file(name: str) -> str:
+    return getattr(sys.modules[name], "__file__", None) or ""
 
 
 def _higher_order(module: str, name: str) -> Any:
@@ -97,7 +179,33 @@ def _tensor(tensor: torch.Tensor) -> Any:
     if tensor.is_inference():
         made, arguments, *_ = tensor.__reduce_ex__(_PROTOCOL)
         return _in_inference, (made, arguments)
+    after = getattr(tensor, "_post_accumulate_grad_hooks", None)
+    if tensor.is_leaf and (tensor._backward_hooks or after or tensor.grad is not None):
+        made, arguments, *_ = tensor.__reduce_ex__(_PROTOCOL)
+        if made is torch._utils._rebuild_parameter:
+            arguments = (*arguments[:2], OrderedDict())
+        elif made is torch._utils._rebuild_tensor_v2:
+            arguments = (*arguments[:5], OrderedDict(), *arguments[6:])
+        before = tuple((tensor._backward_hooks or {}).values())
+        return _leaf, (made, arguments, tensor.grad, before, tuple((after or {}).values()))
     return NotImplemented
+
+
+def _leaf(
+    made: Callable[..., torch.Tensor],
+    arguments: tuple[Any, ...],
+    gradient: torch.Tensor | None,
+    before: tuple[Callable[..., Any], ...],
+    after: tuple[Callable[..., Any], ...],
+) -> torch.Tensor:
+    """A leaf with its gradient, and with the hooks that are called before and after it arrives."""
+    tensor = made(*arguments)
+    tensor.grad = gradient
+    for hook in before:
+        tensor.register_hook(hook)
+    for hook in after:
+        tensor.register_post_accumulate_grad_hook(hook)
+    return tensor
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -131,11 +239,12 @@ def _parts(module: GraphModule) -> tuple[Any, ...]:
     paths = {str(node.target) for node in nodes if node.op in ("get_attr", "call_module")}
     heads = {path.partition(".")[0] for path in paths}
     codegen = module.graph._codegen
+    hooks = [name for name in vars(module) if name.startswith(("_forward_", "_backward_"))]
     return (
         {name: getattr(module, name) for name in sorted(heads)},
         [_line(node) for node in nodes],
         None if type(codegen) is CodeGen else codegen,
-        module.training,
+        {name: vars(module)[name] for name in ("training", *hooks)},
     )
 
 
@@ -151,7 +260,7 @@ def _line(node: Node) -> tuple[Any, ...]:
 
 
 def _module(
-    attributes: dict[str, Any], lines: list[tuple[Any, ...]], codegen: Any, training: bool
+    attributes: dict[str, Any], lines: list[tuple[Any, ...]], codegen: Any, state: dict[str, Any]
 ) -> GraphModule:
     root = torch.nn.Module()
     for name, value in attributes.items():
@@ -169,11 +278,48 @@ def _module(
     if codegen is not None:
         graph.set_codegen(codegen)
     module = GraphModule(root, graph)
-    module.training = training
+    vars(module).update(state)
+    return module
+
+
+def _parametrized(module: torch.nn.Module) -> Any:
+    """A module that torch gave a class of its own, as weight_norm and its like do."""
+    if not isinstance(module._modules.get("parametrizations"), torch.nn.ModuleDict):
+        return NotImplemented
+    return _with_parametrizations, (type(module).__bases__[0], vars(module))
+
+
+def _with_parametrizations(kind: type[torch.nn.Module], state: dict[str, Any]) -> torch.nn.Module:
+    from torch.nn.utils import parametrize
+
+    module = kind.__new__(kind)
+    vars(module).update(state)
+    parametrize._inject_new_class(module)
+    for name in state["_modules"]["parametrizations"]:
+        parametrize._inject_property(module, name)
     return module
 
 
 # --- functions ---
+
+
+class _Globals(dict[str, Any]):
+    """What stands for the globals of a function: those of a module of that name."""
+
+    def __init__(self, own: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.told = own["__name__"], own.get("__file__")
+
+    def __reduce__(self) -> Any:
+        return _globals, self.told
+
+
+def _globals(name: str, file: str | None) -> dict[str, Any]:
+    with contextlib.suppress(Exception):  # there is no such module, or none that can be imported
+        return vars(importlib.import_module(name))
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__file__ = file
+    return vars(module)
 
 
 def _kernel(thing: Any, function: Callable[..., Any]) -> Any:

@@ -1,0 +1,178 @@
+"""What one process hands to another comes out there as it was."""
+
+import operator
+import subprocess
+import sys
+import threading
+import types
+
+import pytest
+import torch
+import triton
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from fullgraph import FullgraphError
+from fullgraph.compiler.private import naming
+from fullgraph.compiler.private.parcel import packed, unpacked
+from fullgraph.minifier.case import Case
+from fullgraph.minifier.fingerprint import described, fingerprint
+from fullgraph.minifier.reducing import captured
+
+X = torch.randn(4, 6)
+ONES = torch.ones(2)
+
+
+def again(thing):
+    return unpacked(packed(thing))
+
+
+def grown():
+    return (X.clone().requires_grad_() * 2).t()
+
+
+def inferred():
+    with torch.inference_mode():
+        return torch.ones(3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: X[1:, ::2],
+        lambda: torch.ones(1).expand(5),
+        lambda: X.t().conj(),
+        lambda: torch.randn(3, dtype=torch.cfloat).conj(),
+        lambda: torch._neg_view(X),
+        lambda: torch._efficientzerotensor(3),
+        lambda: X.to_sparse(),
+        lambda: X.to_sparse_csr(),
+        lambda: X.to_mkldnn(),
+        lambda: torch.quantize_per_tensor(X, 0.1, 0, torch.qint8),
+        lambda: nn.Parameter(X, requires_grad=False),
+        lambda: X.to("meta"),
+        grown,
+        inferred,
+    ],
+)
+def test_a_tensor_is_the_same(make):
+    tensor = make()
+    told = again(tensor)
+    assert type(told) is type(tensor) and told.is_inference() == tensor.is_inference()
+    if not tensor.is_mkldnn:
+        assert described(told, {}) == described(tensor, {})
+    else:
+        assert torch.equal(told.to_dense(), tensor.to_dense())
+
+
+def test_common_memory_stays_common():
+    base = torch.zeros(4)
+    one, other, whole = again((base[1:], base[:2], base))
+    one[0] = 7
+    assert other[1] == whole[1] == 7
+
+
+def test_a_tensor_with_a_history_has_one():
+    told = again(grown())
+    assert told.requires_grad and not told.is_leaf
+    told.sum().backward()
+
+
+def one_more(tensor):
+    tensor.grad += 1
+
+
+def test_a_leaf_keeps_its_gradient_and_its_hooks():
+    leaf = nn.Parameter(torch.ones(2))
+    leaf.grad = torch.full((2,), 5.0)
+    leaf.register_hook(lambda gradient: gradient * 10)
+    leaf.register_post_accumulate_grad_hook(one_more)
+    told = again(leaf)
+    assert isinstance(told, nn.Parameter) and torch.equal(told.grad, leaf.grad)
+    for each in (leaf, told):
+        (each * 2).sum().backward()
+    assert told.grad.tolist() == leaf.grad.tolist() == [26.0, 26.0]
+
+
+def test_a_parametrized_module_stays_one():
+    module = nn.Sequential(weight_norm(nn.Linear(6, 3)))
+    told = again(module)
+    assert torch.equal(told(X), module(X)) and type(told[0]).__name__ == "ParametrizedLinear"
+    told[0].parametrizations.weight.original0.data.zero_()
+    assert not told[0].weight.any() and module[0].weight.any()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+        self.register_buffer("shift", torch.ones(6))
+
+    def forward(self, x):
+        y = self.linear(x) + self.shift
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = y @ y.t()
+        y = torch.cond(y.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (y,))
+        return torch.vmap(lambda row: row * 2)(y), {"part": y[1:3, ::2]}
+
+
+@pytest.mark.parametrize("level", ["dynamo", "aot"])
+def test_a_graph_is_the_same(level):
+    for graph in captured(Case(Net(), (X,), loss=True), level):
+        module, inputs = again((graph.module, graph.inputs))
+        assert fingerprint(module, inputs) == graph.key
+        pairs = zip(module(*inputs), graph.module(*graph.inputs), strict=True)
+        assert all(torch.equal(*pair) for pair in pairs if pair[0] is not None)
+
+
+class Form(torch.fx.graph.CodeGen):
+    """What a module of torch.export has, too."""
+
+    def process_inputs(self, *inputs):
+        return inputs[0]["x"], inputs[0]["y"]
+
+
+def test_a_graph_module_keeps_its_hooks_and_the_form_of_its_inputs():
+    module = torch.fx.symbolic_trace(lambda x, y: x - y)
+    module.graph.set_codegen(Form())
+    module.register_forward_hook(lambda module, inputs, output: output * 10)
+    told = again(module.eval())
+    assert not told.training and type(told.graph._codegen) is Form
+    assert told(*told.graph.process_inputs({"x": ONES, "y": 2 * ONES})).eq(-10).all()
+
+
+@triton.jit
+def kernel(pointer):
+    pass
+
+
+def test_a_triton_kernel_is_known_by_another_number():
+    assert again(kernel) is kernel
+    graph = torch.fx.Graph()
+    where = {"kernel_idx": naming.add_triton_kernel(kernel), "constant_args_idx": 0}
+    where["constant_args_idx"] = naming.add_constants({"n": 3})
+    graph.call_function(torch.ops.higher_order.cond, (), where)
+    (node,) = again(torch.fx.GraphModule(nn.Module(), graph)).graph.nodes
+    assert naming.triton_kernel(node.kwargs["kernel_idx"]) is kernel
+    assert naming.triton_constants(node.kwargs["constant_args_idx"]) == {"n": 3}
+
+
+def test_functions_that_nobody_could_import_come_along(tmp_path):
+    module = types.ModuleType("stray")
+    text = "STEP = 2\nclass Stray:\n    def __call__(self, x):\n        return x + STEP"
+    exec(text, vars(module))
+    sys.modules["stray"] = module
+    try:
+        data = packed((module.Stray(), lambda x: operator.mul(x, 10)))
+    finally:
+        del sys.modules["stray"]
+    (tmp_path / "data").write_bytes(data)
+    there = "from fullgraph.compiler.private.parcel import unpacked\nimport sys\n"
+    there += "stray, ten = unpacked(open(sys.argv[1], 'rb').read())\nprint(stray(1), ten(5))"
+    command = [sys.executable, "-c", there, str(tmp_path / "data")]
+    assert subprocess.check_output(command, text=True, timeout=100) == "3 50\n"
+
+
+def test_what_cannot_be_handed_on_is_said():
+    with pytest.raises(FullgraphError, match=r"cannot be handed to another process: .*lock"):
+        packed({"lock": threading.Lock()})
