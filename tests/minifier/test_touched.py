@@ -41,7 +41,7 @@ class Net(nn.Module):
         self.register_buffer("shift", torch.ones(6))
 
     def forward(self, x):
-        return self.norm(torch.relu(self.linear(x) + self.shift)).sin()
+        return self.norm(torch.relu(self.linear(x) - self.shift)).sin()
 
 
 def crashing(graph, inputs):
@@ -67,7 +67,7 @@ def test_a_setting_goes_along_and_nothing_is_changed(inductor):
     assert state() == before
     assert found.first_failing == "inductor" and found.failure.kind == "result"
     assert found.culprit.part == "lowerings" and "relu" in found.culprit.what
-    assert found.cut.code == "return self.norm(torch.relu(self.linear(x) + self.shift)).sin()"
+    assert found.cut.code == "return self.norm(torch.relu(self.linear(x) - self.shift)).sin()"
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     assert not any("standby" in Path(f"/proc/{pid}/cmdline").read_text() for pid in children)
 
