@@ -73,7 +73,7 @@ def begin_forked(
     cache: str | None = None,
     stop: Callable[[], bool] = lambda: False,
     on_message: Callable[[object], None] | None = None,
-    opened: Callable[[bytes], Any] = pickle.loads,
+    opened: Callable[[bytearray], Any] = pickle.loads,
 ) -> Callable[[], Outcome[T]]:
     """The same, but only the fork is done now, and the function that is returned does the rest.
 
@@ -114,7 +114,7 @@ def _end(child: _Child, folder: str) -> None:
 class _Child:
     """The parent's end of a forked child."""
 
-    def __init__(self, opened: Callable[[bytes], Any] = pickle.loads) -> None:
+    def __init__(self, opened: Callable[[bytearray], Any] = pickle.loads) -> None:
         self._opened = opened
         self._messages: list[object] = []
         self._clip = output.Clip()
@@ -261,7 +261,7 @@ class _Child:
             if len(self._unread) < _HEADER.size + length:
                 return
             try:
-                content = self._opened(bytes(self._unread[_HEADER.size : _HEADER.size + length]))
+                content = self._opened(self._unread[_HEADER.size : _HEADER.size + length])
             except Exception as error:  # of a class that only the child could import
                 kind, content = _ERROR, describe(error)
             del self._unread[: _HEADER.size + length]

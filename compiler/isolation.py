@@ -51,8 +51,9 @@ def run(
     if (where or choose(objects)[0]) == "fork":
         from fullgraph.compiler import forked, standby
 
-        run_forked = standby.run if standby.asked() else forked.run_forked
-        return run_forked(job, seconds=seconds, on_message=on_message, cache=cache)
+        if standby.asked():
+            return standby.begin(job, seconds=seconds, on_message=on_message, cache=cache)()
+        return forked.run_forked(job, seconds=seconds, on_message=on_message, cache=cache)
     return _run_here(job, objects, seconds, on_message)
 
 

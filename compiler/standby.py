@@ -40,6 +40,7 @@ _OWN = re.compile("random|streams|environment|folder|sys.path|logg|warnings|thre
 """Names of facts that are a child's own, or are handed on in another way."""
 
 _LONG = 70
+"""Characters of a folder's path in which a socket may have no place any more."""
 _one_at_a_time = threading.RLock()
 _address: str | None = None
 """Where the process listens that forks for this one; None: nobody does."""
@@ -102,7 +103,7 @@ def begin(
     `job` is handed on as `parcel.packed` does. Raises FullgraphError where it cannot be.
     """
     assert _address is not None
-    parts = (sys.path, os.getcwd(), packed(_handed()), packed(job))
+    parts = (sys.path, os.getcwd(), packed((_handed(), job)))
     messages: list[object] = []
     connection = Client(_address, "AF_UNIX")
     try:
@@ -131,17 +132,6 @@ def begin(
     return wait
 
 
-def run(
-    job: Job[T],
-    *,
-    seconds: float | None,
-    on_message: Callable[[object], None] | None = None,
-    cache: str | None = None,
-) -> Outcome[T]:
-    """As `forked.run_forked`, in the same way. What ends this call ends the child."""
-    return begin(job, seconds=seconds, cache=cache, on_message=on_message)()
-
-
 def _opened(outcome: Outcome[Any], messages: Sequence[object]) -> Outcome[Any]:
     """An outcome with what the child said, which the process that forks has not looked into: it
     would have to import what that is made of."""
@@ -162,10 +152,13 @@ def _lost() -> Outcome[Any]:
 # --- what a child is told ---
 
 
+_Parts = tuple[list[str], str, bytes]
+"""`sys.path`, the current folder, and with the job what is handed on of this process."""
+
+
 @dataclass(frozen=True)
 class _Request:
-    parts: tuple[list[str], str, bytes, bytes]
-    """`sys.path`, the current folder, what is handed on of this process, and the job."""
+    parts: _Parts
     seconds: float | None
     memory: int | None
     cache: str | None
@@ -189,16 +182,15 @@ def _taken(facts: dict[str, Any], changed: dict[str, Any]) -> None:
             fact.write(facts[fact.name])
 
 
-def _unpacked(parts: tuple[list[str], str, bytes, bytes]) -> Job[Any]:
+def _unpacked(parts: _Parts) -> Job[Any]:
     """In the child, what it is to do there."""
-    path, folder, handed, job = parts
+    path, folder, content = parts
     sys.path[:] = path
     sys.modules["__main__"] = types.ModuleType("__main__")  # for what is of the other's
     os.chdir(folder)
-    facts, changed = unpacked(handed)
-    made: Job[Any] = unpacked(job)
-    _taken(facts, changed)
-    return made
+    handed, job = unpacked(content)
+    _taken(*handed)
+    return job
 
 
 # --- the process that forks ---

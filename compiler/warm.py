@@ -30,16 +30,20 @@ def symbols() -> None:
 
 @functools.cache
 def inductor() -> str:
-    """The same with Inductor; the folder in which it built what all kernels include.
-
-    It is gone when this process ends.
-    """
-    folder = tempfile.mkdtemp(prefix="fullgraph-inductor-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    _known["TORCHINDUCTOR_CACHE_DIR"] = folder
-    if warming.compile_tiny("inductor", folder):
+    """The same with Inductor; the `folder` in which it built what all kernels include."""
+    _known["TORCHINDUCTOR_CACHE_DIR"] = folder()
+    if warming.compile_tiny("inductor", folder()):
         _known["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
-    return folder
+    return folder()
+
+
+@functools.cache
+def folder() -> str:
+    """A folder for what Inductor builds. It is gone when this process ends; that of a forked child
+    is where temporary files are, until somebody takes it away."""
+    found = tempfile.mkdtemp(prefix="fullgraph-inductor-")
+    atexit.register(shutil.rmtree, found, ignore_errors=True)
+    return found
 
 
 _known: dict[str, str] = {}

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -202,7 +199,7 @@ def away(
     job = functools.partial(work, case, tuple(map(_known_elsewhere, rungs)), **how)
     with standby.used():
         try:
-            outcome = standby.run(job, seconds=None, on_message=hear)
+            outcome = isolation.run(job, where="fork", on_message=hear)
         except FullgraphError as refused:
             raise FullgraphError(
                 f"{command} works in a fresh process, since {why}. {refused}: {advice}."
@@ -247,7 +244,7 @@ class Shop:
         if not cold:
             warm.up()
         sandbox = Sandbox(
-            _folder if cold else _inductor,
+            warm.folder if cold else _inductor,
             seconds=self.seconds,
             memory=free if self.memory is None else int(self.memory * 2**30),
             jobs=self.jobs or (min(cores, _AT_A_TIME) if standby.asked() else cores),
@@ -259,15 +256,6 @@ class Shop:
                 yield sandbox
         finally:
             sandbox.stop()
-
-
-@functools.cache
-def _folder() -> str:
-    """A folder for what Inductor builds. It is gone when this process ends; that of a child, with
-    the process that forks."""
-    folder = tempfile.mkdtemp(prefix="fullgraph-inductor-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 def _inductor() -> str:

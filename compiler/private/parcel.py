@@ -20,6 +20,7 @@ from torch._library.custom_ops import OPDEFS, CustomOpDef
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph import CodeGen
 from torch.fx.node import map_aggregate, map_arg
+from torch.nn.utils import parametrize
 
 from fullgraph.compiler.copies import computed
 from fullgraph.compiler.errors import FullgraphError
@@ -65,7 +66,7 @@ class _Pickler(cloudpickle.Pickler):
 
     def reducer_override(self, thing: Any) -> Any:
         if isinstance(thing, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
-            return _operator, (str(thing), *_origin(str(thing)))
+            return _operator, (str(thing), *self._origin(str(thing)))
         if isinstance(thing, CustomOpDef):
             return _custom, (thing._qualname, _recipe(thing))
         if isinstance(thing, torch._ops.HigherOrderOperator):
@@ -76,14 +77,36 @@ class _Pickler(cloudpickle.Pickler):
             return _module, _parts(thing)
         if isinstance(thing, torch.Tensor):
             return _tensor(thing)
-        if isinstance(thing, torch.nn.Module) and type(thing).__name__.startswith("Parametrized"):
-            return _parametrized(thing)
+        if isinstance(thing, torch.nn.Module) and parametrize.is_parametrized(thing):
+            return _with_parametrizations, (
+                parametrize.type_before_parametrizations(thing),
+                vars(thing),
+            )
         if isinstance(thing, types.ModuleType) and _importable(thing):
             return importlib.import_module, (thing.__name__,)  # also one of a class of its own
         function = naming.triton_function(thing)
         if function is not None:
             return _kernel(thing, function)
         return super().reducer_override(thing)
+
+    def _origin(self, name: str) -> tuple[tuple[str, ...], _Recipe | None]:
+        """Modules that may register an operator that is not torch's own; or how it is made."""
+        space, short = name.split(".")[:2]
+        if space in ("aten", "prims"):
+            return (), None
+        made = OPDEFS.get(f"{space}::{short}")
+        return (self._strangers, None) if made is None else ((), _recipe(made))
+
+    @functools.cached_property
+    def _strangers(self) -> tuple[str, ...]:
+        """Modules that are neither Python's nor torch's, those first that are nobody's package."""
+        known = sys.stdlib_module_names | {"torch", "numpy", "fullgraph"}
+        names = [
+            module.__name__
+            for module in _loaded()
+            if module.__name__.partition(".")[0] not in known and _importable(module)
+        ]
+        return tuple(sorted(names, key=lambda name: "site-packages" in _file(name)))
 
 
 class _Pickling:
@@ -95,7 +118,7 @@ class _Pickling:
 def _operator(name: str, modules: tuple[str, ...], recipe: _Recipe | None) -> Any:
     if recipe is not None:
         _custom("::".join(name.split(".")[:2]), recipe)
-    for module in ("", *modules):
+    for module in (*modules, ""):
         with contextlib.suppress(AttributeError):
             return operator.attrgetter(name)(torch.ops)
         with contextlib.suppress(Exception):  # one of them registers it
@@ -141,20 +164,6 @@ def _custom(name: str, recipe: _Recipe) -> CustomOpDef:
         made.register_autograd(recipe.backward, setup_context=recipe.setup_context)
     _kept.append(made)
     return made
-
-
-def _origin(name: str) -> tuple[tuple[str, ...], _Recipe | None]:
-    """Modules that may register an operator that is not torch's own, the most likely first; or how
-    it is made."""
-    space, short = name.split(".")[:2]
-    if space in ("aten", "prims"):
-        return (), None
-    if f"{space}::{short}" in OPDEFS:
-        return (), _recipe(OPDEFS[f"{space}::{short}"])
-    modules = [(name, module) for name, module in sys.modules.items() if _importable(module)]
-    known = sys.stdlib_module_names | {"torch", "numpy", "fullgraph"}
-    strange = [name for name, _ in modules if name.partition(".")[0] not in known]
-    return tuple(sorted(strange, key=lambda name: "site-packages" in _file(name))), None
 
 
 def _file(name: str) -> str:
@@ -282,16 +291,8 @@ def _module(
     return module
 
 
-def _parametrized(module: torch.nn.Module) -> Any:
-    """A module that torch gave a class of its own, as weight_norm and its like do."""
-    if not isinstance(module._modules.get("parametrizations"), torch.nn.ModuleDict):
-        return NotImplemented
-    return _with_parametrizations, (type(module).__bases__[0], vars(module))
-
-
 def _with_parametrizations(kind: type[torch.nn.Module], state: dict[str, Any]) -> torch.nn.Module:
-    from torch.nn.utils import parametrize
-
+    """A module to which torch gave a class of its own, as weight_norm and its like do."""
     module = kind.__new__(kind)
     vars(module).update(state)
     parametrize._inject_new_class(module)
@@ -343,12 +344,7 @@ def _by_value() -> Iterator[None]:
     pickled as they are."""
     known = cloudpickle.list_registry_pickle_by_value()
     strays = [
-        module
-        for name, module in list(sys.modules.items())
-        if isinstance(module, types.ModuleType)
-        and module.__name__ == name != "__main__"
-        and name not in known
-        and not _importable(module)
+        module for module in _loaded() if module.__name__ not in known and not _importable(module)
     ]
     for module in strays:
         cloudpickle.register_pickle_by_value(module)
@@ -357,6 +353,15 @@ def _by_value() -> Iterator[None]:
     finally:
         for module in strays:
             cloudpickle.unregister_pickle_by_value(module)
+
+
+def _loaded() -> list[types.ModuleType]:
+    """The modules of this process, under their own names; not the one that was started."""
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if isinstance(module, types.ModuleType) and module.__name__ == name != "__main__"
+    ]
 
 
 def _importable(module: types.ModuleType | None) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 import importlib
 import os
 import sys
@@ -57,9 +56,7 @@ def reset(name: str) -> None:
     """Set one of `changed` as torch has it."""
     module, short = _split(name)
     config: Any = sys.modules[module]
-    owner, _, last = short.rpartition(".")
-    target = functools.reduce(getattr, owner.split("."), config) if owner else config
-    setattr(target, last, config._config[short].default)
+    setattr(config, short, config._config[short].default)
 
 
 def set_forever(settings: Mapping[str, object]) -> None:

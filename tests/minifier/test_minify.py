@@ -47,13 +47,6 @@ class Net(nn.Module):
 
 
 @pytest.fixture
-def inductor():
-    import torch._inductor.config as config
-
-    return config
-
-
-@pytest.fixture
 def relu_bug(inductor):
     def inject(how):
         inductor.cpp.inject_relu_bug_TESTING_ONLY = how

@@ -11,11 +11,6 @@ from fullgraph import bisect, minify
 from fullgraph.minifier import fresh
 
 
-@pytest.fixture
-def inductor():
-    return torch._inductor.config
-
-
 def raises_on(name):
     """A backend that cannot compile a graph with a call of that name."""
 

@@ -29,11 +29,6 @@ def away():
         yield
 
 
-@pytest.fixture
-def inductor():
-    return torch._inductor.config
-
-
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
