@@ -16,6 +16,8 @@ from fullgraph.minifier.numerals import bits, numbers, plain
 _SEEDS = (0, 1, 42)
 _MOST_LISTED = 4096
 """Elements; more are never written as a list."""
+_SOME = 64
+"""Elements that tell how long a list would be."""
 _MOST_PATCHED = 4
 """Elements that may differ from a regular tensor and be put in singly."""
 _LINE = 88
@@ -297,8 +299,12 @@ def _nearly(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Tensor]]:
 
 
 def _listed(tensor: torch.Tensor, limit: int) -> Iterator[Form]:
+    flat = tensor.reshape(-1)
     try:
-        texts = numbers(tensor.reshape(-1))
+        some = numbers(flat[:: 1 + len(flat) // _SOME])
+        if sum(map(len, some)) * len(flat) > 2 * limit * len(some):
+            return  # to spell all would take long
+        texts = numbers(flat)
     except Exception:  # a dtype without numbers
         return
     rest = kind(tensor.dtype, _implied(tensor.dtype))

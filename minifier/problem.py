@@ -50,6 +50,7 @@ class Problem(Generic[T]):
         ask: Callable[[T], Callable[[], Verdict]],
         key: Callable[[T], str],
         *,
+        where: Callable[[T], str] = lambda _: "",
         jobs: int = 1,
         on_step: Callable[[T], None] = lambda _: None,
         spent: Callable[[], bool] = lambda: False,
@@ -57,13 +58,15 @@ class Problem(Generic[T]):
         counts: Counts | None = None,
     ) -> None:
         """`ask` begins to ask about a candidate, `jobs` at a time, and returns what waits for the
-        verdict; `key` is equal for equal candidates.
+        verdict; `key` is equal for equal candidates. `where` tells in which of its results a
+        candidate that was asked about goes wrong, as "output[1]"; "" where that is not known.
 
         `on_step` hears of each new `current` at once. `spent` says when to stop. `known` gives
         verdicts by key, or raises KeyError, and is added to.
         """
         self.start = self.current = start
         self.counts = counts or Counts()
+        self.where = where
         self._ask, self._key, self._jobs = ask, key, max(1, jobs)
         self._on_step, self._spent = on_step, spent
         self._known = {} if known is None else known

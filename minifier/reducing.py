@@ -45,15 +45,6 @@ class Reduced:
 def reduced(work: Work) -> Reduced | None:
     """The smallest graph that fails like the program; None if none of its graphs does alone. Raises
     Otherwise."""
-    try:
-        return _reduced(work)
-    except Otherwise:
-        work.begin()
-        work.confirm()
-        return _reduced(work)
-
-
-def _reduced(work: Work) -> Reduced | None:
     problem = _begun(work)
     if problem is None:
         return None
@@ -68,7 +59,6 @@ def _reduced(work: Work) -> Reduced | None:
             needed = _needed(work, problem.current)
     except OutOfBudget:
         work.notes.append(OVER)
-    work.confirm()
     case = work.alone(problem.current)
     return Reduced(problem.current, case, needed, before)
 

@@ -128,6 +128,7 @@ class Work:
             start,
             lambda candidate: self._ask(key(candidate), case(candidate)),
             key,
+            where=lambda candidate: self._where(key(candidate)),
             jobs=self.sandbox.jobs - self.late(),  # the whole program is one
             on_step=on_step,
             spent=self.spent,
@@ -160,6 +161,12 @@ class Work:
             return self.verdict(report)
 
         return verdict
+
+    def _where(self, key: str) -> str:
+        """In which result the answer to a question found something wrong; "" if in none."""
+        report: Report | None = self.journal.answers.get(key)
+        failure = report and report.failure
+        return failure.difference.where if failure and failure.difference else ""
 
     def unsteady(self, case: Case, name: str) -> Callable[[], str]:
         """Begin to try again what fails, see `climb.unsteady`; `name` is of this question."""

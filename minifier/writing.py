@@ -33,7 +33,7 @@ from fullgraph.minifier.reducing import (
     reduced_text,
 )
 from fullgraph.minifier.unbuilt import Facts, program
-from fullgraph.minifier.work import Work
+from fullgraph.minifier.work import Otherwise, Work
 
 TIMES = 2
 """How often what is left must fail, before a fresh interpreter is asked."""
@@ -47,10 +47,11 @@ class Draft:
 
     text: str
     check: repro.Check
-    case: Callable[[], Case]
     before: int
     standing: fresh.Standing
     culprit: Culprit | None
+    sizes: tuple[int, int]
+    """Calls in Dynamo's graphs and in the ATen graphs."""
     unit: str = "operators"
     """Of `before`."""
 
@@ -89,6 +90,16 @@ def _best(work: Work, text: str | None) -> Draft | None:
 
 
 def _from_graph(work: Work, _: str | None) -> Draft | None:
+    try:
+        return _of_graph(work)
+    except Otherwise:
+        work.begin()
+        work.confirm()
+        return _of_graph(work)
+
+
+def _of_graph(work: Work) -> Draft | None:
+    """The script of the smallest graph. Raises Otherwise."""
     work.show = lambda graph: _Writer(work).script(written(graph.module, graph.inputs))[0]
     found = reduced(work)
     if found is None:
@@ -96,7 +107,10 @@ def _from_graph(work: Work, _: str | None) -> Draft | None:
     parts = written(found.graph.module, found.graph.inputs)
     writer = _Writer(work)
     writer.backward = bool(found.case.loss)
-    return writer.draft(parts, found.settings, functools.partial(replace, found.case), found.before)
+    make = functools.partial(replace, found.case)
+    draft = writer.draft(parts, found.settings, make, found.before)
+    work.confirm()
+    return draft
 
 
 def _from_source(work: Work, text: str | None) -> Draft | None:
@@ -241,6 +255,7 @@ class _Writer:
                 if self._work.sandbox.jobs == 1:
                     waiting.result()
                 part = self._culprit(make, text) if steady else None
+                sizes = _sizes(make)
                 standing = waiting.result()
             if standing.ok and not steady:
                 reason = f"It fails only sometimes: {self._failure}, but not in {TIMES} tries."
@@ -252,7 +267,8 @@ class _Writer:
             )
             standing = fresh.Standing(False, reason, fresh.Ran(None), tried=False)
             part = self._culprit(make, text) if steady else None
-        return Draft(text, check, make, before, standing, part)
+            sizes = _sizes(make)
+        return Draft(text, check, before, standing, part, sizes)
 
     def _culprit(self, make: Callable[[], Case], text: str) -> Culprit | None:
         """The part of the rung without which what is left does not fail."""
@@ -274,7 +290,7 @@ def _done(work: Work, found: Bisection, draft: Draft | None) -> Minified:
     )
     if draft is None:
         return told
-    ops, aten = _sizes(draft.case)
+    ops, aten = draft.sizes
     return replace(
         told,
         text=draft.text,
@@ -288,7 +304,7 @@ def _done(work: Work, found: Bisection, draft: Draft | None) -> Minified:
 
 
 def _sizes(make: Callable[[], Case]) -> tuple[int, int]:
-    """Calls in Dynamo's graphs and in the ATen graphs of a program."""
+    """As `Draft` has them, of a program."""
     jobs = [functools.partial(size, make) for size in (_in_dynamo, _in_aten)]
     found = [isolation.run(job, where="fork", seconds=60).value for job in jobs]
     return found[0] or 0, found[1] or 0

@@ -40,12 +40,16 @@ def changed() -> dict[str, Any]:
     found = {}
     for module in _CONFIGS:
         config: Any = sys.modules.get(module)
-        for name in getattr(config, "_config", {}):
-            if name.rpartition(".")[2] in _HARMLESS or config._config[name].alias is not None:
-                continue
-            value = config.get_config_copy().get(name)
-            if not config._is_default(name) and value != config._config[name].default:
-                found[f"{module}.{name}"] = value
+        others = {
+            name: entry.default
+            for name, entry in getattr(config, "_config", {}).items()
+            if name.rpartition(".")[2] not in _HARMLESS and entry.alias is None
+            if not config._is_default(name)
+        }
+        values = config.get_config_copy() if others else {}
+        for name, default in others.items():
+            if values.get(name) != default:
+                found[f"{module}.{name}"] = values.get(name)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -56,8 +57,21 @@ def alone(problem: Problem[Graph]) -> bool:
         failing = search.first(problem, [singles], together)
     if failing is None:
         return False
-    search.needed(problem, failing, together)
+    seen = _seen(problem, failing)
+    if search.first(problem, [seen] if seen else [], together) is None:
+        search.needed(problem, failing, together)
     return True
+
+
+def _seen(problem: Problem[Graph], crowd: Sequence[_Single]) -> list[_Single]:
+    """The call of several in whose result something was seen to be wrong, if that was in one."""
+    told = re.match(r"output\[(\d+)\]", problem.where(problem.current))
+    if told is None or len(crowd) == 1:
+        return []
+    node = problem.current.outputs[int(told[1])]
+    while node.target is operator.getitem:
+        node = node.all_input_nodes[0]
+    return [single for single in crowd if single.node.name == node.name]
 
 
 def _singles(graph: Graph) -> list[_Single]:
