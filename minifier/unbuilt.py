@@ -29,10 +29,17 @@ def program(text: str, facts: Facts) -> Program:
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     flat = _flat([node for node in tree.body if node not in imports])
     found = _taken_apart(flat, facts) or _as_it_is(flat, facts)
-    lines = sorted({ast.unparse(node) for node in imports} - {"import torch"})
+    lines = sorted({line for node in imports for line in _lines(node)} - {"import torch"})
     if facts.tensor:
         found = replace(found, outputs=1, loss="{}.sum()")
     return replace(found, imports=tuple(lines), random=facts.random)
+
+
+def _lines(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """An import, one line for each module."""
+    if isinstance(node, ast.ImportFrom):
+        return [ast.unparse(node)]
+    return [ast.unparse(ast.Import([name])) for name in node.names]
 
 
 def _flat(body: list[ast.stmt]) -> list[ast.stmt]:

@@ -12,8 +12,10 @@ from fullgraph.minifier.graph import Graph
 from fullgraph.minifier.problem import Problem, Verdict
 
 
-def problem(graph: Graph, fails: Callable[[Graph], Any], *, jobs: int = 1) -> Problem[Graph]:
-    """A problem whose judge runs a candidate in eager, and then asks `fails`."""
+def problem(
+    graph: Graph, fails: Callable[[Graph], Any], *, jobs: int = 1, **more: Any
+) -> Problem[Graph]:
+    """A problem whose judge runs a candidate in eager, and then asks `fails`; with `more` of it."""
 
     def judge(candidate: Graph) -> Verdict:
         try:
@@ -23,7 +25,9 @@ def problem(graph: Graph, fails: Callable[[Graph], Any], *, jobs: int = 1) -> Pr
         return Verdict.SAME if fails(candidate) else Verdict.PASSES
 
     assert judge(graph) is Verdict.SAME
-    return Problem(graph, partial(partial, judge), lambda candidate: candidate.key, jobs=jobs)
+    return Problem(
+        graph, partial(partial, judge), lambda candidate: candidate.key, jobs=jobs, **more
+    )
 
 
 def run(graph: Graph) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from textwrap import dedent
 
 import pytest
 import torch
 
-from fullgraph.minifier import fresh
+from fullgraph.minifier import fresh, unbuilt
 from fullgraph.minifier.failure import Kind
 from fullgraph.minifier.program import Program
 from fullgraph.minifier.repro import Check, backend_of, below, lower, script
@@ -53,6 +54,17 @@ def test_a_wrong_result() -> None:
         )
         """
     ).replace("{close}", close)
+
+
+def test_what_a_text_imports_is_a_line_each_and_torch_is_not_imported_twice() -> None:
+    source = "import torch, torch.nn as nn\n\ndef f(x):\n    return nn.ReLU()(x) * 2\n\n"
+    source += "model = f\ninputs = (torch.ones(8),)"
+    made = script(
+        unbuilt.program(source, unbuilt.Facts("tuple", True, False)),
+        Check(Kind.RESULT, "1", "2", where="output[0]"),
+        backend="eager",
+    )
+    assert re.findall("^import.*", made, re.MULTILINE) == ["import torch", "import torch.nn as nn"]
 
 
 def test_settings_go_before_the_program_and_the_backend_stands_alone() -> None:

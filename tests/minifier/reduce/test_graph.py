@@ -15,6 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from fullgraph.minifier.graph import Graph
 from fullgraph.minifier.problem import Problem
+from fullgraph.minifier.reduce.alone import alone
 from fullgraph.minifier.reduce.graph import reduce, without
 from tests.minifier.capture import captured
 from tests.minifier.judged import problem, run, targets
@@ -393,6 +394,28 @@ def _graphs(draw: st.DrawFn) -> Graph:
             values.append(graph.call_function(draw(st.sampled_from(_BINARY)), (one, other)))
     graph.output(tuple(draw(st.lists(st.sampled_from(values[-3:]), min_size=1, max_size=2))))
     return Graph(GraphModule({}, graph), inputs)
+
+
+def test_the_call_whose_result_is_wrong_is_asked_first() -> None:
+    names = ("sin", "cos", "relu", "exp", "tanh", "sigmoid", "neg", "abs")
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(getattr(torch, name)(x) for name in names)
+
+    def where(candidate: Graph) -> str:
+        found = [
+            targets(candidate).index(target) for target in targets(candidate) if "exp" in target
+        ]
+        return f"output[{found[0]}]" if found else ""
+
+    graph = _aten(f, torch.randn(3))
+    asked = {}
+    for known in ("", "known"):
+        given = problem(graph, where, **({"where": where} if known else {}))
+        assert alone(given)
+        assert targets(given.current) == ["exp"]
+        asked[known] = given.counts.calls
+    assert asked["known"] == 2 < asked[""]
 
 
 @settings(deadline=None, max_examples=60)
