@@ -239,36 +239,39 @@ class _Writer:
             self._failure = last[0]
         text, check = self.script(parts, needed)
         self._work.tell("script", before, before, text)
-        if self._named:
-            key = f"script {digest(text)}"
-            known = key in self._work.journal.answers
-            alone = functools.partial(
-                fresh.stands_alone,
-                *(text, check),
-                seconds=START + self._work.seconds,
-                environment=warm.known(),
-                passes_below=not known and fresh.passes_below(text, self._work.sandbox.seconds),
-                beside=self._work.sandbox.jobs > 1,
-            )
-            with ThreadPoolExecutor(1) as pool:
-                waiting = pool.submit(self._work.journal.once, key, alone)
-                if self._work.sandbox.jobs == 1:
-                    waiting.result()
-                part = self._culprit(make, text) if steady else None
-                sizes = _sizes(make)
-                standing = waiting.result()
-            if standing.ok and not steady:
-                reason = f"It fails only sometimes: {self._failure}, but not in {TIMES} tries."
-                standing = replace(standing, ok=False, reason=reason)
-        else:
+        stands = self._stands(text, check)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(stands)
+            if self._work.sandbox.jobs == 1:
+                waiting.result()
+            part = self._culprit(make, text) if steady else None
+            sizes = _sizes(make)
+            standing = waiting.result()
+        if standing.ok and not steady:
+            reason = f"It fails only sometimes: {self._failure}, but not in {TIMES} tries."
+            standing = replace(standing, ok=False, reason=reason)
+        return Draft(text, check, before, standing, part, sizes)
+
+    def _stands(self, text: str, check: repro.Check) -> Callable[[], fresh.Standing]:
+        """What asks fresh interpreters whether a script stands alone; a fork is asked here first
+        whether it passes one rung down."""
+        if not self._named:
             reason = (
                 f"The backend {self._backend} is a function of this process: the script needs a "
                 "line that registers it with torch._dynamo.register_backend."
             )
-            standing = fresh.Standing(False, reason, fresh.Ran(None), tried=False)
-            part = self._culprit(make, text) if steady else None
-            sizes = _sizes(make)
-        return Draft(text, check, before, standing, part, sizes)
+            return lambda: fresh.Standing(False, reason, fresh.Ran(None), tried=False)
+        key = f"script {digest(text)}"
+        known = key in self._work.journal.answers
+        alone = functools.partial(
+            fresh.stands_alone,
+            *(text, check),
+            seconds=START + self._work.seconds,
+            environment=warm.known(),
+            passes_below=not known and fresh.passes_below(text, self._work.sandbox.seconds),
+            beside=self._work.sandbox.jobs > 1,
+        )
+        return functools.partial(self._work.journal.once, key, alone)
 
     def _culprit(self, make: Callable[[], Case], text: str) -> Culprit | None:
         """The part of the rung without which what is left does not fail."""
