@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from types import FunctionType, ModuleType
 from weakref import ref
 
 _aside: dict[str, list[ref[FunctionType]]] | None = None
-"""In a forked child: by file, the functions among the objects that are set aside."""
+"""By file, the functions among the objects that are set aside; None while none are."""
 
 
 def set_aside() -> None:
@@ -18,8 +19,28 @@ def set_aside() -> None:
     Their finalizers are the parent's to run, and a look at them copies the memory they are in.
     """
     global _aside
+    _aside = _references(live(_aside or ()))
+    gc.freeze()
+
+
+@contextmanager
+def remembered() -> Iterator[None]:
+    """Search for the functions of a file once, not at each `live` in here and in forked children.
+
+    What lives now is set aside meanwhile, so that only what is younger is looked at again. Where
+    the user froze objects, which could not be told from ours, each search is a whole one.
+    """
+    global _aside
+    if _aside is not None or gc.get_freeze_count():
+        yield
+        return
     gc.freeze()
     _aside = {}
+    try:
+        yield
+    finally:
+        _aside = None
+        gc.unfreeze()
 
 
 def live(files: Iterable[str]) -> dict[str, list[FunctionType]]:
@@ -28,17 +49,22 @@ def live(files: Iterable[str]) -> dict[str, list[FunctionType]]:
     if not asked:
         return {}
     if _aside is None:
-        return _searched_among_all(asked) if gc.get_freeze_count() else _searched(asked)
+        return _searched_among_all(asked)
     if not _aside.keys() >= set(asked):  # what is young now is set aside, too
-        found = _searched_among_all({**_aside, **dict.fromkeys(asked)})
-        _aside.update({file: [ref(f) for f in functions] for file, functions in found.items()})
-    young = _searched(asked)
+        _aside.update(_references(_searched_among_all({**_aside, **dict.fromkeys(asked)})))
+    young = _of(asked, gc.get_objects())
     old = {file: [f for one in _aside[file] if (f := one()) is not None] for file in asked}
     return {file: list(dict.fromkeys(old[file] + young[file])) for file in asked}
 
 
+def _references(found: dict[str, list[FunctionType]]) -> dict[str, list[ref[FunctionType]]]:
+    return {file: [ref(function) for function in functions] for file, functions in found.items()}
+
+
 def _searched_among_all(files: Collection[str]) -> dict[str, list[FunctionType]]:
     """The same also among frozen objects, which are not listed; then everything is frozen."""
+    if not gc.get_freeze_count():
+        return _searched(files)
     gc.unfreeze()
     try:
         return _searched(files)
@@ -53,11 +79,15 @@ def _searched(files: Collection[str]) -> dict[str, list[FunctionType]]:
     untouched, which a forked child would else have to copy. A file without a module (a cell of a
     notebook, executed text) is searched for among all objects.
     """
-    found: dict[str, list[FunctionType]] = {file: [] for file in files}
     modules = [m for m in tuple(sys.modules.values()) if isinstance(m, ModuleType)]
-    namespaces = {file: vars(m) for m in modules if (file := vars(m).get("__file__")) in found}
-    whole = namespaces.keys() == found.keys()
-    things = gc.get_referrers(*namespaces.values()) if whole else gc.get_objects()
+    namespaces = {file: vars(m) for m in modules if (file := vars(m).get("__file__")) in files}
+    whole = len(namespaces) == len(files)
+    return _of(files, gc.get_referrers(*namespaces.values()) if whole else gc.get_objects())
+
+
+def _of(files: Iterable[str], things: Iterable[object]) -> dict[str, list[FunctionType]]:
+    """Those of the things that are functions of the files."""
+    found: dict[str, list[FunctionType]] = {file: [] for file in files}
     for thing in things:
         if type(thing) is FunctionType and thing.__code__.co_filename in found:
             found[thing.__code__.co_filename].append(thing)

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 
-from fullgraph.compiler.functions import live
+from fullgraph.compiler.functions import live, remembered
 from fullgraph.compiler.recode import Identity, identity
 from fullgraph.compiler.source import read
 
@@ -40,10 +40,11 @@ def overlaid(texts: Mapping[str, str]) -> Iterator[Overlay]:
     class body, an `__init__` that made a model) does not run again. Functions that the new code
     created meanwhile get their old code back where there is one.
     """
-    functions = live(texts)
     refused: list[str] = []
     twins: dict[Identity, CodeType] = {}
     with ExitStack() as undo:
+        undo.enter_context(remembered())
+        functions = live(texts)
         swapped: list[FunctionType] = []
         for file, text in texts.items():
             here = functions[file]

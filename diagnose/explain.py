@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from fullgraph.compiler import isolation, warm
+from fullgraph.compiler import functions, isolation, warm
 from fullgraph.compiler.events import Position, Recording
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.outcome import Outcome
@@ -100,6 +100,13 @@ def explanations(
     seconds: float = SECONDS,
 ) -> Iterator[Explanation]:
     """Explanations of `subject` that know more and more; the last is `complete`."""
+    with functions.remembered():
+        yield from _explanations(subject, unmask, measure, rounds, seconds)
+
+
+def _explanations(
+    subject: Program, unmask: bool, measure: bool, rounds: int, seconds: float
+) -> Iterator[Explanation]:
     work = _Work(subject)
     draft = work.draft
     yield draft.explanation()
@@ -135,6 +142,8 @@ class _Work:
         self.draft.notes += guard_notes(subject, first)
         if fallback := nothing_compiled(subject.target, first, self.where):
             self.draft.fallbacks.append(fallback)
+        if self.broken:  # searched for here, and not in each child
+            functions.live(place.file for place in self._places())
         if first.raised or first.crash:
             self.eager_values()  # whose fault it is
         self._restored()
@@ -236,11 +245,8 @@ class _Work:
 
     def eager_values(self) -> None:
         """Run the code in eager: for the values at the causes, and to see whether it raises."""
-        places = [
-            group.place
-            for group in causal.groups(self.draft.default.recording, "default", self.where)
-        ]
         self._count("eager values", 1)
+        places = self._places()
         outcome = self._isolated(
             lambda emit, here: observe(lambda: self.subject.run(self.subject.target), places)
         )
@@ -258,6 +264,11 @@ class _Work:
                 f"{self.subject.name} raises in eager, without torch.compile: {raised}{line}; "
                 "mend that first, or give inputs that it accepts."
             )
+
+    def _places(self) -> list[Position]:
+        """Where the causes are that were met in default mode."""
+        met = causal.groups(self.draft.default.recording, "default", self.where)
+        return [group.place for group in met]
 
     def _isolated(
         self, job: Callable[[Callable[[object], None], bool], T], seconds: float | None = None

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from fullgraph.compiler import functions
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.program import Loss, program
 from fullgraph.rewrites.engine import selected
@@ -18,6 +19,7 @@ ROUNDS, SECONDS = 8, 300.0
 """How long `fix` goes on by default: rounds of edits, and wall time."""
 
 
+@functions.remembered()
 def fix(
     model: Callable[..., Any],
     inputs: Any,
