@@ -38,7 +38,8 @@ _HEADER = struct.Struct("!cQ")
 _MESSAGE, _VALUE, _ERROR = b"m", b"v", b"e"
 _CHUNK = 1 << 20
 _POLL = 0.05
-"""Seconds between looks at whether the child is still there, when it says nothing."""
+"""Seconds between looks at whether the child is still there, when it says nothing, and at its
+memory."""
 
 
 def run_forked(
@@ -156,6 +157,7 @@ class _Child:
         """
         assert self._pid is not None
         more = memory and memory + processes.memory(self._pid)
+        looked = time.monotonic()
         with selectors.DefaultSelector() as selector, self._watch(selector):
             for descriptor in (self._words, self._prints):
                 selector.register(descriptor, selectors.EVENT_READ, self._read)
@@ -163,8 +165,10 @@ class _Child:
                 left = _POLL if deadline is None else min(_POLL, deadline - time.monotonic())
                 if left <= 0 or stop():
                     return "timeout"
-                if more and processes.memory(self._pid) > more:
-                    return "memory"
+                if more and time.monotonic() - looked > _POLL:
+                    if processes.memory(self._pid) > more:
+                        return "memory"
+                    looked = time.monotonic()
                 for key, _ in selector.select(left):
                     if key.data is not None and not key.data(key.fd, on_message):
                         selector.unregister(key.fd)
