@@ -1,13 +1,11 @@
 """Unmasking as `explain` does it: each trial in a forked child, on the real recorder."""
 
-import os
-import pickle
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
+from fullgraph.compiler import isolation
 from fullgraph.compiler.events import Recording
 from fullgraph.compiler.recorder import record
 from fullgraph.compiler.source import read
@@ -17,24 +15,9 @@ from fullgraph.diagnose.unmask import Round, unmask
 
 def forked(work: Callable[[], object]) -> object:
     """The result of `work` in a forked child."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if not child:
-        torch.set_num_threads(1)
-        try:
-            result = pickle.dumps(work())
-        except BaseException:
-            result = pickle.dumps(RuntimeError(traceback.format_exc()))
-        with os.fdopen(writer, "wb") as pipe:
-            pipe.write(result)
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        result = pickle.loads(pipe.read())
-    os.waitpid(child, 0)
-    if isinstance(result, RuntimeError):
-        raise result
-    return result
+    outcome = isolation.run(lambda emit: work(), where="fork")
+    assert outcome.status == "ok", (outcome.status, outcome.error)
+    return outcome.value
 
 
 def traced(fn: Callable, *inputs: object) -> Recording:
