@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import libcst as cst
 
@@ -29,7 +29,7 @@ class Offer:
     at: Position
     """Where the edit is: the cause's place, or a caller's."""
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The document's whole text with this edit alone."""
         return self.document.edited(self.rewrite.replacements, self.rewrite.imports)
