@@ -51,7 +51,7 @@ def live(files: Iterable[str]) -> dict[str, list[FunctionType]]:
     if _aside is None:
         return _searched_among_all(asked)
     if not _aside.keys() >= set(asked):  # what is young now is set aside, too
-        _aside.update(_references(_searched_among_all({**_aside, **dict.fromkeys(asked)})))
+        _aside.update(_references(_searched_among_all(_aside.keys() | set(asked))))
     young = _of(asked, gc.get_objects())
     old = {file: [f for one in _aside[file] if (f := one()) is not None] for file in asked}
     return {file: list(dict.fromkeys(old[file] + young[file])) for file in asked}
@@ -62,7 +62,8 @@ def _references(found: dict[str, list[FunctionType]]) -> dict[str, list[ref[Func
 
 
 def _searched_among_all(files: Collection[str]) -> dict[str, list[FunctionType]]:
-    """The same also among frozen objects, which are not listed; then everything is frozen."""
+    """The same also among frozen objects, which are not listed; if there are any, everything is
+    frozen then."""
     if not gc.get_freeze_count():
         return _searched(files)
     gc.unfreeze()
@@ -85,7 +86,7 @@ def _searched(files: Collection[str]) -> dict[str, list[FunctionType]]:
     return _of(files, gc.get_referrers(*namespaces.values()) if whole else gc.get_objects())
 
 
-def _of(files: Iterable[str], things: Iterable[object]) -> dict[str, list[FunctionType]]:
+def _of(files: Collection[str], things: Iterable[object]) -> dict[str, list[FunctionType]]:
     """Those of the things that are functions of the files."""
     found: dict[str, list[FunctionType]] = {file: [] for file in files}
     for thing in things:

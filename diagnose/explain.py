@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -101,27 +102,21 @@ def explanations(
 ) -> Iterator[Explanation]:
     """Explanations of `subject` that know more and more; the last is `complete`."""
     with functions.remembered():
-        yield from _explanations(subject, unmask, measure, rounds, seconds)
-
-
-def _explanations(
-    subject: Program, unmask: bool, measure: bool, rounds: int, seconds: float
-) -> Iterator[Explanation]:
-    work = _Work(subject)
-    draft = work.draft
-    yield draft.explanation()
-    if draft.error is None and work.broken:
-        if not draft.values.places:
-            work.eager_values()
-        work.second_mode()
+        work = _Work(subject)
+        draft = work.draft
         yield draft.explanation()
-        if unmask:
-            for _ in work.behind(rounds, seconds):
-                yield draft.explanation()
-    if measure and draft.error is None:
-        work.measure()
-    draft.complete = True
-    yield draft.explanation()
+        if draft.error is None and work.broken:
+            if not draft.values.places:
+                work.eager_values()
+            work.second_mode()
+            yield draft.explanation()
+            if unmask:
+                for _ in work.behind(rounds, seconds):
+                    yield draft.explanation()
+        if measure and draft.error is None:
+            work.measure()
+        draft.complete = True
+        yield draft.explanation()
 
 
 class _Work:
@@ -143,7 +138,7 @@ class _Work:
         if fallback := nothing_compiled(subject.target, first, self.where):
             self.draft.fallbacks.append(fallback)
         if self.broken:  # searched for here, and not in each child
-            functions.live(place.file for place in self._places())
+            functions.live(place.file for place in self._places)
         if first.raised or first.crash:
             self.eager_values()  # whose fault it is
         self._restored()
@@ -246,9 +241,8 @@ class _Work:
     def eager_values(self) -> None:
         """Run the code in eager: for the values at the causes, and to see whether it raises."""
         self._count("eager values", 1)
-        places = self._places()
         outcome = self._isolated(
-            lambda emit, here: observe(lambda: self.subject.run(self.subject.target), places)
+            lambda emit, here: observe(lambda: self.subject.run(self.subject.target), self._places)
         )
         self.draft.values = outcome.value or Observations()
         raised = self.draft.values.raised
@@ -265,6 +259,7 @@ class _Work:
                 "mend that first, or give inputs that it accepts."
             )
 
+    @functools.cached_property
     def _places(self) -> list[Position]:
         """Where the causes are that were met in default mode."""
         met = causal.groups(self.draft.default.recording, "default", self.where)
