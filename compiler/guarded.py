@@ -221,13 +221,13 @@ class Net:
         if known is not None and not sizes:
             return compiled
         table: dict[int, Graph] = {}
-        index = len(self.graphs) - 1
+        index, bare = len(self.graphs) - 1, backend_call.bare(compiled)
 
         def first(key: int, args: Sequence[Any]) -> Graph:
             verdict, graph = trial.check(compiled, args), self.graphs[index]
             if not verdict.fails:
                 self.graphs[index] = replace(graph, checked=verdict.kind == "same")
-                return table.setdefault(key, compiled)
+                return table.setdefault(key, bare)
             at = "".join(f" with a size of {args[i]}" for i in sizes if args[i] < 2)
             reason = f"{graph.rung}{at} {verdict.reason}"
             reasons = (*graph.reasons, reason)
