@@ -64,7 +64,7 @@ def _references(found: dict[str, list[FunctionType]]) -> dict[str, list[ref[Func
 def _searched_among_all(files: Collection[str]) -> dict[str, list[FunctionType]]:
     """The same also among frozen objects, which are not listed; if there are any, everything is
     frozen then."""
-    if not gc.get_freeze_count():
+    if _aside is None and not gc.get_freeze_count():  # which walks through all of them
         return _searched(files)
     gc.unfreeze()
     try:

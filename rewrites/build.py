@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import libcst as cst
 
+_EMPTY = cst.Module([])
+
 _OPEN = (
     cst.BinaryOperation,
     cst.UnaryOperation,
@@ -88,10 +90,11 @@ def _filled(tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: o
     return tree.visit(_Fill({name: enclosed(node) for name, node in nodes.items()}))
 
 
-def reads_back(tree: cst.CSTNode, parse: object) -> bool:
-    """Whether the text of `tree` means `tree`: it does not where parentheses are missing."""
+def reads_back(tree: cst.CSTNode, parse: object, module: cst.Module = _EMPTY) -> bool:
+    """Whether the text of `tree` means `tree`, as `module` has it written: it does not where
+    parentheses are missing."""
     try:
-        again = parse(cst.Module([]).code_for_node(tree))  # type: ignore[operator]
+        again = parse(module.code_for_node(tree))  # type: ignore[operator]
     except cst.ParserSyntaxError:
         return False
     return bool(tree.deep_equals(again))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -162,14 +162,13 @@ class Document:
         `imports` are dotted module names ("torch", "torch.nn as nn"), added where missing.
         Parentheses are added where a new expression needs them.
         """
-        module = self.module.visit(_Replace(replacements))
-        if not reads_back(module, cst.parse_module):
+        module = self._with(replacements)
+        if not self._reads_back(replacements):
             closed = {
                 old: enclosed(new) if isinstance(new, cst.BaseExpression) else new
                 for old, new in replacements.items()
             }
-            module = self.module.visit(_Replace(closed))
-        assert isinstance(module, cst.Module)
+            module = self._with(closed)
         missing = [name for name in dict.fromkeys(imports) if not self._imports(name)]
         if missing:
             context = CodemodContext()
@@ -178,6 +177,23 @@ class Document:
                 AddImportsVisitor.add_needed_import(context, imported, asname=alias or None)
             module = AddImportsVisitor(context).transform_module(module)
         return module.code + self._tail
+
+    def _with(self, replacements: Mapping[cst.CSTNode, Replacement]) -> cst.Module:
+        changing = {one for node in replacements for one in (node, *self.around(node))}
+        module = self.module.visit(_Replace(replacements, changing.__contains__))
+        assert isinstance(module, cst.Module)
+        return module
+
+    def _reads_back(self, replacements: Mapping[cst.CSTNode, Replacement]) -> bool:
+        """Whether the text of each statement that changes means what it says."""
+        parse = functools.partial(cst.parse_statement, config=self.module.config_for_parsing)
+        for statement in {self.statement(node) for node in replacements}:
+            new = statement.visit(_Replace(replacements))
+            parts = new.nodes if isinstance(new, cst.FlattenSentinel) else [new]
+            for part in parts:
+                if isinstance(part, cst.CSTNode) and not reads_back(part, parse, self.module):
+                    return False
+        return True
 
     @functools.cached_property
     def _tail(self) -> str:
@@ -289,11 +305,18 @@ def replaced(tree: cst.CSTNodeT, replacements: Mapping[cst.CSTNode, Replacement]
 
 
 class _Replace(cst.CSTTransformer):
-    """Puts replacements where nodes stood."""
+    """Puts replacements where nodes stood; `looks` says into which nodes to look for them."""
 
-    def __init__(self, replacements: Mapping[cst.CSTNode, Replacement]) -> None:
+    def __init__(
+        self,
+        replacements: Mapping[cst.CSTNode, Replacement],
+        looks: Callable[[cst.CSTNode], bool] = lambda node: True,
+    ) -> None:
         super().__init__()
-        self.replacements = replacements
+        self.replacements, self.looks = replacements, looks
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return self.looks(node)
 
     def on_leave(
         self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT

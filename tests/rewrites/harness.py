@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.testing import assert_close
 
-from fullgraph.compiler import isolation
+from fullgraph.compiler import functions, isolation
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.overlay import overlaid
 from fullgraph.diagnose.explain import explain
@@ -80,6 +80,7 @@ class Outcome:
             assert_close(actual, expected, equal_nan=True, **tolerance)
 
 
+@functions.remembered()
 def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> Outcome:
     """Explain `f` or `Model()` of `source` on `args`, and apply rules until nothing changes."""
     module = imported(source)
@@ -116,6 +117,7 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
     return outcome
 
 
+@functions.remembered()
 def offered(
     source: str, expression: str, category: str, *args: Any, rule: str = ""
 ) -> tuple[str, list[Rewrite], list[str]]:
