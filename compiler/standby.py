@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any, TypeVar
@@ -32,6 +32,7 @@ from fullgraph.compiler.private.parcel import packed, unpacked
 T = TypeVar("T")
 Job = Callable[[Callable[[object], None]], T]
 
+_PACKAGE = "fullgraph"
 _COMMAND = (sys.executable, "-P", "-m", "fullgraph.compiler.standby")
 _READY = b"ready\n"
 _POLL = 0.05
@@ -52,12 +53,16 @@ def asked() -> bool:
 
 
 @contextlib.contextmanager
-def used() -> Iterator[None]:
-    """Meanwhile let a fresh process fork for this one. It ends with this one at the latest."""
+def used(*modules: str) -> Iterator[None]:
+    """Meanwhile let a fresh process fork for this one. It ends with this one at the latest.
+
+    Of `modules` it loads those of this package, so that not each of its children has to.
+    """
+    ours = [name for name in modules if name.startswith(f"{_PACKAGE}.")]
     with _one_at_a_time, tempfile.TemporaryDirectory(prefix="fullgraph-", dir=_near()) as folder:
         address = os.path.join(folder, "standby")
         server = subprocess.Popen(
-            [*_COMMAND, address, str(os.getpid())],
+            [*_COMMAND, address, str(os.getpid()), *ours],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -196,14 +201,14 @@ def _unpacked(parts: _Parts) -> Job[Any]:
 # --- the process that forks ---
 
 
-def _serve(address: str, parent: int) -> None:
+def _serve(address: str, parent: str, *modules: str) -> None:
     from fullgraph.compiler.forked import begin_forked, end_with_parent
 
     global _address
-    end_with_parent(parent)
+    end_with_parent(int(parent))
     tempfile.tempdir = os.path.dirname(address)  # whoever asked takes all away that is left there
     settings.compile_in_one_thread()  # no pool of processes is begun
-    _load()
+    _load(modules)
     _address = address
     with Listener(address, "AF_UNIX", backlog=64) as listener:
         sys.stdout.buffer.write(_READY)
@@ -242,12 +247,14 @@ def _tell(connection: Connection, kind: str, content: object) -> None:
         connection.send_bytes(pickle.dumps((kind, content)))
 
 
-def _load() -> None:
-    """Load for the children what can be loaded without a look at a device: Dynamo and Inductor
-    compile something where torch knows no device. Else they are imported; and if that touches one,
-    a new process takes this one's place that imports less."""
+def _load(modules: Iterable[str]) -> None:
+    """Load for the children what can be loaded without a look at a device: the modules, and Dynamo
+    and Inductor compile something where torch knows no device. Else they are imported; and if that
+    touches one, a new process takes this one's place that imports less."""
     from fullgraph.compiler import isolation, warm
 
+    for module in modules:
+        importlib.import_module(module)
     plain = os.environ.get("FULLGRAPH_STANDBY") == "plain"
     if torch.accelerator.current_accelerator() is None:
         warm.up()
@@ -265,4 +272,4 @@ def _load() -> None:
 if __name__ == "__main__":
     from fullgraph.compiler import standby  # children are to find the one that is imported
 
-    standby._serve(sys.argv[1], int(sys.argv[2]))
+    standby._serve(*sys.argv[1:])
