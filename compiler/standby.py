@@ -32,7 +32,6 @@ from fullgraph.compiler.private.parcel import packed, unpacked
 T = TypeVar("T")
 Job = Callable[[Callable[[object], None]], T]
 
-_PACKAGE = "fullgraph"
 _COMMAND = (sys.executable, "-P", "-m", "fullgraph.compiler.standby")
 _READY = b"ready\n"
 _POLL = 0.05
@@ -56,13 +55,12 @@ def asked() -> bool:
 def used(*modules: str) -> Iterator[None]:
     """Meanwhile let a fresh process fork for this one. It ends with this one at the latest.
 
-    Of `modules` it loads those of this package, so that not each of its children has to.
+    It loads `modules`, so that not each of its children has to: no device may be touched by that.
     """
-    ours = [name for name in modules if name.startswith(f"{_PACKAGE}.")]
     with _one_at_a_time, tempfile.TemporaryDirectory(prefix="fullgraph-", dir=_near()) as folder:
         address = os.path.join(folder, "standby")
         server = subprocess.Popen(
-            [*_COMMAND, address, str(os.getpid()), *ours],
+            [*_COMMAND, address, str(os.getpid()), *modules],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -3,6 +3,7 @@
 import ast
 import difflib
 
+import libcst as cst
 import pytest
 import torch
 from hypothesis import HealthCheck, example, given, settings
@@ -67,6 +68,24 @@ def test_a_document_without_edits_is_the_same_text(text):
         assert "not valid" in str(error) or "ambiguous" in str(error)
         return
     assert document.edited({}) == text
+
+
+@pytest.mark.parametrize("indent", ["  ", "\t", "    "])
+@pytest.mark.parametrize(
+    ("line", "new", "after"),
+    [
+        ("y = there", "a if b else c", "y = a if b else c"),
+        ("y = there * 2", "a + b", "y = (a + b) * 2"),
+        ("if there: y = 1  # why", "not a", "if not a: y = 1  # why"),
+        ("return f(there)", "a, b", "return f((a, b))"),
+    ],
+)
+def test_parentheses_are_where_they_are_needed(indent, line, new, after):
+    text = f"# first\n\n@g\ndef f(a):\n{indent}for b in a:\n{indent}{indent}{line}\n# last\n"
+    document = parse("a.py", text)
+    (there,) = (node for node in document.ranges if document.dotted(node) == "there")
+    new = cst.parse_expression(new)
+    assert document.edited({there: new}) == text.replace(line, after)
 
 
 @pytest.mark.parametrize("rule", every(), ids=lambda rule: rule.code)
