@@ -162,13 +162,13 @@ class Document:
         `imports` are dotted module names ("torch", "torch.nn as nn"), added where missing.
         Parentheses are added where a new expression needs them.
         """
-        module = self._with(replacements)
         if not self._reads_back(replacements):
-            closed = {
+            replacements = {
                 old: enclosed(new) if isinstance(new, cst.BaseExpression) else new
                 for old, new in replacements.items()
             }
-            module = self._with(closed)
+        changing = {one for node in replacements for one in (node, *self.around(node))}
+        module = replaced(self.module, replacements, changing.__contains__)
         missing = [name for name in dict.fromkeys(imports) if not self._imports(name)]
         if missing:
             context = CodemodContext()
@@ -178,17 +178,11 @@ class Document:
             module = AddImportsVisitor(context).transform_module(module)
         return module.code + self._tail
 
-    def _with(self, replacements: Mapping[cst.CSTNode, Replacement]) -> cst.Module:
-        changing = {one for node in replacements for one in (node, *self.around(node))}
-        module = self.module.visit(_Replace(replacements, changing.__contains__))
-        assert isinstance(module, cst.Module)
-        return module
-
     def _reads_back(self, replacements: Mapping[cst.CSTNode, Replacement]) -> bool:
         """Whether the text of each statement that changes means what it says."""
         parse = functools.partial(cst.parse_statement, config=self.module.config_for_parsing)
         for statement in {self.statement(node) for node in replacements}:
-            new = statement.visit(_Replace(replacements))
+            new: object = replaced(statement, replacements)
             parts = new.nodes if isinstance(new, cst.FlattenSentinel) else [new]
             for part in parts:
                 if isinstance(part, cst.CSTNode) and not reads_back(part, parse, self.module):
@@ -299,18 +293,22 @@ def _starts(span: Span, position: Position) -> bool:
     return span[:2] == (position.line, position.column)
 
 
-def replaced(tree: cst.CSTNodeT, replacements: Mapping[cst.CSTNode, Replacement]) -> cst.CSTNodeT:
-    """A copy of `tree` with nodes inside it replaced."""
-    return tree.visit(_Replace(replacements))  # type: ignore[return-value]
+def replaced(
+    tree: cst.CSTNodeT,
+    replacements: Mapping[cst.CSTNode, Replacement],
+    looks: Callable[[cst.CSTNode], bool] = lambda node: True,
+) -> cst.CSTNodeT:
+    """A copy of `tree` with nodes inside it replaced; `looks` says into which to look for them."""
+    return tree.visit(_Replace(replacements, looks))  # type: ignore[return-value]
 
 
 class _Replace(cst.CSTTransformer):
-    """Puts replacements where nodes stood; `looks` says into which nodes to look for them."""
+    """Puts replacements where nodes stood."""
 
     def __init__(
         self,
         replacements: Mapping[cst.CSTNode, Replacement],
-        looks: Callable[[cst.CSTNode], bool] = lambda node: True,
+        looks: Callable[[cst.CSTNode], bool],
     ) -> None:
         super().__init__()
         self.replacements, self.looks = replacements, looks
