@@ -27,6 +27,11 @@ class Rung:
     options: Mapping[str, Any] = field(default_factory=dict)
     fullgraph: bool = False
 
+    @property
+    def needs_inductor(self) -> bool:
+        """Whether Inductor builds something on it."""
+        return self.backend == "inductor"
+
 
 RUNGS = (
     Rung("eager", None, "nothing: plain Python"),

@@ -33,6 +33,7 @@ T = TypeVar("T")
 Job = Callable[[Callable[[object], None]], T]
 
 _COMMAND = (sys.executable, "-P", "-m", "fullgraph.compiler.standby")
+_INDUCTOR = "inductor"
 _READY = b"ready\n"
 _POLL = 0.05
 """Seconds between looks at whether a child is to be ended."""
@@ -52,15 +53,16 @@ def asked() -> bool:
 
 
 @contextlib.contextmanager
-def used(*modules: str) -> Iterator[None]:
+def used(*modules: str, inductor: bool = True) -> Iterator[None]:
     """Meanwhile let a fresh process fork for this one. It ends with this one at the latest.
 
-    It loads `modules`, so that not each of its children has to: no device may be touched by that.
+    It loads `modules` and perhaps Inductor, so that not each of its children has to: no device may
+    be touched by that.
     """
     with _one_at_a_time, tempfile.TemporaryDirectory(prefix="fullgraph-", dir=_near()) as folder:
         address = os.path.join(folder, "standby")
         server = subprocess.Popen(
-            [*_COMMAND, address, str(os.getpid()), *modules],
+            [*_COMMAND, address, str(os.getpid()), _INDUCTOR * inductor, *modules],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -199,14 +201,14 @@ def _unpacked(parts: _Parts) -> Job[Any]:
 # --- the process that forks ---
 
 
-def _serve(address: str, parent: str, *modules: str) -> None:
+def _serve(address: str, parent: str, compiler: str, *modules: str) -> None:
     from fullgraph.compiler.forked import begin_forked, end_with_parent
 
     global _address
     end_with_parent(int(parent))
     tempfile.tempdir = os.path.dirname(address)  # whoever asked takes all away that is left there
     settings.compile_in_one_thread()  # no pool of processes is begun
-    _load(modules)
+    _load(modules, compiler == _INDUCTOR)
     _address = address
     with Listener(address, "AF_UNIX", backlog=64) as listener:
         sys.stdout.buffer.write(_READY)
@@ -245,10 +247,10 @@ def _tell(connection: Connection, kind: str, content: object) -> None:
         connection.send_bytes(pickle.dumps((kind, content)))
 
 
-def _load(modules: Iterable[str]) -> None:
+def _load(modules: Iterable[str], inductor: bool) -> None:
     """Load for the children what can be loaded without a look at a device: the modules, and Dynamo
-    and Inductor compile something where torch knows no device. Else they are imported; and if that
-    touches one, a new process takes this one's place that imports less."""
+    and perhaps Inductor compile something where torch knows no device. Else they are imported; and
+    if that touches one, a new process takes this one's place that imports less."""
     from fullgraph.compiler import isolation, warm
 
     for module in modules:
@@ -256,11 +258,13 @@ def _load(modules: Iterable[str]) -> None:
     plain = os.environ.get("FULLGRAPH_STANDBY") == "plain"
     if torch.accelerator.current_accelerator() is None:
         warm.up()
-        with contextlib.suppress(Exception):  # no C++ compiler: it is told where it is needed
-            warm.inductor()
+        if inductor:
+            with contextlib.suppress(Exception):  # no C++ compiler: it is told where it is needed
+                warm.inductor()
     elif not plain:
         importlib.import_module("torch._dynamo")
-        importlib.import_module("torch._inductor.compile_fx")
+        if inductor:
+            importlib.import_module("torch._inductor.compile_fx")
     if isolation.choose(())[0] == "fork" or plain:
         return
     os.environ["FULLGRAPH_STANDBY"] = "plain"

@@ -197,7 +197,7 @@ def away(
         )
     advice = "define the model in a module that can be imported, or move it to CPU"
     job = functools.partial(work, case, tuple(map(_known_elsewhere, rungs)), **how)
-    with standby.used(work.__module__):
+    with standby.used(work.__module__, inductor=any(rung.needs_inductor for rung in rungs)):
         try:
             outcome = isolation.run(job, where="fork", on_message=hear)
         except FullgraphError as refused:

@@ -96,7 +96,7 @@ class Sandbox:
     def load(self, rungs: Sequence[Rung]) -> str | None:
         """Load Inductor if one of `rungs` needs it, so that children find it loaded. Returns the
         folder for what it builds. Raises what the maker of that folder raises."""
-        return self._cache() if any(rung.backend == "inductor" for rung in rungs) else None
+        return self._cache() if any(rung.needs_inductor for rung in rungs) else None
 
     def one_at_a_time(self) -> None:
         """From now on nothing is to be tried beside another."""

@@ -1,6 +1,7 @@
 """From a failing program to a script that fails in the same way, alone."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from torch import nn
 
 from fullgraph import FullgraphError, minify
 from fullgraph.cli import main
-from fullgraph.compiler import warm
+from fullgraph.compiler import openmp, warm
 from fullgraph.minifier import fresh
 
 SECONDS = 240
@@ -54,11 +55,12 @@ def relu_bug(inductor):
     return inject
 
 
-def check(found, ops):
+def check(found, ops, environment=None):
     """That the script is small and fails alone."""
     assert found.standalone, found
     assert found.ops <= ops and found.lines <= 20, found
-    ran = fresh.run(found.text, seconds=SECONDS, environment=warm.known())
+    environment = warm.known() if environment is None else environment
+    ran = fresh.run(found.text, seconds=SECONDS, environment=environment)
     assert fresh.shows(ran, found.check)
     assert "fullgraph." not in found.text
     assert "/" + "home" not in found.text and str(Path.cwd()) not in found.text
@@ -99,9 +101,13 @@ def test_inside_transforms_of_torch_func(relu_bug):
     assert "aten.relu" in found.text and "functorch" not in found.text
 
 
-def test_wrong_metadata():
-    found = minify(lambda x: (x.sin().to_mkldnn().to_dense() * 2).cos(), torch.randn(4, 4))
-    check(found, 2)
+def test_wrong_metadata_and_a_script_that_needs_nothing_beside_it(tmp_path):
+    def strided(x):
+        return (x.sin().to_mkldnn().to_dense() * 2).cos()
+
+    found = minify(strided, torch.randn(4, 4), out=tmp_path / "repro.py")
+    assert [path.name for path in tmp_path.iterdir()] == ["repro.py"]
+    check(found, 2, environment={})
     assert found.bisection.first_failing == "aot_eager"
 
 
@@ -341,32 +347,55 @@ def build():
 """
 
 
+def arguments(file, out):
+    return ["minify", str(file), "--out", str(out), "--json", "--jobs", "1"]
+
+
 def command(file, out):
-    return [
-        *(sys.executable, "-m", "fullgraph", "minify", str(file), "--out", str(out)),
-        *("--json", "--jobs", "1"),
-    ]
+    return [sys.executable, "-m", "fullgraph", *arguments(file, out)]
+
+
+def forked(file, out):
+    """The command in a fork of this process, which has loaded all it needs, and what it prints in
+    a file beside `out`; returns its pid."""
+    warm.inductor()
+    openmp.rest()
+    child = os.fork()
+    if not child:
+        try:
+            with out.with_suffix(".json").open("w") as sys.stdout:
+                main(arguments(file, out))
+        finally:
+            os._exit(0)
+    return child
 
 
 @pytest.mark.timeout(600)
 def test_killed_at_any_moment_it_goes_on(tmp_path):
     file, out, whole = (tmp_path / name for name in ("net.py", "repro.py", "whole.py"))
     file.write_text(FILE)
-    full = json.loads(subprocess.run(command(file, whole), capture_output=True, check=True).stdout)
+    os.waitpid(forked(file, whole), 0)
+    full = json.loads(whole.with_suffix(".json").read_text())
     journal = out.with_suffix(".journal")
     known = killed = 0
     while True:
-        child = subprocess.Popen(command(file, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        while child.poll() is None and lines(journal, "key") < known + 5:
+        child = forked(file, out)
+        ended = False
+        while not ended and lines(journal, "key") < known + 5:
             time.sleep(0.02)
-        if child.poll() is not None:
+            ended = os.waitpid(child, os.WNOHANG) != (0, 0)
+        if ended:
             break
-        child.kill()
-        child.communicate()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
         assert not out.exists() or out.read_text()
         known, killed = lines(journal, "key"), killed + 1
-    done = json.loads(child.communicate()[0])
+        left = journal.read_bytes()
     assert killed >= 2
+    assert out.read_text() == whole.read_text()
+    out.unlink()
+    journal.write_bytes(left)  # and the last time in an interpreter of its own
+    done = json.loads(subprocess.run(command(file, out), capture_output=True, check=True).stdout)
     assert out.read_text() == whole.read_text()
     assert not journal.exists()
     assert done["cached"] >= full["cached"] + known - 1

@@ -160,7 +160,7 @@ def test_what_cannot_go_along_is_said():
             return x
 
     with pytest.raises(FullgraphError) as refused:
-        bisect(Locked(), torch.ones(1))
+        bisect(Locked(), torch.ones(1), backend="aot_eager")
     assert "autograd's device threads run here" in str(refused.value)
     assert "cannot pickle '_thread.lock' object: define the model" in str(refused.value)
 
@@ -175,7 +175,7 @@ def slow(x):
 
 if __name__ == "__main__":
     with touched():
-        bisect(slow, torch.ones(1))
+        bisect(slow, torch.ones(1), backend="aot_eager")
 """
 
 

@@ -30,12 +30,13 @@ from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, every
 from fullgraph.rewrites.site import Site
 
 _numbers = itertools.count()
+_folder = tempfile.TemporaryDirectory(prefix="fullgraph-test-")  # gone when this process ends
 
 
 def imported(source: str, folder: Path | None = None) -> ModuleType:
     """`source` as a module of its own, from a file of its own."""
     name = f"rewritten_{next(_numbers)}"
-    path = (folder or Path(tempfile.mkdtemp(prefix="fullgraph-test-"))) / f"{name}.py"
+    path = (folder or Path(tempfile.mkdtemp(dir=_folder.name))) / f"{name}.py"
     path.write_text(source, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
