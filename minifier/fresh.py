@@ -28,6 +28,9 @@ from fullgraph.minifier.repro import Check, backend_of, below, lower
 NAME = "repro.py"
 _OURS = re.compile(r"PYTHON(?!HASHSEED)|TORCHDYNAMO|TORCH_COMPILE|TORCHINDUCTOR|TORCH_LOGS|TRITON_")
 """Environment variables that would change what a script does."""
+_NONE = "none"
+"""Stands for a backend: no compilation at all."""
+_DISABLE = "TORCHDYNAMO_DISABLE"  # TORCH_COMPILE_DISABLE minds fullgraph=True
 _POLL = 0.1
 
 
@@ -88,8 +91,8 @@ def run(
     would change a script; no graph is taken from a cache."""
     start = time.monotonic()
     variables = {k: v for k, v in os.environ.items() if not _OURS.match(k)}
-    if backend == "none":
-        variables["TORCHDYNAMO_DISABLE"] = "1"  # TORCH_COMPILE_DISABLE minds fullgraph=True
+    if backend == _NONE:
+        variables[_DISABLE] = "1"
     elif backend is not None:
         text = lower(text, backend)
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
@@ -220,7 +223,7 @@ def stands_alone(
     backend = backend_of(text)
     if backend is None:
         return Standing(False, "The script names no backend, or more than one.", Ran(None))
-    other = below(backend) or "none"
+    other = below(backend) or _NONE
     alone = functools.partial(run, text, seconds=seconds, python=python, environment=environment)
     if passes_below:
         ran, under = alone(), Ran(0)
@@ -230,26 +233,31 @@ def stands_alone(
     if not shows(ran, check):
         return Standing(False, f"Run alone, the script does not fail so: it {_ending(ran)}.", ran)
     if not under.passed:
-        what = "without compilation" if other == "none" else f'with backend="{other}"'
+        what = "without compilation" if other == _NONE else f'with backend="{other}"'
         return Standing(False, f"The script fails {what} too: it {_ending(under)}.", ran, under)
     return Standing(True, "", ran, under)
 
 
 def passes_below(text: str, seconds: float) -> bool:
-    """Whether a script passes with the backend one rung down, in a fork of this process, in an
-    empty folder, with the modes and settings that a fresh interpreter has. That is known sooner; if
-    it does not, a fresh interpreter must say: the fork has more, such as registered operators."""
+    """Whether a script passes with the backend one rung down (below Dynamo: with compilation
+    disabled), in a fork of this process, in an empty folder, with the modes and settings that a
+    fresh interpreter has. That is known sooner; if it does not, a fresh interpreter must say: the
+    fork has more, such as registered operators."""
     backend = backend_of(text)
-    other = backend and below(backend)
-    if not other:
+    if backend is None:
         return False
+    other = below(backend)
+    text = text if other is None else lower(text, other)
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
-        job = functools.partial(_by_itself, lower(text, other), folder)
+        job = functools.partial(_by_itself, text, folder, other is None)
         return isolation.run(job, where="fork", seconds=seconds).status == "ok"
 
 
-def _by_itself(text: str, folder: str, _: object) -> None:
-    """Run a script in a folder, with the modes and settings of a fresh interpreter."""
+def _by_itself(text: str, folder: str, eager: bool, _: object) -> None:
+    """Run a script in a folder, with the modes and settings of a fresh interpreter; if `eager`,
+    with compilation disabled."""
+    if eager:
+        os.environ[_DISABLE] = "1"
     os.chdir(folder)
     code = compile(text, NAME, "exec")
     for name in settings.changed():
