@@ -53,7 +53,7 @@ def asked() -> bool:
 
 
 @contextlib.contextmanager
-def used(*modules: str, inductor: bool = True) -> Iterator[None]:
+def used(*modules: str, inductor: bool) -> Iterator[None]:
     """Meanwhile let a fresh process fork for this one. It ends with this one at the latest.
 
     It loads `modules` and perhaps Inductor, so that not each of its children has to: no device may
