@@ -7,6 +7,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType, ModuleType
+from typing import Any
 from weakref import ref
 
 _aside: dict[str, list[ref[FunctionType]]] | None = None
@@ -50,9 +51,14 @@ def live(files: Iterable[str]) -> dict[str, list[FunctionType]]:
         return {}
     if _aside is None:
         return _searched_among_all(asked)
-    if not _aside.keys() >= set(asked):  # what is young now is set aside, too
-        _aside.update(_references(_searched_among_all(_aside.keys() | set(asked))))
-    young = _of(asked, gc.get_objects())
+    things = gc.get_objects()
+    new = set(asked) - _aside.keys()
+    if new and _all_young(new, things):
+        _aside.update({file: [] for file in new})
+    elif new:  # what is young now is set aside, too
+        _aside.update(_references(_searched_among_all(_aside.keys() | new)))
+        things = gc.get_objects()
+    young = _of(asked, things)
     old = {file: [f for one in _aside[file] if (f := one()) is not None] for file in asked}
     return {file: list(dict.fromkeys(old[file] + young[file])) for file in asked}
 
@@ -80,10 +86,25 @@ def _searched(files: Collection[str]) -> dict[str, list[FunctionType]]:
     untouched, which a forked child would else have to copy. A file without a module (a cell of a
     notebook, executed text) is searched for among all objects.
     """
-    modules = [m for m in tuple(sys.modules.values()) if isinstance(m, ModuleType)]
-    namespaces = {file: vars(m) for m in modules if (file := vars(m).get("__file__")) in files}
-    whole = len(namespaces) == len(files)
-    return _of(files, gc.get_referrers(*namespaces.values()) if whole else gc.get_objects())
+    namespaces = _namespaces(files)
+    if len({names["__file__"] for names in namespaces}) < len(files):
+        return _of(files, gc.get_objects())
+    return _of(files, gc.get_referrers(*namespaces))
+
+
+def _all_young(files: Collection[str], things: Iterable[object]) -> bool:
+    """Whether each file is of a module that is among `things`: then so are its functions."""
+    namespaces = _namespaces(files)
+    young = {id(thing) for thing in things if type(thing) is dict}
+    return {names["__file__"] for names in namespaces} == set(files) and all(
+        id(names) in young for names in namespaces
+    )
+
+
+def _namespaces(files: Collection[str]) -> list[dict[str, Any]]:
+    """The globals of each module of the files; one run as a script may be imported, too."""
+    modules = [vars(m) for m in tuple(sys.modules.values()) if isinstance(m, ModuleType)]
+    return [names for names in modules if names.get("__file__") in files]
 
 
 def _of(files: Collection[str], things: Iterable[object]) -> dict[str, list[FunctionType]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -84,3 +86,20 @@ def test_a_file_that_is_asked_for_later(tmp_path: Path) -> None:
         assert isolation.run(lambda emit: _names(second)).value == ["inner", "outer"]
     assert kept
     assert gc.get_freeze_count() == 0
+
+
+def test_a_file_that_is_loaded_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `python -m` and an import of the same module do."""
+    file, outer = _as_module(tmp_path)
+    again = ModuleType("again")
+    again.__file__ = file
+    monkeypatch.setitem(sys.modules, "again", again)
+    exec(compile(TEXT, file, "exec"), vars(again))
+    assert _names(file) == ["outer", "outer"]
+    with remembered():
+        assert _names(file) == ["outer", "outer"]
+        monkeypatch.setitem(sys.modules, "anew", anew := ModuleType("anew"))
+        anew.__file__ = file
+        exec(compile(TEXT, file, "exec"), vars(anew))
+        assert _names(file) == ["outer", "outer", "outer"]
+    assert outer

@@ -87,6 +87,7 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
     module = imported(source)
     subject = _subject(module)
     file = module.__file__
+    functions.live([file])  # known at once while it is young, and to the children
     before = last = explain(subject, args, kwargs=kwargs, unmask=False)
     text = source
     outcome = Outcome(source, source, args, before, before)
@@ -129,6 +130,7 @@ def offered(
     the only rule to ask.
     """
     module = imported(source)
+    functions.live([module.__file__])  # known at once while it is young, and to the children
     document = parse(module.__file__, source)
     start = source.index(expression)
     line = source.count("\n", 0, start) + 1
