@@ -116,7 +116,8 @@ class Minified:
     def __str__(self) -> str:
         parts = [str(self.bisection)]
         if self.text:
-            size = f"{self.before} {self.unit} → {self.ops} operators, {self.lines} lines"
+            operators = "1 operator" if self.ops == 1 else f"{self.ops} operators"
+            size = f"{self.before} {self.unit} → {operators}, {self.lines} lines"
             alone = "stands alone" if self.standalone else "does NOT stand alone"
             parts.append(f"{size}; {self.candidates} candidates, {self.seconds:.0f} s; {alone}")
         parts += self.notes

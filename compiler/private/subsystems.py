@@ -7,9 +7,14 @@ applies a decomposition, a pass or a lowering; here that question is answered.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+
+_OPERATOR = re.compile(r"<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
+"""What an operator says of itself, beside the name that people write."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ def limited(part: Subsystem, limit: int, tell: Callable[[str], object]) -> Itera
             return True
         applied += 1
         with contextlib.suppress(Exception):  # what it says is for people alone
-            tell(str(said()) if said is not None else "")
+            tell(_OPERATOR.sub(r"\1.\2", str(said())) if said is not None else "")
         return False
 
     with _asked(disable):
