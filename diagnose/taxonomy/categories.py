@@ -54,6 +54,7 @@ class Category(StrEnum):
     REQUIRES_GRAD = "requires_grad"
     GRAD_FN = "grad_fn"
     HOOK = "backward hook"
+    REGISTRATION = "hook registration"
     AUTOGRAD = "autograd call"
     AUTOGRAD_FUNCTION = "autograd.Function"
     SAVED_VARIABLES = "saved_variables"

@@ -17,6 +17,11 @@ _COMPREHENSION = re.compile(r"<(list|dict|set)comp>")
 _NEXT = re.compile(r"tp_iternext|\b__next__\b")
 _HOOKS = re.compile(r"torch[/\\]utils[/\\]hooks\.py|setting up backward hooks")
 """torch's own code that runs around a module with a full backward hook."""
+_HANDLE = "RemovableHandle"
+"""What registering a hook of any kind gives."""
+_JIT = re.compile(r"torch[/\\]jit\b")
+_LOCK = re.compile(r"\((R?Lock|lock|Condition|(Bounded)?Semaphore|(Simple)?Queue)\)")
+"""An object of Python's that threads share, as Dynamo names its class."""
 _NUMPY = re.compile(r"\b(np|numpy)\.")
 _RANDOM = re.compile(r"(?<!torch\.)\brandom\.\w+\(")
 _BY_CALL = {C.SKIPPED, C.BUILTIN, C.C_EXTENSION, C.CALL, C.CLOCK, C.OBJECT, C.CONTEXT_MANAGER}
@@ -31,6 +36,8 @@ def classify(brk: Break, expression: str = "") -> str:
     """
     if is_consequence(brk) and _COMPREHENSION.fullmatch(brk.frame.function):
         return C.COMPREHENSION.value
+    if _HANDLE in f"{brk.gb_type} {brk.context}":
+        return C.REGISTRATION.value
     if _HOOKS.search(f"{brk.stack[-1].file} {brk.context}"):
         return C.HOOK.value
     category = by_keywords(brk.gb_type)
@@ -77,6 +84,12 @@ def is_looked_up_early(brk: Break) -> bool:
 def _by_call(brk: Break, expression: str, category: C) -> C:
     if known := calls.reason(brk, expression):
         return known[0]
+    if _LOCK.search(brk.context):
+        return C.THREAD
+    if _JIT.search(brk.context):
+        return C.TORCHSCRIPT
+    if "(Generator)" in brk.context and "generator=" in expression.replace(" ", ""):
+        return C.RNG_STATE
     if "site-packages/numpy/" in brk.context or _NUMPY.search(expression):
         return C.NUMPY
     if category is C.SKIPPED and "C/C++" in brk.explanation + brk.gb_type:

@@ -7,6 +7,8 @@ from fullgraph.diagnose.taxonomy.fix import Fix, code
 
 _SILENT = "Nothing is {} once the function is compiled."
 _OUTSIDE = "Do it outside the compiled function and pass the result in."
+_ONCE = "Do it once, at the top of the file or in `__init__`."
+_NOT_AGAIN = "It is not asked again."
 _CUSTOM_OP = code(
     "Wrap it in a custom op with a fake kernel.",
     "def forward(x):\n    return outside(x)",
@@ -94,11 +96,63 @@ FIXES: dict[C, tuple[Fix, ...]] = {
         ),
         code("Draw outside the compiled function and pass the number in."),
     ),
-    C.RNG_STATE: (code("Set and read generator states outside the compiled function."),),
-    C.UNIQUE_ID: (code(_OUTSIDE),),
-    C.SYSTEM: (code(_OUTSIDE),),
-    C.THREAD: (code("Take locks and start threads outside the compiled function."),),
-    C.IMPORT: (code("Import at the top of the file."),),
+    C.RNG_STATE: (
+        code(
+            "Draw from torch's default generator.",
+            "generator = torch.Generator()\n\n\n"
+            "def forward(x):\n"
+            "    return x + torch.rand(4, generator=generator)",
+            "def forward(x):\n    return x + torch.rand(4)",
+            trap="The numbers come from another stream.",
+            when=r"generator\s*=",
+        ),
+        code(
+            "Draw what is the same at each call once, at the top of the file or in `__init__`.",
+            "def forward(x):\n    torch.manual_seed(3)\n    return x + torch.rand(4)",
+            "torch.manual_seed(3)\nNOISE = torch.rand(4)\n\n\n"
+            "def forward(x):\n    return x + NOISE",
+            trap="What is drawn after it comes from elsewhere in the stream.",
+            when=r"seed\(|\A\s*\Z",
+        ),
+        code("Set and read generator states outside the compiled function."),
+    ),
+    C.UNIQUE_ID: (
+        code(
+            "Guard it with `torch.compiler.is_compiling()`.",
+            "name = uuid.uuid4().hex\ny = x + 1",
+            "if not torch.compiler.is_compiling():\n    name = uuid.uuid4().hex\ny = x + 1",
+            trap="There is no id once the function is compiled.",
+        ),
+        code(_OUTSIDE),
+    ),
+    C.SYSTEM: (
+        code(
+            _ONCE,
+            "def forward(x):\n    return x * os.cpu_count()",
+            "COUNT = os.cpu_count()\n\n\ndef forward(x):\n    return x * COUNT",
+            trap=_NOT_AGAIN,
+        ),
+        code(_OUTSIDE),
+    ),
+    C.THREAD: (
+        code(
+            "Take the lock around the call of the compiled function.",
+            "lock = threading.Lock()\n\n\n"
+            "def forward(x):\n    with lock:\n        return x + 1",
+            "def forward(x):\n    return x + 1\n\n\n"
+            "lock = threading.Lock()\n\n\n"
+            "def locked(x):\n    with lock:\n        return forward(x)",
+            when=r"\bwith\b|acquire|release|\A\s*\Z",
+        ),
+        code("Take locks and start threads outside the compiled function."),
+    ),
+    C.IMPORT: (
+        code(
+            "Import at the top of the file.",
+            'def forward(x):\n    return x * importlib.import_module("math").pi',
+            "import math\n\n\ndef forward(x):\n    return x * math.pi",
+        ),
+    ),
     C.DEVICE: (code("Choose devices and streams outside the compiled function."),),
     C.COLLECTIVE: (
         code(
@@ -126,7 +180,17 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             'y = nn.MSELoss(reduction="sum")(x, z)',
         ),
     ),
-    C.PACKED: (code("Pack and unpack outside the compiled function, or pad and mask instead."),),
+    C.PACKED: (
+        code(
+            "Pad, and mask what lies behind the end of a sequence.",
+            "lengths = torch.tensor([4, 2, 1])\n"
+            "packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)\n"
+            "y, _ = nn.utils.rnn.pad_packed_sequence(packed, batch_first=True)",
+            "lengths = torch.tensor([4, 2, 1])\ny = x * (torch.arange(4) < lengths[:, None])",
+            trap="An RNN also reads the padding: take its state from where each sequence ends.",
+        ),
+        code("Pack and unpack outside the compiled function."),
+    ),
     C.RNN: (code("Leave the RNN outside the compiled function: its own kernel is fused already."),),
     C.C_EXTENSION: (_CUSTOM_OP, code(_OUTSIDE)),
     C.SKIPPED: (_CUSTOM_OP, code(_OUTSIDE)),
@@ -146,7 +210,14 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             "y = x + 1",
         ),
     ),
-    C.TORCHSCRIPT: (code("Use the module from before `torch.jit.script` or `torch.jit.trace`."),),
+    C.TORCHSCRIPT: (
+        code(
+            "Use the module from before `torch.jit.script` or `torch.jit.trace`.",
+            "module = torch.jit.script(nn.Softplus())\n\n\n"
+            "def forward(x):\n    return module(x) + 1",
+            "module = nn.Softplus()\n\n\ndef forward(x):\n    return module(x) + 1",
+        ),
+    ),
     C.REQUIRES_GRAD: (
         code(
             "Detach instead.",
@@ -157,8 +228,33 @@ FIXES: dict[C, tuple[Fix, ...]] = {
         ),
         code("Make tensors that require grad outside the compiled function and pass them in."),
     ),
-    C.GRAD_FN: (code("Look at the autograd graph outside the compiled function."),),
+    C.GRAD_FN: (
+        code(
+            "Ask for `requires_grad` instead.",
+            "z = leaf * 2\ny = z + 1 if z.grad_fn is not None else z",
+            "z = leaf * 2\ny = z + 1 if z.requires_grad else z",
+            trap="A leaf can require grad and has no `grad_fn`.",
+            when=r"grad_fn\b(?!\.)|\A\s*\Z",
+        ),
+        code("Look at the autograd graph outside the compiled function."),
+    ),
     C.HOOK: (code("Register hooks outside the compiled function, or compute on the gradient."),),
+    C.REGISTRATION: (
+        code(
+            "Register the hook once, where the module is made.",
+            "module = nn.Tanh()\n\n\n"
+            "def forward(x):\n"
+            "    handle = module.register_forward_hook(lambda module, args, out: out * 2)\n"
+            "    y = module(x)\n"
+            "    handle.remove()\n"
+            "    return y",
+            "module = nn.Tanh()\n"
+            "module.register_forward_hook(lambda module, args, out: out * 2)\n\n\n"
+            "def forward(x):\n    return module(x)",
+            trap="It is there in every call of the module.",
+        ),
+        code("Register and remove hooks outside the compiled function."),
+    ),
     C.AUTOGRAD: (
         code(
             "Differentiate a function with `torch.func.grad`.",
@@ -195,7 +291,24 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             "    return Double.apply(leaf)",
         ),
     ),
-    C.SPARSE: (code("Make it dense outside the compiled function."),),
+    C.SPARSE: (
+        code(
+            "Multiply dense tensors.",
+            "y = torch.sparse.mm(x.to_sparse(), z.t())",
+            "y = x @ z.t()",
+            trap="The zeros are stored and computed with, too.",
+            when=r"to_sparse|\bmm\(|@",
+        ),
+        code("Make it dense outside the compiled function."),
+    ),
+    C.NESTED: (
+        code(
+            "Pad instead.",
+            "y = torch.nested.nested_tensor([x[0], x[1]]).to_padded_tensor(0.0)",
+            "y = nn.utils.rnn.pad_sequence([x[0], x[1]], batch_first=True)",
+            trap="What is computed of the padding must be masked.",
+        ),
+    ),
     C.OPAQUE: (code("Make the object outside the compiled function and pass it in."),),
     C.TENSOR_MUTATION: (
         code(
@@ -207,7 +320,13 @@ FIXES: dict[C, tuple[Fix, ...]] = {
         ),
         code("Make a new tensor instead of changing this one."),
     ),
-    C.PARAMETER: (code("Make parameters and modules in `__init__`, not in `forward`."),),
+    C.PARAMETER: (
+        code(
+            "Make parameters and modules in `__init__`, not in `forward`.",
+            "def forward(x):\n    weight = nn.Parameter(torch.ones(4))\n    return x * weight",
+            "weight = nn.Parameter(torch.ones(4))\n\n\ndef forward(x):\n    return x * weight",
+        ),
+    ),
     C.MODULE: (code("Build and change modules outside the compiled function."),),
     C.EXCEPTION: (code("Check before the compiled function is called, and raise there."),),
     C.GENERATOR: (
@@ -283,7 +402,22 @@ FIXES: dict[C, tuple[Fix, ...]] = {
         ),
     ),
     C.DATACLASS: (code("Read the fields by name instead of by `asdict` or `fields`."),),
-    C.INTROSPECTION: (code("Look it up outside the compiled function and pass it in."),),
+    C.INTROSPECTION: (
+        code(
+            "Write its name instead of looking it up.",
+            'y = x * globals()["math"].pi',
+            "y = x * math.pi",
+            when=r"globals\(\)",
+        ),
+        code(
+            "Compare with `is`.",
+            "y = x + 1 if x.data_ptr() == z.data_ptr() else x",
+            "y = x + 1 if x is z else x",
+            trap="A view of a tensor is another object with the same pointer.",
+            when=r"data_ptr\(",
+        ),
+        code("Look it up outside the compiled function and pass it in."),
+    ),
     C.BUILTIN: (
         code(
             "Sort with torch.",
@@ -305,7 +439,16 @@ FIXES: dict[C, tuple[Fix, ...]] = {
     C.FAKE: (code("Register a fake kernel for the op with `torch.library.register_fake`."),),
     C.OPERATOR_ERROR: (code("Run the model in eager: the operator most likely fails there too."),),
     C.BACKEND: (code('Compile with `backend="eager"`: if that works, the backend is at fault.'),),
-    C.NON_TENSOR: (code(_OUTSIDE),),
+    C.NON_TENSOR: (
+        code(
+            _ONCE,
+            "def forward(x):\n    return x * torch.get_num_threads()",
+            "THREADS = torch.get_num_threads()\n\n\ndef forward(x):\n    return x * THREADS",
+            trap=_NOT_AGAIN,
+            when=r"\bget_\w+\(\)|\A\s*\Z",
+        ),
+        code(_OUTSIDE),
+    ),
     C.CALL: (code(_OUTSIDE),),
     C.SIDE_EFFECT: (code("Return the new value, and store it outside the compiled function."),),
 }

@@ -41,7 +41,8 @@ _RULES: tuple[tuple[C, str], ...] = (
     (C.HIGHER_ORDER, r"rewrite_signature|checkpoint context_fn|register_constant"),
     # Autograd.
     (C.AUTOGRAD_FUNCTION, r"autograd\.?Function|custom (jvp|vjp)|autograd_function"),
-    (C.HOOK, r"hook|RemovableHandle"),
+    (C.REGISTRATION, r"RemovableHandle"),
+    (C.HOOK, r"hook"),
     (C.REQUIRES_GRAD, r"requires_grad(?!.*nn\.Parameter)"),
     (C.GRAD_FN, r"^Tensor with grad_fn|retain_grad"),
     (C.AUTOGRAD, r"autograd|backward|_ImperativeEngine|dual tensor|sparse_grad|its gradient"),

@@ -58,6 +58,7 @@ _SENTENCES: dict[C, str] = {
     C.REQUIRES_GRAD: "{it} sets `requires_grad` inside the compiled region.",
     C.GRAD_FN: "{it} reads the autograd graph, which does not exist while tracing.",
     C.HOOK: "{it} uses a backward hook, which needs compiled autograd.",
+    C.REGISTRATION: "{it} registers or removes a hook inside the compiled region.",
     C.AUTOGRAD: "{it} runs autograd inside the graph, which Dynamo does not trace by default.",
     C.AUTOGRAD_FUNCTION: "{it} is an autograd.Function of a form that Dynamo does not support.",
     C.SAVED_VARIABLES: "{it} uses `ctx.saved_variables`, which Dynamo does not support.",

@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import importlib
 import io
 import logging
 import math
+import os
 import random
 import re
 import textwrap
+import threading
 import time
+import uuid
 import warnings
 from collections.abc import Iterator
 from types import FunctionType, GeneratorType
@@ -65,16 +69,20 @@ WORLD: dict[str, Any] = {
     "copy": copy,
     "dist": dist,
     "hooked": hooked(),
+    "importlib": importlib,
     "log": logging.getLogger("example"),
     "math": math,
     "nn": nn,
     "np": np,
+    "os": os,
     "outside": outside,
     "p": 1.0,
     "random": random,
     "rnn": nn.LSTM(4, 4),
+    "threading": threading,
     "time": time,
     "torch": torch,
+    "uuid": uuid,
     "warnings": warnings,
 }
 """The globals of the examples."""

@@ -33,6 +33,22 @@ CALLS = {
     "y = nn.Linear(4, 4)(x)": ("new parameter", "nn.Parameter"),
     "with torch.device('cpu'):\n    y = x + torch.ones(4)": ("context manager", "torch.device"),
     "import warnings as w\nw.warn('a')\ny = x": ("warning", "side effect"),
+    "lock = threading.RLock()\n\n\ndef forward(x):\n    with lock:\n        return x + 1": (
+        "lock or thread",
+        "outside the graph",
+    ),
+    "lock = threading.Lock()\n\n\ndef forward(x):\n    lock.acquire()\n    return x + 1": (
+        "lock or thread",
+        "outside the graph",
+    ),
+    "net = torch.jit.trace(nn.Softplus(), torch.ones(4))\n\n\ndef forward(x):\n    return net(x)": (
+        "TorchScript",
+        "does not enter",
+    ),
+    "net = nn.Tanh()\n\n\ndef forward(x):\n    net.register_forward_hook(print)\n    return x": (
+        "hook registration",
+        "registers",
+    ),
 }
 
 
@@ -42,6 +58,12 @@ def test_a_call_is_known_by_its_name(text: str) -> None:
     category, said = CALLS[text]
     assert classify(brk) == category
     assert said in sentence(brk, "", None)
+
+
+def test_a_generator_that_is_given_is_one_of_random_numbers() -> None:
+    drawn = "torch.rand(4, generator=generator)"
+    text = f"generator = torch.Generator()\n\n\ndef forward(x):\n    return x + {drawn}"
+    assert classify(breaks(text, "default")[0], drawn) == "random generator state"
 
 
 def test_a_users_own_words_come_before_those_of_dynamo() -> None:

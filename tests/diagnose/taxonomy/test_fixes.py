@@ -29,7 +29,7 @@ CONFIG = {
     for fix in fixes
     if fix.advice.modes
 }
-OTHER_NUMBERS = {"Draw with torch."}
+OTHER_NUMBERS = {"Draw with torch.", "Draw from torch's default generator."}
 """Fixes that draw from another stream: their values differ, and their trap says so."""
 HARD_ERRORS = {"Return a clone where a branch returns its input."}
 """Fixes of what is an error in eager too, so that there is no value to compare with."""
