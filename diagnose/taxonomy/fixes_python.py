@@ -137,8 +137,7 @@ FIXES: dict[C, tuple[Fix, ...]] = {
     C.THREAD: (
         code(
             "Take the lock around the call of the compiled function.",
-            "lock = threading.Lock()\n\n\n"
-            "def forward(x):\n    with lock:\n        return x + 1",
+            "lock = threading.Lock()\n\n\ndef forward(x):\n    with lock:\n        return x + 1",
             "def forward(x):\n    return x + 1\n\n\n"
             "lock = threading.Lock()\n\n\n"
             "def locked(x):\n    with lock:\n        return forward(x)",
