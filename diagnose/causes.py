@@ -14,12 +14,15 @@ from fullgraph.compiler.recorder import RECOMPILE_LIMIT
 from fullgraph.compiler.whose import Owner, is_users, owner
 from fullgraph.diagnose.explanation import Cause
 from fullgraph.diagnose.places import Key, key, place_of
+from fullgraph.diagnose.slots import entered
 from fullgraph.diagnose.taxonomy import (
     Category,
     advise,
     classify,
     is_consequence,
+    is_handle,
     is_looked_up_early,
+    quote,
     sentence,
 )
 from fullgraph.diagnose.taxonomy.keywords import by_keywords
@@ -116,6 +119,25 @@ def merge(base: list[Group], others: Iterable[Group]) -> list[Group]:
         else:
             group.modes += [mode for mode in other.modes if mode not in group.modes]
     return merged
+
+
+def folded(found: Sequence[Group]) -> list[Group]:
+    """`found` without those that break only by what another one made: a `with` whose manager
+    was made by a call that broke, and code that the handle of a hook comes along to."""
+    kept: list[Group] = []
+    makers = {key(group.place): group for group in found}
+    for group in found:
+        made = [makers[spot] for spot in map(key, entered(group.place)) if spot in makers]
+        if not made and is_handle(group.first):
+            made = [g for g in kept if classify(g.first) == Category.REGISTRATION]
+        maker = next((one for one in made if one is not group), None)
+        if maker is None:
+            kept.append(group)
+        else:
+            maker.consequences += group.breaks
+            maker.modes += [mode for mode in group.modes if mode not in maker.modes]
+            maker.graphs += group.graphs
+    return kept
 
 
 def causes(
@@ -215,7 +237,9 @@ def _numeric(path: str) -> list[tuple[int, str]]:
 
 
 def _fate(group: Group) -> str:
-    fates = [brk.fate for brk in group.breaks]
+    frames = {(brk.frame.file, brk.frame.function) for brk in group.breaks}
+    met = [b for b in group.consequences if (b.frame.file, b.frame.function) in frames]
+    fates = [brk.fate for brk in (*group.breaks, *met)]
     worst = max(fates, key=lambda fate: _WORST[fate])
     return Fate.RESUMED.value if worst is Fate.RAISED else worst.value
 
@@ -237,6 +261,10 @@ def _consequences(group: Group) -> tuple[str, ...]:
         if is_looked_up_early(brk):
             what = f"`{expression_at(place_of(brk))}`"
             why = "its method was looked up before the break among its arguments"
+        elif is_handle(brk):
+            what, why = "The code behind it", "the handle of the hook comes along"
+        elif entered(place_of(brk)):
+            what, why = quote(expression_at(place_of(brk))), "it enters what is made here"
         told.append(f"{what} broke too ({brk.gb_id or brk.gb_type}), because {why}.")
     return tuple(dict.fromkeys(told))
 

@@ -82,7 +82,7 @@ class Draft:
                     met = causal.groups(trace.recording, "fullgraph", self.where)
                     found = causal.merge(found, met)
             found = causal.merge(found, self._behind("fullgraph"))
-        return found
+        return causal.folded(found)
 
     def _behind(self, mode: str) -> list[causal.Group]:
         return [

@@ -135,7 +135,8 @@ def _expression(source: Source, node: ast.expr, function: str) -> Pieces:
             raise NoSlot("it suspends the function")
         if isinstance(inner, ast.NamedExpr):
             raise NoSlot("it also assigns a name")
-    return [(node, Use.TRUTH if truth else Use.VALUE)]
+    operand = isinstance(parent, ast.BoolOp) and parent.values[-1] is not node
+    return [(node, Use.TRUTH if truth else Use.OPERAND if operand else Use.VALUE)]
 
 
 def _target(source: Source, node: ast.expr) -> Pieces:
@@ -281,6 +282,15 @@ def test_around(position: Position) -> Slot | None:
             return Slot(at, Use.TRUTH, source.segment(node))
         node = source.parents[node]
     return None
+
+
+def entered(position: Position) -> tuple[Position, ...]:
+    """What a `with` statement at `position` enters; empty if there is none."""
+    source = read(position.file)
+    node = _node(source, position) if source else None
+    if source is None or not isinstance(node, ast.With | ast.AsyncWith):
+        return ()
+    return tuple(source.position(item.context_expr, position.function) for item in node.items)
 
 
 def leads_on(position: Position, side: bool) -> bool:

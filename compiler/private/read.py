@@ -18,6 +18,9 @@ from fullgraph.compiler.events import Node, Position
 from fullgraph.compiler.whose import is_users
 
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.*)_at_\d+$")
+_JUMP = re.compile(r"JUMP.*_IF_|TO_BOOL")
+_MOVE = re.compile(r"NOP|COPY|SWAP|DUP_|ROT_|STORE_|TO_BOOL|NOT_TAKEN|CACHE")
+"""What stands between a value and the jump that tests it: `:=` copies and stores it."""
 _FRAME_LINE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
 
 
@@ -89,7 +92,7 @@ def root_of(exc: BaseException | None) -> BaseException | None:
 def tx_position(tx: Any) -> Position:
     """The expression whose bytecode `tx` was at."""
     code: CodeType = tx.f_code
-    where = getattr(tx.current_instruction, "positions", None)
+    where = getattr(_deciding(tx), "positions", None)
     return Position(
         code.co_filename,
         (where and where.lineno) or tx.lineno or code.co_firstlineno,
@@ -98,6 +101,23 @@ def tx_position(tx: Any) -> Position:
         where and where.end_col_offset,
         function_name(code.co_name),
     )
+
+
+def _deciding(tx: Any) -> Any:
+    """The instruction `tx` was at; for a conditional jump, the one that made what it tests.
+
+    CPython locates such a jump at a whole `if` or expression, or at the comparison before it.
+    """
+    current = tx.current_instruction
+    at = (tx.instruction_pointer or 0) - 1
+    if not _JUMP.search(current.opname) or tx.instructions[at] is not current:
+        return current
+    targets = {id(instruction.target) for instruction in tx.instructions}
+    while at > 0 and id(tx.instructions[at]) not in targets:
+        at -= 1
+        if not _MOVE.match(tx.instructions[at].opname):
+            return tx.instructions[at]
+    return current
 
 
 def calling_position() -> Position | None:

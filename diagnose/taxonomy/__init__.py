@@ -2,10 +2,15 @@
 
 from fullgraph.diagnose.taxonomy.advice import advise
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.diagnose.taxonomy.classify import classify, is_consequence, is_looked_up_early
+from fullgraph.diagnose.taxonomy.classify import (
+    classify,
+    is_consequence,
+    is_handle,
+    is_looked_up_early,
+)
 from fullgraph.diagnose.taxonomy.guards import describe_guard
 from fullgraph.diagnose.taxonomy.limits import describe_limit
-from fullgraph.diagnose.taxonomy.sentences import sentence
+from fullgraph.diagnose.taxonomy.sentences import quote, sentence
 from fullgraph.diagnose.taxonomy.skips import describe_skip
 
 __all__ = [
@@ -16,6 +21,8 @@ __all__ = [
     "describe_limit",
     "describe_skip",
     "is_consequence",
+    "is_handle",
     "is_looked_up_early",
+    "quote",
     "sentence",
 ]

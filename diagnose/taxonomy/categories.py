@@ -67,6 +67,7 @@ class Category(StrEnum):
     TENSOR_MUTATION = "tensor mutation"
     PARAMETER = "new parameter"
     MODULE = "nn.Module"
+    OPTIMIZER = "optimizer"
 
     # Python.
     EXCEPTION = "exception"

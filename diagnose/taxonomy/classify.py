@@ -22,6 +22,9 @@ _HANDLE = "RemovableHandle"
 _JIT = re.compile(r"torch[/\\]jit\b")
 _LOCK = re.compile(r"\((R?Lock|lock|Condition|(Bounded)?Semaphore|(Simple)?Queue)\)")
 """An object of Python's that threads share, as Dynamo names its class."""
+_STORAGE = "UntypedStorageVariable"
+"""What `tensor.untyped_storage()` gives while it is traced."""
+_OPTIMIZER = re.compile(r"torch[/\\]optim[/\\]")
 _NUMPY = re.compile(r"\b(np|numpy)\.")
 _RANDOM = re.compile(r"(?<!torch\.)\brandom\.\w+\(")
 _BY_CALL = {C.SKIPPED, C.BUILTIN, C.C_EXTENSION, C.CALL, C.CLOCK, C.OBJECT, C.CONTEXT_MANAGER}
@@ -76,6 +79,11 @@ def is_consequence(brk: Break) -> bool:
     return is_looked_up_early(brk)
 
 
+def is_handle(brk: Break) -> bool:
+    """Whether the handle of a hook that was registered in eager comes into compiled code."""
+    return _HANDLE in brk.gb_type
+
+
 def is_looked_up_early(brk: Break) -> bool:
     """Whether a method broke because it was loaded before a break among its arguments."""
     return bool(re.search(r"module: <unknown module>, qualname: Tensor\.", brk.context))
@@ -88,6 +96,8 @@ def _by_call(brk: Break, expression: str, category: C) -> C:
         return C.THREAD
     if _JIT.search(brk.context):
         return C.TORCHSCRIPT
+    if _STORAGE in brk.context:
+        return C.INTROSPECTION
     if "(Generator)" in brk.context and "generator=" in expression.replace(" ", ""):
         return C.RNG_STATE
     if "site-packages/numpy/" in brk.context or _NUMPY.search(expression):
@@ -146,11 +156,21 @@ def _dynamic_shape(brk: Break, expression: str, statement: str) -> C:
     return C.MASK if not expression or "masked_select" in expression else C.DYNAMIC_SHAPE
 
 
+def _explicit(brk: Break, expression: str, statement: str) -> C:
+    return C.OPTIMIZER if _OPTIMIZER.search(brk.stack[-1].file) else C.EXPLICIT
+
+
+def _fake(brk: Break, expression: str, statement: str) -> C:
+    return C.NESTED if "nested_tensor" in brk.context else C.FAKE
+
+
 def _exception(brk: Break, expression: str, statement: str) -> C:
     if "saved_variables" in brk.context + expression + statement:
         return C.SAVED_VARIABLES
     if re.search(r"\b(id|hash|data_ptr)\(", expression) and "TypeError" in brk.context:
         return C.INTROSPECTION  # Dynamo's stand-in for such a number takes part in no arithmetic
+    if "object of type 'str' has no len()" in brk.context:
+        return C.TEXT  # nor does that for a text with a tensor in it have a length
     return C.EXCEPTION
 
 
@@ -161,6 +181,8 @@ _REFINE = {
     C.BUILTIN: _builtin,
     C.DYNAMIC_SHAPE: _dynamic_shape,
     C.EXCEPTION: _exception,
+    C.EXPLICIT: _explicit,
+    C.FAKE: _fake,
 }
 
 

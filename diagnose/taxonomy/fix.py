@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from fullgraph.diagnose.explanation import Advice
 
 BOTH = ("default", "fullgraph")
+OUTSIDE = "Do it outside the compiled function and pass the result in."
+ONCE = "Do it once, at the top of the file or in `__init__`."
+NOT_AGAIN = "It is not asked again."
 
 
 @dataclass(frozen=True)

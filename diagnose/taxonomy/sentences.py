@@ -69,6 +69,7 @@ _SENTENCES: dict[C, str] = {
     C.TENSOR_MUTATION: "{it} changes a tensor in a way that a graph cannot hold.",
     C.PARAMETER: "{it} makes an nn.Parameter inside the compiled region.",
     C.MODULE: "{it} uses an nn.Module in a way that Dynamo does not support.",
+    C.OPTIMIZER: "{it} runs an optimizer, which Dynamo does not trace inside a model.",
     C.GENERATOR: "{it} is a generator, which cannot be compiled as a frame of its own.",
     C.ITERATOR: "{it} iterates over something that Dynamo cannot step through{here}.",
     C.COMPREHENSION: "{it} holds a graph break inside a comprehension.",

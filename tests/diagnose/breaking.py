@@ -277,3 +277,18 @@ def train_step(x):
 
 def looked_up_early(x):
     return x.reshape(int(np.prod(x.shape[:-1])), -1)
+
+
+def made_and_entered(x):
+    with torch.random.fork_rng():
+        return x + 1
+
+
+HOOKED = nn.Tanh()
+
+
+def handle_comes_along(x):
+    handle = HOOKED.register_forward_hook(lambda module, args, out: None)
+    print("hooked")
+    handle.remove()
+    return x

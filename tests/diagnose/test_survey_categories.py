@@ -65,7 +65,7 @@ ROWS = [
         survey.packed,
         "packed sequence",
         "nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)",
-        "outside",
+        "Pad, and mask",
         "lengths",
     ),
     Row(survey.requires_grad, "requires_grad", "mask.requires_grad", "Detach", "requires_grad"),
@@ -83,7 +83,7 @@ ROWS = [
     Row(
         survey.assert_on_tensor,
         "tensor assert",
-        "assert not torch.isnan(x).any()",
+        "torch.isnan(x).any()",
         "torch._assert_async",
         "assert",
     ),

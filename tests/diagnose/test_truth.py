@@ -12,6 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fullgraph import Explanation, explain
+from tests.diagnose import branching
 from tests.diagnose import breaking as b
 
 X = torch.ones(4)
@@ -246,3 +247,30 @@ def test_a_method_whose_argument_breaks_is_no_cause_of_its_own() -> None:
     found = explain(b.looked_up_early, torch.ones(2, 4))
     assert [c.expression for c in found.causes] == ["int(np.prod(x.shape[:-1]))"]
     assert "looked up before" in found.causes[0].consequences[0]
+
+
+@pytest.mark.parametrize("function", [f for name, f in vars(branching).items() if "in_" in name])
+def test_a_branch_is_found_at_its_test(function: Callable[..., object]) -> None:
+    cause = explain(function, X, unmask=False).causes[0]
+    asked = (
+        "y.any()" if function in (branching.in_lambda, branching.in_comprehension) else "x.any()"
+    )
+    assert (cause.category, cause.expression) == ("data-dependent branch", asked)
+    assert (
+        cause.message == f"`{asked}` is a tensor (bool[], here True): the branch depends on data."
+    )
+    line = dict(cause.source)[cause.position.line]
+    assert line[cause.position.column : cause.position.end_column] == asked
+
+
+def test_a_context_manager_that_is_made_and_entered_is_one_cause() -> None:
+    cause, *others = explain(b.made_and_entered, X).causes
+    assert not others and cause.expression == "torch.random.fork_rng()"
+    assert cause.frame == "skipped" and "enters what is made here" in cause.consequences[0]
+
+
+def test_the_handle_of_a_hook_is_no_cause_where_it_comes_along() -> None:
+    registered, printed, *others = explain(b.handle_comes_along, X).causes
+    assert not others and registered.category == "hook registration"
+    assert registered.expression.startswith("HOOKED.register_forward_hook")
+    assert printed.expression == 'print("hooked")'

@@ -61,4 +61,5 @@ def _assumed(site: Site, context: cst.BaseExpression) -> str:
     return ""
 
 
-RULE = Rule("FG813", "guard-context", frozenset({Category.CONTEXT_MANAGER.value}), rewrite)
+_CATEGORIES = {Category.CONTEXT_MANAGER, Category.THREAD, Category.SKIPPED}
+RULE = Rule("FG813", "guard-context", frozenset(c.value for c in _CATEGORIES), rewrite)

@@ -70,6 +70,7 @@ WORLD: dict[str, Any] = {
     "dist": dist,
     "hooked": hooked(),
     "importlib": importlib,
+    "io": io,
     "log": logging.getLogger("example"),
     "math": math,
     "nn": nn,

@@ -49,6 +49,44 @@ CALLS = {
         "hook registration",
         "registers",
     ),
+    "rng = np.random.default_rng()\n\n\ndef forward(x):\n    return x * rng.normal()": (
+        "random number",
+        "NumPy's random generator",
+    ),
+    "rng = np.random.RandomState()\n\n\ndef forward(x):\n    return x * rng.rand()": (
+        "random number",
+        "NumPy's random generator",
+    ),
+    "out = open(os.devnull)\n\n\ndef forward(x):\n    return x + len(out.read())": (
+        "operating system",
+        "reads or writes a file",
+    ),
+    "out = io.StringIO()\n\n\ndef forward(x):\n    return x + out.write('a')": (
+        "operating system",
+        "reads or writes a file",
+    ),
+    "weight = torch.ones(4, requires_grad=True)\nsgd = torch.optim.SGD([weight])\n\n\n"
+    "def forward(x):\n    sgd.step()\n    return x": ("optimizer", "optimizer"),
+    "weight = torch.ones(4, requires_grad=True)\nsgd = torch.optim.SGD([weight])\n\n\n"
+    "def forward(x):\n    sgd.zero_grad()\n    return x": ("optimizer", "optimizer"),
+    "net = nn.PReLU()\n\n\n"
+    "def forward(x):\n    net.load_state_dict(net.state_dict())\n    return x": (
+        "nn.Module",
+        "parameters of a module",
+    ),
+    "import asyncio\nasyncio._get_running_loop()\ny = x + 1": (
+        "lock or thread",
+        "event loop",
+    ),
+    "import ctypes\ny = x + ctypes.c_int(3).value": ("C extension", "implemented in C"),
+    "import datetime\ny = x + datetime.date(2026, 1, 2).month": ("C extension", "in C"),
+    "import glob\ny = x + len(glob.glob('/'))": ("operating system", "operating system"),
+    "torch.set_flush_denormal(False)\ny = x": ("side effect", "setting of torch"),
+    "y = x.clone().share_memory_()": ("tensor mutation", "storage"),
+    "y = x + x.untyped_storage().nbytes()": ("introspection", "looks at"),
+    "y = torch.nested.nested_tensor([x, x])": ("nested tensor", "nested tensor"),
+    "y = x + len(f'a{x.sum()}')": ("tensor as text", "needs its values"),
+    "y = x + len('a{}'.format(x.sum()))": ("tensor as text", "needs its values"),
 }
 
 
