@@ -13,7 +13,7 @@ from fullgraph.compiler.events import Break, Fate, Graph, Position, Recording
 from fullgraph.compiler.recorder import RECOMPILE_LIMIT
 from fullgraph.compiler.whose import Owner, is_users, owner
 from fullgraph.diagnose.explanation import Cause
-from fullgraph.diagnose.places import Key, key, place_of
+from fullgraph.diagnose.places import Key, callers, exact, key, place_of
 from fullgraph.diagnose.slots import entered
 from fullgraph.diagnose.taxonomy import (
     Category,
@@ -123,9 +123,14 @@ def merge(base: list[Group], others: Iterable[Group]) -> list[Group]:
 
 def folded(found: Sequence[Group]) -> list[Group]:
     """`found` without those that break only by what another one made: a `with` whose manager
-    was made by a call that broke, and code that the handle of a hook comes along to."""
+    was made by a call that broke, or in which something did, and code that the handle of a hook
+    comes along to."""
     kept: list[Group] = []
-    makers = {key(group.place): group for group in found}
+    makers = {
+        key(place): group
+        for group in reversed(found)
+        for place in (group.place, *callers(group.first))
+    }
     for group in found:
         made = [makers[spot] for spot in map(key, entered(group.place)) if spot in makers]
         if not made and is_handle(group.first):
@@ -189,7 +194,7 @@ def _cause(
         source=_lines_around(place),
         message=sentence(brk, expression, seen.values[0] if seen and seen.values else None),
         detail=brk.explanation,
-        stack=brk.stack,
+        stack=tuple(exact(position) for position in brk.stack),
         module_path=module_range(p for b in group.breaks for p in b.module_paths),
         frame=_fate(group),
         hidden=hidden is not None,

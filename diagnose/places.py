@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fullgraph.compiler.events import Break, Position
 from fullgraph.compiler.whose import Owner, is_users, owner
+from fullgraph.diagnose.slots import entered
 
 
 def place_of(brk: Break) -> Position:
@@ -21,7 +22,14 @@ def callers(brk: Break) -> tuple[Position, ...]:
     A frame of torch's that eager code called has the calling expression.
     """
     inlined = tuple(position for position in reversed(brk.stack) if is_users(position.file))
-    return inlined or (() if brk.called_from is None else (brk.called_from,))
+    found = inlined or (() if brk.called_from is None else (brk.called_from,))
+    return tuple(exact(position) for position in found)
+
+
+def exact(position: Position) -> Position:
+    """`position`; for a `with` of one manager, whose instructions span all that is in it, that."""
+    managers = entered(position)
+    return managers[0] if len(managers) == 1 else position
 
 
 Key = tuple[str, int, int | None, int | None]

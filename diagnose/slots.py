@@ -135,6 +135,8 @@ def _expression(source: Source, node: ast.expr, function: str) -> Pieces:
             raise NoSlot("it suspends the function")
         if isinstance(inner, ast.NamedExpr):
             raise NoSlot("it also assigns a name")
+    if isinstance(parent, ast.withitem):
+        return [(node, Use.ENTER)]
     operand = isinstance(parent, ast.BoolOp) and parent.values[-1] is not node
     return [(node, Use.TRUTH if truth else Use.OPERAND if operand else Use.VALUE)]
 
@@ -285,10 +287,15 @@ def test_around(position: Position) -> Slot | None:
 
 
 def entered(position: Position) -> tuple[Position, ...]:
-    """What a `with` statement at `position` enters; empty if there is none."""
+    """What the `with` statement that is at `position`, or whose manager is, enters there; empty if
+    there is none."""
     source = read(position.file)
     node = _node(source, position) if source else None
-    if source is None or not isinstance(node, ast.With | ast.AsyncWith):
+    if source is None or node is None:
+        return ()
+    if isinstance(source.parents.get(node), ast.withitem):
+        return (position,)
+    if not isinstance(node, ast.With | ast.AsyncWith):
         return ()
     return tuple(source.position(item.context_expr, position.function) for item in node.items)
 

@@ -15,6 +15,7 @@ from fullgraph.compiler.private import settings
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 warm.up()  # before a test's first backward, see there
 warm.symbols()
+settings.time_no_guards()  # torch empties the processor's caches for it, at each compilation
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from fullgraph.compiler.events import Node, Position
 from fullgraph.compiler.whose import is_users
 
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.*)_at_\d+$")
-_JUMP = re.compile(r"JUMP.*_IF_|TO_BOOL")
+_TAKES = re.compile(r"JUMP.*_IF_|TO_BOOL|(BEFORE|SETUP)_(ASYNC_)?WITH|LOAD_SPECIAL")
 _MOVE = re.compile(r"NOP|COPY|SWAP|DUP_|ROT_|STORE_|TO_BOOL|NOT_TAKEN|CACHE")
 """What stands between a value and the jump that tests it: `:=` copies and stores it."""
 _FRAME_LINE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
@@ -104,13 +104,15 @@ def tx_position(tx: Any) -> Position:
 
 
 def _deciding(tx: Any) -> Any:
-    """The instruction `tx` was at; for a conditional jump, the one that made what it tests.
+    """The instruction `tx` was at; for a conditional jump, the one that made what it tests, and
+    where a `with` enters a manager, the one that made that.
 
-    CPython locates such a jump at a whole `if` or expression, or at the comparison before it.
+    CPython locates such a jump at a whole `if` or expression, or at the comparison before it,
+    and the entering at the whole `with` with all that is in it.
     """
     current = tx.current_instruction
     at = (tx.instruction_pointer or 0) - 1
-    if not _JUMP.search(current.opname) or tx.instructions[at] is not current:
+    if not _TAKES.search(current.opname) or tx.instructions[at] is not current:
         return current
     targets = {id(instruction.target) for instruction in tx.instructions}
     while at > 0 and id(tx.instructions[at]) not in targets:

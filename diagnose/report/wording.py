@@ -16,6 +16,7 @@ _FATES = {
     "prefix": "rest of the frame runs eager",
     "skipped": "whole frame runs eager",
 }
+_STDLIB = sysconfig.get_path("stdlib")
 MODES = {"default": "default mode", "fullgraph": "fullgraph=True"}
 
 
@@ -52,11 +53,14 @@ def known(number: int | None, noun: str) -> str:
 
 
 def path(file: str) -> str:
-    """`file` as short as it stays clear: from the working directory or from site-packages."""
+    """`file` as short as it stays clear: from the working directory, from site-packages, or in
+    "python3.11"."""
     parts = PurePath(file).parts
     for index, part in enumerate(parts):
         if part in ("site-packages", "dist-packages") and index + 1 < len(parts):
             return "/".join(parts[index + 1 :])
+    if file.startswith(_STDLIB + os.sep):
+        return PurePath(file).relative_to(PurePath(_STDLIB).parent).as_posix()
     try:
         here = os.getcwd()
     except OSError:  # the working directory was deleted
@@ -70,7 +74,7 @@ def library(file: str) -> bool:
     parts = PurePath(file).parts
     if "site-packages" in parts or "dist-packages" in parts:
         return True
-    return file.startswith(("<", sysconfig.get_path("stdlib") + os.sep))
+    return file.startswith(("<", _STDLIB + os.sep))
 
 
 def place(file: str, line: int, column: int | None = None) -> str:

@@ -19,6 +19,7 @@ _HOOKS = re.compile(r"torch[/\\]utils[/\\]hooks\.py|setting up backward hooks")
 """torch's own code that runs around a module with a full backward hook."""
 _HANDLE = "RemovableHandle"
 """What registering a hook of any kind gives."""
+_REGISTERS = re.compile(r"register_(\w+_)?hook")
 _JIT = re.compile(r"torch[/\\]jit\b")
 _LOCK = re.compile(r"\((R?Lock|lock|Condition|(Bounded)?Semaphore|(Simple)?Queue)\)")
 """An object of Python's that threads share, as Dynamo names its class."""
@@ -39,7 +40,7 @@ def classify(brk: Break, expression: str = "") -> str:
     """
     if is_consequence(brk) and _COMPREHENSION.fullmatch(brk.frame.function):
         return C.COMPREHENSION.value
-    if _HANDLE in f"{brk.gb_type} {brk.context}":
+    if _HANDLE in f"{brk.gb_type} {brk.context}" or _REGISTERS.match(_caller(brk)):
         return C.REGISTRATION.value
     if _HOOKS.search(f"{brk.stack[-1].file} {brk.context}"):
         return C.HOOK.value
@@ -51,6 +52,11 @@ def classify(brk: Break, expression: str = "") -> str:
     if category in _BY_CALL:
         return _by_call(brk, expression, category).value
     return category.value
+
+
+def _caller(brk: Break) -> str:
+    """The name of the function that called the one that broke; "" if it is not known."""
+    return brk.stack[-2].function if len(brk.stack) > 1 else ""
 
 
 def statement_of(brk: Break) -> str:

@@ -160,6 +160,28 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             "with torch.no_grad():\n    y = x + 1",
             when=r"ExitStack|enter_context",
         ),
+        code(
+            "Make the manager in the `with` that enters it.",
+            "class Scope:\n"
+            "    def __enter__(self):\n"
+            "        return self\n\n"
+            "    def __exit__(self, *error):\n"
+            "        return None\n\n\n"
+            "scope = Scope()\n\n\n"
+            "def forward(x):\n"
+            "    with scope:\n"
+            "        return x + 1",
+            "class Scope:\n"
+            "    def __enter__(self):\n"
+            "        return self\n\n"
+            "    def __exit__(self, *error):\n"
+            "        return None\n\n\n"
+            "def forward(x):\n"
+            "    with Scope():\n"
+            "        return x + 1",
+            trap="It is a new one in each call; all that it does is traced, and may break in turn.",
+            when=r"\A[\w.]+\Z",
+        ),
         code("Enter it outside the compiled function."),
     ),
     C.COPY: (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import time
 from collections.abc import Iterator
 
@@ -281,6 +282,30 @@ def looked_up_early(x):
 
 def made_and_entered(x):
     with torch.random.fork_rng():
+        return x + 1
+
+
+class Told:
+    def __init__(self):
+        print("made")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+
+def told_when_made(x):
+    with Told():
+        return x + 1
+
+
+GATE = threading.Lock()
+
+
+def second_of_two(x):
+    with torch.no_grad(), GATE:
         return x + 1
 
 

@@ -263,10 +263,23 @@ def test_a_branch_is_found_at_its_test(function: Callable[..., object]) -> None:
     assert line[cause.position.column : cause.position.end_column] == asked
 
 
-def test_a_context_manager_that_is_made_and_entered_is_one_cause() -> None:
-    cause, *others = explain(b.made_and_entered, X).causes
-    assert not others and cause.expression == "torch.random.fork_rng()"
-    assert cause.frame == "skipped" and "enters what is made here" in cause.consequences[0]
+@pytest.mark.parametrize(
+    "function, expression",
+    [(b.made_and_entered, "torch.random.fork_rng()"), (b.told_when_made, 'print("made")')],
+)
+def test_a_context_manager_that_is_made_and_entered_is_one_cause(
+    function: Callable[..., object], expression: str
+) -> None:
+    explanation = explain(function, X)
+    cause, *others = explanation.causes
+    assert not others and cause.expression == expression
+    entered = [text for text in cause.consequences if "enters what is made here" in text]
+    assert len(entered) == len(cause.consequences) == (explanation.default.breaks or 0) - 1
+
+
+def test_a_context_manager_of_several_is_found() -> None:
+    (cause,) = explain(b.second_of_two, X).causes
+    assert (cause.category, cause.expression) == ("lock or thread", "GATE")
 
 
 def test_the_handle_of_a_hook_is_no_cause_where_it_comes_along() -> None:

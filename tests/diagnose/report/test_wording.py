@@ -1,3 +1,4 @@
+import contextlib
 from dataclasses import replace
 
 import pytest
@@ -44,6 +45,11 @@ def test_places_count_columns_from_one_as_editors_do():
 
 def test_installed_files_are_named_from_their_package():
     assert wording.path("/x/lib/site-packages/timm/vit.py") == "timm/vit.py"
+
+
+def test_files_of_python_are_named_from_its_folder():
+    assert wording.path(contextlib.__file__).endswith("/contextlib.py")
+    assert wording.path(contextlib.__file__).startswith("python3.")
 
 
 def test_files_below_the_working_directory_are_relative(tmp_path, monkeypatch):
