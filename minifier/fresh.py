@@ -32,6 +32,25 @@ _NONE = "none"
 """Stands for a backend: no compilation at all."""
 _DISABLE = "TORCHDYNAMO_DISABLE"  # TORCH_COMPILE_DISABLE minds fullgraph=True
 _POLL = 0.1
+_SITE = """\
+import atexit, os, sys
+
+def end():
+    if isinstance(getattr(sys, "last_value", None), Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+
+atexit.register(end)
+sys.path.remove(os.environ.pop("PYTHONPATH"))
+this = sys.modules.pop("sitecustomize")
+try:
+    import sitecustomize
+except ImportError:
+    sys.modules["sitecustomize"] = this
+"""
+"""Ends an interpreter when all is done after an uncaught exception: to take itself apart would
+cost a third of its time. What it loads at its start besides is loaded after this."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +118,9 @@ def run(
         work = Path(folder, "work")
         work.mkdir()
         Path(work, NAME).write_text(text, encoding="utf-8")
+        Path(folder, "site").mkdir()
+        Path(folder, "site", "sitecustomize.py").write_text(_SITE, encoding="utf-8")
+        variables["PYTHONPATH"] = str(Path(folder, "site"))
         variables["TORCHINDUCTOR_CACHE_DIR"] = str(Path(folder, "inductor"))
         variables["TORCHINDUCTOR_FX_GRAPH_CACHE"] = "0"
         variables["TRITON_CACHE_DIR"] = str(Path(folder, "triton"))

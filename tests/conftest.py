@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -13,9 +14,14 @@ from fullgraph.compiler import warm
 from fullgraph.compiler.private import settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-warm.up()  # before a test's first backward, see there
-warm.symbols()
-settings.time_no_guards()  # torch empties the processor's caches for it, at each compilation
+gc.set_threshold(100_000, 20, 100)  # else an eighth of the time goes into looks at what all lives
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm() -> None:
+    warm.up()  # before a test's first backward, see there
+    warm.symbols()
+    settings.time_no_guards()  # torch empties the processor's caches for it, at each compilation
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import venv
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -265,6 +267,32 @@ def test_it_runs_in_an_empty_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) 
     code = "import os, sys; print(os.listdir(), os.getenv('TORCH_LOGS'), '/somewhere' in sys.path)"
     ran = fresh.run(code, seconds=SECONDS)
     assert ran.output.strip() == "['repro.py'] None False"
+
+
+def test_threads_handlers_and_hooks_are_waited_for_after_an_exception() -> None:
+    code = (
+        "import atexit, sys, threading, time\n"
+        "atexit.register(print, 'handler')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.2), print('thread'))).start()\n"
+        "sys.excepthook = lambda *error: (print('hook'), sys.__excepthook__(*error))\n"
+        "assert 0, 'no'"
+    )
+    ran = fresh.run(code, seconds=SECONDS)
+    assert (ran.code, ran.error, ran.message.partition("\n")[0]) == (1, "AssertionError", "no")
+    assert re.search("hook.*thread.*handler", ran.output, re.DOTALL)
+
+
+def test_an_environments_own_start_is_the_scripts(tmp_path: Path) -> None:
+    venv.create(tmp_path, with_pip=False)
+    (site,) = tmp_path.glob("lib/python*/site-packages")
+    (site / "sitecustomize.py").write_text("import builtins\nbuiltins.of_the_site = 3\n")
+    code = (
+        "import os, sys\n"
+        "assert of_the_site == 3 and 'PYTHONPATH' not in os.environ\n"
+        "assert not any(folder.endswith('/site') for folder in sys.path)"
+    )
+    ran = fresh.run(code, seconds=SECONDS, python=str(tmp_path / "bin" / "python"))
+    assert ran.passed, ran.output
 
 
 def test_other_versions() -> None:
