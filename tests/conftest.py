@@ -7,18 +7,26 @@ import os
 from collections.abc import Iterator
 
 import pytest
-import torch
-import torch._inductor.config
-
-from fullgraph.compiler import warm
-from fullgraph.compiler.private import settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 gc.set_threshold(100_000, 20, 100)  # else an eighth of the time goes into looks at what all lives
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every second file first, each half with the longest tests first: two processes begin at the
+    halves, and what is left for one of them at the end is short."""
+    files = sorted(
+        {item.path for item in items}, key=lambda path: ("minifier" not in path.parts, path)
+    )
+    rank = {path: (number % 2, number) for number, path in enumerate(files)}
+    items.sort(key=lambda item: rank[item.path])
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _warm() -> None:
+    from fullgraph.compiler import warm
+    from fullgraph.compiler.private import settings
+
     warm.up()  # before a test's first backward, see there
     warm.symbols()
     settings.time_no_guards()  # torch empties the processor's caches for it, at each compilation
@@ -26,6 +34,11 @@ def _warm() -> None:
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
+    import torch._dynamo
+    import torch._inductor.config
+
+    from fullgraph.compiler.private import settings
+
     before = settings.configs()
     yield
     torch._dynamo.reset()
