@@ -33,7 +33,7 @@ _NONE = "none"
 _DISABLE = "TORCHDYNAMO_DISABLE"  # TORCH_COMPILE_DISABLE minds fullgraph=True
 _POLL = 0.1
 _SITE = """\
-import atexit, os, sys
+import atexit, gc, os, sys
 
 def end():
     if isinstance(getattr(sys, "last_value", None), Exception):
@@ -41,6 +41,7 @@ def end():
         sys.stderr.flush()
         os._exit(1)
 
+gc.set_threshold(100_000, 20, 100)
 atexit.register(end)
 sys.path.remove(os.environ.pop("PYTHONPATH"))
 this = sys.modules.pop("sitecustomize")
@@ -49,8 +50,9 @@ try:
 except ImportError:
     sys.modules["sitecustomize"] = this
 """
-"""Ends an interpreter when all is done after an uncaught exception: to take itself apart would
-cost a third of its time. What it loads at its start besides is loaded after this."""
+"""Lets an interpreter look for garbage less often, and ends it when all is done after an uncaught
+exception: to take itself apart would cost a third of its time. What it loads at its start besides
+is loaded after this."""
 
 
 @dataclass(frozen=True)

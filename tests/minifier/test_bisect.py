@@ -166,7 +166,7 @@ def test_a_hang_is_survived():
     def sleeps(module, inputs):
         time.sleep(1000)
 
-    found = bisect(relu, torch.randn(8), backend=sleeps, seconds=3)
+    found = bisect(relu, torch.randn(8), backend=sleeps, seconds=2)
     assert found.failure is not None and found.failure.kind == "hang"
 
 
