@@ -23,6 +23,9 @@ TOLERANCES = {
 }
 """Relative and absolute, where none is given; 0.1 for smaller floats, 0 for integers."""
 
+OWN = "memory of its own"
+"""What `Difference` says of the alias of a tensor that has none."""
+
 NOISE = 2.0
 """How many times eager's own distance from float64 a compiled result may be away from it."""
 
@@ -177,7 +180,7 @@ def _aspects(one: Value, other: Value, strides: bool) -> Iterator[tuple[str, Any
     yield "requires_grad", one.requires_grad, other.requires_grad
     if strides:
         yield "stride", _told_strides(one), _told_strides(other)
-        yield "alias", one.alias or "memory of its own", other.alias or "memory of its own"
+        yield "alias", one.alias or OWN, other.alias or OWN
 
 
 def _told_strides(value: Value) -> tuple[int, ...] | None:

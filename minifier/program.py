@@ -41,9 +41,8 @@ class Program:
     mutates: bool = False
     """Whether a call changes its inputs, so that each needs its own."""
     places: Mapping[str, str] = field(default_factory=dict)
-    """By "input[2]", as results name it: the expression for it."""
+    """By "input[2]", as results name it, or "input" for all of them: the expression for it."""
     random: bool = False
     """Whether it draws random numbers, so that each call needs the same seed."""
     tol: float = 1e-3
     """Relative and absolute tolerance for what it returns."""
-    """Whether it draws random numbers, so that each call needs the same seed."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fullgraph.compiler.compare import OWN
 from fullgraph.compiler.ladder import RUNGS
 from fullgraph.minifier import given, syntax
 from fullgraph.minifier.failure import SLOW_FACTOR, SLOW_OVERHEAD, Failure, Kind
@@ -284,24 +285,17 @@ class _Body:
         yield from self._assertion("got", "expected")
 
     def _aliased(self, path: str) -> Iterator[str]:
-        wrong = self._check.got if self._check.got in self._places else ""
-        other = wrong or self._check.expected
+        check = self._check
+        other, same = (check.expected, "==") if check.got == OWN else (check.got, "!=")
         yield from self._side(self._compiled, f"got = {self._call(self._compiled)}")
-        name = self._places.get(other, other)
-        if name.startswith("output"):
-            name = name.replace("output", "got", 1)
-        same = "!=" if wrong else "=="
+        output = re.fullmatch(r"output(\[.*)?", other)
+        name = f"got{output[1] or ''}" if output else self._place(other)
         pointer = "untyped_storage().data_ptr()"
-        told = f"{self._check.where}: expected {self._check.expected}, got {self._check.got}"
+        told = f"{check.where}: expected {check.expected}, got {check.got}"
         yield f'assert got{path}.{pointer} {same} {name}.{pointer}, "{told}"'
 
-    @property
-    def _places(self) -> Mapping[str, str]:
-        outputs = {f"output[{i}]": f"output[{i}]" for i in range(self._program.outputs or 0)}
-        return {**outputs, **self._program.places}
-
     def _gradients(self) -> Iterator[str]:
-        place = self._place()
+        place = self._place(self._check.where)
         eager, compiled = self._call(self._eager), self._call(self._compiled)
         yield from self._side(self._eager, self._backward(eager))
         if self._twice:
@@ -312,7 +306,7 @@ class _Body:
         yield from self._assertion_of(f"{place}.grad")
 
     def _mutations(self) -> Iterator[str]:
-        place = self._place()
+        place = self._place(self._check.where)
         for side, name in ((self._eager, "expected"), (self._compiled, "")):
             call = self._call(side)
             yield from self._side(side, self._backward(call) if self._check.backward else call)
@@ -327,13 +321,11 @@ class _Body:
             place = "got"
         yield from self._assertion(place, "expected")
 
-    def _place(self) -> str:
-        """The expression for the input or parameter that the check is about."""
-        where = self._check.where
-        if where in self._program.places:
-            return self._program.places[where]
-        if where.startswith("input[") and "*inputs" in self._program.arguments:
-            return where.replace("input", "inputs", 1)
+    def _place(self, where: str) -> str:
+        """The expression for an input or a parameter, by its name in results."""
+        for name, place in self._program.places.items():
+            if where == name or (where.startswith(name) and where[len(name)] == "["):
+                return place + where[len(name) :]
         return f'model.state_dict(keep_vars=True)["{where}"]'
 
     def _recompiled(self) -> Iterator[str]:

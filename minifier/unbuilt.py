@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fullgraph.minifier.program import Program
 
@@ -88,7 +89,7 @@ def _taken_apart(body: list[ast.stmt], facts: Facts) -> Program | None:
         target = "f"
     elif target == "model":
         rest.append(_assign("model", model))
-    lines, arguments = _arguments(inputs, facts, names)
+    lines, arguments, places = _arguments(inputs, facts, names)
     definitions = [n for n in rest if isinstance(n, ast.FunctionDef | ast.ClassDef)]
     last = max((rest.index(n) for n in definitions), default=-1)
     return Program(
@@ -96,12 +97,14 @@ def _taken_apart(body: list[ast.stmt], facts: Facts) -> Program | None:
         "\n".join([*map(ast.unparse, rest[last + 1 :]), *lines]),
         target,
         tuple(arguments),
+        places=places,
     )
 
 
 def _as_it_is(body: list[ast.stmt], facts: Facts) -> Program:
     star = {"tuple": "*inputs", "dict": "**inputs"}.get(facts.form, "inputs")
-    return Program(_joined(body), "", "model", (star,))
+    places = {"input" if star.startswith("*") else "input[0]": "inputs"}
+    return Program(_joined(body), "", "model", (star,), places=places)
 
 
 def _assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:
@@ -130,27 +133,32 @@ def _function(function: ast.Lambda) -> ast.stmt:
     return ast.parse(text).body[0]
 
 
-def _arguments(inputs: ast.expr, facts: Facts, taken: set[str]) -> tuple[list[str], list[str]]:
-    """Statements for what is passed, and how it is passed."""
+def _arguments(
+    inputs: ast.expr, facts: Facts, taken: set[str]
+) -> tuple[list[str], list[str], dict[str, str]]:
+    """Statements for what is passed, how it is passed, and its expressions by its names in
+    results."""
+    keys: list[Any]
     match inputs:
         case ast.Tuple(elts=items) if not any(isinstance(i, ast.Starred) for i in items):
-            keys = [""] * len(items)
+            keys = [*range(len(items))]
         case ast.Dict(keys=given, values=items) if all(isinstance(k, ast.Constant) for k in given):
-            keys = [f"{k.value!s}=" for k in given if isinstance(k, ast.Constant)]
+            keys = [k.value for k in given if isinstance(k, ast.Constant)]
         case _ if facts.form == "one":
-            items, keys = [inputs], [""]
+            items, keys = [inputs], [0]
         case _:
             star = "**inputs" if facts.form == "dict" else "*inputs"
-            return [f"inputs = {ast.unparse(inputs)}"], [star]
+            return [f"inputs = {ast.unparse(inputs)}"], [star], {"input": "inputs"}
     free = _free(taken)
-    lines, arguments = [], []
+    lines, arguments, places = [], [], {}
     for key, item in zip(keys, items, strict=True):
         name = ast.unparse(item)
         if not isinstance(item, ast.Name | ast.Constant):
             name = next(free)
             lines.append(f"{name} = {ast.unparse(item)}")
-        arguments.append(f"{key}{name}")
-    return lines, arguments
+        arguments.append(name if isinstance(key, int) else f"{key}={name}")
+        places[f"input[{key!r}]"] = name
+    return lines, arguments, places
 
 
 def _free(taken: set[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from textwrap import dedent
 import pytest
 import torch
 
+from fullgraph.compiler.compare import OWN
 from fullgraph.minifier import fresh, unbuilt
 from fullgraph.minifier.failure import Kind
 from fullgraph.minifier.program import Program
@@ -67,6 +68,43 @@ def test_what_a_text_imports_is_a_line_each_and_torch_is_not_imported_twice() ->
         backend="eager",
     )
     assert re.findall("^import.*", made, re.MULTILINE) == ["import torch", "import torch.nn as nn"]
+
+
+INPUTS = {
+    "(torch.ones(3, requires_grad=True), torch.ones(3))": "input[0]",
+    "{'y': torch.ones(3), 'x': torch.ones(3, requires_grad=True)}": "input['x']",
+    "torch.ones(3, requires_grad=True)": "input[0]",
+    "({'x': torch.ones(3, requires_grad=True)},)": "input[0]['x']",
+    "(*[torch.ones(3, requires_grad=True) for _ in range(2)],)": "input[0]",
+    "dict(x=torch.ones(3, requires_grad=True), y=torch.ones(3))": "input['x']",
+}
+"""Ways to give them, with the name that results give to the one that is looked at."""
+FAULTS = {
+    "alias": "return x if torch.compiler.is_compiling() else x * 1",
+    "copied": "return x * 1 if torch.compiler.is_compiling() else x",
+    "gradient": TWICE,
+    "mutation": "x.detach().add_(1 + torch.compiler.is_compiling()); return x * 1",
+}
+
+
+@pytest.mark.parametrize("inputs", INPUTS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_a_text_is_called_with_is_looked_at_under_its_name(fault: str, inputs: str) -> None:
+    where = INPUTS[inputs]
+    check = {
+        "alias": Check(Kind.METADATA, OWN, where, aspect="alias", where="output"),
+        "copied": Check(Kind.METADATA, where, OWN, aspect="alias", where="output"),
+        "gradient": Check(Kind.GRADIENT, where=where, backward=True),
+        "mutation": Check(Kind.MUTATION, where=where),
+    }[fault]
+    take = "x = x['x']; " if where.endswith("]['x']") else ""
+    source = f"def f(x, y=None):\n    {take}{FAULTS[fault]}\n\nmodel = f\ninputs = {inputs}"
+    form = "dict" if inputs.startswith(("{", "dict")) else "tuple" if inputs[0] == "(" else "one"
+    parts = unbuilt.program(source, unbuilt.Facts(form, True, False))
+    made = script(parts, check, backend="eager")
+    assert fresh.passes_below(made, SECONDS), made
+    with pytest.raises(AssertionError):
+        exec(made, {})
 
 
 def test_settings_go_before_the_program_and_the_backend_stands_alone() -> None:
@@ -145,9 +183,7 @@ WRITES = "x.add_(1 + torch.compiler.is_compiling()); return x"
         (Check(Kind.RESULT, where="output[0]"), TWICE, {}),
         (Check(Kind.METADATA, aspect="stride", where="output[0]"), STRIDED, {}),
         (
-            Check(
-                Kind.METADATA, "memory of its own", "input[0]", aspect="alias", where="output[0]"
-            ),
+            Check(Kind.METADATA, OWN, "input[0]", aspect="alias", where="output[0]"),
             ALIASED,
             {"places": {"input[0]": "x"}},
         ),

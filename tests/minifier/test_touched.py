@@ -15,9 +15,8 @@ import torch
 from torch import nn
 
 from fullgraph import FullgraphError, bisect
-from fullgraph.compiler import isolation, warm
+from fullgraph.compiler import isolation
 from fullgraph.compiler.private import settings
-from fullgraph.minifier import fresh
 from fullgraph.minifier.minify import minify
 from tests.minifier.touched import touched
 
@@ -75,8 +74,6 @@ def test_a_model_comes_down_to_its_relu(inductor, tmp_path):
     assert found.standalone and found.ops == 1 and found.lines <= 12, found
     assert {"bisect", "graph", "script"} <= {each.phase for each in told}
     assert out.read_text() == found.text and [*tmp_path.iterdir()] == [out]
-    ran = fresh.run(found.text, seconds=300, environment=warm.known())
-    assert fresh.shows(ran, found.check)
 
 
 def test_a_crash_is_survived():
