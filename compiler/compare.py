@@ -69,10 +69,14 @@ def difference(
             reference.append(judge())
         return reference[0]
 
+    for name, held in expected.containers.items():
+        if got.containers.get(name, held) != held:
+            return Difference("metadata", name, "type", held, got.containers[name])
     for kind, part in _PARTS:
         one, other = part(expected), part(got)
-        if one.keys() != other.keys() and kind != "gradient":
-            return Difference("metadata", kind, "keys", _names(one), _names(other))
+        lost = _lost(kind, one, other)
+        if lost is not None:
+            return lost
         for name in [*one, *(other.keys() - one.keys())]:
             found = _leaf_difference(
                 name, one.get(name), other.get(name), kind, tol, strides and kind == "result"
@@ -96,6 +100,17 @@ _PARTS: tuple[tuple[Kind, Callable[[Results], Mapping[str, Any]]], ...] = (
     ("gradient", lambda results: results.gradients),
     ("mutation", lambda results: results.state),
 )
+
+
+def _lost(kind: Kind, one: Mapping[str, Any], other: Mapping[str, Any]) -> Difference | None:
+    """What only one of two runs has. No gradient is the same as one of zeros."""
+    if one.keys() == other.keys() or kind == "gradient":
+        return None
+    if kind == "result":
+        return Difference("metadata", "output", "keys", _names(one), _names(other))
+    name = next(name for name in [*one, *other] if (name in one) != (name in other))
+    shown = (_show(side[name]) if name in side else "nothing" for side in (one, other))
+    return Difference(kind, name, "keys", *shown)
 
 
 def sides_with(true: Any, expected: Any, got: Any) -> bool:
@@ -156,7 +171,12 @@ def _leaf_difference(
             return Difference(kind, where, "value", repr(one), repr(other))
         same = type(one) is type(other)
         shown = (_show(one), _show(other))
-        return Difference(kind if same else "metadata", where, "value" if same else "type", *shown)
+        return Difference(
+            "metadata" if kind == "result" and not same else kind,
+            where,
+            "value" if same else "type",
+            *shown,
+        )
     for aspect, expected, got in _aspects(one, other, strides):
         if expected != got:
             told = "metadata" if kind == "result" else kind

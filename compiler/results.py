@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from fullgraph.compiler.private import settings
-from fullgraph.compiler.private.trees import leaves, named_leaves
+from fullgraph.compiler.private.trees import containers, leaves, named_leaves
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None))
 
@@ -45,6 +45,8 @@ class Results:
     """By the name of the input or parameter."""
     state: Mapping[str, Any]
     """Inputs, parameters, buffers and plain attributes afterwards, by name."""
+    containers: Mapping[str, str] = field(default_factory=dict)
+    """The classes of what holds the outputs, by path."""
 
 
 Loss = Callable[[Any], torch.Tensor] | bool | None
@@ -84,8 +86,10 @@ def run(
         for name, t in every.items()
         if isinstance(t, torch.Tensor) and (t.is_leaf or t.retains_grad) and t.grad is not None
     }
-    state = {name: _leaf(thing) for name, thing in every.items()}
-    return Results(told, gradients, {**state, **_attributes(module)})
+    left = {**dict(_named_inputs(args, kwargs)), **_tensors(module)}
+    state = {name: _leaf(thing) for name, thing in left.items()}
+    held = {f"output{path}": kind.__qualname__ for path, kind in containers(output)}
+    return Results(told, gradients, {**state, **_attributes(module)}, held)
 
 
 def backward(output: Any, loss: Loss, *, again: bool = False) -> None:

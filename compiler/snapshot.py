@@ -45,6 +45,10 @@ class Snapshot:
                 failed.append(f"The {fact.name} cannot be put back: {error}.")
         return tuple(dict.fromkeys(failed))
 
+    def changed(self) -> bool:
+        """Whether an object of the program is not as it was."""
+        return any(found.part.changed(found.state) for found in self._found)
+
 
 def snapshot(objects: Sequence[object]) -> Snapshot:
     """The state of `objects`, of all they reach, and of the process: random numbers, modes,

@@ -46,3 +46,31 @@ class Program:
     """Whether it draws random numbers, so that each call needs the same seed."""
     tol: float = 1e-3
     """Relative and absolute tolerance for what it returns."""
+
+    @property
+    def callee(self) -> str:
+        """The name it is called by."""
+        return self.target if self.target.isidentifier() else "model"
+
+    def place(self, where: str) -> str:
+        """The expression for an input or what the model holds, by its name in results."""
+        for name, place in self.places.items():
+            if where == name or where.startswith(f"{name}["):
+                return place + where[len(name) :]
+        path, _, name = where.rpartition(".")
+        owner = self._module(path)
+        return f"{owner}.{name}" if name.isidentifier() else f'getattr({owner}, "{name}")'
+
+    def holder(self, where: str) -> str:
+        """The expression for what is there beside a thing: the containers of an input, the names
+        in a module."""
+        for name, place in self.places.items():
+            if where.startswith(f"{name}["):
+                return f"torch.utils._pytree.tree_structure({place})"
+        return f"sorted(vars({self._module(where.rpartition('.')[0])}))"
+
+    def _module(self, path: str) -> str:
+        """The expression for a module inside the model."""
+        if path and not all(part.isidentifier() for part in path.split(".")):
+            return f'{self.callee}.get_submodule("{path}")'
+        return f"{self.callee}.{path}".rstrip(".")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import platform
 import re
 import textwrap
@@ -110,7 +111,7 @@ def script(
     """
     sources = given.sources_beside(program)
     lines = given.statements(mode, options, settings, program, backend, sources)
-    compiled = f'torch.compile({_target(program)}, backend="{backend}"'
+    compiled = f'torch.compile({program.callee}, backend="{backend}"'
     compiled += "" if dynamic is None else f", dynamic={dynamic}"
     compiled += ", fullgraph=True)" if fullgraph or check.kind is Kind.BREAK else ")"
     body = _Body(program, check, compiled, backend)
@@ -174,26 +175,22 @@ def _joined(parts: Sequence[str]) -> str:
     return text + "\n"
 
 
-def _target(program: Program) -> str:
-    return program.target if program.target.isidentifier() else "model"
-
-
 class _Body:
     """What comes after the function: inputs, calls, an assertion."""
 
     def __init__(self, program: Program, check: Check, compiled: str, backend: str) -> None:
         self._program, self._check, self._compiled = program, check, compiled
-        self._eager, self._backend = _target(program), backend
+        self._eager, self._backend = program.callee, backend
         self.imports: list[str] = []
         made = [] if program.target.isidentifier() else [f"model = {program.target}"]
         self._inputs = [*made, *program.inputs.splitlines()]
         compares = check.kind in (Kind.RESULT, Kind.METADATA, Kind.GRADIENT, Kind.MUTATION)
         self._twice = compares and (program.mutates or check.kind is Kind.MUTATION)
-        names = ", ".join([*(["model"] if made else []), *self._names])
+        names = ", ".join(self._names)
         self.setup = self._inputs
         if self._twice and len(self._inputs) > _REPEATED:
-            self.setup = ["def inputs():", *_indented([*self._inputs, f"return {names}"])]
-            self._inputs = [f"{names} = inputs()"]
+            self.setup = ["def make_inputs():", *_indented([*self._inputs, f"return {names}"])]
+            self._inputs = [f"{names} = make_inputs()"]
         elif self._twice:
             self.setup = []
         lines = list(self._calls())
@@ -203,8 +200,10 @@ class _Body:
 
     @property
     def _names(self) -> list[str]:
-        given = self._program.arguments
-        return [argument.partition("=")[2] or argument.lstrip("*") for argument in given]
+        """What the statements before the calls give a value and the calls use."""
+        used = syntax.names(f"{self._program.function}\n{self._call(self._eager)}", ast.Load)
+        given = syntax.names("\n".join(self._inputs), ast.Store)
+        return [name for name in dict.fromkeys(given) if name in used]
 
     def _call(self, callee: str) -> str:
         return f"{callee}({', '.join(self._program.arguments)})"
@@ -289,13 +288,13 @@ class _Body:
         other, same = (check.expected, "==") if check.got == OWN else (check.got, "!=")
         yield from self._side(self._compiled, f"got = {self._call(self._compiled)}")
         output = re.fullmatch(r"output(\[.*)?", other)
-        name = f"got{output[1] or ''}" if output else self._place(other)
+        name = f"got{output[1] or ''}" if output else self._program.place(other)
         pointer = "untyped_storage().data_ptr()"
         told = f"{check.where}: expected {check.expected}, got {check.got}"
         yield f'assert got{path}.{pointer} {same} {name}.{pointer}, "{told}"'
 
     def _gradients(self) -> Iterator[str]:
-        place = self._place(self._check.where)
+        place = self._program.place(self._check.where)
         eager, compiled = self._call(self._eager), self._call(self._compiled)
         yield from self._side(self._eager, self._backward(eager))
         if self._twice:
@@ -306,7 +305,9 @@ class _Body:
         yield from self._assertion_of(f"{place}.grad")
 
     def _mutations(self) -> Iterator[str]:
-        place = self._place(self._check.where)
+        place = self._program.place(self._check.where)
+        if self._check.aspect == "keys":
+            place = self._program.holder(self._check.where)
         for side, name in ((self._eager, "expected"), (self._compiled, "")):
             call = self._call(side)
             yield from self._side(side, self._backward(call) if self._check.backward else call)
@@ -320,13 +321,6 @@ class _Body:
             yield f"got = {place}"
             place = "got"
         yield from self._assertion(place, "expected")
-
-    def _place(self, where: str) -> str:
-        """The expression for an input or a parameter, by its name in results."""
-        for name, place in self._program.places.items():
-            if where == name or (where.startswith(name) and where[len(name)] == "["):
-                return place + where[len(name) :]
-        return f'model.state_dict(keep_vars=True)["{where}"]'
 
     def _recompiled(self) -> Iterator[str]:
         yield f"compiled = {self._compiled}"
@@ -348,7 +342,8 @@ class _Body:
 
     def _assertion(self, got: str, expected: str) -> Iterator[str]:
         check = self._check
-        if check.aspect in ("nan", "infinite", "value"):
+        text = check.expected.startswith(("'", '"', "b'"))
+        if check.aspect in ("nan", "infinite", "value") and not text:
             tol = check.tol if check.tol is not None else self._program.tol
             other = "compiled" if self._backend == "eager" else self._backend
             told = f"{check.where}: eager gives {check.expected}, {other} {check.got}"
@@ -359,6 +354,8 @@ class _Body:
             )
             return
         ask = _ASPECTS.get(check.aspect, "{}." + check.aspect)
+        if check.aspect == "keys" and check.kind is Kind.MUTATION:
+            ask = "{}"  # the place is what was asked for
         if check.aspect == "stride" and re.search(r"\b0\b", check.expected + check.got):
             ask = "{}.squeeze().stride()"  # an axis of one element has any stride
         one, other = ask.replace("{}", got), ask.replace("{}", expected)
@@ -371,6 +368,7 @@ class _Body:
 _ASPECTS = {
     "stride": "{}.stride()",
     "type": "type({})",
+    "value": "{}",
     "keys": "torch.utils._pytree.tree_structure({})",
 }
 """How to ask for what differs; what is not here is an attribute."""

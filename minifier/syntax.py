@@ -69,6 +69,13 @@ RESERVED = (
 """Names that a script needs for itself."""
 
 
+def names(source: str, context: type[ast.expr_context]) -> list[str]:
+    """The names that some source loads or stores, each as often as it does."""
+    tree = ast.parse(source)
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    return [node.id for node in found if isinstance(node.ctx, context)]
+
+
 def name(text: str) -> ast.Name:
     return ast.Name(text, ast.Load())
 

@@ -22,6 +22,8 @@ class Facts:
     """Whether the program returns one tensor."""
     random: bool
     """Whether it draws random numbers."""
+    mutates: bool = False
+    """Whether it changes what it is given, or itself."""
 
 
 def program(text: str, facts: Facts) -> Program:
@@ -33,7 +35,7 @@ def program(text: str, facts: Facts) -> Program:
     lines = sorted({line for node in imports for line in _lines(node)} - {"import torch"})
     if facts.tensor:
         found = replace(found, outputs=1, loss="{}.sum()")
-    return replace(found, imports=tuple(lines), random=facts.random)
+    return replace(found, imports=tuple(lines), random=facts.random, mutates=facts.mutates)
 
 
 def _lines(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -90,21 +92,24 @@ def _taken_apart(body: list[ast.stmt], facts: Facts) -> Program | None:
     elif target == "model":
         rest.append(_assign("model", model))
     lines, arguments, places = _arguments(inputs, facts, names)
-    definitions = [n for n in rest if isinstance(n, ast.FunctionDef | ast.ClassDef)]
-    last = max((rest.index(n) for n in definitions), default=-1)
+    function, assigned = _split(rest)
     return Program(
-        _joined(rest[: last + 1]),
-        "\n".join([*map(ast.unparse, rest[last + 1 :]), *lines]),
-        target,
-        tuple(arguments),
-        places=places,
+        function, "\n".join([*assigned, *lines]), target, tuple(arguments), places=places
     )
+
+
+def _split(body: list[ast.stmt]) -> tuple[str, list[str]]:
+    """What comes up to the last definition, and the statements after it."""
+    definitions = [n for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    last = max((body.index(n) for n in definitions), default=-1)
+    return _joined(body[: last + 1]), [*map(ast.unparse, body[last + 1 :])]
 
 
 def _as_it_is(body: list[ast.stmt], facts: Facts) -> Program:
     star = {"tuple": "*inputs", "dict": "**inputs"}.get(facts.form, "inputs")
     places = {"input" if star.startswith("*") else "input[0]": "inputs"}
-    return Program(_joined(body), "", "model", (star,), places=places)
+    function, assigned = _split(body)
+    return Program(function, "\n".join(assigned), "model", (star,), places=places)
 
 
 def _assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:

@@ -11,6 +11,7 @@ import torch
 
 from fullgraph.compiler import accelerator, isolation, results, warm
 from fullgraph.compiler.private import backends, graphs, settings
+from fullgraph.compiler.snapshot import snapshot
 from fullgraph.minifier import fresh, repro
 from fullgraph.minifier.bisection import Bisection
 from fullgraph.minifier.case import Case
@@ -180,10 +181,11 @@ def _run(text: str, case: Case, _: object) -> Facts:
     inputs = module.build()[1] if hasattr(module, "build") else module.inputs
     made = built(text, case)
     results.reseed(0)
-    states = accelerator.generators()
+    states, before = accelerator.generators(), snapshot(made.objects)
     output = made.target(*made.args, **made.kwargs)
     form = "dict" if made.kwargs else "tuple" if type(inputs) is tuple else "one"
-    return Facts(form, isinstance(output, torch.Tensor), accelerator.drawn(states))
+    tensor, random = isinstance(output, torch.Tensor), accelerator.drawn(states)
+    return Facts(form, tensor, random, before.changed())
 
 
 class _Writer:

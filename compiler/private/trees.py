@@ -22,3 +22,14 @@ def named_leaves(tree: Any) -> list[tuple[str, Any]]:
     """What the containers of `tree` hold, each with the way to it: "[0]", "['logits']", ""."""
     found, _ = _pytree.tree_flatten_with_path(tree)
     return [(_pytree.keystr(path), leaf) for path, leaf in found]
+
+
+def containers(tree: Any) -> list[tuple[str, type]]:
+    """The classes of the containers of `tree`, each with the way to it, the outermost first."""
+    parts, spec = _pytree.tree_flatten_with_path(tree, is_leaf=lambda part: part is not tree)
+    if spec.is_leaf():
+        return []
+    inner = [
+        (_pytree.keystr(way) + rest, kind) for way, part in parts for rest, kind in containers(part)
+    ]
+    return [("", type(tree)), *inner]

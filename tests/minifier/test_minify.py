@@ -55,10 +55,10 @@ def relu_bug(inductor):
     return inject
 
 
-def check(found, ops):
+def check(found, ops, lines=20):
     """That the script is small and failed alone."""
     assert found.standalone, found
-    assert found.ops <= ops and found.lines <= 20, found
+    assert found.ops <= ops and found.lines <= lines, found
     assert "fullgraph." not in found.text
     assert "/" + "home" not in found.text and str(Path.cwd()) not in found.text
 
@@ -158,6 +158,54 @@ def test_what_dynamo_itself_does_wrong_comes_from_the_source():
     found = minify(percentiles, (np.linspace(0.0, 1.0, 5),))
     check(found, 1)
     assert found.bisection.first_failing == "dynamo"
+
+
+class Forgetful(nn.Module):
+    """Compiled, it does not write to its buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("seen", torch.zeros(4), persistent=False)
+
+    def forward(self, x):
+        y = self.linear(x).relu()
+        if not torch.compiler.is_compiling():
+            self.seen.add_(y.detach().mean(0))
+        return y * 2
+
+
+def forgetful(x, outputs):
+    y = x.sin()
+    if not torch.compiler.is_compiling():
+        outputs.append(y)
+    return y.cos()
+
+
+def writing(x, n):
+    x.add_(n + torch.compiler.is_compiling())
+    return x * 2
+
+
+def held(x):
+    z = x.cos() + 1
+    return (z,) if torch.compiler.is_compiling() else [z]
+
+
+@pytest.mark.parametrize(
+    ("program", "inputs", "where"),
+    [
+        (nn.Sequential(Forgetful()), (torch.randn(2, 4),), "seen"),
+        (forgetful, (torch.randn(4), []), "input[1][0]"),
+        (writing, {"x": torch.randn(4), "n": 3}, "output"),
+        (held, (torch.randn(4),), "output"),
+    ],
+    ids=["module", "list", "input", "container"],
+)
+def test_what_a_call_leaves_behind_is_looked_at_in_the_script(program, inputs, where):
+    found = minify(program, inputs)
+    check(found, 3, lines=24)
+    assert (found.unit, found.check.where) == ("lines", where)
 
 
 def test_a_failure_between_graphs_comes_from_the_source():

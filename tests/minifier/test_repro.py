@@ -146,7 +146,7 @@ def test_inputs_that_change_are_made_anew() -> None:
     assert made.count("x = torch.ones(8)") == made.count("torch.manual_seed(0)") == 2
     many = program("x.add_(1); return x", "\n".join(["x = torch.ones(8)"] * 5), mutates=True)
     made = script(many, Check(Kind.RESULT), backend="eager")
-    assert made.count("x = inputs()") == 2 and "def inputs():" in made
+    assert made.count("x = make_inputs()") == 2 and "def make_inputs():" in made
 
 
 def test_every_kind_is_a_program() -> None:

@@ -1,0 +1,94 @@
+"""Two runs are told apart by all that a caller can see: what holds the outputs, and what the call
+leaves in its inputs and in the module."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from fullgraph.compiler import results
+from fullgraph.compiler.compare import difference
+
+X = torch.arange(3.0)
+
+
+def told(
+    expected: Callable[..., Any], got: Callable[..., Any], inputs: Callable[[], tuple[Any, ...]]
+) -> str:
+    one, other = (results.run(function, inputs(), {}) for function in (expected, got))
+    return str(difference(one, other))
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "said"),
+    [
+        (lambda x: [x], lambda x: (x,), "output (type): expected list, got tuple"),
+        (
+            lambda x: {"a": OrderedDict(b=x)},
+            lambda x: {"a": {"b": x}},
+            "output['a'] (type): expected OrderedDict, got dict",
+        ),
+        (
+            lambda x: x.max(0),
+            lambda x: tuple(x.max(0)),
+            "output (type): expected max, got tuple",
+        ),
+        (
+            lambda x: {"a": x},
+            lambda x: {"a": x, "b": x},
+            "output (keys): expected output['a'], got output['a'], output['b']",
+        ),
+        (lambda x: x, lambda x: {}, "output (keys): expected output, got nothing"),
+        (lambda x: ([x], {"b": x}), lambda x: ([x], {"b": x}), "None"),
+    ],
+)
+def test_what_holds_the_outputs(expected: Any, got: Any, said: str) -> None:
+    assert told(expected, got, lambda: (X,)) == said
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda d: d["l"].append(X), "input[0]['l'][1] (keys): expected Tensor, got nothing"),
+        (lambda d: d["l"].clear(), "input[0]['l'][0] (keys): expected nothing, got Tensor"),
+        (lambda d: d.update(n=3), "input[0]['n'] (keys): expected 3, got nothing"),
+        (lambda d: d.update(x=X + 1), "input[0]['x']: expected 1, got 0"),
+        (lambda d: d.update(x=X.int()), "input[0]['x'] (dtype): expected torch.int32, got"),
+        (lambda d: d.update(x="a"), "input[0]['x'] (type): expected 'a', got Tensor"),
+    ],
+)
+def test_what_is_left_in_the_inputs(write: Callable[[Any], None], said: str) -> None:
+    found = told(write, lambda d: None, lambda: ({"x": X.clone(), "l": [X.clone()]},))
+    assert found.startswith(said), found
+
+
+class Stateful(nn.Module):
+    def __init__(self, write: Callable[[nn.Module], None]) -> None:
+        super().__init__()
+        self.inner, self.write = nn.ReLU(), write
+        self.inner.register_buffer("seen", torch.zeros(1), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.write(self)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (lambda m: m.inner.seen.add_(1), "inner.seen: expected 1, got 0"),
+        (lambda m: setattr(m.inner, "length", 2), "inner.length (keys): expected 2, got nothing"),
+        (lambda m: setattr(m.inner, "inplace", True), "inner.inplace: expected True, got False"),
+    ],
+)
+def test_what_is_left_in_the_module(write: Callable[[nn.Module], Any], said: str) -> None:
+    found = [
+        results.run(module, (X,), {}, module=module)
+        for module in (Stateful(write), Stateful(lambda module: None))
+    ]
+    assert str(difference(*found)) == said
