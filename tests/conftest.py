@@ -1,10 +1,11 @@
-"""Every test starts with a compiler that has forgotten the others, and their settings."""
+"""Every test starts with a compiler that has forgotten the others, their settings and modules."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,13 +51,19 @@ def _into_huge_pages() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _forgotten() -> Iterator[None]:
+def _forgotten(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     import torch._dynamo
     import torch._inductor.config
 
     from fullgraph.compiler.private import settings
 
     before = settings.configs()
+    modules, path = {*sys.modules}, [*sys.path]
     yield
     torch._dynamo.reset()
     settings.set_configs(before)
+    folder = str(tmp_path_factory.getbasetemp())
+    for name in sys.modules.keys() - modules:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+            del sys.modules[name]
+    sys.path[:] = path
