@@ -46,8 +46,11 @@ class Snapshot:
         return tuple(dict.fromkeys(failed))
 
     def changed(self) -> bool:
-        """Whether an object of the program is not as it was."""
-        return any(found.part.changed(found.state) for found in self._found)
+        """Whether an object of the program is not as it was, or cannot be looked at."""
+        try:
+            return any(found.part.changed(found.state) for found in self._found)
+        except Exception:
+            return True
 
 
 def snapshot(objects: Sequence[object]) -> Snapshot:

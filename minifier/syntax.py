@@ -63,16 +63,19 @@ RESERVED = (
     | (frozenset(dir(builtins)) - {"input"})
     | {
         *("torch", "math", "operator", "np", "copy", "base64", "zlib", "resource", "faulthandler"),
-        *("expected", "got", "compiled", "f"),
+        *("expected", "got", "compiled", "f", "make_inputs"),
     }
 )
 """Names that a script needs for itself."""
 
 
 def names(source: str, context: type[ast.expr_context]) -> list[str]:
-    """The names that some source loads or stores, each as often as it does."""
-    tree = ast.parse(source)
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    """The names that some source loads or stores, each as often as it does; without those that
+    are a comprehension's own."""
+    nodes = [*ast.walk(ast.parse(source))]
+    targets = [node.target for node in nodes if isinstance(node, ast.comprehension)]
+    own = {node for target in targets for node in ast.walk(target)}
+    found = [node for node in nodes if isinstance(node, ast.Name) and node not in own]
     return [node.id for node in found if isinstance(node.ctx, context)]
 
 

@@ -60,7 +60,8 @@ def title_of(check: Check, backend: str, names: tuple[str, ...]) -> str:
         case Kind.GRADIENT:
             told = f"wrong gradient{of}: {check.got} instead of {check.expected}"
         case Kind.MUTATION:
-            told = f"wrong value written to an input by {what or 'the program'}"
+            place = "an input" if check.where.startswith("input[") else check.where
+            told = f"wrong value left in {place} by {what or 'the program'}"
         case Kind.CRASH:
             told = f"{' '.join(check.signature) or 'crash'}{of and f' in {what}'}"
         case Kind.HANG:

@@ -149,6 +149,17 @@ def test_inputs_that_change_are_made_anew() -> None:
     assert made.count("x = make_inputs()") == 2 and "def make_inputs():" in made
 
 
+def test_what_the_function_finds_outside_is_made_anew_with_its_inputs() -> None:
+    lines = ["count = [0]", "rows = [[n] for n in range(3)]", "x = torch.tensor(rows)", "y = 2"]
+    body = "for n in range(2): count[0] += torch.compiler.is_compiling()\n    return x + count[0]"
+    parts = program(body, "\n".join(lines), mutates=True)
+    made = script(parts, Check(Kind.RESULT, where="output"), backend="eager")
+    assert made.count("count, x = make_inputs()") == 2
+    assert fresh.passes_below(made, SECONDS), made
+    with pytest.raises(AssertionError, match="expected tensor"):
+        exec(made, {})
+
+
 def test_every_kind_is_a_program() -> None:
     for kind in Kind:
         for more in ({"calls": 3}, {"backward": True}, {"limit": 3.0}):
