@@ -26,6 +26,9 @@ TOLERANCES = {
 OWN = "memory of its own"
 """What `Difference` says of the alias of a tensor that has none."""
 
+NOTHING = "nothing"
+"""What `Difference` says of what is not there."""
+
 NOISE = 2.0
 """How many times eager's own distance from float64 a compiled result may be away from it."""
 
@@ -109,7 +112,7 @@ def _lost(kind: Kind, one: Mapping[str, Any], other: Mapping[str, Any]) -> Diffe
     if kind == "result":
         return Difference("metadata", "output", "keys", _names(one), _names(other))
     name = next(name for name in [*one, *other] if (name in one) != (name in other))
-    shown = (_show(side[name]) if name in side else "nothing" for side in (one, other))
+    shown = (_show(side[name]) if name in side else NOTHING for side in (one, other))
     return Difference(kind, name, "keys", *shown)
 
 
@@ -258,7 +261,7 @@ def _number(tensor: torch.Tensor, at: int) -> str:
 
 
 def _names(tree: Mapping[str, Any]) -> str:
-    return ", ".join(tree) or "nothing"
+    return ", ".join(tree) or NOTHING
 
 
 def _show(value: Any) -> str:

@@ -14,6 +14,7 @@ from fullgraph.compiler.private import settings
 from fullgraph.compiler.private.trees import containers, leaves, named_leaves
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None))
+_HELD = (*_ATOMS, torch.Tensor, list, tuple, dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,7 @@ class Results:
     gradients: Mapping[str, Any]
     """By the name of the input or parameter."""
     state: Mapping[str, Any]
-    """Inputs, parameters, buffers and plain attributes afterwards, by name."""
+    """Inputs, parameters, buffers and attributes afterwards, by name."""
     containers: Mapping[str, str] = field(default_factory=dict)
     """The classes of what holds the outputs, by path."""
 
@@ -170,14 +171,17 @@ def _tensors(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
 
 
 def _attributes(module: torch.nn.Module | None) -> dict[str, Any]:
-    """The plain attributes of a module and those inside it."""
+    """The attributes of a module and those inside it that are plain values or tensors, or lists,
+    tuples and dicts of such."""
     if module is None:
         return {}
     return {
-        f"{path}.{name}".lstrip("."): thing
+        f"{path}.{name}{way}".lstrip("."): _leaf(leaf)
         for path, each in module.named_modules()
         for name, thing in vars(each).items()
-        if isinstance(thing, _ATOMS) and not name.startswith("_")
+        if isinstance(thing, _HELD) and not name.startswith("_")
+        for way, leaf in named_leaves(thing)
+        if isinstance(leaf, _HELD)
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import keyword
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -198,7 +199,9 @@ class _Writer:
                 if key.startswith("_"):  # a cache, most likely, that fills itself again
                     continue
                 raise
-            self.lines.append(f"{name}.{key} = {text}")
+            plain = key.isidentifier() and not keyword.iskeyword(key)
+            line = f"{name}.{key} = {text}" if plain else f"setattr({name}, {key!r}, {text})"
+            self.lines.append(line)
         return name
 
     def _variable(self, value: object, made: str) -> str:

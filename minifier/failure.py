@@ -12,7 +12,7 @@ from types import TracebackType
 
 import torch
 
-from fullgraph.compiler.compare import Difference
+from fullgraph.compiler.compare import NOTHING, Difference
 
 TORCH = Path(torch.__file__).parent
 SLOW_FACTOR = 1.5
@@ -83,11 +83,14 @@ def of_exception(rung: str, exception: BaseException) -> Failure:
 def of_difference(rung: str, found: Difference) -> Failure:
     """A result that is not eager's.
 
-    Its signature: what about it differs; for dtypes, layouts and the like also which.
+    Its signature: what about it differs; for dtypes, layouts and the like also which, and whether
+    something is lost or left.
     """
     pair: tuple[str, ...] = ()
     if found.aspect in ("dtype", "layout", "requires_grad", "type"):
         pair = (found.expected, found.got)
+    elif found.aspect == "keys" and found.kind == "mutation":
+        pair = ("lost" if found.got == NOTHING else "left",)
     signature = (found.aspect, *pair)
     return Failure(rung, Kind(found.kind), signature, str(found), difference=found)
 

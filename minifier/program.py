@@ -57,9 +57,10 @@ class Program:
         for name, place in self.places.items():
             if where == name or where.startswith(f"{name}["):
                 return place + where[len(name) :]
-        path, _, name = where.rpartition(".")
+        path, name, inside = _parted(where)
         owner = self._module(path)
-        return f"{owner}.{name}" if name.isidentifier() else f'getattr({owner}, "{name}")'
+        plain = f"{owner}.{name}" if name.isidentifier() else f'getattr({owner}, "{name}")'
+        return plain + inside
 
     def holder(self, where: str) -> str:
         """The expression for what is there beside a thing: the containers of an input, the names
@@ -67,10 +68,20 @@ class Program:
         for name, place in self.places.items():
             if where.startswith(f"{name}["):
                 return f"torch.utils._pytree.tree_structure({place})"
-        return f"sorted(vars({self._module(where.rpartition('.')[0])}))"
+        path, name, inside = _parted(where)
+        if inside:
+            return f"torch.utils._pytree.tree_structure({self.place(where.removesuffix(inside))})"
+        return f"sorted(vars({self._module(path)}))"
 
     def _module(self, path: str) -> str:
         """The expression for a module inside the model."""
         if path and not all(part.isidentifier() for part in path.split(".")):
             return f'{self.callee}.get_submodule("{path}")'
         return f"{self.callee}.{path}".rstrip(".")
+
+
+def _parted(where: str) -> tuple[str, str, str]:
+    """Of a thing that the model holds: its module's path, its name, and the way into it."""
+    outside, bracket, inside = where.partition("[")
+    path, _, name = outside.rpartition(".")
+    return path, name, bracket + inside

@@ -317,7 +317,7 @@ class _Body:
 
     def _assertion_of(self, place: str) -> Iterator[str]:
         """The assertion that what stands at `place` is as expected."""
-        if '"' in place:  # it could not stand in an f-string
+        if '"' in place or "(" in place:  # it could not stand in an f-string, or is long
             yield f"got = {place}"
             place = "got"
         yield from self._assertion(place, "expected")

@@ -23,7 +23,7 @@ class Facts:
     random: bool
     """Whether it draws random numbers."""
     mutates: bool = False
-    """Whether it changes what it is given, or itself."""
+    """Whether it changes what it is given, or itself, or returns memory of either."""
 
 
 def program(text: str, facts: Facts) -> Program:

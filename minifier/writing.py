@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-import torch
-
 from fullgraph.compiler import accelerator, isolation, results, warm
 from fullgraph.compiler.private import backends, graphs, settings
 from fullgraph.compiler.snapshot import snapshot
@@ -182,10 +180,15 @@ def _run(text: str, case: Case, _: object) -> Facts:
     made = built(text, case)
     results.reseed(0)
     states, before = accelerator.generators(), snapshot(made.objects)
-    output = made.target(*made.args, **made.kwargs)
+    found = results.run(made.target, made.args, made.kwargs, module=made.module).outputs
     form = "dict" if made.kwargs else "tuple" if type(inputs) is tuple else "one"
-    tensor, random = isinstance(output, torch.Tensor), accelerator.drawn(states)
-    return Facts(form, tensor, random, before.changed())
+    aliases = [one.alias for one in found.values() if isinstance(one, results.Value)]
+    return Facts(
+        form,
+        isinstance(found.get("output"), results.Value),
+        accelerator.drawn(states),
+        before.changed() or any(name and not name.startswith("output") for name in aliases),
+    )
 
 
 class _Writer:

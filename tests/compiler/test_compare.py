@@ -71,6 +71,7 @@ class Stateful(nn.Module):
     def __init__(self, write: Callable[[nn.Module], None]) -> None:
         super().__init__()
         self.inner, self.write = nn.ReLU(), write
+        self.log, self.cache, self.last = [2], {"n": []}, X
         self.inner.register_buffer("seen", torch.zeros(1), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -84,6 +85,9 @@ class Stateful(nn.Module):
         (lambda m: m.inner.seen.add_(1), "inner.seen: expected 1, got 0"),
         (lambda m: setattr(m.inner, "length", 2), "inner.length (keys): expected 2, got nothing"),
         (lambda m: setattr(m.inner, "inplace", True), "inner.inplace: expected True, got False"),
+        (lambda m: m.log.append(3), "log[1] (keys): expected 3, got nothing"),
+        (lambda m: m.cache["n"].append(1), "cache['n'][0] (keys): expected 1, got nothing"),
+        (lambda m: setattr(m, "last", X + 1), "last: expected 1, got 0"),
     ],
 )
 def test_what_is_left_in_the_module(write: Callable[[nn.Module], Any], said: str) -> None:

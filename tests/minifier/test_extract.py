@@ -75,6 +75,21 @@ def test_a_module_that_keeps_nothing_is_made_by_hand() -> None:
     assert "nn.Linear(4, 2, bias=False)" in text
 
 
+def test_parameters_in_a_list_have_numbers_for_names() -> None:
+    class Scaled(nn.Module):
+        def __init__(self, low: float, more: float) -> None:
+            super().__init__()
+            self.scales = nn.ParameterList([torch.full((4,), low), torch.full((4,), low + more)])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * self.scales[0] + self.scales[1]
+
+    model = Scaled(2.0, 1.0)
+    text = standalone(model, (X,), exact=True)
+    assert "setattr(parameter_list, '1', nn.Parameter(" in text
+    same(text, model, X)
+
+
 def test_a_function_with_a_decorator_of_its_own() -> None:
     same(standalone(network.shifted, (X,), exact=True), network.shifted, X)
 

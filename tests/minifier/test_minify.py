@@ -160,6 +160,17 @@ def test_what_dynamo_itself_does_wrong_comes_from_the_source():
     assert found.bisection.first_failing == "dynamo"
 
 
+class Logging(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scales, self.log = nn.ParameterList([torch.ones(4), torch.ones(4)]), [1]
+
+    def forward(self, x):
+        if not torch.compiler.is_compiling():
+            self.log.append(2)
+        return x * self.scales[0] + self.scales[1]
+
+
 class Forgetful(nn.Module):
     """Compiled, it does not write to its buffer."""
 
@@ -196,11 +207,12 @@ def held(x):
     ("program", "inputs", "where"),
     [
         (nn.Sequential(Forgetful()), (torch.randn(2, 4),), "seen"),
+        (Logging(), (torch.randn(4),), "log[0]"),
         (forgetful, (torch.randn(4), []), "input[1][0]"),
         (writing, {"x": torch.randn(4), "n": 3}, "output"),
         (held, (torch.randn(4),), "output"),
     ],
-    ids=["module", "list", "input", "container"],
+    ids=["module", "attribute", "list", "input", "container"],
 )
 def test_what_a_call_leaves_behind_is_looked_at_in_the_script(program, inputs, where):
     found = minify(program, inputs)
