@@ -125,7 +125,7 @@ def process(built: Built) -> dict[str, Any]:
 
 
 def _isolated(built: Built, where: Literal["fork", "process"]) -> dict[str, Any]:
-    from fullgraph.compiler import isolation
+    from fullgraph.compiler.isolation import run as isolation
 
     start = perf_counter()
     isolation.run(lambda emit: _recording(built), objects=built, where=where)
@@ -133,7 +133,7 @@ def _isolated(built: Built, where: Literal["fork", "process"]) -> dict[str, Any]
 
 
 def _recording(built: Built) -> object:
-    from fullgraph.compiler.recorder import record
+    from fullgraph.compiler.recording.recorder import record
 
     model, args, kwargs = built
     with record(model) as listening:
@@ -146,7 +146,7 @@ def recorder(built: Built) -> dict[str, Any]:
 
     All of the work is this thread's, and CPU time does not see what else the machine is doing.
     """
-    from fullgraph.compiler.recorder import record
+    from fullgraph.compiler.recording.recorder import record
 
     model, args, kwargs = built
 

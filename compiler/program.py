@@ -11,8 +11,8 @@ import torch
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend, resolve
-from fullgraph.compiler.private import compile as settings
-from fullgraph.compiler.private.trees import leaves
+from fullgraph.compiler.private import compile_config as settings
+from fullgraph.compiler.private.pytrees import leaves
 from fullgraph.compiler.results import Loss
 
 

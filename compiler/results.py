@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private import settings
-from fullgraph.compiler.private.trees import containers, leaves, named_leaves
+from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private.pytrees import containers, leaves, named_leaves
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None))
 _HELD = (*_ATOMS, torch.Tensor, list, tuple, dict)

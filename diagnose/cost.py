@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from fullgraph.compiler.private import compile as settings
+from fullgraph.compiler.private import compile_config as settings
 from fullgraph.compiler.program import Program
 from fullgraph.diagnose.explanation import Measurement
 

@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from fullgraph.compiler.events import Break, Failure, Position, Recording
-from fullgraph.compiler.private import compile as settings
-from fullgraph.compiler.recorder import RECOMPILE_LIMIT
-from fullgraph.diagnose import causes as causal
+from fullgraph.compiler.observe.values import Observations
+from fullgraph.compiler.private import compile_config as settings
+from fullgraph.compiler.recording.recorder import RECOMPILE_LIMIT
+from fullgraph.diagnose.causes import grouping as causal
+from fullgraph.diagnose.causes.places import key, place_of
+from fullgraph.diagnose.causes.recompiles import recompiles
 from fullgraph.diagnose.explanation import (
     Cause,
     Crash,
@@ -19,8 +22,6 @@ from fullgraph.diagnose.explanation import (
     Mode,
     Note,
 )
-from fullgraph.diagnose.places import key, place_of
-from fullgraph.diagnose.recompiles import recompiles
 from fullgraph.diagnose.taxonomy import (
     Category,
     advise,
@@ -29,8 +30,7 @@ from fullgraph.diagnose.taxonomy import (
     is_consequence,
 )
 from fullgraph.diagnose.trace import Trace
-from fullgraph.diagnose.unmask import Hidden
-from fullgraph.diagnose.values import Observations
+from fullgraph.diagnose.unmask.unmask import Hidden
 
 _WAITS = {
     Category.BRANCH,

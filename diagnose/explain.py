@@ -9,22 +9,24 @@ from typing import Any, TypeVar
 
 import torch
 
-from fullgraph.compiler import functions, isolation, warm
 from fullgraph.compiler.events import Position, Recording
+from fullgraph.compiler.isolation import preload as warm
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation.outcome import Outcome
+from fullgraph.compiler.isolation.snapshot import snapshot
 from fullgraph.compiler.ladder import Backend
-from fullgraph.compiler.outcome import Outcome
+from fullgraph.compiler.observe.values import Observations, observe
 from fullgraph.compiler.program import Loss, Program, program
-from fullgraph.compiler.snapshot import snapshot
-from fullgraph.diagnose import causes as causal
-from fullgraph.diagnose import trial as trials
+from fullgraph.compiler.sources import live_functions as functions
+from fullgraph.diagnose.causes import grouping as causal
+from fullgraph.diagnose.causes.recompiles import guard_notes
 from fullgraph.diagnose.draft import Draft, nothing_compiled
 from fullgraph.diagnose.explanation import Explanation, Note
-from fullgraph.diagnose.recompiles import guard_notes
 from fullgraph.diagnose.report.notebook import live
 from fullgraph.diagnose.trace import Trace, trace, traced
-from fullgraph.diagnose.unmask import Round
-from fullgraph.diagnose.unmask import unmask as look_behind
-from fullgraph.diagnose.values import Observations, observe
+from fullgraph.diagnose.unmask import trial as trials
+from fullgraph.diagnose.unmask.unmask import Round
+from fullgraph.diagnose.unmask.unmask import unmask as look_behind
 
 T = TypeVar("T")
 

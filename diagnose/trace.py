@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.events import Event, Position, Recording
-from fullgraph.compiler.isolation import Outcome
-from fullgraph.compiler.private import compile as settings
+from fullgraph.compiler.isolation.run import Outcome
+from fullgraph.compiler.private import compile_config as settings
 from fullgraph.compiler.program import Program
-from fullgraph.compiler.recorder import record
-from fullgraph.compiler.whose import is_users
+from fullgraph.compiler.recording.recorder import record
+from fullgraph.compiler.sources.ownership import is_users
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fullgraph.compiler.errors import FullgraphError as FullgraphError
-    from fullgraph.compiler.guarded import compile as compile
+    from fullgraph.compiler.fallback.compile import compile as compile
     from fullgraph.diagnose.explain import explain as explain
     from fullgraph.diagnose.explanation import Explanation as Explanation
-    from fullgraph.minifier.bisect import bisect as bisect
-    from fullgraph.minifier.bisection import Bisection as Bisection
+    from fullgraph.minifier.bisect.bisect import bisect as bisect
+    from fullgraph.minifier.bisect.bisection import Bisection as Bisection
     from fullgraph.minifier.minified import Minified as Minified
     from fullgraph.minifier.minify import minify as minify
     from fullgraph.rewrites.fix import fix as fix
     from fullgraph.rewrites.fixes import Fixes as Fixes
 
 _HOMES = {
-    "compile": "fullgraph.compiler.guarded",
-    "Bisection": "fullgraph.minifier.bisection",
-    "bisect": "fullgraph.minifier.bisect",
+    "compile": "fullgraph.compiler.fallback.compile",
+    "Bisection": "fullgraph.minifier.bisect.bisection",
+    "bisect": "fullgraph.minifier.bisect.bisect",
     "Minified": "fullgraph.minifier.minified",
     "minify": "fullgraph.minifier.minify",
     "explain": "fullgraph.diagnose.explain",

@@ -54,7 +54,7 @@ def load(spec: str) -> Target:
     """
     where, name = _split(spec)
     if not name and Path(where).is_file():
-        from fullgraph.minifier import existing
+        from fullgraph.minifier.repro import pytorch_scripts as existing
 
         script = existing.load(where)
         if script is not None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fullgraph.minifier import fresh, tracker
-from fullgraph.minifier.bisection import Bisection
-from fullgraph.minifier.repro import Check
-from fullgraph.minifier.sandbox import SECONDS
+from fullgraph.minifier.bisect.bisection import Bisection
+from fullgraph.minifier.oracle.sandbox import SECONDS
+from fullgraph.minifier.repro import fresh_interpreter as fresh
+from fullgraph.minifier.repro import issue as tracker
+from fullgraph.minifier.repro.script import Check
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Minified:
     def redacted(self, *, seconds: float = SECONDS) -> Minified:
         """The same with other names, strings and numbers where they are not needed; each change
         is tried in a fresh interpreter."""
-        from fullgraph.minifier.redact import redact  # libcst takes a moment to load
+        from fullgraph.minifier.repro.redact import redact  # libcst takes a moment to load
 
         assert self.check is not None, "a refused program has no script"
         check = self.check

@@ -13,19 +13,20 @@ from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
-from fullgraph.compiler import isolation, standby
 from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.isolation import fork_server as standby
+from fullgraph.compiler.isolation import run as isolation
 from fullgraph.compiler.ladder import Backend, Rung
-from fullgraph.compiler.private.graphs import Level
+from fullgraph.compiler.private.captured_graphs import Level
 from fullgraph.compiler.results import Loss
-from fullgraph.minifier.bisect import Shop, away, suspect
-from fullgraph.minifier.bisection import Bisection
-from fullgraph.minifier.case import Case
-from fullgraph.minifier.climb import Climb, rung_of, with_threads
-from fullgraph.minifier.identity import identity
-from fullgraph.minifier.journal import Journal
+from fullgraph.minifier.bisect.bisect import Shop, away, suspect
+from fullgraph.minifier.bisect.bisection import Bisection
+from fullgraph.minifier.bisect.ladder_run import Climb, rung_of, with_threads
 from fullgraph.minifier.minified import Minified, Progress
-from fullgraph.minifier.sandbox import SECONDS, Recalling
+from fullgraph.minifier.oracle.case import Case
+from fullgraph.minifier.oracle.identity import identity
+from fullgraph.minifier.oracle.journal import Journal
+from fullgraph.minifier.oracle.sandbox import SECONDS, Recalling
 from fullgraph.minifier.work import Otherwise, Work
 from fullgraph.minifier.writing import minified
 

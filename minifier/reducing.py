@@ -11,20 +11,21 @@ from dataclasses import dataclass, replace
 import torch
 
 from fullgraph.compiler import results
-from fullgraph.compiler.private import graphs, settings
+from fullgraph.compiler.isolation.snapshot import snapshot
+from fullgraph.compiler.private import captured_graphs as graphs
+from fullgraph.compiler.private import torch_state as settings
 from fullgraph.compiler.results import Loss
-from fullgraph.compiler.snapshot import snapshot
-from fullgraph.minifier.case import Case
-from fullgraph.minifier.failure import Kind
-from fullgraph.minifier.graph import Graph
-from fullgraph.minifier.identity import digest
-from fullgraph.minifier.problem import OutOfBudget, Problem, Verdict
-from fullgraph.minifier.reduce import graph as by_graph
-from fullgraph.minifier.reduce import inputs as by_inputs
+from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.oracle.case import Case
+from fullgraph.minifier.oracle.failure import Kind
+from fullgraph.minifier.oracle.identity import digest
+from fullgraph.minifier.oracle.problem import OutOfBudget, Problem, Verdict
 from fullgraph.minifier.reduce import modules
-from fullgraph.minifier.reduce import source as by_source
-from fullgraph.minifier.reduce.alone import alone
-from fullgraph.minifier.reduce.python.load import call, loaded
+from fullgraph.minifier.reduce.graph import calls as by_graph
+from fullgraph.minifier.reduce.graph.single_call import alone
+from fullgraph.minifier.reduce.inputs import values as by_inputs
+from fullgraph.minifier.reduce.source import source as by_source
+from fullgraph.minifier.reduce.source.load import call, loaded
 from fullgraph.minifier.work import Otherwise, Work
 
 OURS = "The reducer itself failed: "

@@ -9,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from fullgraph.compiler import standby
+from fullgraph.compiler.isolation import fork_server as standby
 from fullgraph.compiler.ladder import RUNGS, Rung
-from fullgraph.compiler.private import graphs
+from fullgraph.compiler.private import captured_graphs as graphs
 from fullgraph.compiler.results import Loss
-from fullgraph.minifier.bisection import Bisection
-from fullgraph.minifier.case import Case
-from fullgraph.minifier.climb import unsteady
-from fullgraph.minifier.failure import NOT_BESIDE, Failure, Kind
-from fullgraph.minifier.graph import Graph
-from fullgraph.minifier.journal import Journal
-from fullgraph.minifier.later import Later
+from fullgraph.minifier.bisect.bisection import Bisection
+from fullgraph.minifier.bisect.ladder_run import unsteady
+from fullgraph.minifier.emit.program_text import Unwritable
+from fullgraph.minifier.graphs.graph import Graph
 from fullgraph.minifier.minified import Progress
-from fullgraph.minifier.problem import Counts, Problem, Verdict
-from fullgraph.minifier.program import Unwritable
-from fullgraph.minifier.sandbox import SECONDS, Recalling, Report, Sandbox
+from fullgraph.minifier.oracle.case import Case
+from fullgraph.minifier.oracle.deferred import Later
+from fullgraph.minifier.oracle.failure import NOT_BESIDE, Failure, Kind
+from fullgraph.minifier.oracle.journal import Journal
+from fullgraph.minifier.oracle.problem import Counts, Problem, Verdict
+from fullgraph.minifier.oracle.sandbox import SECONDS, Recalling, Report, Sandbox
 
 T = TypeVar("T")
 

@@ -7,22 +7,26 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from fullgraph.compiler import accelerator, isolation, results, warm
-from fullgraph.compiler.private import backends, graphs, settings
-from fullgraph.compiler.snapshot import snapshot
-from fullgraph.minifier import fresh, repro
-from fullgraph.minifier.bisection import Bisection
-from fullgraph.minifier.case import Case
-from fullgraph.minifier.climb import again
-from fullgraph.minifier.culprit import Culprit, culprit
-from fullgraph.minifier.emit import source as written
-from fullgraph.minifier.extract import standalone
-from fullgraph.minifier.failure import Kind
-from fullgraph.minifier.identity import digest
-from fullgraph.minifier.later import Refused
+from fullgraph.compiler import results
+from fullgraph.compiler.isolation import accelerators as accelerator
+from fullgraph.compiler.isolation import preload as warm
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation.snapshot import snapshot
+from fullgraph.compiler.private import backends
+from fullgraph.compiler.private import captured_graphs as graphs
+from fullgraph.compiler.private import torch_state as settings
+from fullgraph.minifier.bisect.bisection import Bisection
+from fullgraph.minifier.bisect.culprit import Culprit, culprit
+from fullgraph.minifier.bisect.ladder_run import again
+from fullgraph.minifier.emit.emit import source as written
+from fullgraph.minifier.emit.program_text import Program, Unwritable
+from fullgraph.minifier.extract.extract import standalone
 from fullgraph.minifier.minified import Minified
-from fullgraph.minifier.program import Program, Unwritable
-from fullgraph.minifier.reduce.python.load import loaded
+from fullgraph.minifier.oracle.case import Case
+from fullgraph.minifier.oracle.deferred import Refused
+from fullgraph.minifier.oracle.failure import Kind
+from fullgraph.minifier.oracle.identity import digest
+from fullgraph.minifier.reduce.source.load import loaded
 from fullgraph.minifier.reducing import (
     built,
     captured,
@@ -31,7 +35,9 @@ from fullgraph.minifier.reducing import (
     reduced,
     reduced_text,
 )
-from fullgraph.minifier.unbuilt import Facts, program
+from fullgraph.minifier.repro import fresh_interpreter as fresh
+from fullgraph.minifier.repro import script as repro
+from fullgraph.minifier.repro.build_parts import Facts, program
 from fullgraph.minifier.work import Otherwise, Work
 
 TIMES = 2

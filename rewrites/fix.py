@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler import functions
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.program import Loss, program
-from fullgraph.rewrites.engine import selected
+from fullgraph.compiler.sources import live_functions as functions
 from fullgraph.rewrites.fixes import Fixes
 from fullgraph.rewrites.loop import Loop, Step
+from fullgraph.rewrites.offers import selected
 from fullgraph.rewrites.rule import Applicability, every
 
 ROUNDS, SECONDS = 8, 300.0

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fullgraph.compiler.overlay import overlaid
-from fullgraph.compiler.whose import Owner, owner
+from fullgraph.compiler.sources.overrides import overlaid
+from fullgraph.compiler.sources.ownership import Owner, owner
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.rewrites.proof import Proof
+from fullgraph.rewrites.proof.proof import Proof
 from fullgraph.rewrites.rule import Applicability
 
 
@@ -104,7 +104,7 @@ class Fixes:
         installed packages: for these there is `diff` as a patch, and `active`. Raises
         FullgraphError if a file changed since, or has uncommitted changes and not `force`.
         """
-        from fullgraph.rewrites.files import write
+        from fullgraph.rewrites.source.files import write
 
         texts = {f: t for f, t in self._texts(unsafe).items() if owner(f) is Owner.USER}
         return write(self.originals, texts, roots=roots, force=force)
@@ -122,7 +122,7 @@ class Fixes:
 
     def patched(self, *, unsafe: bool = False) -> Any:
         """`model`, with the unsafe edits too if asked."""
-        from fullgraph.rewrites.patched import patched
+        from fullgraph.rewrites.source.patched import patched
 
         return patched(self.subject, self._texts(unsafe))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fullgraph.diagnose.explanation import Cause, Explanation
-from fullgraph.rewrites.proof import Check
+from fullgraph.rewrites.proof.proof import Check
 
 Name = tuple[str, str, str, str]
 

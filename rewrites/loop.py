@@ -9,22 +9,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from fullgraph.compiler import isolation
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.overlay import overlaid
+from fullgraph.compiler.isolation import run as isolation
 from fullgraph.compiler.program import Program
-from fullgraph.compiler.source import read
-from fullgraph.compiler.whose import is_users
+from fullgraph.compiler.sources.overrides import overlaid
+from fullgraph.compiler.sources.ownership import is_users
+from fullgraph.compiler.sources.source import read
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Cause, Explanation
-from fullgraph.rewrites.engine import Offer, Offers, apply, propose, watched
-from fullgraph.rewrites.facts.observed import Facts, observe
+from fullgraph.rewrites.analysis.observed import Facts, observe
 from fullgraph.rewrites.fixes import Suggestion, Unfixed, unified
 from fullgraph.rewrites.gains import Ahead, Name, helps, name, turns
-from fullgraph.rewrites.proof import Proof, State
+from fullgraph.rewrites.offers import Offer, Offers, apply, propose, watched
+from fullgraph.rewrites.proof.config_trial import Switched, switched
+from fullgraph.rewrites.proof.proof import Proof, State
+from fullgraph.rewrites.proof.prove import prove
 from fullgraph.rewrites.rule import Applicability, Rule
-from fullgraph.rewrites.switched import Switched, switched
-from fullgraph.rewrites.verify import prove
 
 UNMASK_SECONDS = 30.0
 """How long each explanation may look behind causes."""

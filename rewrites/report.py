@@ -16,7 +16,7 @@ from rich.text import Text
 
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.fixes import Fixes, Suggestion
-from fullgraph.rewrites.proof import Proof, State
+from fullgraph.rewrites.proof.proof import Proof, State
 from fullgraph.rewrites.rule import Applicability
 
 WIDTH = 80

@@ -13,8 +13,8 @@ from types import ModuleType
 import libcst as cst
 
 from fullgraph.rewrites import rules
-from fullgraph.rewrites.document import Replacement
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement
 
 
 class Applicability(StrEnum):

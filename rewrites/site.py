@@ -8,8 +8,8 @@ from typing import Protocol
 import libcst as cst
 
 from fullgraph.compiler.events import Position
-from fullgraph.rewrites.document import Document
-from fullgraph.rewrites.facts.seen import Seen
+from fullgraph.rewrites.analysis.seen import Seen
+from fullgraph.rewrites.source.document import Document
 
 
 class Knowledge(Protocol):

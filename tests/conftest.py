@@ -27,8 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _warm() -> None:
-    from fullgraph.compiler import warm
-    from fullgraph.compiler.private import settings
+    from fullgraph.compiler.isolation import preload as warm
+    from fullgraph.compiler.private import torch_state as settings
 
     warm.up()  # before a test's first backward, see there
     warm.symbols()
@@ -55,7 +55,7 @@ def _forgotten(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     import torch._dynamo
     import torch._inductor.config
 
-    from fullgraph.compiler.private import settings
+    from fullgraph.compiler.private import torch_state as settings
 
     before = settings.configs()
     modules, path = {*sys.modules}, [*sys.path]

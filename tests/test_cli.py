@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from fullgraph.cli import main
-from fullgraph.compiler import isolation
+from fullgraph.compiler.isolation import run as isolation
 from fullgraph.diagnose.report.schema import EXPLAIN
 
 MODEL = """

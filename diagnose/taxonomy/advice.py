@@ -8,7 +8,7 @@ from fullgraph.diagnose.taxonomy import fixes_data, fixes_python, fixes_world
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.classify import classify, statement_of
 from fullgraph.diagnose.taxonomy.fix import Fix
-from fullgraph.diagnose.taxonomy.own_words import in_own_words
+from fullgraph.diagnose.taxonomy.personalize import in_own_words
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
 
 FIXES: dict[Category, tuple[Fix, ...]] = fixes_data.FIXES | fixes_world.FIXES | fixes_python.FIXES

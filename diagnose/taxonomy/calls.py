@@ -13,7 +13,7 @@ from fnmatch import translate
 from pathlib import PurePath
 
 from fullgraph.compiler.events import Break
-from fullgraph.compiler.whose import Owner, owner
+from fullgraph.compiler.sources.ownership import Owner, owner
 from fullgraph.diagnose.taxonomy.categories import Category as C
 
 _CALLED: tuple[tuple[str, C, str], ...] = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
-from fullgraph.compiler import source
 from fullgraph.compiler.events import Break
-from fullgraph.compiler.whose import Owner, owner
-from fullgraph.diagnose.places import place_of
+from fullgraph.compiler.sources import source
+from fullgraph.compiler.sources.ownership import Owner, owner
+from fullgraph.diagnose.causes.places import place_of
 from fullgraph.diagnose.taxonomy import calls
 from fullgraph.diagnose.taxonomy.categories import Category as C
 from fullgraph.diagnose.taxonomy.keywords import by_keywords

@@ -83,7 +83,7 @@ def suspect(args: argparse.Namespace) -> Iterator[tuple[Any, Any, dict[str, Any]
 
 
 def _bisect(args: argparse.Namespace) -> int:
-    from fullgraph.minifier.bisect import bisect
+    from fullgraph.minifier.bisect.bisect import bisect
 
     with suspect(args) as (model, inputs, options):
         found = bisect(model, inputs, inside=args.inside, **options)

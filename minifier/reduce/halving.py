@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from fullgraph.minifier.problem import Problem
+from fullgraph.minifier.oracle.problem import Problem
 
 T = TypeVar("T")
 S = TypeVar("S")

@@ -12,12 +12,12 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from fullgraph.compiler.private.trees import leaves, mapped
-from fullgraph.compiler.snapshot import snapshot
-from fullgraph.minifier.problem import Problem
+from fullgraph.compiler.isolation.snapshot import snapshot
+from fullgraph.compiler.private.pytrees import leaves, mapped
+from fullgraph.minifier.extract.stubs import Passing, Recording
+from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.halving import taken
 from fullgraph.minifier.reduce.search import smallest
-from fullgraph.minifier.reduce.stubs import Passing, Recording
 
 
 class Act(StrEnum):

@@ -8,8 +8,9 @@ import pytest
 import torch
 import torch._inductor.config as inductor
 
-from fullgraph.compiler import isolation, warm
-from fullgraph.compiler.private.builds import kept
+from fullgraph.compiler.isolation import preload as warm
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.private.kernel_builds import kept
 
 
 def compiled(folder, before, monkeypatch):

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from fullgraph.compiler import results
-from fullgraph.compiler.compare import difference
+from fullgraph.compiler.numerics import difference
 
 X = torch.arange(3.0)
 

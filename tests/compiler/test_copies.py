@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fullgraph.compiler.copies import copies
+from fullgraph.compiler.fallback.copies import copies
 
 
 def test_elements_strides_and_offset_stay() -> None:

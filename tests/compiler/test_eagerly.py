@@ -1,6 +1,6 @@
 import torch
 
-from fullgraph.compiler.private.eagerly import eagerly
+from fullgraph.compiler.private.force_eager import eagerly
 
 
 def test_cond_gives_the_gradients_that_it_gives_in_eager():

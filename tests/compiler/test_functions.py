@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fullgraph.compiler import isolation
-from fullgraph.compiler.functions import live, remembered
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.sources.live_functions import live, remembered
 from tests.rewrites.harness import imported
 
 TEXT = """

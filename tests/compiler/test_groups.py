@@ -12,8 +12,9 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch import fx
 
-from fullgraph.compiler import groups, isolation
-from fullgraph.compiler.groups import Group
+from fullgraph.compiler.isolation import process_groups as groups
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation.process_groups import Group
 
 
 @pytest.fixture

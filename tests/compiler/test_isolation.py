@@ -19,9 +19,9 @@ import torch
 import torch._dynamo
 from torch import nn
 
-from fullgraph.compiler import shared_memory
-from fullgraph.compiler.isolation import choose, run
-from fullgraph.compiler.snapshot import digest
+from fullgraph.compiler.isolation import shared_memory
+from fullgraph.compiler.isolation.run import choose, run
+from fullgraph.compiler.isolation.snapshot import digest
 
 both = pytest.mark.parametrize("where", ["fork", "process"])
 
@@ -489,8 +489,8 @@ def test_ctrl_c_puts_everything_back(where, tmp_path):
         textwrap.dedent(
             f"""
             import os, signal, time, torch
-            from fullgraph.compiler.isolation import run
-            from fullgraph.compiler.snapshot import digest
+            from fullgraph.compiler.isolation.run import run
+            from fullgraph.compiler.isolation.snapshot import digest
 
             model = torch.nn.BatchNorm1d(2)
             x = torch.randn(4, 2)
@@ -529,7 +529,7 @@ def test_buffered_output_and_exit_handlers_do_not_run_twice(tmp_path):
         textwrap.dedent(
             """
             import atexit, sys
-            from fullgraph.compiler.isolation import run
+            from fullgraph.compiler.isolation.run import run
             atexit.register(print, "at exit")
             sys.stdout.write("held back ")
             run(lambda emit: None, where="fork")
@@ -562,7 +562,7 @@ def test_a_live_process_group_keeps_the_job_in_process(tmp_path):
 
 AUTOGRAD_FIRST_IN_AOT = """
 import torch
-from fullgraph.compiler.isolation import choose, run
+from fullgraph.compiler.isolation.run import choose, run
 
 def job(emit):
     torch.compile(torch.nn.Linear(3, 3), backend="aot_eager")(torch.ones(2, 3)).sum().backward()
@@ -581,7 +581,7 @@ def test_a_backward_works_after_one_in_the_parent():
 
 CHOICE = """
 import torch
-from fullgraph.compiler.isolation import choose
+from fullgraph.compiler.isolation.run import choose
 print(choose([torch.nn.Linear(2, 2), {"a": torch.ones(1)}]))
 print(choose([[torch.ones(1, device="meta")]]))
 """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fullgraph.compiler import gb_message, guard_message
+from fullgraph.compiler.recording import graph_break_message as gb_message
+from fullgraph.compiler.recording import guard_message
 
 PRINT = """Failed to trace builtin operator
   Explanation: Dynamo does not know how to trace builtin operator `print`

@@ -13,10 +13,10 @@ from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from fullgraph import FullgraphError
-from fullgraph.compiler.private import naming
-from fullgraph.compiler.private.parcel import packed, unpacked
-from fullgraph.minifier.case import Case
-from fullgraph.minifier.fingerprint import described, fingerprint
+from fullgraph.compiler.private import operator_names as naming
+from fullgraph.compiler.private.pickling import packed, unpacked
+from fullgraph.minifier.graphs.fingerprint import described, fingerprint
+from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.reducing import captured
 
 X = torch.randn(4, 6)
@@ -167,7 +167,7 @@ def test_functions_that_nobody_could_import_come_along(tmp_path):
     finally:
         del sys.modules["stray"]
     (tmp_path / "data").write_bytes(data)
-    there = "from fullgraph.compiler.private.parcel import unpacked\nimport sys\n"
+    there = "from fullgraph.compiler.private.pickling import unpacked\nimport sys\n"
     there += "stray, ten = unpacked(open(sys.argv[1], 'rb').read())\nprint(stray(1), ten(5))"
     command = [sys.executable, "-c", there, str(tmp_path / "data")]
     assert subprocess.check_output(command, text=True, timeout=100) == "3 50\n"

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.recode import ORIGINAL, ORIGINAL_VALUE, Edit, recoded
+from fullgraph.compiler.sources.edited_functions import ORIGINAL, ORIGINAL_VALUE, Edit, recoded
 
 _number = itertools.count()
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fullgraph.compiler.private.regions import idle, is_switch, region
+from fullgraph.compiler.private.context_regions import idle, is_switch, region
 from tests.minifier.capture import captured
 
 

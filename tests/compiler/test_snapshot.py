@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from fullgraph.compiler.snapshot import devices, digest, snapshot
+from fullgraph.compiler.isolation.snapshot import devices, digest, snapshot
 
 
 @pytest.fixture(autouse=True)

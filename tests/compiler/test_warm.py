@@ -8,8 +8,8 @@ import torch
 from torch._dynamo.utils import counters
 from torch._subclasses import FakeTensorMode
 
-from fullgraph.compiler import isolation
-from fullgraph.compiler.private import warming
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.private import preloading as warming
 
 
 @pytest.mark.parametrize("symbols", [False, True])

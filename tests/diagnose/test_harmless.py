@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from fullgraph import explain
-from fullgraph.compiler import isolation
-from fullgraph.compiler.snapshot import digest
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation.snapshot import digest
 
 SEEN: list[int] = []
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from fullgraph.compiler import source
 from fullgraph.compiler.events import Break
-from fullgraph.compiler.recorder import record
+from fullgraph.compiler.recording.recorder import record
+from fullgraph.compiler.sources import source
+from fullgraph.diagnose.causes.places import place_of
 from fullgraph.diagnose.explain import explain
-from fullgraph.diagnose.places import place_of
 from fullgraph.diagnose.taxonomy import classify, is_consequence, sentence
 from tests.diagnose import survey
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from fullgraph.diagnose.places import place_of
-from fullgraph.diagnose.trial import Outcome
-from fullgraph.diagnose.unmask import unmask
+from fullgraph.diagnose.causes.places import place_of
+from fullgraph.diagnose.unmask.trial import Outcome
+from fullgraph.diagnose.unmask.unmask import unmask
 from tests.diagnose import hiding
 from tests.diagnose.unmasking import expression, search, traced
 

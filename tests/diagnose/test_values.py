@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.source import read
-from fullgraph.diagnose.values import TEXTS, WIDTH, describe, observe
+from fullgraph.compiler.observe.values import TEXTS, WIDTH, describe, observe
+from fullgraph.compiler.sources.source import read
 from tests.diagnose import hiding
 from tests.diagnose.hiding import Picky
 

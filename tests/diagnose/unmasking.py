@@ -5,12 +5,12 @@ from pathlib import Path
 
 import torch
 
-from fullgraph.compiler import isolation
 from fullgraph.compiler.events import Recording
-from fullgraph.compiler.recorder import record
-from fullgraph.compiler.source import read
-from fullgraph.diagnose.trial import Outcome, Trial, perform
-from fullgraph.diagnose.unmask import Round, unmask
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.recording.recorder import record
+from fullgraph.compiler.sources.source import read
+from fullgraph.diagnose.unmask.trial import Outcome, Trial, perform
+from fullgraph.diagnose.unmask.unmask import Round, unmask
 
 
 def forked(work: Callable[[], object]) -> object:

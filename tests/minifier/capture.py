@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private.graphs import reach
-from fullgraph.minifier.graph import Graph
+from fullgraph.compiler.private.captured_graphs import reach
+from fullgraph.minifier.graphs.graph import Graph
 
 
 def captured(function: Callable[..., Any], *inputs: Any, dynamic: bool | None = None) -> Graph:

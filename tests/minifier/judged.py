@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from fullgraph.minifier.graph import Graph
-from fullgraph.minifier.problem import Problem, Verdict
+from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.oracle.problem import Problem, Verdict
 
 
 def problem(

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from fullgraph.minifier.assigned import assigned
-from fullgraph.minifier.literals import same
-from fullgraph.minifier.program import Unwritable
+from fullgraph.minifier.emit.input_statements import assigned
+from fullgraph.minifier.emit.literals import same
+from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def again(**values: Any) -> dict[str, Any]:

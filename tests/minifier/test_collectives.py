@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 from fullgraph import bisect, minify
-from fullgraph.compiler import groups
+from fullgraph.compiler.isolation import process_groups as groups
 
 
 @pytest.fixture(autouse=True)

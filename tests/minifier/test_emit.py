@@ -16,8 +16,8 @@ import triton.language as tl
 from torch import nn
 from torch.nn import functional as F
 
-from fullgraph.minifier.emit import source
-from fullgraph.minifier.program import Program, Unwritable
+from fullgraph.minifier.emit.emit import source
+from fullgraph.minifier.emit.program_text import Program, Unwritable
 
 
 def capture(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, list[Any]]:

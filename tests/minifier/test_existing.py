@@ -20,8 +20,8 @@ import torch._inductor.config as inductor
 
 from fullgraph import FullgraphError, bisect
 from fullgraph.cli import main
-from fullgraph.compiler import warm
-from fullgraph.minifier.existing import Loaded, load
+from fullgraph.compiler.isolation import preload as warm
+from fullgraph.minifier.repro.pytorch_scripts import Loaded, load
 
 AFTER_AOT = {"TORCHDYNAMO_REPRO_AFTER": "aot"}
 AFTER_DYNAMO = {"TORCHDYNAMO_REPRO_AFTER": "dynamo"}

@@ -15,13 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from fullgraph.compiler import isolation
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.minifier.constructing import structure
-from fullgraph.minifier.extract import from_builder, from_file, standalone
-from fullgraph.minifier.program import Unwritable
-from fullgraph.minifier.reduce.python.load import call, loaded
-from fullgraph.minifier.reduce.stubs import Recording
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.minifier.emit.program_text import Unwritable
+from fullgraph.minifier.extract.constructor_arguments import structure
+from fullgraph.minifier.extract.extract import from_builder, from_file, standalone
+from fullgraph.minifier.extract.stubs import Recording
+from fullgraph.minifier.reduce.source.load import call, loaded
 from tests.minifier.extracting import network
 
 X = torch.linspace(-1, 1, 8).view(2, 4)

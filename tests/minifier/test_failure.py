@@ -2,8 +2,8 @@
 
 import pytest
 
-from fullgraph.compiler.compare import Difference
-from fullgraph.minifier.failure import Kind, normal, of_difference, of_exception
+from fullgraph.compiler.numerics import Difference
+from fullgraph.minifier.oracle.failure import Kind, normal, of_difference, of_exception
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.fx import symbolic_trace
 
-from fullgraph.minifier.graph import Graph, Inseparable
+from fullgraph.minifier.graphs.graph import Graph, Inseparable
 from tests.minifier.capture import captured
 
 

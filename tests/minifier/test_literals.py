@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fullgraph.minifier.contents import evaluated
-from fullgraph.minifier.literals import imports, literal, same
-from fullgraph.minifier.program import Unwritable
+from fullgraph.minifier.emit.elements import evaluated
+from fullgraph.minifier.emit.literals import imports, literal, same
+from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def again(tensor: torch.Tensor) -> torch.Tensor:

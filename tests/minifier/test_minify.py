@@ -15,8 +15,9 @@ from torch import nn
 
 from fullgraph import FullgraphError, minify
 from fullgraph.cli import main
-from fullgraph.compiler import openmp, warm
-from fullgraph.minifier import fresh
+from fullgraph.compiler.isolation import openmp
+from fullgraph.compiler.isolation import preload as warm
+from fullgraph.minifier.repro import fresh_interpreter as fresh
 
 SECONDS = 240
 READER = Path(__file__).with_name("reduce") / "reader.py"

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from fullgraph.minifier.journal import Journal
-from fullgraph.minifier.problem import Counts, OutOfBudget, Problem, Verdict
+from fullgraph.minifier.oracle.journal import Journal
+from fullgraph.minifier.oracle.problem import Counts, OutOfBudget, Problem, Verdict
 
 
 def problem(fails, jobs=1, **rest):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fullgraph.minifier.redact import redact
+from fullgraph.minifier.repro.redact import redact
 
 SECRET = '''\
 # torch 2.13.0+cpu

@@ -12,11 +12,12 @@ from textwrap import dedent
 import pytest
 import torch
 
-from fullgraph.compiler.compare import OWN
-from fullgraph.minifier import fresh, unbuilt
-from fullgraph.minifier.failure import Kind
-from fullgraph.minifier.program import Program
-from fullgraph.minifier.repro import Check, backend_of, below, lower, script
+from fullgraph.compiler.numerics import OWN
+from fullgraph.minifier.emit.program_text import Program
+from fullgraph.minifier.oracle.failure import Kind
+from fullgraph.minifier.repro import build_parts as unbuilt
+from fullgraph.minifier.repro import fresh_interpreter as fresh
+from fullgraph.minifier.repro.script import Check, backend_of, below, lower, script
 
 SECONDS = 120
 X = "x = torch.ones(8, requires_grad=True)"

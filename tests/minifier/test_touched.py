@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from fullgraph import FullgraphError, bisect
-from fullgraph.compiler import isolation
-from fullgraph.compiler.private import settings
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.private import torch_state as settings
 from fullgraph.minifier.minify import minify
 from tests.minifier.touched import touched
 
@@ -194,7 +194,7 @@ def test_nothing_is_left_where_it_is_ended(sent, tmp_path):
     (standby,) = {
         cmdline(pid)[4]
         for pid in all_of_them
-        if cmdline(pid)[3:4] == ["fullgraph.compiler.standby"]
+        if cmdline(pid)[3:4] == ["fullgraph.compiler.isolation.fork_server"]
     }
     running.send_signal(sent)
     assert running.wait(60) != 0

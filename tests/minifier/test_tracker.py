@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fullgraph.minifier import tracker
-from fullgraph.minifier.attempt import Ended
-from fullgraph.minifier.bisection import Bisection
-from fullgraph.minifier.failure import Failure, Kind
+from fullgraph.minifier.bisect.bisection import Bisection
 from fullgraph.minifier.minified import Minified
-from fullgraph.minifier.repro import Check
+from fullgraph.minifier.oracle.attempt import Ended
+from fullgraph.minifier.oracle.failure import Failure, Kind
+from fullgraph.minifier.repro import issue as tracker
+from fullgraph.minifier.repro.script import Check
 
 SCRIPT = """\
 # torch 2.13.0

@@ -18,16 +18,17 @@ import numpy as np
 import torch
 from torch.testing import assert_close
 
-from fullgraph.compiler import functions, isolation
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.overlay import overlaid
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.sources import live_functions as functions
+from fullgraph.compiler.sources.overrides import overlaid
 from fullgraph.diagnose.explain import explain
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.rewrites.document import parse
-from fullgraph.rewrites.engine import apply, propose, watched
-from fullgraph.rewrites.facts.observed import Facts, observe
+from fullgraph.rewrites.analysis.observed import Facts, observe
+from fullgraph.rewrites.offers import apply, propose, watched
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, every
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import parse
 
 _numbers = itertools.count()
 _folder = tempfile.TemporaryDirectory(prefix="fullgraph-test-")  # gone when this process ends

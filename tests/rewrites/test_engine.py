@@ -9,8 +9,8 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fullgraph.rewrites.document import parse
 from fullgraph.rewrites.rule import every
+from fullgraph.rewrites.source.document import parse
 
 from .harness import rewritten
 

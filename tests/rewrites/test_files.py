@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from fullgraph import FullgraphError
-from fullgraph.rewrites.files import write
+from fullgraph.rewrites.source.files import write
 
 
 @pytest.fixture

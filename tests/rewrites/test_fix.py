@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from fullgraph import fix
-from fullgraph.rewrites.proof import State
+from fullgraph.rewrites.proof.proof import State
 
 from . import snippets
 

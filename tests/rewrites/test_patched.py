@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from fullgraph.rewrites.patched import patched
+from fullgraph.rewrites.source.patched import patched
 
 WRAPPER = """\
 import functools

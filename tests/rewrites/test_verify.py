@@ -7,9 +7,9 @@ import torch
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.program import program
-from fullgraph.rewrites.comparison import NO_BACKWARD
-from fullgraph.rewrites.proof import State
-from fullgraph.rewrites.verify import prove
+from fullgraph.rewrites.proof.comparison import NO_BACKWARD
+from fullgraph.rewrites.proof.proof import State
+from fullgraph.rewrites.proof.prove import prove
 
 from .harness import imported
 from .mutants import GRANTED, HEAD, RIGHT, WRONG

@@ -31,14 +31,14 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.build import expression, text
-from fullgraph.rewrites.outline.doubts import caught
-from fullgraph.rewrites.outline.forms import without_item
-from fullgraph.rewrites.outline.output import only_checks
-from fullgraph.rewrites.outline.statement import statement_of
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.asserts.outline_check import CHECKED
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression, text
+from fullgraph.rewrites.transforms.outline.differences import caught
+from fullgraph.rewrites.transforms.outline.output_calls import only_checks
+from fullgraph.rewrites.transforms.outline.parameter_types import without_item
+from fullgraph.rewrites.transforms.outline.statement import statement_of
 
 _UNKNOWN = Refusal("its test is not known to be a tensor without dimensions")
 

@@ -42,10 +42,10 @@ random numbers, and values that an operator cannot take (`self`, other objects, 
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category as C
-from fullgraph.rewrites.outline.output import only_checks
-from fullgraph.rewrites.outline.statement import outlined, statement_of
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.outline.output_calls import only_checks
+from fullgraph.rewrites.transforms.outline.statement import outlined, statement_of
 
 WHY = "As an operator the check runs when its turn comes and raises what it raised."
 

@@ -27,14 +27,14 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.branches.agreement import agreed
-from fullgraph.rewrites.branches.numbers import Numbers, sources
-from fullgraph.rewrites.branches.predicate import Escape, tensor_of
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.facts.flow import walk
-from fullgraph.rewrites.facts.inferred import inferred
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.inferred import inferred
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.branches.agreement import agreed
+from fullgraph.rewrites.transforms.branches.predicate import Escape, tensor_of
+from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
 
 _WHY = "The number stays a tensor without dimensions, which chooses, so the graph goes on."
 

@@ -28,14 +28,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.rewrites.branches.decided import Node, chosen, decided
-from fullgraph.rewrites.branches.noise import drawn, exchanged
-from fullgraph.rewrites.branches.predicate import Predicate
-from fullgraph.rewrites.branches.selection import Selection
-from fullgraph.rewrites.document import Replacement
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.branches import use_where
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement
+from fullgraph.rewrites.transforms.branches.predicate import Predicate
+from fullgraph.rewrites.transforms.branches.random_tensors import drawn, exchanged
+from fullgraph.rewrites.transforms.branches.use_where import Selection
+from fullgraph.rewrites.transforms.branches.whole_branch import Node, chosen, decided
 
 _WHY = "`torch.cond` draws where the way is taken, and `torch.where` chooses."
 

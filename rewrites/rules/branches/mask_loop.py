@@ -31,12 +31,12 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.branches.agreement import agreed
-from fullgraph.rewrites.branches.masking import Masking
-from fullgraph.rewrites.branches.predicate import Escape, tested
-from fullgraph.rewrites.facts.flow import statements
+from fullgraph.rewrites.analysis.flow import statements
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.branches.agreement import agreed
+from fullgraph.rewrites.transforms.branches.masked_loop import Masking
+from fullgraph.rewrites.transforms.branches.predicate import Escape, tested
 
 _WHY = "Nothing leaves the loop: what later rounds compute is not used once the test has held."
 

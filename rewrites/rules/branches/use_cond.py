@@ -27,11 +27,11 @@ from __future__ import annotations
 
 import functools
 
-from fullgraph.rewrites.branches.conditional import Conditional
-from fullgraph.rewrites.branches.decided import chosen, decided
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.branches import use_where
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.branches.use_cond import Conditional
+from fullgraph.rewrites.transforms.branches.whole_branch import chosen, decided
 
 _WHY = "`torch.cond` keeps both ways in the graph and runs the one that is taken."
 

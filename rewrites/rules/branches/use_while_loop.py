@@ -24,11 +24,11 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.branches.agreement import agreed
-from fullgraph.rewrites.branches.looping import Looping
-from fullgraph.rewrites.branches.predicate import Escape, tested
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.branches.agreement import agreed
+from fullgraph.rewrites.transforms.branches.predicate import Escape, tested
+from fullgraph.rewrites.transforms.branches.use_while_loop import Looping
 
 _WHY = "`torch.while_loop` keeps the loop in the graph."
 

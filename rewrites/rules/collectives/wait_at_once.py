@@ -24,11 +24,11 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.document import Replacement
-from fullgraph.rewrites.facts.definitions import definitions
-from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.analysis.definitions import definitions
+from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement
 
 _ASYNC = m.Arg(keyword=m.Name("async_op"), value=m.Name("True"))
 _WAIT = m.Call(func=m.Attribute(attr=m.Name("wait")), args=[])

@@ -26,11 +26,11 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.facts.flow import walk
-from fullgraph.rewrites.facts.torch_names import words
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.torch_names import words
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
 
 _NAMES = ("torch.autograd.Variable", "torch.autograd.variable.Variable", "torch.Variable")
 _FACTORIES = words(

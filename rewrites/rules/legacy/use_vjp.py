@@ -34,11 +34,19 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression, statement
-from fullgraph.rewrites.document import Document, Replacement
-from fullgraph.rewrites.facts.flow import following, live_in, mutations, name, reads, walk, writes
+from fullgraph.rewrites.analysis.flow import (
+    following,
+    live_in,
+    mutations,
+    name,
+    reads,
+    walk,
+    writes,
+)
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Document, Replacement
+from fullgraph.rewrites.source.templates import expression, statement
 
 _PARAMETERS = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs")
 _JUMPS = cst.Return | cst.Break | cst.Continue | cst.Yield | cst.Await | cst.Global | cst.Nonlocal

@@ -27,11 +27,11 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.facts.definitions import definitions
-from fullgraph.rewrites.masked.ops import integer
+from fullgraph.rewrites.analysis.definitions import definitions
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.masks.operators import integer
 
 _NAMES = ("torch.bincount", "torch.Tensor.bincount")
 

@@ -23,10 +23,10 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.masked.hits import Asked, Hits, hits, nonzero, question
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.masks.nonzero import Asked, Hits, hits, nonzero, question
 
 _WHY = "A sum counts at a fixed shape."
 

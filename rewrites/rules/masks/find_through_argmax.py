@@ -33,10 +33,10 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.masked.hits import hits
-from fullgraph.rewrites.masked.search import Unclear, search, written
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.masks.first_match import Unclear, search, written
+from fullgraph.rewrites.transforms.masks.nonzero import hits
 
 _ONE_FOUND = "exactly one is found: of none or several `.item()` is an error"
 _NOTHING_FOUND = "something is found: of nothing the index is an error"

@@ -30,19 +30,19 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression, statement
-from fullgraph.rewrites.document import Replacement
-from fullgraph.rewrites.facts.definitions import definitions
-from fullgraph.rewrites.facts.flow import targets, walk
-from fullgraph.rewrites.masked.counts import counted
-from fullgraph.rewrites.masked.flow import flow
-from fullgraph.rewrites.masked.goals import Escape
-from fullgraph.rewrites.masked.hits import Asked, flattened, hits, nonzero, question
-from fullgraph.rewrites.masked.ops import integer
-from fullgraph.rewrites.masked.reads import Read, is_name, read
-from fullgraph.rewrites.masked.rewriting import check, rewriting
+from fullgraph.rewrites.analysis.definitions import definitions
+from fullgraph.rewrites.analysis.flow import targets, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement
+from fullgraph.rewrites.source.templates import expression, statement
+from fullgraph.rewrites.transforms.masks.counts import counted
+from fullgraph.rewrites.transforms.masks.flow import flow
+from fullgraph.rewrites.transforms.masks.nonzero import Asked, flattened, hits, nonzero, question
+from fullgraph.rewrites.transforms.masks.operators import integer
+from fullgraph.rewrites.transforms.masks.reads import Read, is_name, read
+from fullgraph.rewrites.transforms.masks.rewriting import check, rewriting
+from fullgraph.rewrites.transforms.masks.sinks import Escape
 
 _WHY = "A mask has a fixed shape, where its indices have none."
 

@@ -29,14 +29,21 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import statement
-from fullgraph.rewrites.document import replaced
-from fullgraph.rewrites.facts.definitions import definitions
-from fullgraph.rewrites.facts.flow import statements, walk
-from fullgraph.rewrites.masked.hits import Hits, hits
-from fullgraph.rewrites.masked.search import Choice, Search, Unclear, chosen, plain, search
+from fullgraph.rewrites.analysis.definitions import definitions
+from fullgraph.rewrites.analysis.flow import statements, walk
 from fullgraph.rewrites.rule import Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import replaced
+from fullgraph.rewrites.source.templates import statement
+from fullgraph.rewrites.transforms.masks.first_match import (
+    Choice,
+    Search,
+    Unclear,
+    chosen,
+    plain,
+    search,
+)
+from fullgraph.rewrites.transforms.masks.nonzero import Hits, hits
 
 
 def rewrite(site: Site) -> Rewrite | None:

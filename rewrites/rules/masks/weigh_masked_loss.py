@@ -29,12 +29,12 @@ spelled out, and one argument alone that is selected.
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.masked.flow import flow
-from fullgraph.rewrites.masked.goals import Escape, Stored
-from fullgraph.rewrites.masked.losses import Loss
-from fullgraph.rewrites.masked.rewriting import ends, rewriting
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.masks.flow import flow
+from fullgraph.rewrites.transforms.masks.losses import Loss
+from fullgraph.rewrites.transforms.masks.rewriting import ends, rewriting
+from fullgraph.rewrites.transforms.masks.sinks import Escape, Stored
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:

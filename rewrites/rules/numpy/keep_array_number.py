@@ -28,13 +28,13 @@ import libcst as cst
 import torch
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.scalars.calls import FINITE
-from fullgraph.rewrites.scalars.number import No, Number, kind_of
-from fullgraph.rewrites.scalars.uses import Uses
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.scalars.calls import FINITE
+from fullgraph.rewrites.transforms.scalars.scalar import No, Number, kind_of
+from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 _SAME = ("mean", "sum", "prod", "max", "min", "amax", "amin")
 """Reductions of a whole array that tensors have too."""

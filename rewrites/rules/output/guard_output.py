@@ -25,13 +25,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.outline.doubts import hindrance
-from fullgraph.rewrites.outline.output import only_writes
-from fullgraph.rewrites.outline.statement import statement_of
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.output.outline_output import WRITTEN
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.outline.differences import hindrance
+from fullgraph.rewrites.transforms.outline.output_calls import only_writes
+from fullgraph.rewrites.transforms.outline.statement import statement_of
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:

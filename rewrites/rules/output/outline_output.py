@@ -48,10 +48,10 @@ from __future__ import annotations
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy.categories import Category as C
-from fullgraph.rewrites.outline.output import only_writes
-from fullgraph.rewrites.outline.statement import outlined, statement_of
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.outline.output_calls import only_writes
+from fullgraph.rewrites.transforms.outline.statement import outlined, statement_of
 
 WHY = "As an operator it runs when its turn comes and writes what it wrote."
 

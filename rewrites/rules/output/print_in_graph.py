@@ -34,14 +34,14 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy.categories import Category as C
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.build import text as literal
-from fullgraph.rewrites.facts.seen import Seen
-from fullgraph.rewrites.outline.doubts import hindrance, transformed
-from fullgraph.rewrites.outline.forms import seen_as
-from fullgraph.rewrites.outline.output import call_of
+from fullgraph.rewrites.analysis.seen import Seen
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source.templates import text as literal
+from fullgraph.rewrites.transforms.outline.differences import hindrance, transformed
+from fullgraph.rewrites.transforms.outline.output_calls import call_of
+from fullgraph.rewrites.transforms.outline.parameter_types import seen_as
 
 _REDUCTIONS = ("mean", "sum", "max", "min", "std", "var", "norm", "prod", "median")
 _REDUCTION = m.Call(func=m.Attribute(attr=m.OneOf(*map(m.Name, _REDUCTIONS))), args=[])

@@ -24,12 +24,12 @@ from collections.abc import Sequence
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.document import Replacement, replaced
-from fullgraph.rewrites.facts.flow import walk
-from fullgraph.rewrites.facts.purity import torch_name
-from fullgraph.rewrites.facts.torch_names import PURE_CALLS, words
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.purity import torch_name
+from fullgraph.rewrites.analysis.torch_names import PURE_CALLS, words
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement, replaced
 
 _MAKERS = words(
     """

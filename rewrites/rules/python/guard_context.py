@@ -21,9 +21,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
 
 _LOCKS = {"_thread.lock", "_thread.RLock", "threading.Condition", "threading.Semaphore"}
 _DEBUGGING = ("torch.autograd.detect_anomaly", "torch.autograd.set_detect_anomaly")

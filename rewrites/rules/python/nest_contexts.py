@@ -24,10 +24,10 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:

@@ -31,12 +31,12 @@ which other random numbers of Python are drawn, because traced ones are drawn be
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.branches.numbers import Numbers, sources
-from fullgraph.rewrites.branches.predicate import Escape, decision
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.drawing.draws import Draw, draw_of, drawing, imported
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.branches.predicate import Escape, decision
+from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
+from fullgraph.rewrites.transforms.random.draws import Draw, draw_of, drawing, imported
 
 _DRAWS = "`uniform` draws the same number from the same stream, and is traced."
 _DECIDES = "The random number is a tensor that chooses, so the graph goes on."

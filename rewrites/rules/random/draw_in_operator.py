@@ -32,12 +32,12 @@ first; arguments that are no numbers.
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.branches.numbers import Numbers, sources
-from fullgraph.rewrites.branches.predicate import Escape
-from fullgraph.rewrites.drawing.draws import draw_of, drawing
-from fullgraph.rewrites.drawing.operator import defined, operator
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.branches.predicate import Escape
+from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
+from fullgraph.rewrites.transforms.random.draws import draw_of, drawing
+from fullgraph.rewrites.transforms.random.operator import defined, operator
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:

@@ -26,13 +26,13 @@ import libcst as cst
 import torch
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.facts.flow import walk
-from fullgraph.rewrites.facts.purity import torch_name
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.scalars.number import No, Number
-from fullgraph.rewrites.scalars.uses import Uses
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.scalars.scalar import No, Number
+from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:

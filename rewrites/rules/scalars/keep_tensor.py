@@ -54,17 +54,17 @@ import libcst.matchers as m
 import torch
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.facts.purity import fresh
-from fullgraph.rewrites.masked.hits import nonzero
+from fullgraph.rewrites.analysis.purity import fresh
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.scalars import places
-from fullgraph.rewrites.scalars.calls import FINITE
-from fullgraph.rewrites.scalars.heads import only_index
-from fullgraph.rewrites.scalars.number import No, Number, kind_of
-from fullgraph.rewrites.scalars.sequences import spread
-from fullgraph.rewrites.scalars.uses import Uses
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.masks.nonzero import nonzero
+from fullgraph.rewrites.transforms.scalars import indices as places
+from fullgraph.rewrites.transforms.scalars.calls import FINITE
+from fullgraph.rewrites.transforms.scalars.prefix_slices import only_index
+from fullgraph.rewrites.transforms.scalars.scalar import No, Number, kind_of
+from fullgraph.rewrites.transforms.scalars.sequences import spread
+from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 _MATH = re.compile(r"math\.\w+")
 

@@ -32,13 +32,13 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.arrays.python_numbers import Made, PythonNumbers
-from fullgraph.rewrites.build import expression
-from fullgraph.rewrites.document import Replacement
-from fullgraph.rewrites.facts.classes import definition
-from fullgraph.rewrites.facts.flow import walk
+from fullgraph.rewrites.analysis.classes import definition
+from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.numpy.python_numbers import Made, PythonNumbers
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:

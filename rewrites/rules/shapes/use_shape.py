@@ -21,9 +21,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.rewrites.build import expression
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
 
 _MAKERS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.IntTensor")
 

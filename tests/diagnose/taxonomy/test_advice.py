@@ -5,7 +5,7 @@ from __future__ import annotations
 from fullgraph.diagnose.taxonomy import advise
 from fullgraph.diagnose.taxonomy.advice import FIXES
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.diagnose.taxonomy.own_words import in_own_words
+from fullgraph.diagnose.taxonomy.personalize import in_own_words
 from tests.diagnose.taxonomy.snippets import a_break, breaks
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler import isolation
-from fullgraph.minifier.problem import Problem, Verdict
-from fullgraph.minifier.reduce.python.load import call, loaded
-from fullgraph.minifier.reduce.source import reduce
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.minifier.oracle.problem import Problem, Verdict
+from fullgraph.minifier.reduce.source.load import call, loaded
+from fullgraph.minifier.reduce.source.source import reduce
 
 
 def breaks(text: str) -> str:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from torch.fx import GraphModule, symbolic_trace
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fullgraph.minifier.graph import Graph
-from fullgraph.minifier.problem import Problem
-from fullgraph.minifier.reduce.alone import alone
-from fullgraph.minifier.reduce.graph import reduce, without
+from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.oracle.problem import Problem
+from fullgraph.minifier.reduce.graph.calls import reduce, without
+from fullgraph.minifier.reduce.graph.single_call import alone
 from tests.minifier.capture import captured
 from tests.minifier.judged import problem, run, targets
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.fx import symbolic_trace
 
-from fullgraph.minifier.graph import Graph
-from fullgraph.minifier.problem import Problem
-from fullgraph.minifier.reduce.inputs import reduce
+from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.oracle.problem import Problem
+from fullgraph.minifier.reduce.inputs.values import reduce
 from tests.minifier.capture import captured
 from tests.minifier.judged import problem, run
 

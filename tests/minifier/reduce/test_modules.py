@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from fullgraph.compiler import isolation
-from fullgraph.compiler.snapshot import digest
-from fullgraph.minifier.problem import Problem, Verdict
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation.snapshot import digest
+from fullgraph.minifier.oracle.problem import Problem, Verdict
 from fullgraph.minifier.reduce.modules import Act, Plan, Recorded, put, record, reduce
 
 

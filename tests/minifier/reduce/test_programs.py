@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fullgraph.minifier.graph import Graph, Inseparable
-from fullgraph.minifier.reduce.graph import reduce
-from fullgraph.minifier.reduce.inputs import reduce as reduce_inputs
+from fullgraph.minifier.graphs.graph import Graph, Inseparable
+from fullgraph.minifier.reduce.graph.calls import reduce
+from fullgraph.minifier.reduce.inputs.values import reduce as reduce_inputs
 from tests.minifier.capture import captured
 from tests.minifier.judged import problem, targets
 

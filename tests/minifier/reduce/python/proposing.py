@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Sequence
 
-from fullgraph.minifier.reduce.python.tree import Edit, Tree
+from fullgraph.minifier.reduce.source.tree import Edit, Tree
 
 
 def clean(text: str) -> str:

@@ -1,6 +1,6 @@
 """Functions, classes, and what is written once."""
 
-from fullgraph.minifier.reduce.python import definitions, inlining
+from fullgraph.minifier.reduce.source import definitions, inlining
 from tests.minifier.reduce.python.proposing import clean, proposed, together
 
 

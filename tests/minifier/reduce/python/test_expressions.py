@@ -2,8 +2,8 @@
 
 import pytest
 
-from fullgraph.minifier.reduce.python import constants, expressions
-from fullgraph.minifier.reduce.python.observe import observe
+from fullgraph.minifier.reduce.source import constants, expressions
+from fullgraph.minifier.reduce.source.observe import observe
 from tests.minifier.reduce.python.proposing import clean, proposed, together
 
 

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from fullgraph.minifier.reduce.python.names import names
+from fullgraph.minifier.reduce.source.names import names
 
 
 def read(text: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from fullgraph.minifier.reduce.python.observe import observe
+from fullgraph.minifier.reduce.source.observe import observe
 
 TEXT = textwrap.dedent("""
     import torch

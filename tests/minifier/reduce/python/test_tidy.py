@@ -3,8 +3,8 @@
 import ast
 import textwrap
 
-from fullgraph.minifier.reduce.python.names import names
-from fullgraph.minifier.reduce.python.tidy import normal, repaired, shaken
+from fullgraph.minifier.reduce.source.formatting import normal, repaired, shaken
+from fullgraph.minifier.reduce.source.names import names
 
 
 def clean(text: str) -> str:

@@ -2,11 +2,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from fullgraph.rewrites.document import parse
-from fullgraph.rewrites.facts.observed import Facts
+from fullgraph.rewrites.analysis.observed import Facts
 from fullgraph.rewrites.rule import Applicability, Rewrite
 from fullgraph.rewrites.rules.legacy.use_saved_tensors import RULE, rewrite
 from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import parse
 from tests.rewrites.harness import imported
 
 SOURCE = """import torch

@@ -2,10 +2,10 @@ import pytest
 import torch
 
 from fullgraph.diagnose.explain import explain
-from fullgraph.rewrites.document import parse
-from fullgraph.rewrites.engine import propose, watched
-from fullgraph.rewrites.facts.observed import observe
+from fullgraph.rewrites.analysis.observed import observe
+from fullgraph.rewrites.offers import propose, watched
 from fullgraph.rewrites.rule import Applicability
+from fullgraph.rewrites.source.document import parse
 from tests.rewrites.harness import imported, rewritten
 
 HEAD = "import torch\n\n\n"

@@ -3,7 +3,7 @@ import torch
 import torch._dynamo.config as config
 
 from fullgraph import fix
-from fullgraph.rewrites.proof import State
+from fullgraph.rewrites.proof.proof import State
 from fullgraph.rewrites.rule import Applicability
 
 lstm = torch.nn.LSTM(4, 4)

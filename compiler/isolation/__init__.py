@@ -1,0 +1,1 @@
+"""Run a callable and leave no trace: forked children, snapshots, captured output."""

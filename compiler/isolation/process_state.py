@@ -1,0 +1,203 @@
+"""What a job can change about the whole process, and how to put it back."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import operator
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.private import torch_state as settings
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One thing about the process. `read` gives a value that `==` compares and `write` takes."""
+
+    name: str
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+    show: Callable[[Any], str] = repr
+    """A value as text, for a digest."""
+
+
+def facts() -> list[Fact]:
+    """All that can be read in this process as it is: a library that is not loaded has no state."""
+    return [fact for fact in (*_random(), *_torch(), *_python()) if _readable(fact)]
+
+
+def _readable(fact: Fact) -> bool:
+    try:
+        fact.read()
+    except Exception:  # a setting that this torch lacks, or two that contradict each other
+        return False
+    return True
+
+
+def _bytes(state: torch.Tensor) -> bytes:
+    return state.numpy().tobytes()
+
+
+def _tensor(state: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(state), dtype=torch.uint8)
+
+
+def _random() -> Iterator[Fact]:
+    def per_device(backend: Any) -> Fact:
+        return Fact(
+            f"{backend.__name__} random numbers",
+            lambda: [_bytes(state) for state in backend.get_rng_state_all()],
+            lambda states: backend.set_rng_state_all([_tensor(state) for state in states]),
+        )
+
+    yield Fact(
+        "torch random numbers",
+        lambda: _bytes(torch.get_rng_state()),
+        lambda state: torch.set_rng_state(_tensor(state)),
+    )
+    yield from (per_device(one) for one in (torch.cuda, torch.xpu) if one.is_initialized())
+    if torch.backends.mps.is_available():
+        yield Fact(
+            "torch.mps random numbers",
+            lambda: _bytes(torch.mps.get_rng_state()),
+            lambda state: torch.mps.set_rng_state(_tensor(state)),
+        )
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+
+        def as_tuple() -> tuple[Any, ...]:
+            kind, keys, *rest = numpy.random.get_state()
+            return (kind, tuple(keys.tolist()), *rest)
+
+        yield Fact("numpy random numbers", as_tuple, numpy.random.set_state)
+    yield Fact("random numbers of Python", random.getstate, random.setstate)
+
+
+_SETTINGS = (
+    ("backends.cudnn", ("enabled", "benchmark", "deterministic", "fp32_precision")),
+    ("backends.cuda.matmul", ("fp32_precision", "allow_fp16_reduced_precision_reduction")),
+    ("backends.mkldnn", ("enabled", "deterministic", "fp32_precision")),
+    ("backends", ("fp32_precision",)),
+    ("utils.deterministic", ("fill_uninitialized_memory",)),
+)
+
+
+def _torch() -> Iterator[Fact]:
+    yield Fact("grad mode", torch.is_grad_enabled, torch.set_grad_enabled)
+    yield Fact("default dtype", torch.get_default_dtype, torch.set_default_dtype)
+    yield Fact("default device", settings.default_device, torch.set_default_device)
+    yield from (
+        Fact(f"current device of {one.__name__}", one.current_device, one.set_device)
+        for one in (torch.cuda, torch.xpu)
+        if one.is_initialized()
+    )
+    yield Fact("number of threads", torch.get_num_threads, torch.set_num_threads)
+    yield Fact(
+        "deterministic algorithms",
+        torch.get_deterministic_debug_mode,
+        torch.set_deterministic_debug_mode,
+    )
+    yield Fact(
+        "anomaly detection",
+        lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
+        lambda now: torch.autograd.set_detect_anomaly(*now),
+    )
+    yield Fact("autocast cache", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled)
+    for device in ("cpu", "cuda"):
+        yield Fact(
+            f"autocast on {device}",
+            functools.partial(_autocast, device),
+            functools.partial(_set_autocast, device),
+        )
+    sdp = torch.backends.cuda
+    for kind in ("flash", "mem_efficient", "math", "cudnn"):
+        read = getattr(sdp, f"{kind}_sdp_enabled", None)
+        write = getattr(sdp, f"enable_{kind}_sdp", None)
+        if read is not None and write is not None:
+            yield Fact(f"{kind} attention", read, write)
+    for path, names in _SETTINGS:
+        owner = operator.attrgetter(path)(torch)
+        for name in names:
+            yield Fact(
+                f"torch.{path}.{name}",
+                functools.partial(getattr, owner, name),
+                functools.partial(setattr, owner, name),
+            )
+    yield Fact("configuration of torch.compile", settings.configs, settings.set_configs)
+    yield Fact("logging of torch", settings.log_state, settings.set_log_state)
+
+
+def _autocast(device: str) -> tuple[bool, torch.dtype]:
+    return torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+
+
+def _set_autocast(device: str, now: tuple[bool, torch.dtype]) -> None:
+    torch.set_autocast_enabled(device, now[0])
+    torch.set_autocast_dtype(device, now[1])
+
+
+def _python() -> Iterator[Fact]:
+    yield Fact("environment variables", lambda: dict(os.environ), _set_environment)
+    yield Fact("current folder", os.getcwd, os.chdir)
+    yield Fact("sys.path", lambda: list(sys.path), _set_path)
+    yield Fact("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit)
+    yield Fact("standard streams", _streams, _set_streams)
+    yield Fact("warnings filters", lambda: list(warnings.filters), _set_filters)
+    yield Fact("loggers", _loggers, _set_loggers, _show_loggers)
+
+
+def _set_path(was: list[str]) -> None:
+    sys.path[:] = was
+
+
+def _streams() -> tuple[Any, ...]:
+    return sys.stdin, sys.stdout, sys.stderr, sys.excepthook, sys.displayhook
+
+
+def _set_streams(was: tuple[Any, ...]) -> None:
+    sys.stdin, sys.stdout, sys.stderr, sys.excepthook, sys.displayhook = was
+
+
+def _set_environment(was: dict[str, str]) -> None:
+    for name in os.environ.keys() - was.keys():
+        del os.environ[name]
+    for name, value in was.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+
+
+def _set_filters(was: list[Any]) -> None:
+    with warnings.catch_warnings():  # its end tells the warnings machinery of the change
+        pass
+    warnings.filters[:] = was  # type: ignore[index]
+
+
+def _loggers() -> dict[str, tuple[Any, ...]]:
+    named = {"": logging.root, **logging.root.manager.loggerDict}
+    return {
+        name: (one.level, one.propagate, one.disabled, tuple(one.handlers), tuple(one.filters))
+        for name, one in named.items()
+        if isinstance(one, logging.Logger)
+    }
+
+
+def _set_loggers(was: dict[str, tuple[Any, ...]]) -> None:
+    for name, (level, propagate, disabled, handlers, filters) in was.items():
+        logger = logging.getLogger(name)
+        logger.propagate, logger.disabled = propagate, disabled
+        logger.handlers[:], logger.filters[:] = handlers, filters
+        if logger.level != level:
+            logger.setLevel(level)
+
+
+def _show_loggers(states: dict[str, tuple[Any, ...]]) -> str:
+    """Without those that nobody set up: every import adds some."""
+    return repr({name: s for name, s in states.items() if s[0] or any(s[2:])})

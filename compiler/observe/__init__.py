@@ -1,0 +1,1 @@
+"""The values that expressions had in eager."""

@@ -1,0 +1,328 @@
+"""Which piece of source to replace so that the code goes on behind a break."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from fullgraph.compiler.events import Position
+from fullgraph.compiler.sources.source import Function, Source, read
+
+
+class Use(StrEnum):
+    """What the code around an expression does with it."""
+
+    VALUE = "value"
+    TRUTH = "truth"
+    """Nothing but its truth is used: a test, or an operand of `not`."""
+    OPERAND = "operand"
+    """Its truth is used and perhaps itself: an operand of `and` or `or`."""
+    INDEX = "index"
+    """A number: a bound of a slice, the subject of `match`."""
+    ITERATE = "iterate"
+    """It is iterated over or unpacked."""
+    ENTER = "enter"
+    """A `with` statement enters it."""
+    STORE = "store"
+    """A statement that stores into an object, or deletes from it."""
+    BIND = "bind"
+    """A statement that gives names a value: a class, an import, `n += …`."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One expression or statement and its use; `names` are those that a BIND gives values."""
+
+    at: Position
+    use: Use
+    text: str
+    names: tuple[str, ...] = ()
+
+
+class NoSlot(Exception):
+    """Nothing can stand in for a place; the message is a clause that says why."""
+
+
+def slots(position: Position) -> tuple[Slot, ...]:
+    """What to replace at a break's position, in source order; never empty.
+
+    Raises NoSlot with the reason where nothing can be. The positions of Dynamo's instructions
+    that are not expressions (a test that is a plain name is located at its whole `if`) are
+    resolved as CPython's compiler made them.
+    """
+    source = read(position.file)
+    if source is None:
+        raise NoSlot("its source cannot be read")
+    node = _node(source, position) or source.statement_at(position.line)
+    if node is None:
+        raise NoSlot("its source cannot be found")
+    found = [
+        Slot(source.position(piece, position.function), use, source.segment(piece), _names(piece))
+        for piece, use in _pieces(source, node, position.function)
+        if not isinstance(piece, ast.Constant)
+    ]
+    if not found:
+        raise NoSlot("nothing in it can be replaced")
+    return tuple(found)
+
+
+def _node(source: Source, position: Position) -> ast.AST | None:
+    """The node at a position; some versions of torch do not know its last line."""
+    return source.node(position) or source.node(replace(position, end_line=None))
+
+
+Pieces = list[tuple[ast.expr | ast.stmt, Use]]
+
+
+def _pieces(source: Source, node: ast.AST, function: str) -> Pieces:
+    """`slots` on syntax nodes."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+            raise NoSlot(_whole(node))
+        case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
+            return _tests(node.test)
+        case ast.For():
+            return [(node.iter, Use.ITERATE)]
+        case ast.With():
+            return [(item.context_expr, Use.ENTER) for item in node.items]
+        case ast.Assign() | ast.AnnAssign() | ast.Return() | ast.Expr() if node.value:
+            return _pieces(source, node.value, function)
+        case ast.AugAssign(target=ast.Name()) | ast.ClassDef() | ast.Import() | ast.ImportFrom():
+            return [(node, Use.BIND)]
+        case ast.AugAssign() | ast.Delete():
+            return [(node, Use.STORE)]
+        case ast.Raise():
+            raise NoSlot("it raises an exception")
+        case ast.Match():
+            return [(node.subject, Use.INDEX)]
+        case ast.pattern():
+            return _pieces(source, _around(source, node, ast.Match), function)
+        case ast.stmt():
+            raise NoSlot(f"a whole `{type(node).__name__.lower()}` statement has no value")
+        case ast.expr():
+            return _expression(source, node, function)
+    raise NoSlot("it is no expression")
+
+
+def _expression(source: Source, node: ast.expr, function: str) -> Pieces:
+    parent = source.parents[node]
+    truth = _is_test(source, node)
+    if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+        return _target(source, node)
+    match node:
+        case ast.Attribute() if isinstance(parent, ast.Call) and parent.func is node:
+            return _expression(source, parent, function)  # a bound method is not a value to keep
+        case ast.UnaryOp(op=ast.Not()) | ast.BoolOp() if truth:
+            return _tests(node)
+        case ast.BoolOp():
+            return [(operand, Use.OPERAND) for operand in node.values[:-1]]
+        case ast.Slice():
+            bounds = (node.lower, node.upper, node.step)
+            return [(bound, Use.INDEX) for bound in bounds if bound]
+        case ast.Starred():
+            return [(node.value, Use.ITERATE)]
+        case ast.NamedExpr():
+            return [(node.value, Use.VALUE)]
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() if (
+            function.startswith("<")
+        ):
+            tests = [test for loop in node.generators for test in loop.ifs]
+            loops: Pieces = [(loop.iter, Use.ITERATE) for loop in node.generators]
+            return loops + [piece for test in tests for piece in _tests(test)]
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Yield | ast.YieldFrom | ast.Await):
+            raise NoSlot("it suspends the function")
+        if isinstance(inner, ast.NamedExpr):
+            raise NoSlot("it also assigns a name")
+    if isinstance(parent, ast.withitem):
+        return [(node, Use.ENTER)]
+    operand = isinstance(parent, ast.BoolOp) and parent.values[-1] is not node
+    return [(node, Use.TRUTH if truth else Use.OPERAND if operand else Use.VALUE)]
+
+
+def _target(source: Source, node: ast.expr) -> Pieces:
+    """For the target of an assignment: what is stored, unpacked or iterated over."""
+    around = source.parents[node]
+    while isinstance(around, ast.Tuple | ast.List | ast.Starred):
+        node, around = around, source.parents[around]
+    unpacks = isinstance(node, ast.Tuple | ast.List)
+    match around:
+        case ast.Assign() if unpacks:
+            return [(around.value, Use.ITERATE if len(around.targets) == 1 else Use.VALUE)]
+        case ast.Assign() if len(around.targets) == 1 and not isinstance(node, ast.Name):
+            return [(around, Use.STORE)]
+        case ast.AugAssign() | ast.Delete():
+            return [(around, Use.STORE)]
+        case ast.AnnAssign() if around.value and not isinstance(node, ast.Name):
+            return [(around, Use.STORE)]
+        case ast.For() | ast.comprehension() if unpacks:
+            return [(around.iter, Use.ITERATE)]
+    raise NoSlot("it is the target of an assignment")
+
+
+def _tests(test: ast.expr) -> Pieces:
+    """The operands of `and`, `or` and `not` whose truth decides a test."""
+    match test:
+        case ast.BoolOp():
+            return [piece for operand in test.values for piece in _tests(operand)]
+        case ast.UnaryOp(op=ast.Not()):
+            return _tests(test.operand)
+    return [(test, Use.TRUTH)]
+
+
+def _is_test(source: Source, node: ast.expr) -> bool:
+    """Whether nothing but the truth of an expression is used."""
+    parent = source.parents[node]
+    match parent:
+        case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
+            return parent.test is node
+        case ast.comprehension():
+            return node in parent.ifs
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.BoolOp():
+            return _is_test(source, parent)
+    return False
+
+
+def _around(source: Source, node: ast.AST, kind: type[ast.AST]) -> ast.AST:
+    return next(outer for outer in source.around(node) if isinstance(outer, kind))
+
+
+def _whole(node: Function) -> str:
+    yields = any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in ast.walk(node))
+    if isinstance(node, ast.AsyncFunctionDef):
+        return "it is a whole coroutine function"
+    return f"it is a whole {'generator ' if yields else ''}function"
+
+
+def _names(node: ast.expr | ast.stmt) -> tuple[str, ...]:
+    match node:
+        case ast.AugAssign(target=ast.Name(id=name)) | ast.ClassDef(name=name):
+            return (name,)
+        case ast.Import() | ast.ImportFrom():
+            return tuple(a.asname or a.name.partition(".")[0] for a in node.names)
+    return ()
+
+
+def parts(position: Position, depth: int = 2) -> tuple[Slot, ...]:
+    """The sub-expressions of a place, `depth` levels down, whose values explain it."""
+    source = read(position.file)
+    node = _node(source, position) if source else None
+    if source is None or node is None:
+        return ()
+    found: list[ast.expr] = []
+    level: list[ast.AST] = [node]
+    for _ in range(depth):
+        level = [inner for outer in level for inner in _operands(outer)]
+        found += [inner for inner in level if isinstance(inner, ast.expr)]
+    return tuple(
+        Slot(source.position(inner, position.function), Use.VALUE, source.segment(inner))
+        for inner in found
+        if not isinstance(inner, ast.Constant)
+    )
+
+
+def _operands(node: ast.AST) -> list[ast.expr]:
+    """The direct operands of an expression that can be wrapped in a call."""
+    match node:
+        case ast.Call():
+            inner: list[ast.expr | None] = [*node.args, *(word.value for word in node.keywords)]
+            if isinstance(node.func, ast.Attribute):
+                inner.insert(0, node.func.value)
+        case ast.Attribute() | ast.Starred() | ast.NamedExpr():
+            inner = [node.value]
+        case ast.Subscript():
+            inner = [node.value, node.slice]
+        case ast.Slice():
+            inner = [node.lower, node.upper, node.step]
+        case ast.Compare():
+            inner = [node.left, *node.comparators]
+        case ast.BinOp():
+            inner = [node.left, node.right]
+        case ast.UnaryOp():
+            inner = [node.operand]
+        case ast.BoolOp():
+            inner = [*node.values]
+        case ast.Tuple() | ast.List():
+            inner = [*node.elts]
+        case ast.IfExp():
+            inner = [node.test, node.body, node.orelse]
+        case ast.If() | ast.While() | ast.Assert():
+            inner = [node.test]
+        case ast.For():
+            inner = [node.iter]
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Return():
+            inner = [node.value]
+        case _:
+            inner = []
+    found: list[ast.expr] = []
+    for operand in inner:
+        if isinstance(operand, ast.Slice | ast.Starred) or _holds_slice(operand):
+            found += _operands(operand)  # type: ignore[arg-type]
+        elif operand is not None and not isinstance(operand, ast.Constant | ast.GeneratorExp):
+            found.append(operand)
+    return found
+
+
+def _holds_slice(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Tuple) and any(
+        isinstance(item, ast.Slice | ast.Starred) for item in node.elts
+    )
+
+
+def test_around(position: Position) -> Slot | None:
+    """The test that an expression is a part of: `x.item() > 0` for the `x.item()` in it."""
+    source = read(position.file)
+    node = source.node(position) if source else None
+    while source is not None and isinstance(node, ast.expr) and not isinstance(node, ast.Lambda):
+        if _is_test(source, node) and not isinstance(node, ast.UnaryOp | ast.BoolOp):
+            if any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node)):
+                return None
+            at = source.position(node, position.function)
+            return Slot(at, Use.TRUTH, source.segment(node))
+        node = source.parents[node]
+    return None
+
+
+def entered(position: Position) -> tuple[Position, ...]:
+    """What the `with` statement that is at `position`, or whose manager is, enters there; empty if
+    there is none."""
+    source = read(position.file)
+    node = _node(source, position) if source else None
+    if source is None or node is None:
+        return ()
+    if isinstance(source.parents.get(node), ast.withitem):
+        return (position,)
+    if not isinstance(node, ast.With | ast.AsyncWith):
+        return ()
+    return tuple(source.position(item.context_expr, position.function) for item in node.items)
+
+
+def leads_on(position: Position, side: bool) -> bool:
+    """Whether a test that goes to `side` may run code that its other side does not run."""
+    source = read(position.file)
+    node: ast.AST | None = source.node(position) if source else None
+    if source is None or node is None:
+        return False
+    for around in source.around(node):
+        match around:
+            case ast.UnaryOp(op=ast.Not()):
+                side = not side
+            case ast.BoolOp():
+                return not isinstance(_around(source, around, ast.stmt), ast.Assert)
+            case ast.If():
+                arm = around.body if side else around.orelse
+                leaves = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+                if not arm:
+                    return isinstance(around.body[-1], leaves)
+                return not (len(arm) == 1 and isinstance(arm[0], ast.Raise | ast.Pass))
+            case ast.IfExp():
+                value = around.body if side else around.orelse
+                return not isinstance(value, ast.Constant | ast.Name | ast.Attribute)
+            case ast.While() | ast.comprehension():
+                return True
+            case _:
+                return False
+    return False

@@ -1,0 +1,327 @@
+"""The values that expressions have in eager, recorded while the user's code runs once."""
+
+from __future__ import annotations
+
+import itertools
+import reprlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.events import Position
+from fullgraph.compiler.observe.slots import NoSlot, Slot, Use, parts, slots, test_around
+from fullgraph.compiler.observe.value_copies import is_numpy, is_plain, signature, snapshot
+from fullgraph.compiler.private.force_eager import eagerly
+from fullgraph.compiler.private.tracer_state import shape_text
+from fullgraph.compiler.sources.edited_functions import ORIGINAL, Edit, recoded
+from fullgraph.diagnose.causes.places import key
+
+TEXTS = 16
+"""How many values of a place are put into words; all are counted."""
+KEPT, ORDERED = 256, 10_000
+"""How many different values of a place are kept, and how many evaluations are told apart."""
+WIDTH = 80
+"""How long a value's text may be."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What one expression was, each time it was evaluated."""
+
+    position: Position
+    expression: str
+    count: int
+    """How often it was evaluated."""
+    values: tuple[str, ...]
+    """The first values as texts for people, in order: "f32[3, 4]", "bool[] True", "7.25"."""
+    sides: tuple[bool, ...] = ()
+    """For a test, the sides taken, in order."""
+    parts: tuple[Observed, ...] = ()
+    """The expressions inside it."""
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What `observe` saw."""
+
+    places: tuple[Observed, ...] = ()
+    refused: tuple[tuple[Position, str], ...] = ()
+    """Places that could not be observed, and why."""
+    raised: str | None = None
+    """The exception that ended the run early, as "ValueError: text"."""
+
+    def at(self, position: Position) -> Observed | None:
+        """What was seen at a place given to `observe`."""
+        return next((p for p in self.places if key(p.position) == key(position)), None)
+
+
+def observe(run: Callable[[], object], places: Iterable[Position]) -> Observations:
+    """Run the user's code once, and return what the expressions at `places` were.
+
+    Evaluation order, results and exceptions are those of the plain code; an exception ends the
+    run and is reported, not raised.
+    """
+    reel = Reel()
+    watched: dict[Position, tuple[Tape, ...]] = {}
+    refused: dict[Position, str] = {}
+    for place in dict.fromkeys(places):
+        try:
+            watched[place] = reel.watch(place)
+        except NoSlot as why:
+            refused[place] = str(why)
+    for place in watched:
+        reel.watch_inside(place)
+    with recoded(reel.edits()) as recoding:
+        raised = attempt(run)
+    reasons = {refusal.edit.at: refusal.reason for refusal in recoding.refused}
+    for place, tapes in watched.items():
+        if all(tape.slot.at in reasons for tape in tapes):
+            refused[place] = reasons[tapes[0].slot.at]
+    return Observations(
+        tuple(reel.observed(place) for place in watched if place not in refused),
+        tuple(refused.items()),
+        raised,
+    )
+
+
+def attempt(run: Callable[[], object]) -> str | None:
+    """Run eagerly, whatever is compiled inside; return what was raised as "ValueError: text"."""
+    try:
+        with eagerly():
+            run()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Elements:
+    """The elements that an iteration yielded, in place of the iterable."""
+
+    items: list[object]
+
+
+@dataclass
+class Tape:
+    """The values of one slot, in the order of evaluation.
+
+    `kept` holds a copy of each value that differs from the others (tensors differ by their
+    metadata, not by their contents); `order` says which of them each evaluation gave.
+    """
+
+    slot: Slot
+    keep: bool = False
+    force: bool | None = None
+    """For a test: the side to take at its first evaluation."""
+    count: int = 0
+    dull: bool = True
+    """Whether all values were Python modules, the `torch` of `torch.sum(x)`."""
+    plain: bool = True
+    """Whether all values were such as a literal gives."""
+    texts: list[str] = field(default_factory=list)
+    sides: list[bool] = field(default_factory=list)
+    kept: list[object] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)
+    full: bool = False
+    """Whether there were more values than are kept."""
+    seen: dict[object, int] = field(default_factory=dict)
+
+    def observed(self) -> Observed:
+        """This tape as plain data."""
+        slot = self.slot
+        return Observed(slot.at, slot.text, self.count, tuple(self.texts), tuple(self.sides))
+
+    def passed(self) -> None:
+        """Count a statement that has no value."""
+        self.count += 1
+
+    def value(self, value: Any) -> Any:
+        """Record a value and hand it on."""
+        self.note(value, value)
+        return value
+
+    def test(self, value: Any) -> bool:
+        """Record a test and hand on the side it takes (one call of `bool`, as in plain code)."""
+        side = bool(value)
+        if self.force is not None and not self.count:
+            side = self.force
+        self.note(value, side)
+        self.sides.append(side)
+        return side
+
+    def operand(self, value: Any) -> Any:
+        """Record an operand of `and` or `or`; a forced one becomes the bare side."""
+        if self.force is not None and not self.count:
+            value = self.force
+        self.note(value, value)
+        self.sides += [bool(value)] if isinstance(value, torch.Tensor | bool) else []
+        return value
+
+    def iterate(self, value: Any) -> Iterator[Any]:
+        """Record what an iteration yields, no sooner than it is asked for."""
+        return _Iteration(self, value)
+
+    def enter(self, value: Any) -> _Context:
+        """Record what a context manager's `__enter__` returns."""
+        return _Context(self, value)
+
+    def note(self, shown: object, kept: object) -> None:
+        """Count an evaluation that gave `shown`, of which `kept` stays."""
+        self.count += 1
+        self.plain = self.plain and is_plain(shown)
+        self.dull = self.dull and isinstance(shown, ModuleType)
+        if len(self.texts) < TEXTS:
+            self.texts.append(describe(shown))
+        if self.keep:
+            self._keep(kept)
+
+    def _keep(self, value: object) -> None:
+        kind = signature(value)
+        known = self.seen.get(kind)
+        if known is None and len(self.kept) < KEPT:
+            known = self.seen[kind] = len(self.kept)
+            self.kept.append(snapshot(value))
+        if known is None or len(self.order) >= ORDERED:
+            self.full = True
+        else:
+            self.order.append(known)
+
+
+class _Iteration:
+    """The iterator of a recorded iterable; its tape keeps the list of elements, once ended."""
+
+    def __init__(self, tape: Tape, iterable: Any) -> None:
+        self.tape = tape
+        self.iterator = iter(iterable)
+        self.items: list[object] = []
+        tape.note(iterable, Elements(self.items))
+
+    def __iter__(self) -> _Iteration:
+        return self
+
+    def __next__(self) -> Any:
+        item = next(self.iterator)
+        if self.tape.keep and len(self.items) < ORDERED:
+            self.items.append(snapshot(item))
+        return item
+
+
+class _Context:
+    """A recorded context manager."""
+
+    def __init__(self, tape: Tape, manager: Any) -> None:
+        self.tape = tape
+        self.manager = manager
+
+    def __enter__(self) -> Any:
+        entered = type(self.manager).__enter__(self.manager)
+        self.tape.note(self.manager, entered)
+        return entered
+
+    def __exit__(self, *raised: Any) -> Any:
+        return type(self.manager).__exit__(self.manager, *raised)
+
+
+@dataclass
+class Reel:
+    """All tapes of one run, by the position of their slots."""
+
+    tapes: dict[Position, Tape] = field(default_factory=dict)
+    inner: dict[Position, tuple[Tape, ...]] = field(default_factory=dict)
+
+    def watch(self, place: Position, *, keep: bool = False) -> tuple[Tape, ...]:
+        """The tapes of a place, one a slot; `keep` copies of the values. Raises NoSlot."""
+        found = tuple(self.tapes.setdefault(slot.at, Tape(slot)) for slot in slots(place))
+        for tape in found:
+            tape.keep |= keep
+        return found
+
+    def watch_test(self, slot: Position) -> Tape | None:
+        """The tape of the test that decides on the value at a watched slot, if one does."""
+        own = self.tapes[slot]
+        if own.slot.use in (Use.TRUTH, Use.OPERAND):
+            return own
+        test = test_around(slot)
+        if test is None:
+            return None
+        tape = self.tapes.setdefault(test.at, Tape(test))
+        tape.keep = True
+        return tape
+
+    def watch_inside(self, place: Position) -> None:
+        """Record the sub-expressions of a place too. Comes after all `watch`."""
+        self.inner[place] = tuple(
+            self.tapes.setdefault(slot.at, Tape(slot)) for slot in parts(place)
+        )
+
+    def observed(self, place: Position) -> Observed:
+        """What was seen at a place given to `watch`."""
+        first, *others = self.watch(place)
+        inside = dict.fromkeys(tape.slot.at for tape in (*others, *self.inner.get(place, ())))
+        inside.pop(first.slot.at, None)
+        tapes = [self.tapes[at] for at in inside]
+        within = [tape.observed() for tape in tapes if not (tape.count and tape.dull)]
+        return replace(first.observed(), position=place, parts=tuple(within))
+
+    def edits(self) -> list[Edit]:
+        """What makes the code record."""
+        found = []
+        for number, tape in enumerate(self.tapes.values()):
+            name = f"_fullgraph_tape_{number}"
+            names = "".join(f"{bound}, " for bound in tape.slot.names)
+            text = {
+                Use.TRUTH: f"{name}.test({ORIGINAL})",
+                Use.OPERAND: f"{name}.operand({ORIGINAL})",
+                Use.ITERATE: f"{name}.iterate({ORIGINAL})",
+                Use.ENTER: f"{name}.enter({ORIGINAL})",
+                Use.BIND: f"{ORIGINAL}\n{name}.value(({names}))",
+                Use.STORE: f"{ORIGINAL}\n{name}.passed()",
+            }.get(tape.slot.use, f"{name}.value({ORIGINAL})")
+            found.append(Edit(tape.slot.at, text, {name: tape}))
+        return found
+
+
+def describe(value: Any) -> str:
+    """A value as a short text for people, at most `WIDTH` characters."""
+    try:
+        text = _describe(value)
+    except Exception:  # a __repr__ of the user's may raise anything
+        text = type(value).__name__
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+
+
+def _describe(value: Any) -> str:
+    kind = type(value)
+    if isinstance(value, torch.Tensor):
+        return _describe_tensor(value)
+    if is_numpy(value):
+        shape = ", ".join(map(str, value.shape))
+        return f"ndarray {value.dtype}[{shape}]" if shape else f"{value.dtype} {value}"
+    if isinstance(value, torch.nn.Module):
+        return f"{kind.__name__} (nn.Module)"
+    if isinstance(value, type):
+        return f"class {value.__name__}"
+    if isinstance(value, ModuleType | FunctionType | BuiltinFunctionType | MethodType):
+        return f"{kind.__name__.split('_')[0]} {value.__name__}"
+    if kind in (list, tuple, set, frozenset, dict) and value:
+        inner = [describe(item) for item in itertools.islice(value, 64)]
+        if kind is dict:
+            return f"dict of {len(value)}: {', '.join(inner[:4])}{', …' * (len(value) > 4)}"
+        if len(value) > 1 and not is_plain(next(iter(value))) and len(set(inner)) == 1:
+            return f"{kind.__name__} of {len(value)} {inner[0]}"
+        if any(not is_plain(item) for item in value):
+            return f"{kind.__name__} of {', '.join(inner[:4])}{', …' * (len(value) > 4)}"
+    return " ".join(reprlib.repr(value).split())
+
+
+def _describe_tensor(value: torch.Tensor) -> str:
+    text = shape_text(value) or ""
+    if value.layout is not torch.strided:
+        text = f"{str(value.layout).removeprefix('torch.')} {text}"
+    elif value.dim() == 0 and value.device.type != "meta":
+        number = value.detach().item()
+        text += f" {number:.6g}" if isinstance(number, float) else f" {number}"
+    return text

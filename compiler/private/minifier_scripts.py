@@ -1,0 +1,209 @@
+"""The scripts in which PyTorch's own minifier keeps a failure, run without that minifier."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn, cast
+
+import torch
+
+from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private.compile_config import quiet
+
+PACKAGE = "torch._dynamo.repro"
+"""Where such a script imports `run_repro` from."""
+_LEVELS: tuple[Literal["dynamo", "aot"], ...] = ("dynamo", "aot")
+_CONFIGS = (
+    "torch._dynamo.config",
+    "torch._functorch.config",
+    "torch._inductor.config",
+    "torch.fx.experimental._config",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call of `run_repro`, and what held when it was made."""
+
+    level: Literal["dynamo", "aot"]
+    module: torch.nn.Module
+    load_args: Callable[[Any], object]
+    options: Mapping[str, Any]
+    grad: bool
+    groups: Mapping[str, Mapping[str, int]]
+    """Size and rank of each process group the script asked for, by name."""
+
+
+class Reached(BaseException):
+    """`run_repro` was called: nothing after it is to run."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self.call = call
+
+
+@contextlib.contextmanager
+def standing_in() -> Iterator[None]:
+    """Where a script calls `run_repro`, raise `Reached`; where it asks for groups, remember."""
+    groups: dict[str, Mapping[str, int]] = {}
+
+    def reach(level: Literal["dynamo", "aot"]) -> Callable[..., NoReturn]:
+        def run_repro(mod: torch.nn.Module, load_args: Any, **options: Any) -> NoReturn:
+            grad = torch.is_grad_enabled()
+            raise Reached(Call(level, mod, load_args, options, grad, dict(groups)))
+
+        return run_repro
+
+    with contextlib.ExitStack() as stack:
+        for level in _LEVELS:
+            module = importlib.import_module(f"{PACKAGE}.after_{level}")
+            _replace(stack, module, "run_repro", reach(level))
+            _replace(stack, module, "setup_fake_process_groups", groups.update)
+        yield
+
+
+def _replace(stack: contextlib.ExitStack, module: Any, name: str, value: object) -> None:
+    if hasattr(module, name):
+        stack.callback(setattr, module, name, getattr(module, name))
+        setattr(module, name, value)
+
+
+@contextlib.contextmanager
+def groups_started(groups: Mapping[str, Mapping[str, int]]) -> Iterator[None]:
+    """The process groups of such a script, which send nothing; none where there are some."""
+    if not groups or torch.distributed.is_initialized():
+        yield
+        return
+    start = importlib.import_module(f"{PACKAGE}.after_aot").setup_fake_process_groups
+    start(groups)
+    try:
+        yield
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the reader of such a script gives."""
+
+    args: tuple[Any, ...]
+    symbolic: bool
+    """Whether a size is an input."""
+    lost: int
+    """How many storages are not there, though they were saved."""
+    unsaved: int
+    """How many storages were never saved."""
+    nothing: tuple[str, ...]
+    """Inputs that cannot be saved and are None here."""
+
+
+def inputs(load_args: Callable[[Any], object], folder: str | None) -> Inputs:
+    """What `load_args` reads from `folder`; what is not there is generated as torch does it."""
+    from torch._dynamo.debug_utils import InputReader
+
+    told: dict[str, Any] = {"lost": 0, "unsaved": 0, "symbolic": False, "nothing": []}
+
+    class Reader(InputReader):
+        def storage(self, storage_hash: str | None, nbytes: int, **rest: Any) -> Any:
+            if storage_hash is None:
+                told["unsaved"] += 1
+            elif folder is None or not (Path(folder) / "storages" / storage_hash).is_file():
+                told["lost"] += 1
+            found = super().storage(storage_hash, nbytes, **rest)
+            return found.clone()  # equal ones share a file, and were never the same memory
+
+        def symint(self, *args: Any, **rest: Any) -> Any:
+            told["symbolic"] = True
+            return super().symint(*args, **rest)
+
+        def unsupported(self, name: str) -> None:
+            told["nothing"].append(name)
+            super().unsupported(name)
+
+        def opaque(self, script_class_name: str) -> None:
+            told["nothing"].append(script_class_name)
+            super().opaque(script_class_name)
+
+    with quiet():
+        reader = Reader(save_dir=folder)
+        load_args(reader)
+    told["nothing"] = tuple(told["nothing"])
+    return Inputs(tuple(reader.args), **told)
+
+
+Configs = dict[str, dict[str, Any]]
+Kernels = tuple[Any, ...]
+
+
+def configs() -> Configs:
+    """Every setting of the compiler, by module and name."""
+    for name in _CONFIGS:
+        importlib.import_module(name)
+    return settings.configs()
+
+
+def changes(before: Configs, after: Configs) -> Configs:
+    """The settings of `after` that `before` has otherwise."""
+    return {
+        module: {name: value for name, value in named.items() if before[module].get(name) != value}
+        for module, named in after.items()
+    }
+
+
+def configs_of(environment: Mapping[str, str]) -> Configs:
+    """The settings that torch would start with in `environment`, which it reads when it is
+    imported, where they are not those of this process's environment."""
+    here = {name: _fresh(name) for name in _CONFIGS}
+    kept = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        there = {name: _fresh(name) for name in _CONFIGS}
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
+    return changes(here, there)
+
+
+def _fresh(name: str) -> dict[str, Any]:
+    """The settings of a module as if it had just been imported."""
+    origin = importlib.util.find_spec(name)
+    assert origin is not None and origin.origin is not None
+    spec = importlib.util.spec_from_file_location(f"{name}_again", origin.origin)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+        values = cast(Any, module).get_config_copy()
+    finally:
+        del sys.modules[spec.name]
+    plain = (bool, int, float, str, list, dict, set, tuple, type(None))
+    return {key: value for key, value in values.items() if isinstance(value, plain)}
+
+
+def kernels() -> Kernels:
+    """The user's Triton kernels that graphs name by number."""
+    table = _kernel_table()
+    return tuple(copy.copy(getattr(table, name)) for name in _TABLES) if table is not None else ()
+
+
+def set_kernels(saved: Kernels) -> None:
+    table = _kernel_table()
+    for name, value in zip(_TABLES, saved, strict=False):
+        setattr(table, name, copy.copy(value))
+
+
+_TABLES: Sequence[str] = ("id_to_kernel", "kernel_to_id", "constant_args")
+
+
+def _kernel_table() -> Any:
+    module = importlib.import_module("torch._higher_order_ops.triton_kernel_wrap")
+    return getattr(module, "kernel_side_table", None)

@@ -1,0 +1,1 @@
+"""What happens while something compiles, as events."""

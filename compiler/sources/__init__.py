@@ -1,0 +1,1 @@
+"""Source text of live code, and live code with edited source."""

@@ -1,0 +1,1 @@
+"""What hides behind a break."""

@@ -1,0 +1,121 @@
+"""Code that stands in for an expression with the values it had in eager."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.observe.slots import Use
+from fullgraph.compiler.observe.value_copies import is_plain, signature
+from fullgraph.compiler.observe.values import Elements, Tape
+from fullgraph.compiler.sources.edited_functions import ORIGINAL_VALUE, Edit
+
+
+class NoStandIn(Exception):
+    """Nothing can stand in for an expression; the message is a clause that says why."""
+
+
+class Replay:
+    """Gives recorded values in the order of the recorded evaluations, from the start again at
+    the end. Written so that Dynamo traces a call."""
+
+    def __init__(self, values: Sequence[object], order: Sequence[int]) -> None:
+        self.values = list(values)
+        self.order = list(order)
+        self.index = 0
+
+    def __call__(self) -> Any:
+        value = self.values[self.order[self.index]]
+        self.index += 1
+        if self.index == len(self.order):
+            self.index = 0
+        return value
+
+
+def stand_in(tape: Tape, number: int, *, replay: bool = True) -> Edit:
+    """The edit that puts the taped values where they were evaluated.
+
+    One value becomes a literal or a global; values that differ become a `Replay`, or the first
+    of them if not `replay`. Raises NoStandIn.
+    """
+    if tape.slot.use is Use.STORE:
+        node_has_value = "=" in tape.slot.text and not tape.slot.text.startswith("del ")
+        return Edit(tape.slot.at, ORIGINAL_VALUE if node_has_value else "pass")
+    if not tape.order:
+        raise NoStandIn("it was not evaluated in eager")
+    name = f"_fullgraph_value_{number}"
+    values, order = _distinct([_usable(tape, value) for value in tape.kept], tape.order)
+    objects: dict[str, object] = {}
+    if len(values) > 1 and replay:
+        objects[name] = Replay(values, order)
+        text = f"{name}()"
+    else:
+        text = spell(values[order[0]], name, objects)
+    if tape.slot.use is Use.ENTER:
+        objects["_fullgraph_nullcontext"] = nullcontext
+        text = f"_fullgraph_nullcontext({text})"
+    if tape.slot.use is Use.BIND:
+        text = f"{', '.join(tape.slot.names)}, = {text}"
+    return Edit(tape.slot.at, text, objects)
+
+
+def differs(tape: Tape) -> bool:
+    """Whether one stand-in value cannot speak for all evaluations."""
+    return len({signature(_usable(tape, value)) for value in tape.kept}) > 1
+
+
+def _usable(tape: Tape, value: Any) -> Any:
+    """A kept value as its use needs it."""
+    if isinstance(value, Elements):
+        return value.items
+    if tape.slot.use is Use.OPERAND and isinstance(value, torch.Tensor):
+        return bool(value)
+    if tape.slot.use is Use.INDEX and isinstance(value, torch.Tensor) and value.dim() == 0:
+        return value.item()
+    if isinstance(value, Iterator):
+        raise NoStandIn("its value is an iterator, which the eager run used up")
+    return value
+
+
+def _distinct(values: Sequence[object], order: Sequence[int]) -> tuple[list[object], list[int]]:
+    """The values without repeats, and the order in terms of them."""
+    distinct: list[object] = []
+    index: dict[object, int] = {}
+    where = []
+    for value in values:
+        key = signature(value)
+        if key not in index:
+            index[key] = len(distinct)
+            distinct.append(value)
+        where.append(index[key])
+    return distinct, [where[number] for number in order]
+
+
+def spell(value: Any, name: str, objects: dict[str, object]) -> str:
+    """A value as Python text. What has no literal is put into `objects` under names that begin
+    with `name`; containers are written out, so that each evaluation makes a new one."""
+    kind = type(value)
+    if kind is float and not math.isfinite(value):
+        return {"inf": "1e999", "-inf": "-1e999"}.get(str(value), "(1e999 - 1e999)")
+    if is_plain(value):
+        return repr(value)
+    if kind in (list, tuple):
+        items = [spell(item, f"{name}_{n}", objects) for n, item in enumerate(value)]
+        if kind is list:
+            return f"[{', '.join(items)}]"
+        return f"({', '.join(items)}{',' * (len(items) == 1)})"
+    if kind is dict and all(is_plain(key) for key in value):
+        pairs = [
+            f"{key!r}: {spell(item, f'{name}_{n}', objects)}"
+            for n, (key, item) in enumerate(value.items())
+        ]
+        return f"{{{', '.join(pairs)}}}"
+    objects[name] = value
+    if isinstance(value, torch.nn.Parameter) or not isinstance(value, torch.Tensor):
+        return name
+    # Later code may change it in place, which autograd forbids for a leaf.
+    return f"{name}.clone()" if value.requires_grad and value.is_leaf else name

@@ -1,0 +1,307 @@
+"""What hides behind a break: replace it by the value it had, trace again, until nothing is new.
+
+A frame that Dynamo skips shows its first break only, and a branch on data only the side it
+took. Each round replaces every break known so far by its value in eager and traces again; what
+breaks now was hidden. When nothing new appears, the tests that broke are sent to the side they
+did not take, and the search goes on there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from fullgraph.compiler.events import Break, Fate, Position, Recording
+from fullgraph.compiler.observe.slots import NoSlot, Use, leads_on, slots, test_around
+from fullgraph.compiler.observe.values import Observations
+from fullgraph.compiler.sources.ownership import Owner, owner
+from fullgraph.diagnose.causes.places import Key, callers, key, place_of
+from fullgraph.diagnose.unmask.trial import NOT_EVALUATED, Outcome, Target, Test, Trial
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """A break that shows only when others are out of the way."""
+
+    event: Break
+    place: Position
+    behind: Position | None
+    """The place whose replacement or forced side let it show."""
+    not_taken: bool
+    """Whether it lies on the side of a branch that the inputs do not take."""
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A place behind which the search could not look, and why: a clause after "because"."""
+
+    place: Position
+    reason: str
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round. The last has `stopped`; a search without any round is one Round number 0."""
+
+    number: int
+    found: tuple[Hidden, ...] = ()
+    values: Observations = field(default_factory=Observations)
+    """The eager values of everything replaced in this round, under `forced`."""
+    blocked: tuple[Blocked, ...] = ()
+    """Where the search cannot go on, as far as is known now."""
+    consequences: tuple[Position, ...] = ()
+    """Places that break no more although nothing stood in for them: others made them break."""
+    forced: tuple[tuple[Position, bool], ...] = ()
+    """The tests that were sent to a side they do not take."""
+    seconds: float = 0.0
+    runs: int = 0
+    """How often the user's code ran: once in eager, once in the trace."""
+    stopped: str | None = None
+    """Why this is the last round: "nothing new", "rounds" or "seconds"."""
+
+
+def unmask(
+    first: Recording,
+    perform: Callable[[Trial], Outcome],
+    *,
+    rounds: int = 12,
+    seconds: float = 60.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Round]:
+    """Look behind every break of `first`; yield after each round, at least once.
+
+    `perform` makes one trial (`trial.perform`) in isolation, from the state that `first` was
+    recorded from, and returns its plain outcome; for a child that crashed or took longer than
+    `trial.seconds`, an Outcome with `error`.
+    """
+    start = clock()
+    search = _Search()
+    search.learn(first.breaks)
+    if not search.has_work(first):
+        yield Round(0, blocked=search.blocked(), stopped="nothing new")
+        return
+    for number in range(1, rounds + 1):
+        before = clock()
+        trial = search.trial(seconds - (before - start))
+        outcome = perform(trial)
+        found = search.take(outcome)
+        stopped = None if search.goes_on() else "nothing new"
+        if stopped is None and number == rounds:
+            stopped = "rounds"
+        if stopped is None and clock() - start >= seconds:
+            stopped = "seconds"
+        yield Round(
+            number,
+            found,
+            outcome.values,
+            search.blocked(),
+            tuple(search.consequences),
+            trial.forced,
+            clock() - before,
+            2,
+            stopped,
+        )
+        if stopped is not None:
+            return
+
+
+@dataclass(frozen=True)
+class _World:
+    """A choice of sides for tests; the empty one is what the inputs do."""
+
+    forced: tuple[tuple[Position, bool], ...] = ()
+    flips: tuple[Position, ...] = ()
+    """The tests of `forced` that were not forced in the world this one came from."""
+
+
+@dataclass
+class _Search:
+    """What is known so far, and what is still to be tried."""
+
+    targets: dict[Key, Target] = field(default_factory=dict)
+    whole: dict[Key, str] = field(default_factory=dict)
+    """Places that nothing can stand in for, and why."""
+    opened: set[Key] = field(default_factory=set)
+    """Places that were replaced in some world."""
+    refusals: dict[Key, Blocked] = field(default_factory=dict)
+    """Places for which nothing stood in in some world."""
+    ends: list[Blocked] = field(default_factory=list)
+    """Where a world ended in an exception."""
+    consequences: list[Position] = field(default_factory=list)
+    worlds: deque[_World] = field(default_factory=lambda: deque([_World()]))
+    flipped: set[tuple[Position, bool]] = field(default_factory=set)
+    suspects: dict[Key, Hidden] = field(default_factory=dict)
+    """New whole-frame breaks: often they only follow from a skipped caller, and vanish."""
+    hushed: set[Key] = field(default_factory=set)
+    """Where the user's code raises on a side not taken."""
+
+    def learn(self, breaks: Sequence[Break]) -> list[Break]:
+        """Remember the places that break; return the first break of each new one."""
+        new = []
+        for brk in breaks:
+            place = place_of(brk)
+            spot = key(place)
+            if spot in self.targets or owner(place.file) is Owner.PYTHON:
+                continue
+            self.targets[spot] = target = Target(place, callers(brk) or (place,))
+            new.append(brk)
+            if reason := _unreplaceable(target):
+                self.whole[spot] = reason
+        return new
+
+    def has_work(self, first: Recording) -> bool:
+        """Whether anything can hide: a frame that was not traced to its end, or a branch."""
+        hides = any(brk.fate is not Fate.RESUMED or len(brk.stack) > 1 for brk in first.breaks)
+        known = [target for spot, target in self.targets.items() if spot not in self.whole]
+        return bool(known) and (hides or any(_has_test(target) for target in known))
+
+    def trial(self, seconds: float) -> Trial:
+        """The next trial: everything known replaced, in the world being looked at."""
+        known = tuple(target for spot, target in self.targets.items() if spot not in self.whole)
+        return Trial(known, self.worlds[0].forced, seconds)
+
+    def take(self, outcome: Outcome) -> tuple[Hidden, ...]:
+        """Learn from a trial's outcome, and turn to the next world when this one is exhausted.
+
+        Returns what was uncovered.
+        """
+        world = self.worlds[0]
+        breaks = outcome.recording.breaks if outcome.recording else ()
+        if any(done.approximate for done in outcome.replaced):
+            breaks = tuple(brk for brk in breaks if not _is_consequence(brk))
+        fresh = [done.place for done in outcome.replaced if key(done.place) not in self.opened]
+        doors = fresh or [test.place for test in outcome.tests if test.at in world.flips]
+        self.opened |= {key(done.place) for done in outcome.replaced}
+        again = self._step_out(outcome, {key(place_of(brk)) for brk in breaks})
+        hidden = [
+            Hidden(brk, place_of(brk), _behind(brk, doors), bool(world.forced))
+            for brk in self.learn(breaks)
+        ]
+        self.suspects |= {key(h.place): h for h in hidden if key(h.place) in self.whole}
+        found = [h for h in hidden if key(h.place) not in self.whole]
+        for place, reason in outcome.refused:
+            if reason != NOT_EVALUATED or not world.forced:
+                self.refusals[key(place)] = Blocked(place, reason)
+        if outcome.recording is None or not (found or again):
+            found += self._leave(outcome, {key(place_of(brk)) for brk in breaks})
+        return tuple(found)
+
+    def goes_on(self) -> bool:
+        return bool(self.worlds)
+
+    def blocked(self) -> tuple[Blocked, ...]:
+        """The places that nothing stood in for, and the sides that could not be followed."""
+        hushed = {key(place) for place in self.consequences} | self.hushed | set(self.suspects)
+        notes = {k: Blocked(self.targets[k].place, why) for k, why in self.whole.items()}
+        notes |= {k: note for k, note in self.refusals.items() if k not in self.opened}
+        kept = [note for spot, note in notes.items() if spot not in hushed]
+        return (*kept, *self.ends)
+
+    def _step_out(self, outcome: Outcome, broken: set[Key]) -> bool:
+        """For places that broke again although replaced: choose another stand-in, or give up."""
+        stepped = False
+        for done in outcome.replaced:
+            spot = key(done.place)
+            if spot not in broken:
+                continue
+            stepped = True
+            target = self.targets[spot]
+            outer = target.callers[target.callers.index(done.at) + 1 :]
+            if done.replayed:
+                self.targets[spot] = replace(target, replay=False)
+            elif outer:
+                self.targets[spot] = replace(target, callers=outer)
+            else:
+                self.whole[spot] = "it still breaks with its value put in its place"
+        return stepped
+
+    def _leave(self, outcome: Outcome, broken: set[Key]) -> list[Hidden]:
+        """Finish a world and queue those it opens; return the suspects that are none."""
+        world = self.worlds.popleft()
+        held = {spot: hidden for spot, hidden in self.suspects.items() if spot in broken}
+        if world.forced and outcome.values.raised:  # the user's own exception is no break
+            raised = [spot for spot, hidden in held.items() if _is_consequence(hidden.event)]
+            self.hushed.update(raised)
+            held = {spot: hidden for spot, hidden in held.items() if spot not in self.hushed}
+        if not world.forced and outcome.recording is not None:
+            self.consequences += [
+                target.place
+                for spot, target in self.targets.items()
+                if spot not in self.opened and spot not in broken
+            ]
+        self.suspects.clear()
+        failure = outcome.error or (outcome.values.raised if world.forced else None)
+        if failure and len(world.flips) == 1:
+            self.ends.append(Blocked(world.flips[0], f"its other side raises {failure}"))
+        elif failure and not world.forced:
+            last = [*self.targets.values()][-1].place
+            self.ends.append(Blocked(last, f"the trace behind it ended in {failure}"))
+        self._branch(world, outcome.tests, bool(failure))
+        return list(held.values())
+
+    def _branch(self, world: _World, tests: Sequence[Test], failed: bool) -> None:
+        """Queue the sides not taken, all at once. Sides that were forced together and ended in
+        an exception, or hid one another, are tried one by one."""
+        reached = {test.at for test in tests if test.sides}
+        if len(world.flips) > 1:
+            base = tuple(pair for pair in world.forced if pair[0] not in world.flips)
+            self.worlds += [
+                _World((*base, (at, side)), (at,))
+                for at, side in world.forced
+                if at in world.flips and (failed or at not in reached)
+            ]
+        forced = dict(world.forced)
+        sides = [(test.at, not test.sides[0]) for test in tests if len(set(test.sides)) == 1]
+        pending = [
+            (at, side)
+            for at, side in dict.fromkeys(sides)
+            if at not in forced and (at, side) not in self.flipped and leads_on(at, side)
+        ]
+        if pending:
+            self.flipped.update(pending)
+            kept = tuple(pair for pair in world.forced if pair[0] in reached)
+            self.worlds.append(_World((*kept, *pending), tuple(at for at, _ in pending)))
+
+
+def _unreplaceable(target: Target) -> str:
+    """Why nothing can ever stand in for a target; "" if something may."""
+    reason = ""
+    for caller in target.callers:
+        try:
+            slots(caller)
+            return ""
+        except NoSlot as why:
+            reason = reason or str(why)
+    return reason
+
+
+def _has_test(target: Target) -> bool:
+    """Whether a place decides which way the code goes."""
+    try:
+        return any(
+            slot.use in (Use.TRUTH, Use.OPERAND) or test_around(slot.at)
+            for slot in slots(target.callers[0])
+        )
+    except NoSlot:
+        return False
+
+
+def _is_consequence(brk: Break) -> bool:
+    """Whether a break may come from a stand-in that has the wrong shape or value."""
+    text = " ".join((brk.gb_type, *brk.wrappers)).lower()
+    return "observed" in text or "fake tensor" in text
+
+
+def _behind(brk: Break, doors: Sequence[Position]) -> Position | None:
+    """The likeliest of the newly opened places: the last before the break in a frame of its."""
+    best, score = None, -1
+    for place in doors:
+        rank = 0
+        for frame in brk.stack:
+            if (frame.file, frame.function) == (place.file, place.function):
+                rank = max(rank, 2 if place.line <= frame.line else 1)
+        if rank >= score:
+            best, score = place, rank
+    return best

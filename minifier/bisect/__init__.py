@@ -1,0 +1,1 @@
+"""Which stage of the compiler is wrong, and which part of it."""

@@ -1,0 +1,285 @@
+"""`bisect`: which stage of the compiler is wrong, and which part of it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import torch
+
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.isolation import fork_server as standby
+from fullgraph.compiler.isolation import preload as warm
+from fullgraph.compiler.isolation import process_groups as groups
+from fullgraph.compiler.isolation import processes
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.ladder import Backend, Rung, ladder
+from fullgraph.compiler.private import backends
+from fullgraph.compiler.program import program
+from fullgraph.compiler.results import Loss
+from fullgraph.minifier.bisect.bisection import Bisection
+from fullgraph.minifier.bisect.ladder_run import Climb, rung_of, unsteady, with_threads
+from fullgraph.minifier.bisect.localize import look_inside
+from fullgraph.minifier.oracle.case import Case
+from fullgraph.minifier.oracle.failure import Kind
+from fullgraph.minifier.oracle.sandbox import SECONDS, Modes, Sandbox
+
+T = TypeVar("T")
+
+_AT_A_TIME = 4
+"""How many tries share a device, if nobody says otherwise."""
+
+
+def bisect(
+    model: Callable[..., Any],
+    inputs: Any,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    loss: Loss = None,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    backend: Backend = "inductor",
+    tol: float | None = None,
+    check_strides: bool = True,
+    kind: str | None = None,
+    budget: float | None = None,
+    jobs: int | None = None,
+    seconds: float = SECONDS,
+    memory: float | None = None,
+    inside: bool = True,
+) -> Bisection:
+    """Which rung from eager to `backend` is the first that fails, which part of it, and with which
+    call of its graph the program goes wrong.
+
+    Args:
+        model, inputs, kwargs: what is called, as `explain` takes them.
+        loss: a callable on the output, or True for its sum: gradients are compared too.
+        dynamic, mode, options, backend: as torch.compile takes them.
+        tol: relative and absolute tolerance; by dtype if not given. A result that is closer to
+            float64 than eager's is no failure.
+        check_strides: whether other strides or aliasing of an output are a failure.
+        kind: "break", "recompile" or "slow": look for that instead of anything wrong.
+        budget: seconds for looking inside the rung.
+        jobs: how many tries are made at a time; as many as there are cores.
+        seconds: wall time for each try; more is a hang.
+        memory: GiB for each try; a third of what is free if not given.
+        inside: whether to look for the part of the rung too, and for the call with which the graph
+            goes wrong.
+
+    Every try runs in a forked child; nothing here changes. Where this process has touched a device,
+    a fresh one forks, and the program is handed on to it, see `compiler.standby`. Where a process
+    group is live, the child computes its collectives without the other ranks, see
+    `compiler.groups`. Raises FullgraphError for arguments that cannot be called, and for a program
+    that cannot be handed on; a model that fails in eager, not at all or only sometimes gives a
+    `Bisection` that is `refused`.
+    """
+    case, rungs = suspect(
+        model,
+        inputs,
+        kwargs=kwargs,
+        loss=loss,
+        dynamic=dynamic,
+        mode=mode,
+        options=options,
+        backend=backend,
+        tol=tol,
+        check_strides=check_strides,
+        kind=kind,
+        command="bisect",
+    )
+    start = time.monotonic()
+    found = away(
+        _bisected,
+        case,
+        rungs,
+        "bisect",
+        shop=Shop(seconds, memory, jobs),
+        deadline=None if budget is None else start + budget,
+        inside=inside,
+    )
+    return replace(found, seconds=time.monotonic() - start)
+
+
+def _bisected(
+    case: Case,
+    rungs: tuple[Rung, ...],
+    say: Callable[[object], None],
+    *,
+    shop: Shop,
+    deadline: float | None,
+    inside: bool,
+) -> Bisection:
+    """What `bisect` does where forks are safe."""
+    with shop.sandbox() as sandbox:
+        found = with_threads(Climb(case, rungs, sandbox).bisection, case, rungs, sandbox)
+        failure = found.failure
+        if failure is not None:
+            refused = unsteady(case, rung_of(rungs, failure), failure, sandbox)()
+            if refused:
+                found, failure = replace(found, refused=refused), None
+        if failure is not None and inside and not (deadline and time.monotonic() > deadline):
+            found = look_inside(case, rungs, found, sandbox, deadline)
+    return replace(found, calls=sandbox.calls)
+
+
+def suspect(
+    model: Callable[..., Any],
+    inputs: Any,
+    *,
+    kwargs: Mapping[str, Any] | None,
+    loss: Loss,
+    dynamic: bool | None,
+    mode: str | None,
+    options: Mapping[str, Any] | None,
+    backend: Backend,
+    tol: float | None,
+    check_strides: bool,
+    kind: str | None,
+    command: str,
+) -> tuple[Case, tuple[Rung, ...]]:
+    """The case that the arguments of `bisect` and `minify` describe, and its ladder."""
+    subject = program(
+        model,
+        inputs,
+        kwargs=kwargs,
+        loss=loss,
+        backend=backend,
+        mode=mode,
+        dynamic=dynamic,
+        options=options,
+        command=command,
+    )
+    wanted = _kind(kind)
+    call = subject.calls[0]
+    case = Case(
+        subject.target,
+        call.args,
+        call.kwargs,
+        loss=loss,
+        dynamic=dynamic,
+        tol=tol,
+        strides=check_strides,
+        calls=4 if wanted is Kind.RECOMPILE else 1,
+        wanted=wanted,
+    )
+    rungs = ladder(backend, mode=mode, options=options)
+    if wanted is Kind.BREAK:
+        rungs = (rungs[0], replace(rungs[1], fullgraph=True))
+    elif wanted is Kind.RECOMPILE:
+        rungs = rungs[:2]
+    return case, rungs
+
+
+def away(
+    work: Callable[..., T],
+    case: Case,
+    rungs: tuple[Rung, ...],
+    command: str,
+    hear: Callable[[object], None] = lambda _: None,
+    **how: Any,
+) -> T:
+    """What `work(case, rungs, hear, **how)` gives, which forks for every try.
+
+    It runs here if that is safe, else in a fresh process, to which it is handed with all it uses.
+    Raises FullgraphError where it cannot be.
+    """
+    where, why = isolation.choose(case.objects, alone=True)
+    if where == "fork":
+        return work(case, rungs, hear, **how)
+    if groups.live() or sys.platform != "linux":
+        reason = "a process group cannot be handed to another process" if groups.live() else why
+        raise FullgraphError(
+            f"{command} tries every candidate in a forked process, and {why}; {reason}: run it in "
+            "a process that has not touched the device, or move the model to CPU."
+        )
+    advice = "define the model in a module that can be imported, or move it to CPU"
+    job = functools.partial(work, case, tuple(map(_known_elsewhere, rungs)), **how)
+    with standby.used(work.__module__, inductor=any(rung.needs_inductor for rung in rungs)):
+        try:
+            outcome = isolation.run(job, where="fork", on_message=hear)
+        except FullgraphError as refused:
+            raise FullgraphError(
+                f"{command} works in a fresh process, since {why}. {refused}: {advice}."
+            ) from refused
+    if outcome.status == "ok":
+        return outcome.value  # type: ignore[return-value]
+    error = outcome.error
+    if error is not None and isinstance(error.exception, FullgraphError):
+        raise error.exception
+    said = f"{error.type}: {error.message}" if error else outcome.signal or outcome.status
+    raise FullgraphError(
+        f"{command} works in a fresh process, since {why}, and that ended with {said}: {advice}."
+    )
+
+
+def _known_elsewhere(rung: Rung) -> Rung:
+    """A rung with the function of a backend that only this process knows by name."""
+    if isinstance(rung.backend, str) and backends.of_this_process(rung.backend):
+        return replace(rung, backend=backends.registered(rung.backend))
+    return rung
+
+
+@dataclass(frozen=True)
+class Shop:
+    """What a sandbox is to have, as it was asked for."""
+
+    seconds: float = SECONDS
+    memory: float | None = None
+    """GiB; None: a third of what is free."""
+    jobs: int | None = None
+    """None: as many as there are cores, and not too many for one device."""
+    threads: int = field(default_factory=torch.get_num_threads)
+    modes: Modes = field(default_factory=Modes.here)
+
+    @contextmanager
+    def sandbox(self) -> Iterator[Sandbox]:
+        """A sandbox whose children find the compiler loaded, unless to load it would touch a
+        device. It raises FullgraphError where Inductor is asked for and cannot build anything."""
+        free = processes.free_memory() // 3
+        cores = os.cpu_count() or 1
+        cold = standby.asked() or torch.accelerator.current_accelerator() is not None
+        if not cold:
+            warm.up()
+        sandbox = Sandbox(
+            warm.folder if cold else _inductor,
+            seconds=self.seconds,
+            memory=free if self.memory is None else int(self.memory * 2**30),
+            jobs=self.jobs or (min(cores, _AT_A_TIME) if standby.asked() else cores),
+            threads=self.threads,
+            modes=self.modes,
+        )
+        try:
+            with self.modes.in_force() if standby.asked() else nullcontext():
+                yield sandbox
+        finally:
+            sandbox.stop()
+
+
+def _inductor() -> str:
+    try:
+        return warm.inductor()
+    except Exception as error:
+        said = str(error).strip().partition("\n")[0]
+        raise FullgraphError(
+            f"Inductor cannot compile even x + 1 on this machine "
+            f"({type(error).__name__}: {said}): mend its C++ compiler first."
+        ) from error
+
+
+def _kind(name: str | None) -> Kind | None:
+    if name is None:
+        return None
+    looked_for = (Kind.BREAK, Kind.RECOMPILE, Kind.SLOW)
+    if name not in looked_for:
+        raise FullgraphError(
+            f"kind must be one of {', '.join(looked_for)}, not {name!r}: without it anything that "
+            "is wrong is looked for."
+        )
+    return Kind(name)

@@ -1,0 +1,124 @@
+"""What a bisection found: how a program goes on every rung, and where it first goes wrong."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fullgraph.minifier.bisect.culprit import Culprit
+from fullgraph.minifier.oracle.attempt import Ended
+from fullgraph.minifier.oracle.failure import Failure
+
+_TOLD = 160
+"""Characters of a message that stand in a table."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a graph is cut so that what comes before fails, and one call less does not."""
+
+    call: int
+    """The last call of the beginning, counted from 1."""
+    calls: int
+    """How many the graph has."""
+    target: str
+    """What is called: "relu", "aten.add.Tensor"."""
+    place: str = ""
+    """The user's line it came from, "model.py:12"; "" where nothing tells."""
+    code: str = ""
+    """What stands there."""
+
+    def __str__(self) -> str:
+        told = f"call {self.call} of {self.calls}, {self.target}"
+        where = f", {self.place}" if self.place else ""
+        return f"{told}{where}{f': {self.code}' if self.code else ''}"
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """How a program goes on every rung, and where it first fails."""
+
+    torch: str
+    rungs: Mapping[str, Ended | None]
+    """By name, from eager up; None for a rung that was not tried."""
+    culprit: Culprit | None = None
+    cut: Cut | None = None
+    """How much of the failing graph has to be compiled."""
+    refused: str | None = None
+    """Why there is nothing to bisect; a sentence."""
+    calls: int = 0
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    """What is to be known of it, one sentence each."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """What goes wrong on the first rung that fails."""
+        failures = (end.failure for end in self.rungs.values() if end is not None)
+        return None if self.refused else next((f for f in failures if f is not None), None)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every rung gives what eager gives."""
+        ends = self.rungs.values()
+        return all(end is not None and not (end.failure or end.refused) for end in ends)
+
+    @property
+    def first_failing(self) -> str | None:
+        return self.failure.rung if self.failure is not None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Schema 1."""
+        failure = self.failure
+        return {
+            "schema": 1,
+            "torch": self.torch,
+            "failure": failure
+            and {
+                "kind": str(failure.kind),
+                "signature": list(failure.signature),
+                "message": failure.message,
+            },
+            "rungs": {name: _outcome(end) for name, end in self.rungs.items()},
+            "first_failing": self.first_failing,
+            "culprit": str(self.culprit) if self.culprit else None,
+            "cut": asdict(self.cut) if self.cut else None,
+            "refused": self.refused,
+            "calls": self.calls,
+            "seconds": round(self.seconds, 2),
+            "notes": list(self.notes),
+        }
+
+    def table(self) -> list[tuple[str, str]]:
+        """Each rung with how it goes, in words."""
+        return [(name, _words(end)) for name, end in self.rungs.items()]
+
+    def __str__(self) -> str:
+        wide = max(map(len, self.rungs), default=0)
+        lines = [f"{name:<{wide}}  {words}" for name, words in self.table()]
+        if self.culprit:
+            lines.append(f"culprit: {self.culprit}")
+        if self.cut:
+            lines.append(f"first wrong after {self.cut}")
+        if self.refused:
+            lines.append(self.refused)
+        lines += self.notes
+        return "\n".join(lines)
+
+
+def _outcome(end: Ended | None) -> str | None:
+    if end is None:
+        return None
+    return str(end.failure.kind) if end.failure is not None else "ok"
+
+
+def _words(end: Ended | None) -> str:
+    if end is None:
+        return "not tried"
+    if end.failure is not None:
+        told = end.failure.message.partition(os.linesep)[0]
+        return f"{end.failure.kind}: {textwrap.shorten(told, _TOLD, placeholder=' …')}"
+    return f"ok ({end.refused})" if end.refused else "ok"

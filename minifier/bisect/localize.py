@@ -1,0 +1,88 @@
+"""What is wrong inside a rung: which part of it, and with which call of the graph."""
+
+from __future__ import annotations
+
+import linecache
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from torch.fx import Node
+
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.private import tracer_state as read
+from fullgraph.minifier.bisect.bisection import Bisection, Cut
+from fullgraph.minifier.bisect.culprit import Culprit, culprit
+from fullgraph.minifier.bisect.ladder_run import rung_of
+from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.oracle.case import Case
+from fullgraph.minifier.oracle.journal import Journal
+from fullgraph.minifier.oracle.problem import OutOfBudget
+from fullgraph.minifier.oracle.sandbox import Sandbox
+from fullgraph.minifier.reduce.graph.calls import shortest
+from fullgraph.minifier.reducing import failing_graph, of_graph
+from fullgraph.minifier.work import Work
+
+
+def look_inside(
+    case: Case,
+    rungs: Sequence[Rung],
+    found: Bisection,
+    sandbox: Sandbox,
+    deadline: float | None,
+) -> Bisection:
+    """`found` with the part of the rung that is wrong, and the shortest beginning of the first
+    graph that fails alone: all that the rest uses of it is looked at.
+
+    The part is looked for in that beginning, which is sooner compiled; in the whole program where
+    no graph shows the failure.
+    """
+    failure = found.failure
+    assert failure is not None
+    rung = rung_of(rungs, failure)
+
+    def job(_: object) -> tuple[Cut | None, Culprit | None, int]:
+        with (
+            tempfile.TemporaryDirectory(prefix="fullgraph-") as folder,
+            closing(Journal(Path(folder, "journal"), "")) as journal,
+        ):
+            work = Work(
+                case, tuple(rungs), rung, lambda: found, sandbox, journal, deadline=deadline
+            )
+            try:
+                cut, smaller = _beginning(work)
+                part = None if work.spent() else culprit(smaller, rung, failure, sandbox)
+            finally:
+                if isolation.aside() == "fork":  # else it is used on
+                    sandbox.stop()
+            return cut, part, sandbox.calls
+
+    told = isolation.run(job, where=isolation.aside()).value
+    if told is None:  # the graph could not even be captured
+        return replace(found, culprit=culprit(case, rung, failure, sandbox))
+    cut, part, sandbox.calls = told
+    return replace(found, cut=cut, culprit=part)
+
+
+def _beginning(work: Work) -> tuple[Cut | None, Case]:
+    """Where the first graph that fails is cut, and what comes before as a program of its own."""
+    graph = failing_graph(work)
+    if graph is None:
+        return None, work.case
+    problem = of_graph(work, graph)
+    cut = None
+    with suppress(OutOfBudget):
+        last = shortest(problem)
+        cut = None if last is None else _cut(graph, last)
+    return cut, work.alone(problem.current)
+
+
+def _cut(graph: Graph, last: Node) -> Cut:
+    calls = graph.calls
+    told = read.graph_call(last, graph.module)
+    place = f"{Path(told.file).name}:{told.line}" if told.file else ""
+    code = linecache.getline(told.file, told.line).strip() if told.file and told.line else ""
+    return Cut(calls.index(last) + 1, len(calls), told.target, place, code)

@@ -1,0 +1,1 @@
+"""Graphs and tensors as Python source."""

@@ -1,0 +1,123 @@
+"""The statements of a function that is being written, and the `with` blocks they stand in.
+
+A graph has calls that begin and end autocast, inference mode and the choice of an attention
+kernel, and calls that set whether gradients are on; a person writes `with`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from fullgraph.compiler.private import operator_names as naming
+from fullgraph.minifier.emit import syntax
+
+Write = Callable[[Any], ast.expr]
+
+
+@dataclass
+class _Block:
+    body: list[ast.stmt]
+    kind: str
+    begins: fx.Node | None = None
+
+
+class Blocks:
+    """Where the next statement goes."""
+
+    def __init__(self) -> None:
+        self._blocks = [_Block([], "function")]
+        self._start = self._grad = torch.is_grad_enabled()
+        """Whether gradients are on, at the beginning and now."""
+
+    def add(self, statement: ast.stmt) -> None:
+        self._blocks[-1].body.append(statement)
+
+    @property
+    def open(self) -> list[ast.stmt]:
+        """The statements of the innermost block so far."""
+        return self._blocks[-1].body
+
+    @property
+    def nested(self) -> bool:
+        """Whether that is a block inside the function."""
+        return len(self._blocks) > 1
+
+    def switch(self, node: fx.Node, region: naming.Region, write: Write) -> None:
+        """Begin or end the block that a node stands for."""
+        match region.kind:
+            case "end":
+                self._leave(node.args[0])
+            case "grad":
+                self._set_grad(bool(node.args[0]))
+            case "sdpa" if self._blocks[-1].kind == "sdpa":
+                self._blocks.pop()
+            case kind:
+                self._enter(node, kind, _context(kind, node, write))
+
+    def close(self) -> None:
+        """End every block: what follows stands in the function itself."""
+        del self._blocks[1:]
+
+    def body(self) -> list[ast.stmt]:
+        """The function's statements, without blocks in which nothing happens."""
+        return _pruned(self._blocks[0].body) or [ast.Pass()]
+
+    def _enter(self, node: fx.Node | None, kind: str, context: ast.expr) -> None:
+        body: list[ast.stmt] = []
+        self.add(ast.With([ast.withitem(context)], body))
+        self._blocks.append(_Block(body, kind, node))
+
+    def _leave(self, begins: Any) -> None:
+        """End the block that `begins` began; a gradient mode set inside goes on after it."""
+        if all(block.begins is not begins for block in self._blocks):
+            return
+        while self._blocks.pop().begins is not begins:
+            pass
+        inside = any(block.kind == "grad" for block in self._blocks)
+        if self._grad != self._start and not inside:
+            self._enter(None, "grad", _grad_mode(self._grad))
+
+    def _set_grad(self, on: bool) -> None:
+        if on == self._grad:
+            return
+        self._grad = on
+        if self._blocks[-1].kind == "grad":
+            self._blocks.pop()
+        if on != self._start:
+            self._enter(None, "grad", _grad_mode(on))
+
+
+def _context(kind: str, node: fx.Node, write: Write) -> ast.expr:
+    if kind == "inference":
+        return syntax.call(syntax.path("torch.inference_mode"), [], {})
+    if kind == "sdpa":
+        return syntax.call(syntax.path("torch.nn.attention.sdpa_kernel"), [write(node.args[0])], {})
+    device, dtype, enabled, cache = (*node.args, None, None, None)[:4]
+    wanted: Mapping[str, Any] = {"dtype": dtype, "enabled": enabled, "cache_enabled": cache}
+    told = {
+        key: write(arg)
+        for key, arg in wanted.items()
+        if arg is not None and (key == "dtype" or arg is not True)
+    }
+    return syntax.call(syntax.path("torch.autocast"), [write(device)], told)
+
+
+def _grad_mode(on: bool) -> ast.expr:
+    return syntax.call(syntax.path("torch.enable_grad" if on else "torch.no_grad"), [], {})
+
+
+def _pruned(body: list[ast.stmt]) -> list[ast.stmt]:
+    kept = []
+    for statement in body:
+        if isinstance(statement, ast.With):
+            statement.body = _pruned(statement.body)
+            if not statement.body:
+                continue
+        kept.append(statement)
+    return kept

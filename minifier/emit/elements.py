@@ -1,0 +1,362 @@
+"""The elements of a plain tensor as Python source: the shortest expression that gives them."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+
+from fullgraph.minifier.emit.numbers import bits, numbers, plain
+
+_SEEDS = (0, 1, 42)
+_MOST_LISTED = 4096
+"""Elements; more are never written as a list."""
+_SOME = 64
+"""Elements that tell how long a list would be."""
+_MOST_PATCHED = 4
+"""Elements that may differ from a regular tensor and be put in singly."""
+_LINE = 88
+_FILLS = ("0", "0.0", "1", "1.0", "False", "True")
+"""What torch.zeros and torch.ones are for."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """An expression, open where a factory's keyword arguments go."""
+
+    head: str
+    """The factory call, up to its closing parenthesis."""
+    tail: str = ")"
+    factory: bool = True
+    """Whether it takes `device` and `requires_grad`."""
+
+    @property
+    def text(self) -> str:
+        return self.head + self.tail
+
+    def then(self, text: str) -> Form:
+        return replace(self, tail=self.tail + text)
+
+    def on(self, device: torch.device) -> Form:
+        """The same on another device."""
+        if device.type == "cpu":
+            return self
+        name = str(device) if device.index else device.type
+        if self.factory:
+            return replace(self, head=f'{self.head}, device="{name}"')
+        return self.then(f'.to("{name}")')
+
+    def with_grad(self) -> Form:
+        if self.factory and self.tail == ")":
+            return replace(self, head=f"{self.head}, requires_grad=True")
+        return self.then(".requires_grad_()")
+
+
+def shortest(tensor: torch.Tensor, budget: int) -> Form:
+    """The shortest form of a contiguous, strided CPU tensor without autograd history.
+
+    `budget` is the most characters of a list of numbers, unless bytes would be longer.
+    """
+    if not tensor.dim():
+        for form in _listed(tensor, budget):
+            if _gives(form, tensor):
+                return form
+    found = [form for form in _regular(tensor) if _gives(form, tensor)]
+    if not found:
+        found = list(_patched(tensor))
+    if tensor.numel() <= _MOST_LISTED:
+        found += [form for form in _listed(tensor, budget) if _gives(form, tensor)]
+    if not found:
+        found = [packed(tensor)]
+        if tensor.numel() <= _MOST_LISTED:
+            found += [f for f in _listed(tensor, len(found[0].text)) if _gives(f, tensor)]
+    return min(found, key=lambda form: len(form.text))
+
+
+def _gives(form: Form, tensor: torch.Tensor) -> bool:
+    return same_bits(tensor, evaluated(form.text))
+
+
+def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
+    """Whether two contiguous tensors have the same dtype, shape and bits."""
+    return (
+        other is not None
+        and one.dtype == other.dtype
+        and one.shape == other.shape
+        and torch.equal(bits(one), bits(other))
+    )
+
+
+def evaluated(text: str) -> torch.Tensor | None:
+    """What an expression gives in a fresh interpreter; None if it raises."""
+    names = {"torch": torch, "base64": base64, "zlib": zlib}
+    default = torch.get_default_dtype()
+    try:
+        if default != torch.float32:
+            torch.set_default_dtype(torch.float32)
+        with torch.device("cpu"), torch.inference_mode(False), torch.enable_grad():
+            value = eval(text, names)
+    except Exception:  # a form that this dtype or shape has not
+        return None
+    finally:
+        if default != torch.float32:
+            torch.set_default_dtype(default)
+    return value if isinstance(value, torch.Tensor) else None
+
+
+def size(shape: tuple[int, ...] | torch.Size) -> str:
+    """A shape as the arguments of `torch.zeros` or `reshape`."""
+    return ", ".join(map(str, shape)) if shape else "()"
+
+
+def kind(dtype: torch.dtype, implied: torch.dtype) -> str:
+    return "" if dtype == implied else f", dtype={dtype}"
+
+
+# --- regular tensors ---
+
+
+def _regular(tensor: torch.Tensor) -> Iterator[Form]:
+    """Forms that may give `tensor`, or nearly."""
+    if not tensor.numel():
+        yield _filled("zeros", tensor)
+        return
+    yield from _constant(tensor)
+    yield from _identity(tensor)
+    yield from _spread(tensor)
+    yield from _repeated(tensor)
+    yield from _drawn(tensor)
+
+
+def _filled(name: str, tensor: torch.Tensor) -> Form:
+    return Form(f"torch.{name}({size(tensor.shape)}{kind(tensor.dtype, torch.float32)}")
+
+
+def _constant(tensor: torch.Tensor) -> Iterator[Form]:
+    yield _filled("zeros", tensor)
+    yield _filled("ones", tensor)
+    flat = tensor.reshape(-1)
+    with contextlib.suppress(Exception):  # a dtype without numbers
+        for number in dict.fromkeys(numbers(flat[:: max(1, len(flat) // 2)][:2])):
+            if tensor.dim() and number not in _FILLS:
+                rest = kind(tensor.dtype, _implied(tensor.dtype))
+                yield Form(f"torch.full({tuple(tensor.shape)}, {number}{rest}")
+
+
+def _identity(tensor: torch.Tensor) -> Iterator[Form]:
+    if tensor.dim() == 2 and tensor.numel() > 1:
+        rows, columns = tensor.shape
+        shape = str(rows) if rows == columns else f"{rows}, {columns}"
+        yield Form(f"torch.eye({shape}{kind(tensor.dtype, torch.float32)}")
+
+
+def _spread(tensor: torch.Tensor) -> Iterator[Form]:
+    """Evenly spaced elements."""
+    n = tensor.numel()
+    if n < 3 or tensor.dtype.is_complex or tensor.dtype == torch.bool:
+        return
+    flat = tensor.reshape(-1)
+    try:
+        first, second, last = (flat[i].item() for i in (0, 1, n - 1))
+        before = flat[n - 2].item()
+    except Exception:  # a dtype without numbers
+        return
+    shaped = "" if tensor.dim() == 1 else f".reshape({size(tensor.shape)})"
+    steps = dict.fromkeys((second - first, last - before, (last - first) / (n - 1)))
+    for step in steps:
+        if not (math.isfinite(step) and step):
+            continue
+        for start in dict.fromkeys((first, last - step * (n - 1))):
+            if math.isfinite(start):
+                yield from (form.then(shaped) for form in _ranges(tensor.dtype, start, step, n))
+    if tensor.dtype.is_floating_point and math.isfinite(first) and math.isfinite(last):
+        ends = ", ".join(plain(value, tensor.dtype) for value in (first, last))
+        yield Form(f"torch.linspace({ends}, {n}{kind(tensor.dtype, torch.float32)}").then(shaped)
+
+
+def _ranges(dtype: torch.dtype, start: float, step: float, n: int) -> Iterator[Form]:
+    whole = all(float(value).is_integer() for value in (start, step))
+    if not whole and not dtype.is_floating_point:
+        return
+    if not whole:
+        end = start + step * (n - 0.5)
+        texts = [plain(value, dtype) for value in (start, start + step * n, step)]
+        yield Form(f"torch.arange({', '.join(texts)}{kind(dtype, torch.float32)}")
+        texts[1] = f"{end:.9g}"
+        yield Form(f"torch.arange({', '.join(texts)}{kind(dtype, torch.float32)}")
+        return
+    begin, pace = int(start), int(step)
+    end = begin + pace * n
+    if pace != 1:
+        texts = [str(begin), str(end), str(pace)]
+    else:
+        texts = [str(begin), str(end)] if begin else [str(end)]
+    if dtype == torch.float32:
+        texts[0] += ".0"
+        yield Form(f"torch.arange({', '.join(texts)}")
+    else:
+        yield Form(f"torch.arange({', '.join(texts)}{kind(dtype, torch.int64)}")
+
+
+def _repeated(tensor: torch.Tensor) -> Iterator[Form]:
+    """The same slice over and over."""
+    along = [
+        axis for axis, length in enumerate(tensor.shape) if length > 1 and _same_along(tensor, axis)
+    ]
+    if along and len(along) < tensor.dim():
+        inner = tensor
+        for axis in along:
+            inner = inner.narrow(axis, 0, 1)
+        times = [length if axis in along else 1 for axis, length in enumerate(tensor.shape)]
+        lead = next((i for i, length in enumerate(inner.shape) if length != 1), inner.dim() - 1)
+        inner = inner.reshape(inner.shape[lead:]).contiguous()
+        yield shortest(inner, _LINE).then(f".repeat({size(tuple(times))})")
+    n = tensor.numel()
+    flat = tensor.reshape(-1)
+    for period in range(2, 9):
+        if n > 2 * period and n % period == 0 and not along:
+            inner = flat[:period].contiguous()
+            if same_bits(flat, inner.repeat(n // period)):
+                shaped = "" if tensor.dim() == 1 else f".reshape({size(tensor.shape)})"
+                yield shortest(inner, _LINE).then(f".repeat({n // period}){shaped}")
+                return
+
+
+def _same_along(tensor: torch.Tensor, axis: int) -> bool:
+    if not tensor.numel():
+        return False
+    first = tensor.narrow(axis, 0, 1).expand(tensor.shape)
+    return torch.equal(bits(first), bits(tensor))
+
+
+def _drawn(tensor: torch.Tensor) -> Iterator[Form]:
+    """Seeded random numbers, found by drawing them."""
+    if not tensor.dtype.is_floating_point or tensor.numel() < 3:
+        return
+    rest = kind(tensor.dtype, torch.float32)
+    for seed in _SEEDS:
+        source = f", generator=torch.Generator().manual_seed({seed})"
+        for name in ("randn", "rand"):
+            yield Form(f"torch.{name}({size(tensor.shape)}{source}{rest}", factory=False)
+
+
+# --- all but a few elements regular ---
+
+
+def _patched(tensor: torch.Tensor) -> Iterator[Form]:
+    """A regular tensor with one value put at a few places."""
+    for form, at in _nearly(tensor):
+        flat = tensor.reshape(-1)
+        values = flat[at]
+        if not same_bits(values, values[:1].expand(len(at)).contiguous()):
+            continue
+        places = str(at.tolist() if len(at) > 1 else at.item())
+        filled = f".index_fill(0, torch.tensor({places}), {numbers(values)[0]})"
+        if tensor.dim() == 1:
+            yield form.then(filled)
+        else:
+            yield form.then(f".flatten(){filled}.reshape({size(tensor.shape)})")
+
+
+def patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | None:
+    """A form, and the statements that make it `tensor` once it is assigned to `name`."""
+    if any(_gives(form, tensor) for form in _regular(tensor)):
+        return None
+    for form, at in _nearly(tensor):
+        lines = []
+        for place in at.tolist():
+            index = []
+            for length in reversed(tensor.shape):
+                index.append(str(place % length))
+                place //= length
+            number = numbers(tensor[tuple(map(int, reversed(index)))].reshape(1))[0]
+            lines.append(f"{name}[{', '.join(reversed(index))}] = {number}")
+        return form, lines
+    return None
+
+
+def _nearly(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Tensor]]:
+    """Forms that give all but a few elements, with the flat places of those."""
+    width = tensor.element_size()
+    if tensor.numel() <= 2 * _MOST_PATCHED:
+        return
+    for form in _regular(tensor):
+        near = evaluated(form.text)
+        if near is None or near.shape != tensor.shape or near.dtype != tensor.dtype:
+            continue
+        differs = (bits(near) != bits(tensor)).reshape(-1, width).any(1)
+        at = differs.nonzero().reshape(-1)
+        if 0 < len(at) <= _MOST_PATCHED:
+            yield form, at
+
+
+# --- lists and bytes ---
+
+
+def _listed(tensor: torch.Tensor, limit: int) -> Iterator[Form]:
+    flat = tensor.reshape(-1)
+    try:
+        some = numbers(flat[:: 1 + len(flat) // _SOME])
+        if sum(map(len, some)) * len(flat) > 2 * limit * len(some):
+            return  # to spell all would take long
+        texts = numbers(flat)
+    except Exception:  # a dtype without numbers
+        return
+    rest = kind(tensor.dtype, _implied(tensor.dtype))
+    if not tensor.dim():
+        yield Form(f"torch.tensor({texts[0]}{rest}")
+        return
+    nested = _nested(texts, tuple(tensor.shape))
+    if len(nested) <= limit:
+        yield Form(f"torch.tensor({nested}{rest}")
+
+
+def _nested(texts: list[str], shape: tuple[int, ...]) -> str:
+    if not shape:
+        return texts[0]
+    if not shape[0]:
+        return "[]"
+    step = len(texts) // shape[0]
+    rows = [_nested(texts[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
+    return f"[{', '.join(rows)}]"
+
+
+def packed(tensor: torch.Tensor) -> Form:
+    """The bytes themselves, base64, compressed where that is shorter."""
+    raw = bits(tensor).numpy().tobytes() if _has_numpy() else bytes(bits(tensor).tolist())
+    plain = f'base64.b64decode("{base64.b64encode(raw).decode()}")'
+    small = (
+        f'zlib.decompress(base64.b64decode("{base64.b64encode(zlib.compress(raw, 9)).decode()}"))'
+    )
+    content = f"bytearray({min(plain, small, key=len)})"
+    shaped = f".reshape({size(tensor.shape)})" if tensor.dim() != 1 else ""
+    given = Form(f"torch.frombuffer({content}, dtype={tensor.dtype}", f"){shaped}", factory=False)
+    if same_bits(tensor, evaluated(given.text)):
+        return given
+    return Form(
+        f"torch.frombuffer({content}, dtype=torch.uint8",
+        f").view({tensor.dtype}){shaped}",
+        factory=False,
+    )
+
+
+def _has_numpy() -> bool:
+    try:
+        torch.empty(0).numpy()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _implied(dtype: torch.dtype) -> torch.dtype:
+    """What torch.tensor makes of a list of such numbers."""
+    if dtype.is_complex:
+        return torch.complex64
+    if dtype.is_floating_point:
+        return torch.float32
+    return torch.bool if dtype == torch.bool else torch.int64

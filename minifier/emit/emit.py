@@ -1,0 +1,88 @@
+"""A graph as Python source, written as a person would."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from fullgraph.compiler.isolation import process_groups as groups
+from fullgraph.compiler.numerics import TOLERANCES
+from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.minifier.emit import syntax
+from fullgraph.minifier.emit.graph_writer import Shared, Writer
+from fullgraph.minifier.emit.input_statements import assigned
+from fullgraph.minifier.emit.literals import imports
+from fullgraph.minifier.emit.program_text import Program
+from fullgraph.minifier.graphs import purity
+from fullgraph.minifier.graphs.knowledge import Knowledge, known
+
+
+def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> Program:
+    """`graph` as a function called `name`, and `inputs` as statements. Raises Unwritable.
+
+    `inputs` belong to the placeholders, in order. Those nobody uses are left out; sizes that are
+    inputs are read off the tensor that has them.
+    """
+    knowledge = known(graph, inputs)
+    writer = Writer(Shared(), knowledge)
+    function = syntax.text(writer.function(graph, name, inputs))
+    shared = writer.shared
+    values = {**writer.arguments, **shared.constants}
+    given = assigned(values)
+    returned = _returned(graph, knowledge)
+    return Program(
+        "\n\n\n".join((*shared.definitions.values(), function)),
+        given,
+        target=name,
+        arguments=tuple(values),
+        imports=tuple(sorted({*shared.imports, *imports(given + function)})),
+        prelude=groups.prelude(groups.used(graph)) if shared.collective else "",
+        under=under(),
+        outputs=writer.outputs,
+        loss=_loss(returned, writer.outputs),
+        mutates=knowledge.mutates,
+        random=any(purity.draws(node) for node in purity.every(graph)),
+        places=writer.places,
+        tol=_tolerance(returned),
+    )
+
+
+def _returned(graph: fx.GraphModule, knowledge: Knowledge) -> list[Any]:
+    """What is known of what a graph returns, flat."""
+    found = leaves(graph.graph.output_node().args[0])
+    return [knowledge.of(node) if isinstance(node, fx.Node) else node for node in found]
+
+
+def _loss(returned: Sequence[Any], outputs: int | None) -> str:
+    """How to make a number of what the function returns; "" where nothing asks for a gradient."""
+    tensors = [value for value in returned if isinstance(value, torch.Tensor)]
+    if len(tensors) == len(returned) and not any(value.requires_grad for value in tensors):
+        return ""
+    if outputs != 1 or len(tensors) != 1:
+        return "sum(y.sum() for y in {} if y.requires_grad)"
+    if tensors[0].is_complex():
+        return "torch.view_as_real({}).sum()"
+    return "{}.sum()" if tensors[0].dim() else "{}"
+
+
+def _tolerance(returned: Sequence[Any]) -> float:
+    """The least that is right for what the graph returns."""
+    dtypes = {value.dtype for value in returned if isinstance(value, torch.Tensor)}
+    real = (dtype.to_real() if dtype.is_complex else dtype for dtype in dtypes)
+    return min((TOLERANCES[dtype] for dtype in real if dtype in TOLERANCES), default=Program.tol)
+
+
+def under() -> tuple[str, ...]:
+    """The modes of this thread, in which the graph is called, as contexts."""
+    found = []
+    if torch.is_inference_mode_enabled():
+        found.append("torch.inference_mode()")
+    elif not torch.is_grad_enabled():
+        found.append("torch.no_grad()")
+    for device in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(device):
+            found.append(f'torch.autocast("{device}", dtype={torch.get_autocast_dtype(device)})')
+    return tuple(found)

@@ -1,0 +1,395 @@
+"""A graph as the definition of a Python function, written as a person would."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from fullgraph.compiler.private import operator_names as naming
+from fullgraph.minifier.emit import higher_order, numpy_calls, syntax
+from fullgraph.minifier.emit.blocks import Blocks
+from fullgraph.minifier.emit.literals import imports, literal
+from fullgraph.minifier.emit.names import Names
+from fullgraph.minifier.emit.operator_definitions import definitions
+from fullgraph.minifier.emit.program_text import Unwritable
+from fullgraph.minifier.graphs import purity
+from fullgraph.minifier.graphs.knowledge import Knowledge, is_float, sizes
+
+_INLINE = 48
+"""Characters of a value that may stand inside another expression."""
+_LINE = 80
+"""Characters of one that is all there is to return, or that an item is taken of."""
+_CONSTANT = 120
+"""Characters of a constant tensor that may stand in the function; others become arguments."""
+
+
+@dataclass
+class Shared:
+    """What the functions of one script have in common."""
+
+    imports: set[str] = field(default_factory=set)
+    definitions: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    collective: bool = False
+
+
+class Writer:
+    """Writes one function."""
+
+    def __init__(self, shared: Shared, knowledge: Knowledge | None = None) -> None:
+        self.shared = shared
+        self.names = Names()
+        self.knowledge = knowledge or Knowledge()
+        self.arguments: dict[str, Any] = {}
+        """By name, what the function is to be called with."""
+        self.places: dict[str, str] = {}
+        """By "input[2]": the argument's name."""
+        self.outputs: int | None = None
+        self._values: dict[fx.Node, ast.expr] = {}
+        self._pending: dict[fx.Node, ast.expr] = {}
+        """Values that are used once and stand in no statement yet."""
+        self._done: set[fx.Node] = set()
+        self._blocks = Blocks()
+        self._submodules: dict[fx.Node, tuple[str, fx.GraphModule]] = {}
+        self._defined: dict[str, str] = {}
+
+    # --- the function ---
+
+    def function(
+        self, module: fx.GraphModule, name: str, inputs: Sequence[Any] | None = None
+    ) -> ast.FunctionDef:
+        """The definition of `module`'s graph. Without `inputs` it takes and returns just what the
+        graph does."""
+        graph, self._module = module.graph, module
+        self._nested_in = inputs is None
+        placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+        names = list(self._placeholders(placeholders, inputs))
+        for node in graph.nodes:
+            if node.op not in ("placeholder", "output") and node not in self._done:
+                self._node(node)
+        self._return(graph.output_node().args[0], whole=inputs is None)
+        names += self.shared.constants if inputs is not None else []
+        return syntax.function(name, names, self._blocks.body())
+
+    def _placeholders(
+        self, nodes: Sequence[fx.Node], inputs: Sequence[Any] | None
+    ) -> Iterator[str]:
+        if inputs is not None and len(inputs) != len(nodes):
+            raise Unwritable(f"The graph takes {len(nodes)} inputs, and there are {len(inputs)}.")
+        read_off = dict(sizes(nodes, inputs)) if inputs is not None else {}
+        whose = {tensor for tensor, _ in read_off.values()}
+        for position, node in enumerate(nodes):
+            if node in read_off or (inputs is not None and not node.users and node not in whose):
+                continue
+            name = self.names.argument(node)
+            self._values[node] = syntax.name(name)
+            if inputs is not None:
+                value = inputs[position]
+                if is_float(node, value):
+                    self._values.update(dict.fromkeys(node.users, self._values[node]))
+                    self._done.update(node.users)
+                    value = value.item()
+                self.arguments[name] = value
+                self.places[f"input[{position}]"] = name
+            yield name
+        for node, (tensor, axis) in read_off.items():
+            shape = ast.Attribute(self._values[tensor], "shape", ast.Load())
+            self._values[node] = ast.Subscript(shape, ast.Constant(axis), ast.Load())
+
+    def _return(self, returned: Any, whole: bool) -> None:
+        if self._blocks.nested:
+            self._flush()
+            self._blocks.close()
+        single = isinstance(returned, tuple | list) and len(returned) == 1 and not whole
+        self.outputs = len(returned) if isinstance(returned, tuple | list) else None
+        made = self.value(returned[0] if single else returned)
+        if isinstance(made, ast.List) and not whole:
+            made = ast.Tuple(made.elts, ast.Load())
+        self._flush()
+        self._blocks.add(ast.Return(made))
+
+    # --- statements ---
+
+    def _flush(self) -> None:
+        """Give each value that is still waiting a name, in order."""
+        for node in list(self._pending):
+            if node in self._pending:
+                self._assign(node, self._pending.pop(node))
+
+    def _assign(self, node: fx.Node, made: ast.expr) -> None:
+        name = self.names.local(node)
+        self._values[node] = syntax.name(name)
+        self._blocks.add(ast.Assign([ast.Name(name, ast.Store())], made))
+
+    def _node(self, node: fx.Node) -> None:
+        if node.op == "get_attr":
+            self._attribute(node)
+            return
+        if node.op == "call_module":
+            raise Unwritable(
+                f"The graph calls module {node.target}; only functions can be written."
+            )
+        if naming.is_sdpa_backend(node.target):
+            self._values[node] = syntax.path(f"torch.nn.attention.SDPBackend.{node.args[0]}")
+            return
+        region = naming.region(node.target)
+        if region is not None:
+            self._flush()
+            self._blocks.switch(node, region, self.value)
+            return
+        if self._in_place(node) or self._unpacked(node):
+            return
+        self.shared.collective |= naming.is_collective(node.target)
+        made = self._fitting(node)
+        if purity.orders(node):
+            self._flush()
+        if not node.users:
+            self._blocks.add(ast.Expr(made))
+        elif self._may_wait(node, made):
+            self._pending[node] = made
+        else:
+            self._assign(node, made)
+
+    def _fitting(self, node: fx.Node) -> ast.expr:
+        """A node's expression, in which no more stands than a line holds."""
+        inside = {used: self._pending[used] for used in _used(node) if used in self._pending}
+        made = self._expression(node)
+        if not inside or naming.is_higher_order(node.target) or len(syntax.text(made)) <= _LINE:
+            return made
+        self._pending.update(inside)
+        longest = max(inside, key=lambda used: len(syntax.text(inside[used])))
+        self._assign(longest, self._pending.pop(longest))
+        return self._fitting(node)
+
+    def _may_wait(self, node: fx.Node, made: ast.expr) -> bool:
+        if len(node.users) != 1:
+            return False
+        user = next(iter(node.users))
+        if sum(used is node for used in _used(user)) != 1:
+            return False
+        if purity.orders(node) and user is not node.next:
+            return False
+        limit = _LINE if user.op == "output" or user.target is operator.getitem else _INLINE
+        return len(syntax.text(made)) <= limit
+
+    def _in_place(self, node: fx.Node) -> bool:
+        """Statements: `x[0] = y`, `x += y`, `x.add_(y)`."""
+        if node.target is operator.setitem:
+            self._set_item(node)
+            return True
+        tensor = (
+            isinstance(self.knowledge.of(node), torch.Tensor) or self.knowledge.of(node) is None
+        )
+        kind = syntax.IN_PLACE.get(getattr(node.target, "__name__", ""))
+        if kind is not None and getattr(node.target, "__module__", "") == "_operator":
+            first, second = node.args
+            if tensor and isinstance(first, fx.Node):
+                right = self.value(second)
+                target = self._named(first)
+                self._flush()
+                store = ast.Name(target.id, ast.Store())
+                self._blocks.add(ast.AugAssign(store, kind(), right))
+                self._values[node] = target
+                return True
+            self._values[node] = ast.BinOp(self.value(first), kind(), self.value(second))
+            return True
+        if node.op == "call_method" and str(node.target).endswith("_") and tensor:
+            if str(node.target).startswith("__") or not isinstance(node.args[0], fx.Node):
+                return False
+            if node.users:
+                self._named(node.args[0])
+            receiver = self.value(node.args[0])
+            made = self._method(node, receiver)
+            self._flush()
+            self._blocks.add(ast.Expr(made))
+            self._values[node] = receiver
+            return True
+        return False
+
+    def _set_item(self, node: fx.Node) -> None:
+        target, index, new = node.args
+        place = ast.Subscript(self.value(target), self.value(index), ast.Store())
+        right = self.value(new)
+        self._flush()
+        body = self._blocks.open
+        once = isinstance(new, fx.Node) and len(new.users) == 1
+        if once and isinstance(right, ast.Name) and syntax.is_update(body[-2:], place, right):
+            _, step = body.pop(-2), body.pop()
+            assert isinstance(step, ast.AugAssign)
+            self._blocks.add(ast.AugAssign(place, step.op, step.value))
+        else:
+            self._blocks.add(ast.Assign([place], right))
+
+    def _named(self, node: fx.Node) -> ast.Name:
+        """The name of a value, which gets one if it has none."""
+        if node in self._pending:
+            self._assign(node, self._pending.pop(node))
+        made = self._values[node]
+        if not isinstance(made, ast.Name):
+            self._assign(node, made)
+            made = self._values[node]
+        assert isinstance(made, ast.Name)
+        return made
+
+    def _unpacked(self, node: fx.Node) -> bool:
+        """`a, b = x.chunk(2)`."""
+        items = list(node.users)
+        parts = self.knowledge.of(node)
+        if not isinstance(parts, tuple | list) or len(items) < 2:
+            return False
+        if any(
+            item.target is not operator.getitem or type(item.args[1]) is not int for item in items
+        ):
+            return False
+        places: dict[int, fx.Node] = {item.args[1]: item for item in items}  # type: ignore[misc]
+        if len(places) != len(items) or not set(places) <= set(range(len(parts))):
+            return False
+        made = self._expression(node)
+        self._flush()
+        targets = []
+        for place in range(len(parts)):
+            item = places.get(place)
+            name = "_" if item is None else self.names.local(item)
+            targets.append(ast.Name(name, ast.Store()))
+            if item is not None:
+                self._values[item] = syntax.name(name)
+                self._done.add(item)
+        self._blocks.add(ast.Assign([ast.Tuple(list(targets), ast.Store())], made))
+        return True
+
+    # --- expressions ---
+
+    def value(self, thing: Any) -> ast.expr:
+        """An argument as an expression. Raises Unwritable."""
+        return syntax.value(thing, self._of)
+
+    def _of(self, thing: Any) -> ast.expr | None:
+        if isinstance(thing, torch.Tensor):
+            return syntax.expression(literal(thing))
+        if not isinstance(thing, fx.Node):
+            return None
+        if thing in self._pending:
+            return self._pending.pop(thing)
+        if thing in self._submodules:
+            return syntax.name(self._nested(thing))
+        if thing not in self._values:
+            raise Unwritable(f"{thing} is used before the graph gives it a value.")
+        return self._values[thing]
+
+    def _expression(self, node: fx.Node) -> ast.expr:
+        if node.op == "call_method":
+            made = self.value(node.args[0])
+            return made if numpy_calls.is_view_for(node) else self._method(node, made)
+        target: Any = node.target
+        if naming.is_higher_order(target):
+            public = higher_order.written(node, self)
+            if public is not None:
+                return public
+        wrapped = naming.numpy_call(target)
+        if wrapped is not None:
+            return numpy_calls.written(node, wrapped, self)
+        if naming.is_assertion(target):
+            return syntax.call(syntax.path("torch._check"), [self.value(node.args[0])], {})
+        args = [self.value(arg) for arg in node.args]
+        kwargs = {key: self.value(arg) for key, arg in node.kwargs.items()}
+        if getattr(target, "__module__", "") == "_operator" and not kwargs:
+            operation = syntax.operation(target, args)
+            if operation is not None:
+                return operation
+        if target is getattr and len(args) == 2 and str(node.args[1]).isidentifier():
+            return ast.Attribute(args[0], str(node.args[1]), ast.Load())
+        return syntax.call(self._callee(target), args, kwargs)
+
+    def _callee(self, target: Any) -> ast.expr:
+        foreign = naming.foreign_op(target)
+        if foreign is not None:
+            texts, lines = definitions(foreign)
+            self.shared.definitions.update(texts)
+            self.shared.imports.update(lines)
+        made = syntax.constant(target)
+        dotted = syntax.text(made)
+        module = naming.needs_import(dotted)
+        if module is not None:
+            self.shared.imports.add(f"import {module}")
+        if dotted.startswith(("math.", "operator.")):
+            self.shared.imports.add(f"import {dotted.partition('.')[0]}")
+        return made
+
+    def _method(self, node: fx.Node, receiver: ast.expr) -> ast.expr:
+        args = [self.value(arg) for arg in node.args[1:]]
+        kwargs = {key: self.value(arg) for key, arg in node.kwargs.items()}
+        if isinstance(receiver, ast.Constant):  # 2.float() is no Python
+            raise Unwritable(f"A method {node.target} of a number cannot be written.")
+        return syntax.call(ast.Attribute(receiver, str(node.target), ast.Load()), args, kwargs)
+
+    # --- attributes ---
+
+    def _attribute(self, node: fx.Node) -> None:
+        thing: Any = self._module
+        for part in str(node.target).split("."):
+            thing = getattr(thing, part)
+        if isinstance(thing, fx.GraphModule):
+            self._submodules[node] = str(node.target), thing
+        elif isinstance(thing, torch.Tensor):
+            self._constant(node, thing)
+        else:
+            self._values[node] = self.value(thing)
+
+    def _constant(self, node: fx.Node, tensor: torch.Tensor) -> None:
+        known = next((n for n, t in self.shared.constants.items() if t is tensor), None)
+        if known is not None:
+            self._values[node] = syntax.name(known)
+            return
+        text = literal(tensor)
+        if len(text) <= _CONSTANT and not tensor.requires_grad:
+            self._assign(node, syntax.expression(text))
+            self.shared.imports.update(imports(text))
+            return
+        if self._nested_in:
+            raise Unwritable(f"The constant {node.target} of a nested graph is too large to write.")
+        name = self.names.local(node)
+        self.shared.constants[name] = tensor
+        self._values[node] = syntax.name(name)
+
+    def submodule(self, node: Any) -> fx.GraphModule | None:
+        """The graph that a node stands for."""
+        found = self._submodules.get(node)
+        return None if found is None else found[1]
+
+    def _nested(self, node: fx.Node) -> str:
+        """The name of a nested graph's function, which is defined if it is not yet."""
+        target, module = self._submodules[node]
+        if target not in self._defined:
+            name = self.names.other(_function_name(target))
+            self._defined[target] = name
+            self._blocks.add(self.apart(module, name))
+        return self._defined[target]
+
+    def apart(self, module: fx.GraphModule, name: str) -> ast.FunctionDef:
+        """A nested graph as a function, which is not put anywhere."""
+        return Writer(self.shared).function(module, name)
+
+    def define(self, statement: ast.stmt) -> None:
+        """Put a definition before the statement that is being written."""
+        self._blocks.add(statement)
+
+
+def _function_name(target: str) -> str:
+    """`true_fn` for `cond_true_0`."""
+    for part, name in (("true", "true_fn"), ("false", "false_fn"), ("cond_fn", "cond_fn")):
+        if part in target:
+            return name
+    return "body" if "body" in target or "wrap" in target or "subgraph" in target else target
+
+
+def _used(node: fx.Node) -> list[fx.Node]:
+    """The nodes among a node's arguments, each as often as it stands there."""
+    found: list[fx.Node] = []
+    fx.map_arg((node.args, node.kwargs), lambda used: found.append(used))
+    return found

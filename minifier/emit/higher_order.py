@@ -1,0 +1,155 @@
+"""Calls that take graphs, in the words of the public functions they come from."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from torch import fx
+
+from fullgraph.compiler.private import operator_names as naming
+from fullgraph.minifier.emit import syntax
+from fullgraph.minifier.emit.operator_definitions import kernel
+from fullgraph.minifier.emit.program_text import Unwritable
+
+if TYPE_CHECKING:
+    from fullgraph.minifier.emit.graph_writer import Writer
+
+
+def written(node: fx.Node, writer: Writer) -> ast.expr | None:
+    """A higher-order call as a person writes it; None: as it stands. Raises Unwritable."""
+    title = (naming.public_name(node.target) or "").rpartition(".")[2]
+    make = _WRITERS.get(title)
+    return None if make is None else make(node, writer)
+
+
+def _cond(node: fx.Node, writer: Writer) -> ast.expr:
+    return syntax.call(syntax.path("torch.cond"), [writer.value(arg) for arg in node.args], {})
+
+
+def _checkpoint(node: fx.Node, writer: Writer) -> ast.expr:
+    args = [writer.value(arg) for arg in node.args]
+    kwargs = {key: writer.value(arg) for key, arg in node.kwargs.items()}
+    return syntax.call(syntax.path("torch.utils.checkpoint.checkpoint"), args, kwargs)
+
+
+def _region(node: fx.Node, writer: Writer) -> ast.expr:
+    """A call of a compiled region, whose function is defined before all others."""
+    body, _, *operands = node.args
+    module = writer.submodule(body)
+    if module is None:
+        raise Unwritable("This call of a nested compile region cannot be written.")
+    assert isinstance(body, fx.Node)
+    name = f"region_{str(body.target).rpartition('_')[2]}"  # subgraph_0 is a name of Dynamo's
+    if name not in writer.shared.definitions:
+        text = syntax.text(writer.apart(module, name))
+        writer.shared.definitions[name] = f"@torch.compiler.nested_compile_region\n{text}"
+    return syntax.call(syntax.name(name), [writer.value(operand) for operand in operands], {})
+
+
+def _kernel(node: fx.Node, writer: Writer) -> ast.expr:
+    """A launch of a Triton kernel, which is defined before all others."""
+    told: dict[str, Any] = dict(node.kwargs)
+    grids = told["grid"]
+    if told.get("tma_descriptor_metadata") or any(grid != grids[0] for grid in grids):
+        raise Unwritable("This launch of a Triton kernel cannot be written as Python source.")
+    function = naming.triton_function(naming.triton_kernel(told["kernel_idx"]))
+    if function is None:
+        raise Unwritable("The source of a Triton kernel cannot be found.")
+    texts, imports = kernel(function)
+    writer.shared.definitions.update(texts)
+    writer.shared.imports.update(imports)
+    arguments = {**told["kwargs"], **naming.triton_constants(told["constant_args_idx"])}
+    launched = ast.Subscript(syntax.name(function.__name__), writer.value(tuple(grids[0])))
+    return syntax.call(launched, [], {key: writer.value(arg) for key, arg in arguments.items()})
+
+
+def _autograd_function(node: fx.Node, writer: Writer) -> ast.expr:
+    """A torch.autograd.Function with the two graphs as its methods."""
+    told = {"non_differentiable_idx", "saved_for_backward_idx", "dirty_idx"}
+    if set(node.kwargs) - told or node.kwargs.get("dirty_idx"):
+        raise Unwritable("This call of a torch.autograd.Function cannot be written.")
+    forward, backward = (writer.submodule(arg) for arg in node.args[:2])
+    if forward is None or backward is None:
+        raise Unwritable("This call of a torch.autograd.Function cannot be written.")
+    name = writer.names.other("Function")
+    kept = set(node.kwargs["saved_for_backward_idx"])  # type: ignore[arg-type]
+    constant = list(node.kwargs["non_differentiable_idx"])  # type: ignore[arg-type]
+    methods = [writer.apart(forward, "forward"), writer.apart(backward, "backward")]
+    _save(methods[0], kept, constant)
+    _load(methods[1], len(_saved(forward)), kept)
+    made = ast.parse(f"class {name}(torch.autograd.Function): pass").body[0]
+    assert isinstance(made, ast.ClassDef)
+    made.body = [*methods]
+    writer.define(made)
+    return syntax.call(
+        syntax.path(f"{name}.apply"), [writer.value(arg) for arg in node.args[2:]], {}
+    )
+
+
+def _saved(forward: fx.GraphModule) -> Any:
+    return forward.graph.output_node().args[0][1]  # type: ignore[index]
+
+
+def _save(forward: ast.FunctionDef, kept: set[int], constant: list[int]) -> None:
+    """`return outs, saved` becomes `ctx.save_for_backward(saved)` and `return outs`."""
+    _static(forward)
+    last = forward.body.pop()
+    assert isinstance(last, ast.Return) and isinstance(last.value, ast.Tuple)
+    outs, saved = last.value.elts
+    assert isinstance(outs, ast.Tuple) and isinstance(saved, ast.Tuple)
+    tensors = [item for place, item in enumerate(saved.elts) if place in kept]
+    if tensors:
+        forward.body.append(_call("ctx.save_for_backward", tensors))
+    for place, item in enumerate(saved.elts):
+        if place not in kept:
+            target = ast.Attribute(syntax.name("ctx"), f"saved_{place}", ast.Store())
+            forward.body.append(ast.Assign([target], item))
+    if constant:
+        forward.body.append(
+            _call("ctx.mark_non_differentiable", [outs.elts[place] for place in constant])
+        )
+    forward.body.append(ast.Return(outs))
+
+
+def _load(backward: ast.FunctionDef, count: int, kept: set[int]) -> None:
+    """What was saved comes from ctx, and not as the last arguments."""
+    arguments = backward.args.args
+    saved = arguments[len(arguments) - count :] if count else []
+    del arguments[len(arguments) - count :]
+    _static(backward)
+    lines: list[ast.stmt] = []
+    tensors = [ast.Name(arg.arg, ast.Store()) for i, arg in enumerate(saved) if i in kept]
+    if tensors:
+        target = ast.Tuple([*tensors], ast.Store())
+        lines.append(ast.Assign([target], syntax.path("ctx.saved_tensors")))
+    for place, arg in enumerate(saved):
+        if place not in kept:
+            name = ast.Name(arg.arg, ast.Store())
+            lines.append(ast.Assign([name], syntax.path(f"ctx.saved_{place}")))
+    backward.body[:0] = lines
+    last = backward.body[-1]
+    if (
+        isinstance(last, ast.Return)
+        and isinstance(last.value, ast.Tuple)
+        and not last.value.elts[1:]
+    ):
+        last.value = last.value.elts[0]
+
+
+def _static(method: ast.FunctionDef) -> None:
+    method.args.args.insert(0, ast.arg("ctx"))
+    method.decorator_list.append(syntax.name("staticmethod"))
+
+
+def _call(name: str, args: list[ast.expr]) -> ast.Expr:
+    return ast.Expr(syntax.call(syntax.path(name), args, {}))
+
+
+_WRITERS: dict[str, Any] = {
+    "cond": _cond,
+    "tag_activation_checkpoint": _checkpoint,
+    "invoke_subgraph": _region,
+    "autograd_function_apply": _autograd_function,
+    "triton_kernel_wrapper_mutation": _kernel,
+}

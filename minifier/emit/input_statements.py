@@ -1,0 +1,191 @@
+"""What a program is called with, as statements: one name a value, memory shared as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from fullgraph.minifier.emit.elements import patches, size
+from fullgraph.minifier.emit.literals import BUDGET, literal, memory, skipped_before
+from fullgraph.minifier.emit.program_text import Unwritable
+
+
+def assigned(values: Mapping[str, Any], *, budget: int = BUDGET) -> str:
+    """Statements that give each name its value: tensors, numbers, strings, generators.
+
+    Tensors that share memory share it again. Raises Unwritable.
+    """
+    lines: list[str] = []
+    named: dict[int, str] = {}
+    roots: dict[int, torch.Tensor] = {}
+    groups = _sharing(value for value in values.values() if isinstance(value, torch.Tensor))
+    names = {id(value): name for name, value in reversed(list(values.items()))}
+    for name, value in values.items():
+        if not isinstance(value, torch.Tensor):
+            lines += _statements(name, value, budget)
+            continue
+        place = _place(value)
+        if place in groups and place not in roots:
+            roots[place] = root = _root(groups[place])
+            named[id(root)] = names.get(id(root)) or _free("memory", {*values, *named.values()})
+            lines += _statements(named[id(root)], root, budget)
+        if id(value) in named:
+            if named[id(value)] != name:
+                lines.append(f"{name} = {named[id(value)]}")
+            continue
+        named[id(value)] = name
+        if place in groups:
+            root = roots[place]
+            lines.append(f"{name} = {_view(value, root, named[id(root)])}")
+        else:
+            lines += _statements(name, value, budget)
+    return "\n".join(lines)
+
+
+def _statements(name: str, value: Any, budget: int) -> list[str]:
+    if isinstance(value, torch.Generator):
+        return [f"{name} = {_generator(value)}"]
+    if not isinstance(value, torch.Tensor):
+        return [f"{name} = {_plain(value)}"]
+    text = literal(value, budget=budget)
+    if ".index_fill(" in text and type(value) is torch.Tensor and value.is_leaf:
+        found = patches(name, value.detach()) if value.is_contiguous() else None
+        if found is not None:
+            grad = [f"{name}.requires_grad_()"] if value.requires_grad else []
+            return [f"{name} = {found[0].on(value.device).text}", *found[1], *grad]
+    return [f"{name} = {text}"]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+        value = value.node.hint
+    if not isinstance(value, bool | int | float | complex | str | type(None)):
+        raise Unwritable(f"A {type(value).__name__} cannot be written as Python source.")
+    text = repr(value)
+    return f'float("{text}")' if text in ("nan", "inf", "-inf") else text
+
+
+def _generator(generator: torch.Generator) -> str:
+    seed = generator.initial_seed()
+    fresh = torch.Generator(generator.device).manual_seed(seed)
+    if not torch.equal(fresh.get_state(), generator.get_state()):
+        raise Unwritable("A generator that has drawn numbers cannot be written as Python source.")
+    device = "" if generator.device.type == "cpu" else f'"{generator.device}"'
+    return f"torch.Generator({device}).manual_seed({seed})"
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+# --- shared memory ---
+
+
+def _place(tensor: torch.Tensor) -> int:
+    """Where a tensor's memory begins; 0 for what has none that can be shared."""
+    if tensor.layout is not torch.strided or tensor.device.type == "meta" or not tensor.numel():
+        return 0
+    if tensor.is_nested or tensor._is_zerotensor() or tensor.is_quantized:
+        return 0
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except RuntimeError:  # a tensor made of others
+        return 0
+
+
+def _sharing(tensors: Iterable[torch.Tensor]) -> dict[int, list[torch.Tensor]]:
+    """By the place of their memory: tensors that overlap with another one."""
+    places: dict[int, dict[int, torch.Tensor]] = {}
+    for tensor in tensors:
+        if place := _place(tensor):
+            places.setdefault(place, {})[id(tensor)] = tensor
+    return {
+        place: list(group.values())
+        for place, group in places.items()
+        if any(_overlap(one, other) for one in group.values() for other in group.values())
+    }
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    begin, end = _reach(one)
+    start, stop = _reach(other)
+    return one is not other and begin < stop and start < end
+
+
+def _reach(tensor: torch.Tensor) -> tuple[int, int]:
+    begin = int(tensor.storage_offset())
+    return begin, begin + memory(tensor, 0).numel()
+
+
+def _root(group: list[torch.Tensor]) -> torch.Tensor:
+    """The tensor that all of `group` are views of: one of them, or else their memory, flat."""
+    if len({(t.dtype, t.is_conj(), t.is_neg()) for t in group}) > 1:
+        raise Unwritable("Inputs that share memory under two dtypes cannot be written.")
+    begin = min(_reach(tensor)[0] for tensor in group)
+    end = max(_reach(tensor)[1] for tensor in group)
+    for tensor in group:
+        whole = tensor.is_contiguous() and _reach(tensor) == (begin, end)
+        if whole and tensor.is_leaf and not skipped_before(tensor):
+            return tensor
+    return group[0].detach().as_strided((end - begin,), (1,), begin)
+
+
+def _view(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str:
+    """An expression for `tensor` over its root's name."""
+    detached = root.requires_grad and (tensor.is_leaf or not tensor.requires_grad)
+    text = name + next(
+        way for way in _ways(tensor, root) if _leads_to(way, root.detach(), tensor.detach())
+    )
+    if detached:
+        text = text.replace(name, f"{name}.detach()", 1)
+    if isinstance(tensor, torch.nn.Parameter):
+        grad = "" if tensor.requires_grad else ", requires_grad=False"
+        return f"torch.nn.Parameter({text}{grad})"
+    if tensor.requires_grad and (detached or not root.requires_grad):
+        return f"{text}.requires_grad_()" + (
+            "" if tensor.is_leaf else f".expand({size(tensor.shape)})"
+        )
+    return text
+
+
+def _ways(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
+    """What may follow the root's name."""
+    yield ""
+    shape, start = tuple(tensor.shape), int(tensor.storage_offset() - root.storage_offset())
+    if root.dim() == 2:
+        yield ".t()"
+    if root.dim():
+        row = root.numel() // root.shape[0]
+        first, rest = divmod(start, row)
+        rows = tensor.numel() // row
+        if not rest:
+            yield f"[{first}]"
+            yield f"[{first or ''}:{first + rows if first + rows < root.shape[0] else ''}]"
+    yield f".view({size(shape)})"
+    for one in range(root.dim()):
+        for other in range(one + 1, root.dim()):
+            yield f".transpose({one}, {other})"
+    for axis in range(1, root.dim()):
+        step = root.stride(axis)
+        first, colons = start // step, ":, " * axis
+        yield f"[{colons}{first}]"
+        if axis < tensor.dim():
+            yield f"[{colons}{first or ''}:{first + shape[axis]}]"
+    yield f".as_strided({shape}, {tuple(tensor.stride())}{f', {start}' if start else ''})"
+    yield f".as_strided({shape}, {tuple(tensor.stride())}, {tensor.storage_offset()})"
+
+
+def _leads_to(way: str, root: torch.Tensor, tensor: torch.Tensor) -> bool:
+    try:
+        found = eval(f"root{way}", {"root": root})
+    except Exception:  # not for this shape
+        return False
+    return (
+        found.shape == tensor.shape
+        and found.stride() == tensor.stride()
+        and found.storage_offset() == tensor.storage_offset()
+    )

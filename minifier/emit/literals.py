@@ -1,0 +1,290 @@
+"""Tensors as Python source: the shortest expression that gives the same tensor again.
+
+Every form is tried: it is evaluated, and taken only if what comes out is the tensor bit for bit,
+with its dtype, strides, alignment, layout, device and place in autograd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from fullgraph.minifier.emit.elements import (
+    Form,
+    evaluated,
+    kind,
+    same_bits,
+    shortest,
+    size,
+)
+from fullgraph.minifier.emit.program_text import Unwritable
+
+BUDGET = 400
+"""Characters of a list of numbers; a longer one becomes packed bytes if that is shorter."""
+
+_ALIGNMENT = 64
+"""Bytes to which torch aligns memory: where in it a tensor begins changes the code that runs."""
+
+_COMPRESSED: dict[torch.layout, tuple[str, str, str]] = {
+    torch.sparse_csr: ("csr", "crow_indices", "col_indices"),
+    torch.sparse_csc: ("csc", "ccol_indices", "row_indices"),
+    torch.sparse_bsr: ("bsr", "crow_indices", "col_indices"),
+    torch.sparse_bsc: ("bsc", "ccol_indices", "row_indices"),
+}
+
+
+def literal(tensor: torch.Tensor, *, budget: int = BUDGET) -> str:
+    """An expression that gives `tensor`, over torch and the modules that `imports` names.
+
+    NaNs and zeros keep their sign. Raises Unwritable for a tensor that no expression gives.
+    """
+    return _form(tensor, budget).text
+
+
+def imports(text: str) -> tuple[str, ...]:
+    """The modules besides torch that the literals in `text` need."""
+    return tuple(f"import {name}" for name in ("base64", "zlib") if f"{name}." in text)
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are the same in everything that a compiler looks at."""
+    if type(one) is not type(other) or _facts(one) != _facts(other):
+        return False
+    if one.device.type == "meta" or one._is_zerotensor():
+        return True
+    if one.layout is torch.strided and not one.is_quantized and not one.is_nested:
+        return same_bits(one, other)
+    return all(same(a, b) for a, b in zip(_parts(one), _parts(other), strict=True))
+
+
+def _facts(tensor: torch.Tensor) -> tuple[object, ...]:
+    strided = tensor.layout is torch.strided and not tensor.is_nested
+    offset = tensor.storage_offset() * tensor.element_size() if strided and tensor.numel() else 0
+    return (
+        tensor.dtype,
+        tensor.layout,
+        tensor.device,
+        tensor.requires_grad,
+        tensor.is_leaf,
+        tensor.is_conj(),
+        tensor.is_neg(),
+        tensor._is_zerotensor(),
+        tensor.is_nested,
+        tensor.is_nested or tuple(tensor.shape),
+        tensor.stride() if strided else None,
+        offset % _ALIGNMENT,
+        _scales(tensor) if tensor.is_quantized else None,
+        tensor.is_coalesced() if tensor.layout is torch.sparse_coo else None,
+    )
+
+
+def _scales(tensor: torch.Tensor) -> tuple[object, ...]:
+    if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        return tensor.qscheme(), tensor.q_scale(), tensor.q_zero_point()
+    axis = tensor.q_per_channel_axis()
+    scales, points = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+    return tensor.qscheme(), axis, tuple(scales.tolist()), tuple(points.tolist())
+
+
+def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The plain tensors one is made of."""
+    plain = tensor.detach()
+    if plain.is_nested:
+        return tuple(part.clone() for part in plain.unbind())
+    if plain.is_quantized:
+        return (plain.int_repr(),)
+    if plain.layout is torch.sparse_coo:
+        return plain._indices(), plain._values()
+    if plain.layout in _COMPRESSED:
+        _, compressed, other = _COMPRESSED[plain.layout]
+        return getattr(plain, compressed)(), getattr(plain, other)(), plain.values()
+    return (plain.to_dense(),)
+
+
+def _form(tensor: torch.Tensor, budget: int) -> Form:
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not tensor.is_nested:
+        raise Unwritable(f"A {type(tensor).__name__} cannot be written as Python source.")
+    for form in _whole(tensor, budget):
+        again = evaluated(form.text)
+        if again is not None and same(tensor, again):
+            return form
+    what = f"{tensor.dtype} {tuple(tensor.shape)} {tensor.layout} on {tensor.device}"
+    raise Unwritable(f"This tensor cannot be written as Python source: {what}.")
+
+
+def _whole(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+    """`_values` with autograd's view of it."""
+    for form in _values(tensor.detach(), budget):
+        if isinstance(tensor, torch.nn.Parameter):
+            grad = "" if tensor.requires_grad else ", requires_grad=False"
+            yield Form(f"torch.nn.Parameter({form.text}{grad}", factory=False)
+        elif not tensor.requires_grad:
+            yield form
+        elif tensor.is_leaf:
+            yield form.with_grad()
+        else:
+            yield form.with_grad().then(".clone()")
+            yield form.with_grad().then(f".expand({size(tensor.shape)})")
+
+
+def _values(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+    """Forms of a tensor without autograd history."""
+    shape, dtype = size(tensor.shape), kind(tensor.dtype, torch.float32)
+    if tensor._is_zerotensor():
+        zeros = Form(f"torch._efficientzerotensor(({shape},){dtype}").on(tensor.device)
+        yield zeros if tensor.dim() else Form(f"torch._efficientzerotensor((){dtype}")
+    elif tensor.is_nested:
+        yield _nested(tensor, budget)
+    elif tensor.is_quantized:
+        yield from _quantized(tensor, budget)
+    elif tensor.layout is torch.sparse_coo or tensor.layout in _COMPRESSED:
+        yield from _sparse(tensor, budget)
+    elif tensor.layout is not torch.strided:
+        yield shortest(tensor.to_dense().contiguous(), budget).then(".to_mkldnn()")
+    elif tensor.device.type == "meta":
+        yield Form(f"torch.empty({shape}{dtype}").on(tensor.device)
+        stride = tuple(tensor.stride())
+        yield Form(f"torch.empty_strided({tuple(tensor.shape)}, {stride}{dtype}").on(tensor.device)
+    elif tensor.is_neg():
+        for form in _values(torch._neg_view(tensor), budget):
+            yield Form(f"torch._neg_view({form.text}", factory=False)
+    elif tensor.is_conj():
+        yield from (form.then(".conj()") for form in _values(tensor.conj(), budget))
+    else:
+        yield from _strided(tensor, budget)
+
+
+def _strided(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+    """The elements, then what puts them where they are in memory."""
+    shape, stride = tuple(tensor.shape), tuple(tensor.stride())
+    skipped = skipped_before(tensor)
+    if not skipped:
+        for base, text in _arrangements(tensor):
+            form = _of(base, budget, tensor.device).then(text)
+            if _lies_like(tensor, form.text):
+                yield form
+                break
+    elif tensor.is_contiguous():
+        flat = memory(tensor, skipped).contiguous()
+        form = _of(flat, budget, tensor.device).then(f"[{skipped}:]")
+        yield form if tensor.dim() == 1 else form.then(f".view({size(shape)})")
+    if not skipped and _dense(tensor):
+        content = _of(tensor.contiguous(), budget, torch.device("cpu"))
+        rest = kind(tensor.dtype, torch.float32)
+        made = Form(f"torch.empty_strided({shape}, {stride}{rest}").on(tensor.device)
+        yield made.then(f".copy_({content.text})")
+    start = f", {skipped}" if skipped else ""
+    region = _of(memory(tensor, skipped).contiguous(), budget, tensor.device)
+    yield region.then(f".as_strided({shape}, {stride}{start})")
+
+
+def _of(content: torch.Tensor, budget: int, device: torch.device) -> Form:
+    return shortest(content.cpu(), budget).on(device)
+
+
+def skipped_before(tensor: torch.Tensor) -> int:
+    """Elements of memory before the first one that give it its alignment."""
+    if not tensor.numel():
+        return 0
+    width = tensor.element_size()
+    offset = tensor.storage_offset() * width % _ALIGNMENT
+    return int(offset // width if offset % width == 0 else tensor.storage_offset())
+
+
+def memory(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
+    """The memory a tensor reaches over, and as many elements before it."""
+    if not tensor.numel():
+        return tensor.new_empty(0)
+    reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+    return tensor.as_strided((skipped + reach,), (1,), tensor.storage_offset() - skipped)
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    """Whether no two elements share memory."""
+    reach = 1
+    for stride, length in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if length > 1 and stride < reach:
+            return False
+        reach = max(reach, stride * (length - 1) + reach)
+    return True
+
+
+def _arrangements(tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, str]]:
+    """Contiguous tensors, each with the method calls that may make `tensor` of it."""
+    shape, stride = tuple(tensor.shape), tensor.stride()
+    if tensor.is_contiguous():
+        yield tensor, ""
+    for name, format in (
+        ("channels_last", torch.channels_last),
+        ("channels_last_3d", torch.channels_last_3d),
+    ):
+        if tensor.dim() == 4 + name.endswith("3d") and tensor.is_contiguous(memory_format=format):
+            yield tensor.contiguous(), f".to(memory_format=torch.{name})"
+    spread = [axis for axis, step in enumerate(stride) if step == 0 and shape[axis] > 1]
+    if spread:
+        base = tensor
+        for axis in spread:
+            base = base.narrow(axis, 0, 1)
+        if base.is_contiguous():
+            lead = next((i for i, n in enumerate(base.shape) if n != 1), max(spread) + 1)
+            base = base.reshape(base.shape[min(lead, max(spread) + 1) :])
+            yield base.contiguous(), f".expand({size(shape)})"
+    order = sorted(range(tensor.dim()), key=lambda axis: (-stride[axis], axis))
+    base = tensor.permute(order)
+    if base.is_contiguous() and tensor.dim() > 1:
+        back = [order.index(axis) for axis in range(tensor.dim())]
+        yield base, _permuted(back)
+
+
+def _permuted(order: list[int]) -> str:
+    moved = [axis for axis, place in enumerate(order) if axis != place]
+    if len(order) == 2:
+        return ".t()"
+    if len(moved) == 2:
+        return f".transpose({moved[0]}, {moved[1]})"
+    return f".permute({', '.join(map(str, order))})"
+
+
+def _lies_like(tensor: torch.Tensor, text: str) -> bool:
+    again = evaluated(text)
+    return again is not None and again.shape == tensor.shape and again.stride() == tensor.stride()
+
+
+def _nested(tensor: torch.Tensor, budget: int) -> Form:
+    parts = ", ".join(literal(part, budget=budget) for part in _parts(tensor))
+    layout = ", layout=torch.jagged" if tensor.layout is torch.jagged else ""
+    return Form(f"torch.nested.nested_tensor([{parts}]{layout}").on(tensor.device)
+
+
+def _quantized(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+    content = shortest(tensor.dequantize().contiguous(), budget).text
+    if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        how = f"{tensor.q_scale()!r}, {tensor.q_zero_point()}"
+        name = "quantize_per_tensor"
+    else:
+        scales, points = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+        how = f"{literal(scales)}, {literal(points)}, {tensor.q_per_channel_axis()}"
+        name = "quantize_per_channel"
+    form = Form(f"torch.{name}({content}, {how}, {tensor.dtype}", factory=False)
+    yield form
+    if tensor.dim() == 4:
+        yield form.then(".contiguous(memory_format=torch.channels_last)")
+    if tensor.dim() > 1:
+        yield form.then(f".as_strided({tuple(tensor.shape)}, {tuple(tensor.stride())})")
+
+
+def _sparse(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+    parts = _parts(tensor)
+    coo = tensor.layout is torch.sparse_coo
+    dense = shortest(tensor.to_dense().cpu().contiguous(), budget).on(tensor.device)
+    if coo:
+        yield dense.then(".to_sparse()")
+    elif tensor.dim() == 2 and tensor.layout in (torch.sparse_csr, torch.sparse_csc):
+        yield dense.then(f".to_sparse_{_COMPRESSED[tensor.layout][0]}()")
+    name = "coo" if coo else _COMPRESSED[tensor.layout][0]
+    content = ", ".join(literal(part, budget=budget) for part in parts)
+    made = Form(f"torch.sparse_{name}_tensor({content}, {tuple(tensor.shape)}", factory=False)
+    yield made
+    if coo:
+        yield Form(made.head + ", is_coalesced=True", factory=False)

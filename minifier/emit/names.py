@@ -1,0 +1,69 @@
+"""Names for a graph's values, as a person would choose them."""
+
+from __future__ import annotations
+
+import re
+
+from torch import fx
+
+from fullgraph.minifier.emit.syntax import RESERVED
+
+_LETTERS = ("x", "y", "z", "w")
+_LONG = 20
+"""Characters; of longer names the last words stay."""
+
+
+class Names:
+    """The names of one function, each given once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def argument(self, node: fx.Node) -> str:
+        """`weight` for `L_self_modules_fc_parameters_weight_`, `x` for what has no name."""
+        base = _argument(str(node.target))
+        if base in _LETTERS:
+            for letter in _LETTERS[_LETTERS.index(base) :]:
+                if letter not in self._taken:
+                    return self._take(letter)
+        return self._free(base, 2, "")
+
+    def local(self, node: fx.Node) -> str:
+        """`relu` for `relu_12`, and `relu_1` for the next one."""
+        return self._free(_plain(re.sub(r"_\d+$", "", node.name)), 1, "_")
+
+    def other(self, base: str) -> str:
+        return self._free(_plain(base), 1, "_")
+
+    def _free(self, base: str, first: int, between: str) -> str:
+        if base not in self._taken and base not in RESERVED:
+            return self._take(base)
+        while f"{base}{between}{first}" in self._taken:
+            first += 1
+        return self._take(f"{base}{between}{first}")
+
+    def _take(self, name: str) -> str:
+        self._taken.add(name)
+        return name
+
+
+def _argument(target: str) -> str:
+    member = re.search(r"_(?:parameters|buffers|params)_+(.+?)_*$", target)
+    if member is not None:
+        return _plain(member[1] if not member[1][0].isdigit() else "weight")
+    target = re.sub(r"^[LG]_+", "", target, flags=re.IGNORECASE).strip("_")
+    if re.fullmatch(r"(stack|arg|args|args_|primals|tangents|arg\d+)_?\d+", target):
+        return "grad" if target.startswith("tangents") else "x"
+    target = re.sub(r"(?<=[a-z])_\d+$", "", target)
+    for prefix in ("self_", "kwargs_", "args_", "fn_"):
+        target = target.removeprefix(prefix)
+    if "modules_" in target:
+        target = target.rpartition("modules_")[2]
+    return _plain(target)
+
+
+def _plain(name: str) -> str:
+    name = re.sub(r"\W+", "_", name).strip("_")
+    while len(name) > _LONG and "_" in name:
+        name = name.partition("_")[2]
+    return name if name and not name[0].isdigit() else "x"

@@ -1,0 +1,47 @@
+"""Calls of NumPy's that Dynamo traced as tensor operations, as calls of NumPy's again."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from fullgraph.compiler.private import operator_names as naming
+from fullgraph.minifier.emit import syntax
+
+if TYPE_CHECKING:
+    from fullgraph.minifier.emit.graph_writer import Writer
+
+
+def written(node: fx.Node, call: naming.NumpyCall, writer: Writer) -> ast.expr:
+    """A wrapped call as a person writes it, with tensors made arrays where they go in."""
+    args = [_array(arg, writer) for arg in node.args]
+    kwargs = {key: _array(arg, writer) for key, arg in node.kwargs.items()}
+    if call.kind == "attribute":
+        return ast.Attribute(args[0], str(node.args[1]), ast.Load())
+    if call.kind == "operator" and call.operator is not None:
+        made = syntax.operation(call.operator, args)
+        if made is not None:
+            return made
+    if call.kind == "method":
+        return syntax.call(ast.Attribute(args[0], call.name, ast.Load()), args[1:], kwargs)
+    writer.shared.imports.add("import numpy as np")
+    return syntax.call(syntax.path(f"np.{call.name}"), args, kwargs)
+
+
+def is_view_for(node: fx.Node) -> bool:
+    """Whether a node is what Dynamo makes of `x.numpy()`, which `written` says again."""
+    same = node.target == "view_as" and len(node.args) == 2 and node.args[0] is node.args[1]
+    return same and all(naming.numpy_call(user.target) for user in node.users)
+
+
+def _array(thing: Any, writer: Writer) -> ast.expr:
+    made = writer.value(thing)
+    if not isinstance(thing, fx.Node) or naming.numpy_call(thing.target) is not None:
+        return made
+    value = writer.knowledge.of(thing)
+    if value is not None and not isinstance(value, torch.Tensor):
+        return made
+    return syntax.call(ast.Attribute(made, "numpy", ast.Load()), [], {})

@@ -1,0 +1,88 @@
+"""The source of operators that a user registered in Python."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from types import CodeType, ModuleType
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.private import operator_names as naming
+from fullgraph.minifier.emit import syntax
+from fullgraph.minifier.emit.program_text import Unwritable
+
+
+def definitions(name: str) -> tuple[dict[str, str], set[str]]:
+    """What defines the operator "namespace::name": texts by title, and lines of imports.
+
+    Raises Unwritable for one that was not made by `torch.library.custom_op`.
+    """
+    functions = naming.definition(name)
+    if not functions:
+        raise Unwritable(
+            f"The operator {name} is not defined in Python by torch.library.custom_op."
+        )
+    texts: dict[str, str] = {}
+    imports: set[str] = set()
+    for function in functions:
+        _collect(function, texts, imports)
+    return texts, imports
+
+
+def kernel(function: Callable[..., Any]) -> tuple[dict[str, str], set[str]]:
+    """What defines a Triton kernel: texts by title, and lines of imports. Raises Unwritable."""
+    texts: dict[str, str] = {}
+    imports = {"import triton"}
+    _collect(function, texts, imports)
+    return texts, imports
+
+
+def _collect(function: Callable[..., Any], texts: dict[str, str], imports: set[str]) -> None:
+    """Add a function's source, and whatever it names."""
+    try:
+        text = textwrap.dedent(inspect.getsource(function)).strip()
+        tree = ast.parse(text)
+    except (OSError, TypeError, SyntaxError) as error:
+        raise Unwritable(f"The source of {function.__qualname__} cannot be read.") from error
+    found = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    for used in sorted(_free(tree.body[0], function.__code__) - {function.__name__}):
+        if used in found and found[used] is not function:
+            _name(used, found[used], texts, imports)
+    texts.setdefault(f"{function.__module__}.{function.__qualname__}.{id(function)}", text)
+
+
+def _free(tree: ast.AST, code: CodeType) -> set[str]:
+    """The names a function takes from around it: in its body, decorators, defaults, annotations."""
+    names = set(code.co_names) | set(code.co_freevars)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            names |= set(inner.co_names)
+    if isinstance(tree, ast.FunctionDef):
+        outside = [*tree.decorator_list, tree.args, *([tree.returns] if tree.returns else [])]
+        nodes = (node for part in outside for node in ast.walk(part))
+        names |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names
+
+
+def _name(used: str, thing: Any, texts: dict[str, str], imports: set[str]) -> None:
+    if isinstance(thing, ModuleType):
+        if thing is not torch:
+            tail = "" if thing.__name__ == used else f" as {used}"
+            imports.add(f"import {thing.__name__}{tail}")
+    elif type(thing).__name__ == "CustomOpDef":
+        return  # its definition is collected with the operator
+    elif (inner := naming.triton_function(thing)) is not None:
+        _collect(inner, texts, imports)
+    elif inspect.isfunction(thing) and f"{thing.__module__}.{thing.__qualname__}" not in texts:
+        _collect(thing, texts, imports)
+    elif isinstance(thing, type) or getattr(thing, "__module__", "") == "typing":
+        name = getattr(thing, "__qualname__", used)
+        tail = "" if name == used else f" as {used}"
+        if thing.__module__ != "builtins":
+            imports.add(f"from {thing.__module__} import {name}{tail}")
+    elif not callable(thing):
+        texts[used] = f"{used} = {syntax.text(syntax.constant(thing))}"

@@ -1,0 +1,327 @@
+"""Values, operators and names as Python syntax."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import enum
+import functools
+import io
+import itertools
+import keyword
+import math
+import operator
+import re
+import tokenize
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.private import operator_names as naming
+from fullgraph.minifier.emit.program_text import Unwritable
+
+_WIDTH = 100
+"""Characters of a line."""
+
+BINARY: Mapping[str, type[ast.operator]] = {
+    "add": ast.Add,
+    "sub": ast.Sub,
+    "mul": ast.Mult,
+    "truediv": ast.Div,
+    "floordiv": ast.FloorDiv,
+    "mod": ast.Mod,
+    "pow": ast.Pow,
+    "matmul": ast.MatMult,
+    "and_": ast.BitAnd,
+    "or_": ast.BitOr,
+    "xor": ast.BitXor,
+    "lshift": ast.LShift,
+    "rshift": ast.RShift,
+}
+"""By the name of the function in module `operator`."""
+IN_PLACE = {f"i{name.rstrip('_')}": kind for name, kind in BINARY.items()}
+COMPARISONS: Mapping[str, type[ast.cmpop]] = {
+    "eq": ast.Eq,
+    "ne": ast.NotEq,
+    "lt": ast.Lt,
+    "le": ast.LtE,
+    "gt": ast.Gt,
+    "ge": ast.GtE,
+    "is_": ast.Is,
+    "is_not": ast.IsNot,
+}
+_UNARY: Mapping[str, type[ast.unaryop]] = {
+    "neg": ast.USub,
+    "pos": ast.UAdd,
+    "invert": ast.Invert,
+    "inv": ast.Invert,
+    "not_": ast.Not,
+}
+RESERVED = (
+    frozenset(keyword.kwlist)
+    | (frozenset(dir(builtins)) - {"input"})
+    | {
+        *("torch", "math", "operator", "np", "copy", "base64", "zlib", "resource", "faulthandler"),
+        *("expected", "got", "compiled", "f", "make_inputs"),
+    }
+)
+"""Names that a script needs for itself."""
+
+
+def names(source: str, context: type[ast.expr_context]) -> list[str]:
+    """The names that some source loads or stores, each as often as it does; without those that
+    are a comprehension's own."""
+    nodes = [*ast.walk(ast.parse(source))]
+    targets = [node.target for node in nodes if isinstance(node, ast.comprehension)]
+    own = {node for target in targets for node in ast.walk(target)}
+    found = [node for node in nodes if isinstance(node, ast.Name) and node not in own]
+    return [node.id for node in found if isinstance(node.ctx, context)]
+
+
+def name(text: str) -> ast.Name:
+    return ast.Name(text, ast.Load())
+
+
+def path(dotted: str) -> ast.expr:
+    """`torch.nn.functional.gelu` as an expression."""
+    head, *rest = dotted.split(".")
+    made: ast.expr = name(head)
+    for attribute in rest:
+        made = ast.Attribute(made, attribute, ast.Load())
+    return made
+
+
+def call(function: ast.expr, args: Iterable[ast.expr], kwargs: Mapping[str, ast.expr]) -> ast.Call:
+    return ast.Call(function, list(args), [ast.keyword(k, v) for k, v in kwargs.items()])
+
+
+def expression(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
+
+
+def function(name: str, arguments: Iterable[str], body: list[ast.stmt]) -> ast.FunctionDef:
+    """`def name(arguments): body`, with whatever fields this Python's syntax has."""
+    made = ast.parse(f"def {name}({', '.join(arguments)}): pass").body[0]
+    assert isinstance(made, ast.FunctionDef)
+    made.body = body
+    return made
+
+
+def operation(function: Callable[..., Any], args: list[ast.expr]) -> ast.expr | None:
+    """A call of a function of module `operator` as an operator; None if there is none."""
+    title = function.__name__
+    if len(args) == 2 and title in BINARY:
+        return ast.BinOp(args[0], BINARY[title](), args[1])
+    if len(args) == 2 and title in COMPARISONS:
+        return ast.Compare(args[0], [COMPARISONS[title]()], [args[1]])
+    if len(args) == 2 and title == "contains":
+        return ast.Compare(args[1], [ast.In()], [args[0]])
+    if len(args) == 2 and title == "getitem":
+        return ast.Subscript(args[0], args[1], ast.Load())
+    if len(args) == 1 and title in _UNARY:
+        return ast.UnaryOp(_UNARY[title](), args[0])
+    return None
+
+
+def value(thing: Any, of: Callable[[Any], ast.expr | None]) -> ast.expr:
+    """An argument as an expression; `of` gives those of nodes. Raises Unwritable."""
+    made = of(thing)
+    if made is not None:
+        return made
+    inner = functools.partial(value, of=of)
+    match thing:
+        case torch.Size():
+            return ast.Tuple([inner(item) for item in thing], ast.Load())
+        case tuple():
+            items = [inner(item) for item in thing]
+            if hasattr(thing, "_fields") or type(thing).__module__ == "torch.return_types":
+                items = [inner(item) for item in tuple(thing)]
+            return ast.Tuple(items, ast.Load())
+        case list():
+            return ast.List([inner(item) for item in thing], ast.Load())
+        case dict():
+            return ast.Dict([inner(key) for key in thing], [inner(v) for v in thing.values()])
+        case set() | frozenset():
+            return ast.Set([inner(item) for item in thing])
+        case slice():
+            return _slice(thing, inner)
+        case range():
+            return expression(repr(thing))
+        case functools.partial():
+            return call(
+                path("functools.partial"),
+                [inner(thing.func), *map(inner, thing.args)],
+                {key: inner(item) for key, item in thing.keywords.items()},
+            )
+    return constant(thing)
+
+
+def constant(thing: Any) -> ast.expr:
+    """A value that holds no others as an expression. Raises Unwritable."""
+    match thing:
+        case enum.Enum():
+            return _member(thing)
+        case None | bool() | str() | bytes():
+            return ast.Constant(thing)
+        case int() | float() if type(thing) in (int, float):
+            return _number(thing)
+        case complex():
+            return _complex(thing)
+        case _ if thing is Ellipsis:
+            return ast.Constant(...)
+        case torch.dtype() | torch.layout() | torch.memory_format():
+            return path(str(thing))
+        case torch.device():
+            return ast.Constant(str(thing))
+        case torch.SymInt() | torch.SymFloat() | torch.SymBool():
+            return constant(thing.node.hint)
+        case type() if thing.__module__ in ("builtins", "torch"):
+            return path(
+                thing.__name__ if thing.__module__ == "builtins" else f"torch.{thing.__name__}"
+            )
+    if callable(thing):
+        known = naming.public_name(thing) or _function(thing)
+        if known is not None:
+            return path(known)
+    raise Unwritable(f"A {type(thing).__name__} in the graph cannot be written as Python source.")
+
+
+def _function(thing: Callable[..., Any]) -> str | None:
+    """The name of a function of the standard library that graphs use."""
+    title = getattr(thing, "__name__", "")
+    for module in (builtins, math, operator):
+        if getattr(module, title, None) is thing:
+            return title if module is builtins else f"{module.__name__}.{title}"
+    return None
+
+
+def _member(thing: enum.Enum) -> ast.expr:
+    kind = type(thing)
+    if not kind.__module__.startswith("torch"):
+        raise Unwritable(f"{thing} in the graph cannot be written as Python source.")
+    return path(f"{kind.__module__}.{kind.__qualname__}.{thing.name}")
+
+
+def _slice(thing: slice, inner: Callable[[Any], ast.expr]) -> ast.expr:
+    parts = [
+        None if part is None else inner(part) for part in (thing.start, thing.stop, thing.step)
+    ]
+    return ast.Slice(*parts)
+
+
+def _number(thing: int | float) -> ast.expr:
+    if isinstance(thing, float) and not math.isfinite(thing):
+        return expression(f'float("{thing}")')
+    if math.copysign(1, thing) < 0:
+        return ast.UnaryOp(ast.USub(), ast.Constant(-thing))
+    return ast.Constant(thing)
+
+
+def _complex(thing: complex) -> ast.expr:
+    if math.isfinite(thing.real) and math.isfinite(thing.imag):
+        return expression(repr(thing))
+    return call(name("complex"), [_number(thing.real), _number(thing.imag)], {})
+
+
+def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) -> bool:
+    """Whether the last two statements are `name = place` and `name += …`."""
+    match body:
+        case [
+            ast.Assign(targets=[ast.Name(id=taken)], value=ast.Subscript() as source),
+            ast.AugAssign(target=ast.Name(id=changed)),
+        ]:
+            same = ast.dump(source.value) == ast.dump(place.value)
+            same &= ast.dump(source.slice) == ast.dump(place.slice)
+            return same and taken == changed == name.id
+    return False
+
+
+def text(tree: ast.AST) -> str:
+    """Syntax as text, as a formatter has it: double quotes, `return a, b`, air around functions."""
+    lines = ast.unparse(ast.fix_missing_locations(tree)).splitlines()
+    return "\n".join(_aired([folded(_bare(_quoted(line))) for line in lines]))
+
+
+def folded(line: str) -> str:
+    """A line that is too long, with the arguments of its longest call on lines of their own."""
+    if len(line) <= _WIDTH:
+        return line
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(line.strip()).readline))
+    except (tokenize.TokenError, IndentationError):  # a string of several lines
+        return line
+    margin = len(line) - len(line.lstrip())
+    opened: list[int] = []
+    commas: dict[int, list[int]] = {}
+    calls: list[tuple[int, int]] = []
+    for token in tokens:
+        if token.string in "([{" and token.type == tokenize.OP:
+            opened.append(margin + token.end[1])
+        elif token.string in ")]}" and token.type == tokenize.OP:
+            calls.append((opened.pop(), margin + token.start[1]))
+        elif token.string == "," and opened:
+            commas.setdefault(opened[-1], []).append(margin + token.end[1])
+        elif token.string == "," and tokens[0].string == "return":
+            keyword = margin + len("return ")
+            return folded(f"{line[:keyword]}({line[keyword:]})")
+    begin, end = max(calls, key=lambda call: call[1] - call[0], default=(0, 0))
+    if not commas.get(begin):
+        return line
+    cuts = [begin, *commas[begin], end]
+    lines = [line[:begin]]
+    for one, other in itertools.pairwise(cuts):
+        part = line[one:other].strip()
+        if len(lines) > 1 and len(lines[-1]) + len(part) < _WIDTH:
+            lines[-1] += f" {part}"
+        elif part:
+            lines.append(f"{' ' * (margin + 4)}{part}")
+    return "\n".join([*lines, " " * margin + line[end:]])
+
+
+def _quoted(line: str) -> str:
+    """A line with double quotes around its strings, where they need no escapes."""
+    if "'" not in line:
+        return line
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(line.strip()).readline))
+    except (tokenize.TokenError, IndentationError):  # a string of several lines
+        return line
+    indent = len(line) - len(line.lstrip())
+    for token in reversed(tokens):
+        plain = re.fullmatch(r"(\w*)'([^'\"\\]*)'", token.string)
+        if token.type == tokenize.STRING and plain:
+            begin, end = indent + token.start[1], indent + token.end[1]
+            line = f'{line[:begin]}{plain[1]}"{plain[2]}"{line[end:]}'
+    return line
+
+
+def _bare(line: str) -> str:
+    """`return a, b` for `return (a, b)`, and so for the left of an assignment."""
+    found = re.fullmatch(r"(\s*return )\((.+, .+)\)", line)
+    if found is None:
+        return line
+    try:
+        inner = ast.parse(found[2], mode="eval").body
+    except SyntaxError:
+        return line
+    return found[1] + found[2] if isinstance(inner, ast.Tuple) else line
+
+
+def _aired(lines: list[str]) -> list[str]:
+    """An empty line after a nested function, none after the line that begins a block."""
+    aired: list[str] = []
+    nested: list[int] = []
+    for line in lines:
+        depth = len(line) - len(line.lstrip())
+        if not line and aired and aired[-1].endswith(":"):
+            continue
+        if line and nested and depth <= nested[-1]:
+            while nested and depth <= nested[-1]:
+                nested.pop()
+            if aired[-1]:
+                aired.append("")
+        if depth and line.lstrip().startswith(("def ", "class ")):
+            nested.append(depth)
+        aired.append(line)
+    return aired

@@ -1,0 +1,1 @@
+"""A live program as source text: objects, constructors, definitions."""

@@ -1,0 +1,239 @@
+"""The arguments of a constructor, told by what it made."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import nn
+
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.sources.ownership import Owner, owner
+
+Arguments = dict[str, tuple[Any, bool]]
+"""By parameter: the value, and whether it goes by keyword."""
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), torch.dtype)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_TRIES, _SEEN, _SECONDS = 2000, 10, 3.0
+_OMIT = object()
+
+
+def arguments(value: object) -> Arguments | None:
+    """Arguments with which the class of `value` makes something that is built like it.
+
+    They are read from the attributes of the same names; what is not kept is guessed among the
+    numbers that it holds. Each choice is tried, without memory for tensors; a class of the user's
+    in a child. None if none does.
+    """
+    kind = type(value)
+    wanted = structure(value)
+
+    def job(say: Callable[[object], None]) -> int | None:
+        start = time.monotonic()
+        for number, choice in enumerate(itertools.islice(_choices(value), _TRIES)):
+            if time.monotonic() - start > _SECONDS:
+                return None
+            try:
+                if structure(_made(value, choice)) == wanted:
+                    return number
+            except Exception:  # a constructor may refuse what it is offered
+                continue
+        return None
+
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if file is not None and owner(file) is Owner.TORCH:
+        number = job(lambda message: None)
+    else:
+        number = isolation.run(job, seconds=2 * _SECONDS, objects=(value,)).value
+    if number is None:
+        return None
+    return next(itertools.islice(_choices(value), number, None))
+
+
+def _made(value: object, choice: Arguments) -> object:
+    positional = [each for each, keyword in choice.values() if not keyword]
+    named = {name: each for name, (each, keyword) in choice.items() if keyword}
+    with torch.device("meta"), torch.random.fork_rng(devices=[]):
+        made = type(value)(*positional, **named)
+    if isinstance(made, nn.Module) and isinstance(value, nn.Module):
+        made.to(cast(value)[0])
+    return made
+
+
+def _choices(value: object) -> Iterator[Arguments]:
+    """What the constructor may have been given, the likeliest first."""
+    parameters = _parameters(type(value))
+    if parameters is None:
+        return
+    options = [_options(value, parameter) for parameter in parameters]
+    for unlikely in range(sum(len(each) - 1 for each in options) + 1):
+        for chosen in _adding_up(options, unlikely):
+            yield _given(parameters, chosen)
+
+
+def _options(value: object, parameter: inspect.Parameter) -> Sequence[Any]:
+    """What a parameter may have got, the likeliest first."""
+    known, argument = _argument(value, parameter)
+    default = parameter.default
+    if known:
+        likely = [_OMIT] if default is None or equal(argument, default) else []
+        if isinstance(argument, tuple) and len(set(argument)) == 1:  # 3 is kept as (3, 3)
+            likely.append(_OMIT if equal(argument[0], default) else argument[0])
+        return [*likely, argument]
+    if default is parameter.empty:
+        return _guesses(value, parameter, int)
+    if type(default) in (int, bool, float):
+        return [_OMIT, *_guesses(value, parameter, type(default))]
+    return [_OMIT]
+
+
+def _adding_up(options: Sequence[Sequence[Any]], total: int) -> Iterator[tuple[Any, ...]]:
+    """One of each of `options`, such that their positions add up to `total`."""
+    if not options:
+        if total == 0:
+            yield ()
+        return
+    for position, each in enumerate(options[0][: total + 1]):
+        for rest in _adding_up(options[1:], total - position):
+            yield (each, *rest)
+
+
+def _given(parameters: Sequence[inspect.Parameter], chosen: Sequence[Any]) -> Arguments:
+    found: Arguments = {}
+    skipped = False
+    for parameter, argument in zip(parameters, chosen, strict=True):
+        if argument is _OMIT:
+            skipped = True
+            continue
+        optional = parameter.default is not parameter.empty
+        keyword = parameter.kind is parameter.KEYWORD_ONLY or skipped or optional
+        found[parameter.name] = argument, keyword
+    return found
+
+
+def _parameters(kind: type) -> list[inspect.Parameter] | None:
+    """The parameters of a constructor; those of a base where it hands everything on."""
+    for base in kind.__mro__:
+        try:
+            parameters = list(inspect.signature(base).parameters.values())
+        except (TypeError, ValueError):
+            return None
+        named = [one for one in parameters if one.kind not in _VARIADIC]
+        if named or not parameters:
+            recurrent = base is nn.RNNBase and kind is not base
+            return [one for one in named if not (recurrent and one.name == "mode")]
+    return None
+
+
+def _guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[Any]:
+    """Plain values that `value` and what is inside it hold: those of a like name first, then the
+    most frequent."""
+    if kind is bool:
+        return [False, True]
+    modules = list(value.modules()) if isinstance(value, nn.Module) else [value]
+    held: Counter[Any] = Counter()
+    like: Counter[Any] = Counter()
+    for module in modules:
+        for name, each in getattr(module, "__dict__", {}).items():
+            for one in each if isinstance(each, tuple | list) else (each,):
+                if type(one) is kind and not name.startswith("_"):
+                    held[one] += 1
+                    alike = SequenceMatcher(None, name, parameter.name).ratio()
+                    like[one] = max(like[one], round(10 * alike) if alike > 0.6 else 0)
+    if isinstance(value, nn.Module):
+        named = value._modules.get(parameter.name)
+        for one in vars(named).values() if named is not None else ():
+            if type(one) is kind:
+                like[one] = 10
+        if kind is int:
+            held.update(size for p in value.parameters() for size in p.shape)
+            held.update(len(m) for m in modules if isinstance(m, nn.ModuleList | nn.Sequential))
+    return sorted(held, key=lambda one: (-like[one], -held[one]))[:_SEEN]
+
+
+def _argument(value: object, parameter: inspect.Parameter) -> tuple[bool, Any]:
+    """Whether an argument is known, and what it was."""
+    name, own = parameter.name, vars(value) if hasattr(value, "__dict__") else {}
+    if isinstance(value, nn.Module):
+        own = {**own, **value._parameters, **value._buffers, **value._modules}
+        if name in ("device", "dtype"):
+            return False, None
+        if name == "bias" and isinstance(value, nn.MultiheadAttention):
+            return True, value.in_proj_bias is not None
+    if name not in own:
+        return False, None
+    held = own[name]
+    if isinstance(held, nn.Module) and type(parameter.default) in (int, float, bool):
+        return False, None
+    if isinstance(parameter.default, bool) and (held is None or isinstance(held, torch.Tensor)):
+        return True, held is not None
+    return True, held
+
+
+def cast(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
+    """The dtype and device that all of a module was brought to; None where it is the usual one."""
+    tensors = [*module.parameters(), *module.buffers()]
+    dtypes = {t.dtype for t in tensors if t.is_floating_point()}
+    devices = {str(t.device) for t in tensors}
+    dtype = dtypes.pop() if len(dtypes) == 1 else torch.float32
+    device = devices.pop() if len(devices) == 1 else "cpu"
+    return (
+        None if dtype is torch.float32 else dtype,
+        None if device == "cpu" else device,
+    )
+
+
+def structure(value: object) -> object:
+    """What a constructor decides: classes, plain attributes, shapes; no values of tensors."""
+    if isinstance(value, nn.Module):
+        return [
+            (path, type(module), _attributes(vars(module)), _tensors(module))
+            for path, module in value.named_modules()
+        ]
+    return type(value), _attributes(getattr(value, "__dict__", {}))
+
+
+def _attributes(held: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: _comparable(each)
+        for name, each in held.items()
+        if name != "training"
+        and not name.startswith(("_forward_", "_backward_", "_state_dict_"))
+        and name not in ("_parameters", "_buffers", "_modules")
+    }
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_comparable(each) for each in value]
+    if isinstance(value, torch.Tensor):
+        return value.dtype, tuple(value.shape)
+    if isinstance(value, (*_PLAIN, FunctionType, type)):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _comparable(each) for key, each in value.items()}
+    return type(value)
+
+
+def _tensors(module: nn.Module) -> dict[str, Any]:
+    held = {**module._parameters, **module._buffers}
+    return {name: t if t is None else (t.dtype, tuple(t.shape)) for name, t in held.items()}
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two arguments are the same; tensors by identity."""
+    if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
+        return one is other
+    try:
+        return type(one) is type(other) and bool(one == other)
+    except Exception:
+        return False

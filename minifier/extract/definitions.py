@@ -1,0 +1,349 @@
+"""The source that defines live functions and classes, with all it reaches, for a script alone.
+
+What is the user's own is copied; what a library gives is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import keyword
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.private import operator_names as naming
+from fullgraph.compiler.sources.source import first_line
+from fullgraph.minifier.emit.program_text import Unwritable
+from fullgraph.minifier.extract.origins import (
+    Origin,
+    binding,
+    global_names,
+    is_own,
+    origin,
+    text_of,
+    unwrapped,
+)
+
+_ALIASES = {
+    "torch.nn": "nn",
+    "torch.nn.functional": "F",
+    "numpy": "np",
+}
+"""What everybody calls a module."""
+_CONSTANTS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+_KEPT = (*keyword.kwlist, "build")
+_CONTAINERS = (tuple, list, dict, set, frozenset)
+
+
+@dataclass(eq=False)
+class Sources:
+    """A script's definitions, as they are asked for; each once, what it needs before it."""
+
+    spell: Callable[[object], str]
+    """An expression for an object that has no name. Raises Unwritable."""
+    imports: dict[str, str] = field(default_factory=dict)
+    """Import lines, by the name they bind."""
+    texts: list[str] = field(default_factory=list)
+    """Definitions, in an order in which they run."""
+    future: bool = False
+    """Whether some of it was written with annotations that are not evaluated."""
+    _bound: dict[str, object] = field(default_factory=dict)
+    _pieces: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def name(self, thing: object) -> str | None:
+        """How the script reaches a module, class or function; None where it is none of them.
+
+        Raises Unwritable where its source is not to be had.
+        """
+        if isinstance(thing, ModuleType):
+            return self._module(thing)
+        if isinstance(thing, type) or callable(thing):
+            if isinstance(thing, type) or isinstance(unwrapped(thing), FunctionType):
+                return self._defined(thing)
+            return self._imported(thing)
+        return None
+
+    def reserved(self, stem: str, thing: object) -> str:
+        """A name for a variable of the script's own, which no definition will take."""
+        name = self._free(stem, thing)
+        self._bound[name] = thing
+        return name
+
+    def text(self) -> str:
+        """Imports and definitions."""
+        lines = ["from __future__ import annotations\n"] if self.future else []
+        imports = sorted(self.imports.values(), key=lambda line: (line.startswith("from"), line))
+        return "\n".join([*lines, *imports, "", *self.texts])
+
+    # Classes and functions.
+
+    def _defined(self, thing: Any) -> str | None:
+        title = getattr(thing, "__name__", "")
+        if title in vars(builtins) and vars(builtins)[title] is thing:
+            return str(title)
+        known = next((name for name, held in self._bound.items() if held is thing), None)
+        if known is not None:
+            return known
+        if not is_own(thing):
+            return self._imported(thing)
+        place = origin(thing)
+        if place is None:
+            raise Unwritable(
+                f"The source of {getattr(thing, '__qualname__', thing)} cannot be read."
+            )
+        return self._piece(place, thing)
+
+    def _imported(self, thing: Any) -> str | None:
+        """A name of a library's, written out from a module that is imported."""
+        for path, alias in _ALIASES.items():
+            library = sys.modules.get(path)
+            title = getattr(thing, "__name__", "")
+            if library is not None and title and getattr(library, title, None) is thing:
+                return f"{self._module(library) or alias}.{title}"
+        where = _path(thing)
+        if where is None:
+            return None
+        module, _, title = where.rpartition(":")
+        if module == "torch" or module.startswith("torch."):
+            self._bind_import("torch", "import torch", torch)
+            if module == "torch" or _reachable(f"{module}.{title}"):
+                return f"{module}.{title}"
+        head = title.partition(".")[0]
+        value = getattr(importlib.import_module(module), head)
+        return self._bind(head, value, f"from {module} import {head}") + title[len(head) :]
+
+    def _module(self, module: ModuleType) -> str | None:
+        if is_own(module):
+            return None
+        path = module.__name__
+        alias = _ALIASES.get(path, path if "." not in path else "")
+        known = next((name for name, held in self._bound.items() if held is module), None)
+        if known is not None:
+            return known
+        if alias:
+            return self._bind(alias, module, _import_line(path, alias))
+        self._bind_import(path.partition(".")[0], f"import {path}", module)
+        return path
+
+    def _bind_import(self, name: str, line: str, thing: object) -> None:
+        self.imports[line if "." in line else name] = line
+        if "." not in line:
+            self._bound[name] = thing
+
+    def _bind(self, name: str, thing: object, line: str) -> str:
+        """Bind a name by an import, under another name if it is taken."""
+        free = self._free(name, thing)
+        if free not in self._bound:
+            self._bound[free] = thing
+            self.imports[free] = line if free == name else f"{line.partition(' as ')[0]} as {free}"
+        return free
+
+    def _free(self, name: str, thing: object) -> str:
+        """`name`, or one like it that stands for nothing else."""
+        free, number = name, 2
+        while free in _KEPT or (free in self._bound and self._bound[free] is not thing):
+            free, number = f"{name}_{number}", number + 1
+        return free
+
+    # Pieces of source.
+
+    def _piece(self, place: Origin, thing: object, wanted: str = "") -> str:
+        """Copy a definition, after what it needs. Returns the name it has in the script."""
+        key = place.source.file, first_line(place.node)
+        if key in self._pieces and not isinstance(place.node, ast.Lambda):
+            return self._pieces[key]
+        own = getattr(place.node, "name", "") or wanted or "function"
+        name = self._free(own, thing)
+        self._bound[name] = thing
+        self._pieces[key] = name
+        self.future |= "from __future__ import annotations" in place.source.text
+        text = text_of(place)
+        if isinstance(place.node, ast.Lambda):
+            text = f"{name} = {text}"
+        self.texts.append(self._closed(text, place.names, {own: name} if own != name else {}))
+        self._followers(place, own)
+        return name
+
+    def _closed(self, text: str, names: Mapping[str, object], renamed: dict[str, str]) -> str:
+        """`text` with its global names defined in the script, and written as they are there."""
+        tree = ast.parse(text)
+        edits: list[tuple[ast.expr, str]] = []
+        for name in sorted(global_names(text)):
+            if name in renamed or name not in names:
+                continue
+            value = names[name]
+            if isinstance(value, ModuleType) and is_own(value):
+                edits += self._through(tree, name, value)
+                continue
+            now = self._global(name, value, names)
+            if now != name:
+                renamed[name] = now
+        edits += [
+            (node, renamed[node.id])
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and node.id in renamed
+        ]
+        text = _spliced(text, edits)
+        for own, now in renamed.items():
+            text = re.sub(rf"^((?:async )?def|class) {own}\b", rf"\1 {now}", text, flags=re.M)
+        return text
+
+    def _through(
+        self, tree: ast.AST, name: str, module: ModuleType
+    ) -> Iterator[tuple[ast.expr, str]]:
+        """What is reached through a module of the user's, under a name of its own."""
+        outer = {n.value: n for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Name) or node.id != name:
+                continue
+            at: ast.expr = node
+            holder, value = module, module
+            while isinstance(value, ModuleType) and is_own(value):
+                if at not in outer:
+                    raise Unwritable(f"The module {value.__name__} is used as a value.")
+                attribute = outer[at]
+                holder, value, at = value, getattr(value, attribute.attr), attribute
+            yield at, self._global(attribute.attr, value, vars(holder))
+
+    def _global(self, name: str, value: Any, names: Mapping[str, object]) -> str:
+        """Give a global name of the user's code its value in the script."""
+        if self._bound.get(name, self) is value:
+            return name
+        if isinstance(value, ModuleType):
+            return self._bind(name, value, _import_line(value.__name__, name))
+        if isinstance(value, type) or isinstance(unwrapped(value), FunctionType):
+            if is_own(value):
+                return self._aliased(name, self._defined(value))
+            where = _path(value)
+            if where is not None and "." not in where.partition(":")[2]:
+                module, _, title = where.partition(":")
+                line = f"from {module} import {title}" + (f" as {name}" if title != name else "")
+                return self._bind(name, value, line)
+        if _is_constant(value):
+            return self._assigned(name, value, self.spell(value))
+        statement = binding(name, names)
+        if statement is not None and not isinstance(statement.node, ast.Import | ast.ImportFrom):
+            return self._piece(statement, value, name)
+        if statement is not None:
+            assert isinstance(statement.node, ast.Import | ast.ImportFrom)
+            home = _imported_from(statement.node, names)
+            if home is not None and is_own(home):
+                return self._global(_original(statement.node, name), value, vars(home))
+            return self._bind(name, value, _only(statement.node, name))
+        return self._assigned(name, value, self.name(value) or self.spell(value))
+
+    def _aliased(self, name: str, own: str | None) -> str:
+        if own is None:
+            raise Unwritable(f"{name} has no name that a script could have.")
+        return own
+
+    def _assigned(self, name: str, value: object, text: str) -> str:
+        free = self._free(name, value)
+        if free not in self._bound:
+            self._bound[free] = value
+            self.texts.append(f"{free} = {text}")
+        return free
+
+    def _followers(self, place: Origin, name: str) -> None:
+        """Copy the module's statements that register something with what was just copied."""
+        for statement in place.source.tree.body:
+            if _registers_with(statement, name):
+                key = place.source.file, first_line(statement)
+                if key not in self._pieces:
+                    self._pieces[key] = getattr(statement, "name", "")
+                    text = text_of(Origin(place.source, statement, place.names))
+                    self.texts.append(self._closed(text, place.names, {}))
+
+
+def _is_constant(value: object) -> bool:
+    if isinstance(value, _CONTAINERS) and type(value) in _CONTAINERS:
+        inner = value.values() if isinstance(value, dict) else value
+        return all(map(_is_constant, inner)) and len(value) < 100
+    return type(value) in _CONSTANTS
+
+
+def _registers_with(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement is `@name.register…` on something, or `name.register…(…)`."""
+    called: list[ast.expr] = list(getattr(statement, "decorator_list", []))
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        called.append(statement.value)
+    for one in called:
+        function = one.func if isinstance(one, ast.Call) else one
+        if isinstance(function, ast.Attribute) and ast.unparse(function.value) == name:
+            return True
+    return False
+
+
+def _imported_from(
+    statement: ast.Import | ast.ImportFrom, names: Mapping[str, object]
+) -> ModuleType | None:
+    """The module from which a statement imports names."""
+    if isinstance(statement, ast.Import):
+        return None
+    package = str(names.get("__package__") or "").split(".")
+    outer = package[: len(package) - statement.level + 1] if statement.level else []
+    return sys.modules.get(".".join([*outer, *([statement.module] if statement.module else [])]))
+
+
+def _original(statement: ast.Import | ast.ImportFrom, name: str) -> str:
+    """What an imported name is called at its home."""
+    return next(a.name for a in statement.names if (a.asname or a.name) == name)
+
+
+def _only(statement: ast.Import | ast.ImportFrom, name: str) -> str:
+    """An import line for one of the names that a statement imports."""
+    kept = [a for a in statement.names if (a.asname or a.name.partition(".")[0]) == name]
+    new = ast.Import(kept)
+    if isinstance(statement, ast.ImportFrom):
+        return ast.unparse(ast.ImportFrom(statement.module, kept, statement.level))
+    return ast.unparse(new)
+
+
+def _import_line(path: str, name: str) -> str:
+    head, _, last = path.rpartition(".")
+    if path == name:
+        return f"import {path}"
+    return f"from {head} import {last}" if last == name else f"import {path} as {name}"
+
+
+def _path(thing: Any) -> str | None:
+    """The "module:name" by which a library's thing is imported; None if there is none."""
+    public = naming.public_name(thing) if callable(thing) else None
+    if public is not None and not public.startswith("torch.ops."):
+        module, _, title = public.rpartition(".")
+        return f"{module}:{title}" if module in sys.modules else None
+    home, own = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
+    if not home or not own:
+        return None
+    for path in (home.partition(".")[0], home):
+        value: Any = sys.modules.get(path)
+        for part in own.split("."):
+            value = getattr(value, part, None)
+        if value is thing:
+            return f"{path}:{own}"
+    return None
+
+
+def _reachable(path: str) -> bool:
+    """Whether `import torch` alone leads to a dotted path."""
+    value: Any = torch
+    for part in path.split(".")[1:]:
+        value = getattr(value, part, None)
+    return value is not None
+
+
+def _spliced(text: str, edits: Sequence[tuple[ast.expr, str]]) -> str:
+    """`text` with expressions replaced."""
+    lines = [line.encode() for line in text.split("\n")]
+    for node, new in sorted(edits, key=lambda e: (-e[0].lineno, -e[0].col_offset)):
+        line, end = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        tail = lines[end][node.end_col_offset :]
+        lines[line : end + 1] = [lines[line][: node.col_offset] + new.encode() + tail]
+    return b"\n".join(lines).decode()

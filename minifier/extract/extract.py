@@ -1,0 +1,255 @@
+"""A live program as one Python text that stands alone: `build()` makes it and its inputs."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import keyword
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.minifier.emit.literals import imports, literal
+from fullgraph.minifier.emit.program_text import Unwritable
+from fullgraph.minifier.extract.definitions import Sources
+from fullgraph.minifier.extract.objects import Spelling
+from fullgraph.minifier.reduce.source.formatting import spaced
+
+_INTERNAL = frozenset(vars(nn.Module()))
+"""Attributes that every module has."""
+
+
+def standalone(
+    target: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    exact: bool = False,
+) -> str:
+    """A text whose `build()` returns the like of `target`, and its inputs.
+
+    It imports nothing of the user's: classes and functions are copied with all they reach. Modules
+    are made by their constructors where their attributes tell the arguments. Weights and inputs
+    are drawn at random after a seed, or with `exact` have their values. Raises Unwritable.
+    """
+    writer = _Writer(exact)
+    inputs = writer.inputs(target, args, dict(kwargs or {}))
+    model = writer.model(target)
+    return writer.text(model, inputs)
+
+
+def from_builder(build: Callable[[], Any]) -> str:
+    """A text that defines a live `build` function with all it reaches. Raises Unwritable."""
+    writer = _Writer(exact=False)
+    name = writer.sources.name(build)
+    if name is None:
+        raise Unwritable("build() is no Python function.")
+    more = "" if name == "build" else f"\n\ndef build():\n    return {name}()[:2]\n"
+    return spaced(writer.sources.text() + more)
+
+
+def from_file(path: str, name: str = "build") -> str:
+    """The text of a file, with a `build()` for what `name` names in it.
+
+    That is a builder, or a module, class or function whose inputs are `NAME_inputs`, `inputs` or
+    those of the file's own `build()`. Raises FullgraphError.
+    """
+    text = Path(path).read_text()
+    kinds = _kinds(ast.parse(text))
+    if name == "build" and "build" in kinds:
+        return text
+    if name not in kinds:
+        raise FullgraphError(f"{path} has no name {name!r}: name something that it defines.")
+    end = text.rstrip("\n") + "\n"
+    if name.startswith("build_"):
+        return f"{end}\n\ndef build():\n    return {name}()[:2]\n"
+    given = next((n for n in (f"{name}_inputs", "inputs") if n in kinds), None)
+    if given is not None:
+        inputs = f"{given}()" if kinds[given] is ast.FunctionDef else given
+    elif "build" in kinds:
+        end += "\n\nbuild_first = build\n"
+        inputs = "build_first()[1]"
+    else:
+        raise FullgraphError(f"{path} says nothing about the inputs of {name}: add {name}_inputs.")
+    model = f"{name}()" if kinds[name] is ast.ClassDef else name
+    return f"{end}\n\ndef build():\n    return {model}, {inputs}\n"
+
+
+def _kinds(tree: ast.Module) -> dict[str, type[ast.stmt]]:
+    """The top-level names of a file, and what gives them their values."""
+    found: dict[str, type[ast.stmt]] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            found[statement.name] = type(statement)
+        elif isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    found[target.id] = type(statement)
+    return found
+
+
+class _Writer:
+    """Puts a text together."""
+
+    def __init__(self, exact: bool) -> None:
+        self.exact = exact
+        self.sources = Sources(self._plain)
+        self.spelling = Spelling(self.sources.name, self._construction, exact=exact)
+        self.lines: list[str] = []
+        """The statements of `build`."""
+        self.shared: set[int] = set()
+        """Modules that are in more than one place, by id."""
+        self.made: dict[int, tuple[object, str]] = {}
+        """Objects that have a variable, held so that their ids stay their own; "" while one is
+        being written."""
+
+    def text(self, model: str, inputs: str) -> str:
+        body = [*self.lines, f"return {model}, {inputs}"]
+        if any("torch." in line or "nn." in line for line in body):
+            self.sources.name(torch)
+            body.insert(0, "torch.manual_seed(0)")
+        for line in imports("\n".join(body)):
+            self.sources.name(importlib.import_module(line.split()[-1]))
+        indented = "\n".join(f"    {line}" for line in body)
+        return spaced(f"{self.sources.text()}\ndef build():\n{indented}\n")
+
+    def model(self, target: Any) -> str:
+        """What `build` returns first."""
+        holder = getattr(target, "__self__", None)
+        if inspect.ismethod(target) and holder is not None:
+            return f"{self.model(holder)}.{target.__name__}"
+        if isinstance(target, nn.Module):
+            self.shared = _shared(target)
+        made = self.spelling.of(target)
+        if not isinstance(target, nn.Module):
+            return made
+        finish = [*_modes(target), *_frozen(target), *(_values(target) if self.exact else ())]
+        if not finish:
+            return made
+        name = made if made.isidentifier() else self._variable(target, made)
+        self.lines += [line.replace("{}", name) for line in finish]
+        return name
+
+    def inputs(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+        """What `build` returns second: a tuple, or a dict of keyword arguments."""
+        if kwargs:
+            function = target.forward if isinstance(target, nn.Module) else target
+            bound = inspect.signature(function).bind(*args, **kwargs)
+            if bound.kwargs:
+                if bound.args and len(bound.arguments) != len(bound.args) + len(bound.kwargs):
+                    raise Unwritable("Its inputs are both *args and keywords: wrap the call.")
+                names = dict(zip(bound.arguments, bound.args, strict=False))
+                pairs = {**names, **bound.kwargs}.items()
+                return f"{{{', '.join(f'{k!r}: {self.spelling.of(v)}' for k, v in pairs)}}}"
+            args = bound.args
+        return self.spelling.of(tuple(args))
+
+    def _plain(self, value: object) -> str:
+        return self.spelling.of(value)
+
+    def _construction(self, value: Any) -> str | None:
+        """An expression for an object that only its class can make."""
+        known = self.made.get(id(value))
+        if known is not None:
+            if not known[1]:
+                raise Unwritable(f"A {type(value).__name__} refers to itself.")
+            return known[1]
+        if isinstance(value, nn.Module):
+            made = self.spelling.container(value)
+            if made is not None:
+                return self._variable(value, made) if id(value) in self.shared else made
+        elif not hasattr(value, "__dict__"):
+            return None
+        self.made[id(value)] = value, ""
+        made = self.spelling.constructor(value)
+        if made is None:
+            made = self._by_hand(value)
+        elif not isinstance(value, nn.Module) or id(value) in self.shared:
+            made = self._variable(value, made)
+        if made.isidentifier():
+            self.made[id(value)] = value, made
+        else:
+            del self.made[id(value)]
+        return made
+
+    def _by_hand(self, value: Any) -> str:
+        """Make an object without its constructor, attribute by attribute."""
+        kind = self.spelling.of(type(value))
+        name = self._variable(value, f"{kind}.__new__({kind})")
+        held = dict(vars(value))
+        if isinstance(value, nn.Module):
+            self.lines.append(f"{self.sources.name(nn.Module)}.__init__({name})")
+            held = {k: v for k, v in held.items() if k not in _INTERNAL}
+            held |= value._parameters | value._modules
+            for key, buffer in value._buffers.items():
+                end = ", persistent=False" if key in value._non_persistent_buffers_set else ""
+                text = self.spelling.of(buffer)
+                self.lines.append(f"{name}.register_buffer({key!r}, {text}{end})")
+        for key, each in held.items():
+            try:
+                text = self.spelling.of(each)
+            except Unwritable:
+                if key.startswith("_"):  # a cache, most likely, that fills itself again
+                    continue
+                raise
+            plain = key.isidentifier() and not keyword.iskeyword(key)
+            line = f"{name}.{key} = {text}" if plain else f"setattr({name}, {key!r}, {text})"
+            self.lines.append(line)
+        return name
+
+    def _variable(self, value: object, made: str) -> str:
+        stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(value).__name__).lower().strip("_")
+        name = self.sources.reserved(stem, value)
+        self.lines.append(f"{name} = {made}")
+        self.made[id(value)] = value, name
+        return name
+
+
+def _shared(module: nn.Module) -> set[int]:
+    counts = Counter(
+        id(child)
+        for holder in module.modules()
+        for child in holder._modules.values()
+        if child is not None
+    )
+    return {each for each, count in counts.items() if count > 1}
+
+
+def _modes(module: nn.Module) -> list[str]:
+    """What puts single modules into another mode than the one around them."""
+    found = []
+    modes = {"": module.training}
+    for path, child in module.named_modules():
+        around = modes[path.rpartition(".")[0]] if path else module.training
+        modes[path] = child.training
+        if child.training is not around:
+            found.append(f"{{}}.get_submodule({path!r}).train({child.training})")
+    return found
+
+
+def _frozen(module: nn.Module) -> list[str]:
+    """What takes the gradient from parameters that ask for none."""
+    frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
+    floating = [p for p in module.parameters() if p.is_floating_point()]
+    if frozen and len(frozen) == len(floating):
+        return ["{}.requires_grad_(False)"]
+    return [f"{{}}.get_parameter({name!r}).requires_grad_(False)" for name in frozen]
+
+
+def _values(module: nn.Module) -> list[str]:
+    """What gives parameters and buffers their values."""
+    named: list[tuple[str, str, torch.Tensor]] = [
+        *(("parameter", *one) for one in module.named_parameters()),
+        *(("buffer", *one) for one in module.named_buffers()),
+    ]
+    return [
+        f"{{}}.get_{kind}({name!r}).data.copy_({literal(tensor.detach())})"
+        for kind, name, tensor in named
+    ]

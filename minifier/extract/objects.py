@@ -1,0 +1,230 @@
+"""Live objects as Python source: plain values, containers, tensors, modules by constructor."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from fullgraph.minifier.emit.literals import literal
+from fullgraph.minifier.emit.program_text import Unwritable
+from fullgraph.minifier.emit.syntax import constant
+from fullgraph.minifier.extract import constructor_arguments as constructing
+
+SHORT = 60
+"""Characters of an exact literal; a longer tensor is drawn at random instead."""
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+_NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType)
+_SAID_BY_REPR = (torch.dtype, torch.memory_format, torch.layout, torch.Size, range)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+Name = Callable[[object], str | None]
+
+
+class Spelling:
+    """How objects are written where some names are known."""
+
+    def __init__(
+        self,
+        name: Name,
+        construction: Name = lambda value: None,
+        *,
+        exact: bool = False,
+    ) -> None:
+        """`name` gives the name of a class, function or module, `construction` an expression for
+        an object that only its maker knows; None where they know nothing. With `exact` tensors
+        keep their values, however long that is.
+        """
+        self.name, self.construction, self.exact = name, construction, exact
+
+    def of(self, value: object) -> str:
+        """An expression that gives `value` again. Raises Unwritable."""
+        text = self._value(value)
+        if not isinstance(value, nn.Module):
+            return text
+        dtype, device = constructing.cast(value)
+        if device is not None or dtype is not None:
+            text += f".to({', '.join(self._value(each) for each in (device, dtype) if each)})"
+        return text if value.training else f"{text}.eval()"
+
+    def _value(self, value: Any) -> str:
+        if isinstance(value, enum.Enum):
+            return f"{self._named(type(value))}.{value.name}"
+        if isinstance(value, _SAID_BY_REPR):
+            return repr(value)
+        if type(value) in _PLAIN:
+            return ast.unparse(constant(value))
+        if isinstance(value, torch.device):
+            return f"torch.device({str(value)!r})"
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        if type(value) in (tuple, list, set, frozenset, dict, slice):
+            return self._container(value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return f"{self._named(type(value))}({self._list(value)})"
+        if type(value).__module__ == "numpy":
+            return self._array(value)
+        if isinstance(value, functools.partial):
+            made = [self.of(value.func), *map(self.of, value.args)]
+            made += [f"{key}={self.of(each)}" for key, each in value.keywords.items()]
+            return f"{self._named(functools)}.partial({', '.join(made)})"
+        if isinstance(value, MethodType):
+            return f"{self.of(value.__self__)}.{value.__name__}"
+        if isinstance(value, _NAMED):
+            return self._named(value)
+        known = self.name(value) or self.construction(value)
+        if known is None and isinstance(value, nn.Module):
+            known = self.container(value) or self.constructor(value)
+        if known is None and dataclasses.is_dataclass(value):
+            known = self._dataclass(value)
+        if known is None:
+            raise Unwritable(f"a {type(value).__qualname__} cannot be written as source")
+        return known
+
+    def _named(self, value: object) -> str:
+        known = self.name(value)
+        if known is None:
+            what = getattr(value, "__qualname__", None) or getattr(value, "__name__", repr(value))
+            raise Unwritable(f"{what} has no name that a script could import it by")
+        return known
+
+    def _container(self, value: Any) -> str:
+        if isinstance(value, slice):
+            return f"slice({self._list((value.start, value.stop, value.step))})"
+        if isinstance(value, dict):
+            pairs = (f"{self.of(key)}: {self.of(each)}" for key, each in value.items())
+            return f"{{{', '.join(pairs)}}}"
+        if isinstance(value, set | frozenset):
+            inner = f"{{{', '.join(sorted(map(self.of, value)))}}}" if value else "set()"
+            return f"frozenset({inner})" if isinstance(value, frozenset) else inner
+        inner = self._list(value)
+        if isinstance(value, list):
+            return f"[{inner}]"
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+
+    def _list(self, values: Any) -> str:
+        return ", ".join(self.of(each) for each in values)
+
+    def _tensor(self, value: torch.Tensor) -> str:
+        if isinstance(value, nn.Parameter):
+            inner = self._tensor(value.data)
+            more = "" if value.requires_grad else ", requires_grad=False"
+            return f"{self._named(nn.Parameter)}({inner}{more})"
+        exact = literal(value.detach()) if not value.is_leaf else literal(value)
+        if len(exact) <= SHORT or self.exact or value.layout is not torch.strided:
+            return exact
+        return drawn(value)
+
+    def _dataclass(self, value: Any) -> str:
+        """A call with the fields that are not as their defaults are."""
+        made = []
+        for field in dataclasses.fields(value):
+            held, default = getattr(value, field.name), field.default
+            if field.default_factory is not dataclasses.MISSING:
+                default = field.default_factory()
+            if field.init and not constructing.equal(held, default):
+                made.append(f"{field.name}={self.of(held)}")
+        return f"{self._named(type(value))}({', '.join(made)})"
+
+    def _array(self, value: Any) -> str:
+        numpy = self._named(sys.modules["numpy"])
+        if type(value).__name__ == "dtype":
+            return f"{numpy}.dtype({value.name!r})"
+        if type(value).__name__ != "ndarray":
+            return f"{numpy}.{type(value).__name__}({self._value(value.item())})"
+        if value.dtype.kind not in "biufc":
+            raise Unwritable(f"an array of {value.dtype} cannot be written as source")
+        listed = f"{numpy}.array({value.tolist()!r}, dtype={str(value.dtype)!r})"
+        if len(listed) <= 2 * SHORT or self.exact:
+            return listed.replace("nan", f"{numpy}.nan").replace("inf", f"{numpy}.inf")
+        shape = ", ".join(map(str, value.shape))
+        made = f"{numpy}.random.RandomState(0).randn({shape})"
+        return made if value.dtype == "float64" else f"{made}.astype({str(value.dtype)!r})"
+
+    def container(self, module: nn.Module) -> str | None:
+        """A Sequential, ModuleList or ModuleDict with what it holds; None for other modules."""
+        if type(module) not in (nn.Sequential, nn.ModuleList, nn.ModuleDict):
+            return None
+        kind = self._named(type(module))
+        children = {name: self._value(child) for name, child in module._modules.items()}
+        numbered = list(children) == [str(i) for i in range(len(children))]
+        texts = list(children.values())
+        repeated = len(texts) > 2 and len(set(texts)) == 1 and "(" in texts[0]
+        inner = f"{texts[0]} for _ in range({len(texts)})" if repeated else ", ".join(texts)
+        if isinstance(module, nn.Sequential) and numbered:
+            return f"{kind}(*[{inner}])" if repeated else f"{kind}({inner})"
+        if isinstance(module, nn.ModuleList):
+            return f"{kind}([{inner}])"
+        pairs = ", ".join(f"{name!r}: {text}" for name, text in children.items())
+        if isinstance(module, nn.Sequential):
+            return f"{kind}({self._named(sys.modules['collections'])}.OrderedDict({{{pairs}}}))"
+        return f"{kind}({{{pairs}}})"
+
+    def constructor(self, value: object) -> str | None:
+        """A call of the class of `value` with arguments that its attributes tell.
+
+        None where no arguments make something that is built like `value`.
+        """
+        arguments = constructing.arguments(value)
+        if arguments is None:
+            return None
+        made = []
+        for name, (each, by_keyword) in arguments.items():
+            text = self._value(each)
+            made.append(f"{name}={text}" if by_keyword else text)
+        return f"{self._named(type(value))}({', '.join(made)})"
+
+
+def drawn(tensor: torch.Tensor) -> str:
+    """A short expression for a random tensor of the same dtype, shape, strides and range."""
+    shape = ", ".join(map(str, tensor.shape))
+    sizes = f"({shape}{',' * (tensor.dim() == 1)})"
+    end = "" if tensor.device.type == "cpu" else f", device={str(tensor.device)!r}"
+    grad = tensor.requires_grad and tensor.is_leaf
+    floating = tensor.is_floating_point() or tensor.is_complex()
+    usual = torch.float32 if floating else torch.int64
+    wanted = "" if tensor.dtype is usual else f", dtype={tensor.dtype}"
+    low, high = _range(tensor)
+    layout = _layout(tensor)
+    if layout is None:
+        wanted = "" if tensor.dtype is torch.float32 else f", dtype={tensor.dtype}"
+        made = f"torch.empty_strided({sizes}, {tuple(tensor.stride())}{wanted}{end})"
+        made += ".normal_()" if floating else f".random_({low}, {high + 1})"
+        return made + ".requires_grad_()" * grad
+    if tensor.dtype is torch.bool:
+        made = f"torch.rand({shape or '()'}{end}) > 0.5"
+        return f"({made}){layout}" if layout else made
+    if floating:
+        inside = ", requires_grad=True" if grad and not layout else ""
+        made = f"torch.randn({shape or '()'}{wanted}{end}{inside}){layout}"
+        return made + ".requires_grad_()" * (grad and bool(layout))
+    return f"torch.randint({low}, {high + 1}, {sizes}{wanted}{end}){layout}"
+
+
+def _layout(tensor: torch.Tensor) -> str | None:
+    """What brings a new tensor to the strides of `tensor`; None if no memory format does."""
+    if tensor.is_contiguous():
+        return ""
+    for rank, name in ((4, "channels_last"), (5, "channels_last_3d")):
+        if tensor.dim() == rank and tensor.is_contiguous(memory_format=getattr(torch, name)):
+            return f".to(memory_format=torch.{name})"
+    return None
+
+
+def _range(tensor: torch.Tensor) -> tuple[int, int]:
+    """Bounds for random integers: those of the elements, and 0."""
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.device.type == "meta":
+        return 0, 1
+    if not tensor.numel():
+        return 0, 1
+    return min(int(tensor.min()), 0), max(int(tensor.max()), 0)

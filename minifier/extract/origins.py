@@ -1,0 +1,187 @@
+"""Where live functions and classes are written, and what their names mean there."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import symtable
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from fullgraph.compiler.sources.ownership import Owner, owner
+from fullgraph.compiler.sources.source import Source, first_line, read
+from fullgraph.minifier.extract import stubs
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where a function or a class is written, and what names mean there."""
+
+    source: Source
+    node: ast.stmt | ast.Lambda
+    names: Mapping[str, object]
+
+
+def is_own(thing: Any) -> bool:
+    """Whether a module, class or function is the user's: neither Python's nor an installed
+    package's. What stands for modules of the user's counts as theirs."""
+    if getattr(thing, "__module__", "") == stubs.__name__:
+        return True
+    if isinstance(thing, ModuleType):
+        file = getattr(thing, "__file__", None)
+        return file is not None and owner(file) is Owner.USER
+    file = _file(thing)
+    return file is not None and owner(file) is Owner.USER
+
+
+def origin(thing: Any) -> Origin | None:
+    """Where a class or a function is written; None where that cannot be read."""
+    if isinstance(thing, type):
+        return _class_origin(thing)
+    function = unwrapped(thing)
+    code: CodeType = function.__code__
+    source = read(code.co_filename, function.__globals__)
+    if source is None:
+        return None
+    node = _node(source, code)
+    return None if node is None else Origin(source, node, _names(function))
+
+
+def _class_origin(kind: type) -> Origin | None:
+    file, methods = _file(kind), _methods(kind)
+    module = sys.modules.get(kind.__module__)
+    names: dict[str, object] = dict(vars(module)) if module is not None else {}
+    for method in methods:
+        names = {**names, **_names(method)}
+    source = read(file, names) if file is not None else None
+    if source is None:
+        return None
+    lines = {m.__code__.co_firstlineno for m in methods}
+    found = [
+        node
+        for node in source.statements
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__
+    ]
+    holding = [n for n in found if lines & {first_line(s) for s in n.body}]
+    best = holding or found
+    return Origin(source, best[-1], names) if best else None
+
+
+def _file(thing: Any) -> str | None:
+    if isinstance(thing, type):
+        for method in _methods(thing):
+            return method.__code__.co_filename
+        module = sys.modules.get(thing.__module__)
+        return getattr(module, "__file__", None)
+    function = unwrapped(thing)
+    return function.__code__.co_filename if isinstance(function, FunctionType) else None
+
+
+def _methods(kind: type) -> list[FunctionType]:
+    """The functions written in a class, not those that a decorator made."""
+    found = []
+    for held in vars(kind).values():
+        inner = getattr(held, "__func__", None) or getattr(held, "fget", None) or held
+        function = unwrapped(inner)
+        own = isinstance(function, FunctionType) and function.__module__ == kind.__module__
+        inside = own and function.__qualname__.startswith(f"{kind.__qualname__}.")
+        if inside and not function.__code__.co_filename.startswith("<string"):
+            found.append(function)
+    return found
+
+
+def unwrapped(thing: Any) -> Any:
+    return inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else thing
+
+
+def _names(function: FunctionType) -> dict[str, object]:
+    """What the names of a function mean: its module's, and those it closes over."""
+    names = dict(function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:  # not given a value yet
+            continue
+    return names
+
+
+def _node(source: Source, code: CodeType) -> ast.stmt | ast.Lambda | None:
+    """The definition that a code was compiled from."""
+    if code.co_name != "<lambda>":
+        for statement in source.statements:
+            function = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
+            if function and first_line(statement) == code.co_firstlineno:
+                return statement
+        return None
+    spots = [(a, c) for a, b, c, d in code.co_positions() if a is not None and c is not None and d]
+    fitting = [
+        node
+        for node in source.parents
+        if isinstance(node, ast.Lambda)
+        and node.lineno == code.co_firstlineno
+        and all(_inside(node, spot) for spot in spots)
+    ]
+    return min(fitting, key=lambda n: len(source.segment(n)), default=None)
+
+
+def _inside(node: ast.expr, spot: tuple[int, int]) -> bool:
+    start, end = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+    return start <= spot <= end or spot == (node.lineno, 0)
+
+
+def text_of(place: Origin) -> str:
+    """The text of a definition, at the left margin, its cells as globals."""
+    node, source = place.node, place.source
+    if isinstance(node, ast.Lambda):
+        return source.segment(node)
+    lines = source.lines[first_line(node) - 1 : node.end_lineno]
+    text = "\n".join(
+        line[node.col_offset :] if not line[: node.col_offset].strip() else line for line in lines
+    )
+    if isinstance(node, ast.FunctionDef) and node.col_offset:
+        for inner in node.body:
+            if isinstance(inner, ast.Nonlocal):
+                names = ", ".join(inner.names)
+                text = text.replace(f"nonlocal {names}", f"global {names}", 1)
+    return text
+
+
+def global_names(text: str) -> set[str]:
+    """The names that a definition takes from around it."""
+    found: set[str] = set()
+    tables = [symtable.symtable(text, "<piece>", "exec")]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        top = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            if symbol.is_global() or (top and symbol.is_referenced()):
+                found.add(symbol.get_name())
+    return found
+
+
+def binding(name: str, names: Mapping[str, object]) -> Origin | None:
+    """The one statement of a module that gives a name its value."""
+    file = names.get("__file__")
+    source = read(file, dict(names)) if isinstance(file, str) else None
+    if source is None:
+        return None
+    found = [s for s in source.tree.body if name in _bound_by(s)]
+    return Origin(source, found[-1], names) if found else None
+
+
+def _bound_by(statement: ast.stmt) -> Sequence[str]:
+    match statement:
+        case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
+            return [statement.name]
+        case ast.Import() | ast.ImportFrom():
+            return [a.asname or a.name.partition(".")[0] for a in statement.names]
+        case ast.Assign():
+            stored = (n for target in statement.targets for n in ast.walk(target))
+            return [n.id for n in stored if isinstance(n, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+    return []

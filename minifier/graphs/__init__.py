@@ -1,0 +1,1 @@
+"""Graphs with recorded inputs: the smaller graphs they contain, their values, their identity."""

@@ -1,0 +1,62 @@
+"""Whether a candidate can run at all: asked on the meta device, where nothing is computed."""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fullgraph.compiler.private.pytrees import mapped
+from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.graphs.interpreter import Running
+
+
+class Feasible:
+    """Tells graphs apart that cannot run: shapes that do not fit, arguments that are missing.
+
+    It knows nothing where the graph that it starts from does not run on the meta device either.
+    """
+
+    def __init__(self, known: Graph) -> None:
+        self._known = known
+
+    def __call__(self, graph: Graph) -> bool:
+        return not self._helps or _runs(graph)
+
+    @cached_property
+    def _helps(self) -> bool:
+        return _runs(self._known)
+
+
+def _runs(graph: Graph) -> bool:
+    try:
+        _Meta(graph.module).over(mapped(_meta, graph.inputs))
+    except Exception:
+        return False
+    return True
+
+
+class _Meta(Running):
+    """Runs a graph's calls on meta tensors, its constants and modules too."""
+
+    def run_node(self, n: Node) -> Any:
+        if n.op == "call_module":
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            return copy.deepcopy(self.fetch_attr(str(n.target))).to("meta")(*args, **kwargs)
+        value = super().run_node(n)
+        return _meta(value) if n.op == "get_attr" else value
+
+
+def _meta(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    with torch.no_grad():
+        if value.layout is not torch.strided or value.is_quantized:
+            return value.detach().to("meta")
+        twin = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        if value.requires_grad:
+            twin.requires_grad_()
+    return twin if value.is_leaf else twin.clone()

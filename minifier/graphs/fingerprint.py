@@ -1,0 +1,141 @@
+"""What makes two graphs with inputs the same, as a hash that lasts longer than a process."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.results import content
+from fullgraph.minifier.emit.numbers import bits
+
+
+def fingerprint(module: GraphModule, inputs: Sequence[Any]) -> str:
+    """Equal for graphs whose calls, constants and inputs are, bit for bit; names do not count."""
+    places: dict[int, int] = {}
+    text = [*_lines(module, places), *(described(value, places) for value in inputs)]
+    return hashlib.sha256("\n".join(text).encode()).hexdigest()
+
+
+def described(value: Any, places: dict[int, int] | None = None) -> str:
+    """All that an input is: of a tensor also its memory's layout, place in autograd and content.
+
+    `places` numbers the memory that was met, so that two tensors in one memory are told as such.
+    """
+    if not isinstance(value, torch.Tensor):
+        return _argument(value, {})
+    with settings.no_overrides(), torch.no_grad():
+        parts = [*outline(value), *_memory(value, {} if places is None else places)]
+        parts += [described(inner, places) for _, inner in settings.inner_tensors(value)]
+        elements = value.detach() if _is_bytes(value) else content(value)
+        if elements is not None:
+            parts.append(_hash(elements))
+        return " ".join(map(str, parts))
+
+
+def outline(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What a tensor is, apart from its content and from where its memory is."""
+    strided = tensor.layout is torch.strided
+    return (
+        type(tensor).__name__,
+        tensor.dtype,
+        tuple(tensor.shape),
+        tensor.layout,
+        tensor.device,
+        tensor.requires_grad,
+        tensor.is_leaf,
+        tensor.stride() if strided else None,
+        (tensor.is_conj(), tensor.is_neg(), tensor._is_zerotensor()),
+        _quantisation(tensor) if tensor.is_quantized else None,
+    )
+
+
+def named(target: Any) -> str:
+    """A function's name, the same in every process."""
+    if isinstance(target, str):
+        return target
+    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
+    if type(target).__module__ == "torch._ops" or name is None:
+        return re.sub(r" at 0x[0-9a-f]+", "", str(target))
+    return f"{getattr(target, '__module__', None)}.{name}"
+
+
+def _lines(module: torch.nn.Module, places: dict[int, int]) -> list[str]:
+    """One line a node, and what the graph's attributes are."""
+    assert isinstance(module, GraphModule)
+    names = {node: f"%{index}" for index, node in enumerate(module.graph.nodes)}
+    lines = []
+    for node in module.graph.nodes:
+        target = "" if node.op in ("placeholder", "output") else named(node.target)
+        if node.op in ("get_attr", "call_module"):
+            target = _attribute(module, str(node.target), places)
+        arguments = f"{_argument(node.args, names)} {_argument(node.kwargs, names)}"
+        lines.append(f"{node.op} {target} {arguments if node.op != 'placeholder' else ''}")
+    return lines
+
+
+def _attribute(module: torch.nn.Module, path: str, places: dict[int, int]) -> str:
+    thing: Any = module
+    for name in path.split("."):
+        thing = getattr(thing, name)
+    if isinstance(thing, GraphModule):
+        return "\n".join(["{", *_lines(thing, places), "}"])
+    if isinstance(thing, torch.nn.Module):
+        tensors = [*thing.named_parameters(), *thing.named_buffers()]
+        state = [f"{name} {described(tensor, places)}" for name, tensor in tensors]
+        return "\n".join([repr(thing), *state])
+    return described(thing, places)
+
+
+def _argument(value: Any, names: Mapping[Node, str]) -> str:
+    if isinstance(value, Node):
+        return names[value]
+    if isinstance(value, torch.Tensor):
+        return described(value)
+    if isinstance(value, dict):
+        inner = (f"{key!r}: {_argument(item, names)}" for key, item in value.items())
+        return f"{{{', '.join(inner)}}}"
+    if isinstance(value, list | tuple):
+        return f"({', '.join(_argument(item, names) for item in value)})"
+    if isinstance(value, slice):
+        ends = (_argument(end, names) for end in (value.start, value.stop, value.step))
+        return f"slice({', '.join(ends)})"
+    if callable(value) and not isinstance(value, torch.dtype):
+        return named(value)
+    return f"{type(value).__name__} {re.sub(r' at 0x[0-9a-f]+', '', repr(value))}"
+
+
+def _memory(tensor: torch.Tensor, places: dict[int, int]) -> list[Any]:
+    """Which memory a tensor lies in, and where in it; nothing for one without elements."""
+    if tensor.layout is not torch.strided or tensor._is_zerotensor() or not tensor.numel():
+        return []
+    try:
+        start = tensor.untyped_storage().data_ptr()
+    except RuntimeError:  # a tensor that is made of others
+        return []
+    return [places.setdefault(start, len(places)) if start else None, tensor.storage_offset()]
+
+
+def _quantisation(tensor: torch.Tensor) -> tuple[Any, ...]:
+    if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        return tensor.qscheme(), tensor.q_scale(), tensor.q_zero_point()
+    scales, points = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()
+    return tensor.qscheme(), tensor.q_per_channel_axis(), scales.tolist(), points.tolist()
+
+
+def _is_bytes(tensor: torch.Tensor) -> bool:
+    """Whether a tensor's elements can be hashed where they are, without a copy."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type == "meta":
+        return False
+    lazy = tensor._is_zerotensor() or tensor.is_conj() or tensor.is_neg() or tensor.is_quantized
+    return tensor.layout is torch.strided and tensor.is_contiguous() and not lazy
+
+
+def _hash(elements: torch.Tensor) -> str:
+    """A hash of a strided tensor's elements."""
+    return hashlib.sha256(bits(elements.cpu()).numpy().data).hexdigest()

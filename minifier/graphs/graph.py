@@ -1,0 +1,284 @@
+"""A graph with what it is called with, and the smaller graphs that can be made of it."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+import torch
+from torch.fx import GraphModule, Node
+
+from fullgraph.compiler.private.context_regions import idle, is_switch, is_wrapped
+from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.minifier.graphs.fingerprint import fingerprint
+from fullgraph.minifier.graphs.values import Values, values
+
+_LITERALS = (
+    *(bool, int, float, complex, str, type(None), type(...), range),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
+_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "custom")
+"""What is still true of a node in another graph: where it came from."""
+
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+"""Of a call: positional ones, and those by name."""
+
+
+class Inseparable(Exception):
+    """A value that cannot be an input: an autocast region, a tensor inside of `vmap`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A graph and one value for each of its placeholders.
+
+    Constants, and the bodies of higher-order operators, stay in the module.
+    """
+
+    module: GraphModule
+    inputs: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        assert len(self.placeholders) == len(self.inputs), "one value a placeholder"
+
+    @cached_property
+    def key(self) -> str:
+        """Equal for equal graphs with equal inputs, in every process."""
+        return fingerprint(self.module, self.inputs)
+
+    @cached_property
+    def placeholders(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.module.graph.nodes if node.op == "placeholder")
+
+    @cached_property
+    def calls(self) -> tuple[Node, ...]:
+        """The nodes that do something, in order."""
+        return tuple(node for node in self.module.graph.nodes if node.op.startswith("call_"))
+
+    @cached_property
+    def constants(self) -> tuple[Node, ...]:
+        """The nodes that stand for attributes of the module: tensors, bodies of operators."""
+        return tuple(node for node in self.module.graph.nodes if node.op == "get_attr")
+
+    @cached_property
+    def outputs(self) -> tuple[Node, ...]:
+        """The nodes that are returned, in order; one that is returned twice is there twice."""
+        returned = leaves(self.module.graph.output_node().args[0])
+        return tuple(node for node in returned if isinstance(node, Node))
+
+    @property
+    def ops(self) -> int:
+        """The number of calls, those in the bodies of higher-order operators included."""
+        inner = (m for m in self.module.modules() if isinstance(m, GraphModule))
+        return sum(node.op.startswith("call_") for m in inner for node in m.graph.nodes)
+
+    def values(self) -> Values:
+        """What every node gives in eager. Raises what the graph raises."""
+        return self._values
+
+    @cached_property
+    def _values(self) -> Values:
+        return values(self.module, self.inputs)
+
+    @cached_property
+    def needs(self) -> nx.DiGraph[Node]:
+        """An edge from each node to those that need it: its value, or what it wrote to memory."""
+        found: nx.DiGraph[Node] = nx.DiGraph()
+        found.add_nodes_from(self.module.graph.nodes)
+        for node in self.module.graph.nodes:
+            for used in node.all_input_nodes:
+                found.add_edge(used, node)
+                if node.op != "output":
+                    found.add_edges_from((w, node) for w in self.values().writers(used, node))
+        return found
+
+    def cone(self, *nodes: Node) -> set[Node]:
+        """The calls that the calls `nodes` need, themselves included."""
+        every = set(nodes).union(*(nx.ancestors(self.needs, node) for node in nodes))
+        return {node for node in every if node.op.startswith("call_")}
+
+    def part(
+        self,
+        keep: Collection[Node],
+        *,
+        outputs: Sequence[Node] | None = None,
+        instead: Mapping[Node, Any] | None = None,
+        arguments: Mapping[Node, Arguments] | None = None,
+        wired: bool = True,
+        constants: bool = True,
+    ) -> Graph:
+        """The graph of the calls `keep`, which returns `outputs`: if None, what is used elsewhere.
+
+        What they use of others becomes an input that holds its value, or a literal. `instead`
+        gives another node, or a literal, to the users of a node; `arguments` gives a call others.
+        Not `wired`, each call gets the recorded inputs, and none another's result. Switches of
+        modes stay where they are felt, unless there is something `instead`; calls that are good
+        for nothing, and inputs that nobody uses, go. Without `constants` those that are tensors
+        become inputs. Raises Inseparable.
+        """
+        builder = _Builder(self, set(keep), instead or {}, arguments or {}, wired, constants)
+        return builder.built(outputs)
+
+
+class _Builder:
+    """One new graph made of an old one."""
+
+    def __init__(
+        self,
+        old: Graph,
+        keep: set[Node],
+        instead: Mapping[Node, Any],
+        arguments: Mapping[Node, Arguments],
+        wired: bool,
+        constants: bool,
+    ) -> None:
+        self._old, self._instead, self._arguments = old, instead, arguments
+        self._wired, self._constants = wired, constants
+        self._keep = keep | {node for node in old.calls if is_switch(node)} - instead.keys()
+        self._values = old.values()
+        self._graph = torch.fx.Graph()
+        self._new: dict[Node, Any] = {}
+        self._inputs: dict[Node, Any] = {}
+        self._made: dict[int, Node] = {}
+        self._bound = dict(zip(old.placeholders, old.inputs, strict=True))
+
+    def built(self, outputs: Sequence[Node] | None) -> Graph:
+        if outputs is None:
+            outputs = list(self._used_elsewhere())
+        for node in self._old.module.graph.nodes:
+            if node.op == "placeholder":
+                self._new[node] = self._placeholder(node.name, self._bound[node], node.type)
+            elif node.op == "get_attr" or node in self._keep:
+                self._copy(node)
+        self._graph.output(tuple(self._argument(node, None) for node in outputs))
+        self._sweep()
+        module = GraphModule(self._old.module, self._graph)
+        return Graph(module, tuple(self._inputs[node] for node in self._placeholders()))
+
+    def _used_elsewhere(self) -> Iterator[Node]:
+        """What the rest of the old graph uses of the calls that stay, and the inputs it returns."""
+        times = Counter(self._old.outputs)
+        for node in self._old.module.graph.nodes:
+            if node in self._keep and not is_switch(node):
+                beyond = any(not self._wired or user not in self._keep for user in node.users)
+                if is_returnable(self._values[node]):
+                    yield from [node] * max(times[node], int(beyond))
+            elif self._wired and not node.op.startswith("call_"):
+                yield from [node] * times[node]
+
+    def _copy(self, node: Node) -> None:
+        source = node.args[0] if node.target is operator.getitem else None
+        if isinstance(source, Node) and node.op == "call_function":
+            found = self._argument(source, node)
+            if isinstance(found, list | tuple | dict) and not isinstance(node.args[1], Node):
+                self._new[node] = found[node.args[1]]  # type: ignore[index]
+                return
+        args, kwargs = torch.fx.node.map_arg(
+            self._arguments.get(node, (node.args, node.kwargs)),
+            lambda used: self._argument(used, node),
+        )
+        new = self._graph.create_node(node.op, node.target, args, kwargs, node.name, node.type)
+        new.meta = {name: node.meta[name] for name in _META if name in node.meta}
+        self._new[node] = new
+
+    def _argument(self, node: Node, user: Node | None) -> Any:
+        """What stands in the new graph where `user` uses `node`; user None: the output."""
+        while node in self._instead:
+            node = self._instead[node]
+            if not isinstance(node, Node):
+                return node
+        if self._is_there(node, user):
+            return self._new[node]
+        met = self._values[node] if user is None else self._values.met(node, user)
+        return self._tree(met, node)
+
+    def _is_there(self, node: Node, user: Node | None) -> bool:
+        """Whether the new graph has `node`, and it holds what `user` used."""
+        if is_switch(node):
+            return True
+        if node.op == "get_attr" and not self._constants:
+            return not isinstance(self._values[node], torch.Tensor)
+        if node not in self._new or (node in self._keep and not self._wired and user is not None):
+            return False
+        writers = [w for w in self._values.writers(node, user) if w not in self._instead]
+        if not self._wired:
+            return not writers
+        return not writers or any(writer in self._keep for writer in writers)
+
+    def _tree(self, value: Any, node: Node) -> Any:
+        """A value as arguments of the new graph: tensors become inputs."""
+        if isinstance(value, torch.Tensor):
+            return self._input(value, node)
+        if isinstance(value, list | tuple):
+            items = [self._tree(item, node) for item in value]
+            return items if isinstance(value, list) else tuple(items)
+        if isinstance(value, dict):
+            return {key: self._tree(item, node) for key, item in value.items()}
+        if isinstance(value, slice):
+            return slice(*(self._tree(e, node) for e in (value.start, value.stop, value.step)))
+        if isinstance(value, _LITERALS) and not isinstance(value, torch.SymInt):
+            return value
+        raise Inseparable(f"{node.name} gives a {type(value).__name__}")
+
+    def _input(self, value: torch.Tensor, node: Node) -> Node:
+        if id(value) not in self._made:
+            if is_wrapped(value):
+                raise Inseparable(f"{node.name} is inside of a transform")
+            writes = (self._values.writes.get(call, frozenset()) for call in self._keep)
+            written = any(places & self._values.places(node) for places in writes)
+            last = next(iter(reversed(self._placeholders())), None)
+            with self._graph.inserting_after(last):
+                new = self._placeholder(node.name, _cut(value, written), None)
+            self._made[id(value)] = new
+        return self._made[id(value)]
+
+    def _placeholder(self, name: str, value: Any, kind: Any) -> Node:
+        new = self._graph.create_node("placeholder", name, name=name, type_expr=kind)
+        new.target = new.name
+        self._inputs[new] = value
+        return new
+
+    def _placeholders(self) -> list[Node]:
+        return [node for node in self._graph.nodes if node.op == "placeholder"]
+
+    def _sweep(self) -> None:
+        """Take away what nobody uses and nobody would miss."""
+        stays = {self._new.get(node) for node in self._values.effects & self._keep}
+        while True:
+            calls = [node for node in self._graph.nodes if node.op.startswith("call_")]
+            for node in idle(calls):
+                self._graph.erase_node(node)
+                stays.discard(node)
+            unused = [
+                node
+                for node in reversed(self._graph.nodes)
+                if not node.users and node.op != "output" and node not in stays
+            ]
+            if not unused:
+                return
+            for node in unused:
+                self._graph.erase_node(node)
+
+
+def _cut(value: torch.Tensor, written: bool) -> torch.Tensor:
+    """A result as an input: it requires grad if it did. One that is written to is no leaf then,
+    as autograd forbids that."""
+    fresh = value.detach()
+    if not value.requires_grad:
+        return fresh
+    fresh.requires_grad_()
+    with torch.enable_grad():
+        return fresh.clone() if written else fresh
+
+
+def is_returnable(value: Any) -> bool:
+    """Whether a graph can return `value`: it holds a tensor, and no other object."""
+    if isinstance(value, list | tuple):
+        return bool(value) and all(is_returnable(item) for item in value)
+    return isinstance(value, torch.Tensor) and not is_wrapped(value)

@@ -1,0 +1,94 @@
+"""Taking bodies out of the higher-order operators that run them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.minifier.graphs.graph import Graph
+
+_RUNS_BODY = {
+    *("wrap", "invoke_subgraph", "strict_mode", "hints_wrapper", "dynamo_bypassing_wrapper"),
+    *("tag_activation_checkpoint", "wrap_activation_checkpoint"),
+    *("wrap_with_autocast", "wrap_with_set_grad_enabled"),
+}
+"""Operators that call a body once with their operands, and return what it returns."""
+
+
+def bodies(graph: Graph) -> list[Node]:
+    """The calls whose body can take their place: checkpoints, regions, branches."""
+    return [node for node in graph.calls if _body(graph, node) is not None]
+
+
+def inlined(graph: Graph, wanted: Collection[Node]) -> Graph:
+    """The graph with the calls of their body in place of those `wanted`; a branch becomes the side
+    that it took."""
+    new = torch.fx.Graph()
+    names: dict[Node, Any] = {}
+    for node in graph.module.graph.nodes:
+        source = node.args[0] if node.target is operator.getitem else None
+        body = _body(graph, node) if node in wanted else None
+        if body is not None:
+            names[node] = _copied(graph, new, body[0], [names.get(o, o) for o in body[1]])
+        elif isinstance(source, Node) and isinstance(names[source], list | tuple):
+            names[node] = names[source][node.args[1]]
+        else:
+            names[node] = new.node_copy(node, names.__getitem__)
+    new.eliminate_dead_code(lambda node: node.op != "get_attr")
+    return Graph(GraphModule(graph.module, new), graph.inputs)
+
+
+def _body(graph: Graph, node: Node) -> tuple[Node, list[Any]] | None:
+    """Where the body of a call is, and what it is called with."""
+    name = str(getattr(node.target, "__name__", ""))
+    parts = [arg for arg in node.args if isinstance(arg, Node) and _module(graph, arg)]
+    if node.op != "call_function" or not parts:
+        return None
+    if name == "cond" and len(parts) == 2:
+        taken = node.args[0]
+        if isinstance(taken, Node):
+            taken = graph.values().met(taken, node)
+        part = parts[0] if bool(taken) else parts[1]
+    elif name in _RUNS_BODY:
+        part = parts[0]
+    else:
+        return None
+    module = _module(graph, part)
+    after = leaves(node.args[node.args.index(parts[-1]) + 1 :])
+    operands = [operand for operand in after if not isinstance(operand, str)]
+    if module is None or len(operands) != len(_placeholders(module)):
+        return None
+    return part, operands
+
+
+def _copied(graph: Graph, new: torch.fx.Graph, part: Node, operands: list[Any]) -> Any:
+    """Copy a body into `new`. Returns what stands for its result."""
+    module = _module(graph, part)
+    assert module is not None
+    inner: dict[Node, Any] = dict(zip(_placeholders(module), operands, strict=True))
+    for node in module.graph.nodes:
+        if node.op == "output":
+            return torch.fx.node.map_arg(node.args[0], inner.__getitem__)
+        if node.op != "placeholder":
+            inner[node] = new.node_copy(node, inner.__getitem__)
+            if node.op in ("get_attr", "call_module"):
+                inner[node].target = f"{part.target}.{node.target}"
+    raise AssertionError("a graph ends with its output")
+
+
+def _module(graph: Graph, node: Node) -> GraphModule | None:
+    if node.op != "get_attr":
+        return None
+    thing: Any = graph.module
+    for name in str(node.target).split("."):
+        thing = getattr(thing, name)
+    return thing if isinstance(thing, GraphModule) else None
+
+
+def _placeholders(module: GraphModule) -> list[Node]:
+    return [node for node in module.graph.nodes if node.op == "placeholder"]

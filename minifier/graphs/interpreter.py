@@ -1,0 +1,44 @@
+"""Running a graph in this process, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch.fx import Interpreter, Node
+
+from fullgraph.compiler.private.context_regions import is_set, region
+
+
+class Running(Interpreter):
+    """Runs a graph's calls. Whatever they raise, the regions that they entered are left again."""
+
+    def __init__(self, module: torch.fx.GraphModule) -> None:
+        super().__init__(module, garbage_collect_values=False)
+        calls = [node for node in module.graph.nodes if node.op.startswith("call_")]
+        entered = [node for node in calls if not is_set(node)]
+        self._exits = {node: pair[1] for node in entered if len(pair := region(node, calls)) > 1}
+        self._open: list[Node] = []
+
+    def over(self, inputs: Sequence[Any]) -> None:
+        """Run with one value for each placeholder. Raises what a call raises."""
+        grad = torch.is_grad_enabled()
+        try:
+            self.run(*inputs, enable_io_processing=False)
+        finally:
+            for left in reversed(self._open):
+                with suppress(Exception):
+                    super().run_node(left)
+            torch.set_grad_enabled(grad)
+
+    def run_node(self, n: Node) -> Any:
+        if n.op == "output":
+            return None
+        value = super().run_node(n)
+        if n in self._exits:
+            self._open.append(self._exits[n])
+        elif n in self._open:
+            self._open.remove(n)
+        return value

@@ -1,0 +1,68 @@
+"""What is known of the values in a graph: from a run in eager, or as they were traced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from fullgraph.compiler.private import operator_names as naming
+from fullgraph.minifier.graphs import purity
+from fullgraph.minifier.graphs.values import values
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """The values of a graph's nodes, as far as they are known."""
+
+    given: Mapping[fx.Node, Any] = field(default_factory=dict)
+    mutates: bool = False
+    """Whether the graph writes to one of its inputs."""
+
+    def of(self, node: Any) -> Any:
+        """What a node gives, or a fake of it; None where that is not known."""
+        if node in self.given:
+            return self.given[node]
+        return node.meta.get("example_value", node.meta.get("val"))
+
+
+def known(graph: fx.GraphModule, inputs: Sequence[Any]) -> Knowledge:
+    """Run `graph` in eager; where it cannot run here, go by what its nodes are called."""
+    placeholders = graph.graph.find_nodes(op="placeholder")
+    try:
+        found = values(graph, inputs)
+    except Exception:  # a process group that is not there
+        return Knowledge({}, any(purity.writes(node) for node in purity.every(graph)))
+    into = {place for node in placeholders for place in found.places(node)}
+    return Knowledge(found.given, any(places & into for places in found.writes.values()))
+
+
+def sizes(
+    nodes: Sequence[fx.Node], inputs: Sequence[Any]
+) -> Iterator[tuple[fx.Node, tuple[fx.Node, int]]]:
+    """The inputs that are the size of another one: of which, and along which axis."""
+    for node, value in zip(nodes, inputs, strict=True):
+        symbol = node.meta.get("example_value", node.meta.get("val"))
+        free = isinstance(symbol, torch.SymInt) or node.name.strip("s").isdigit()
+        if not isinstance(value, int | torch.SymInt) or isinstance(value, bool) or not free:
+            continue
+        for other, tensor in zip(nodes, inputs, strict=True):
+            fake = other.meta.get("example_value", other.meta.get("val"))
+            like = fake if isinstance(fake, torch.Tensor) else tensor
+            wanted = str(symbol) if like is fake else str(value)
+            if isinstance(like, torch.Tensor) and like.layout is torch.strided:
+                axes = [axis for axis, size in enumerate(like.shape) if str(size) == wanted]
+                if axes:
+                    yield node, (other, axes[0])
+                    break
+
+
+def is_float(node: fx.Node, value: Any) -> bool:
+    """Whether an input is a float of the program's, which Dynamo made a tensor of."""
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.float64 or value.dim():
+        return False
+    read = bool(node.users) and all(user.target == "item" for user in node.users)
+    return read and not naming.numbers_are_read()

@@ -1,0 +1,82 @@
+"""What a node of a graph does besides giving a value."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import fx
+
+from fullgraph.compiler.private import operator_names as naming
+
+_DRAWING = frozenset(
+    {
+        *("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout"),
+        *("feature_alpha_dropout", "fractional_max_pool2d", "fractional_max_pool3d", "rrelu"),
+        *("bernoulli", "binomial", "multinomial", "normal", "poisson", "gumbel_softmax"),
+        *("rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"),
+        *("bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_"),
+        *("random_", "uniform_", "rrelu_", "multi_head_attention_forward"),
+    }
+)
+"""Functions that draw random numbers, or may."""
+_STATEFUL = frozenset({"batch_norm", "instance_norm", "embedding", "embedding_bag"})
+"""Functions that may write to an argument whose name does not say so."""
+
+
+def every(module: fx.GraphModule) -> Iterator[fx.Node]:
+    """The nodes of a graph and of those nested in it."""
+    for each in module.modules():
+        if isinstance(each, fx.GraphModule):
+            yield from each.graph.nodes
+
+
+def _title(node: fx.Node) -> str:
+    target: Any = node.target
+    if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return (naming.public_name(target) or "").split(".")[3]
+    return target if isinstance(target, str) else str(getattr(target, "__name__", ""))
+
+
+def writes(node: fx.Node) -> bool:
+    """Whether a node may change one of its arguments."""
+    if node.op not in ("call_function", "call_method"):
+        return False
+    title = _title(node)
+    if node.target is operator.setitem or naming.mutates(node.target) or "out" in node.kwargs:
+        return True
+    if getattr(node.target, "__module__", "") == "_operator":
+        return title.startswith("i") and title not in ("is_", "is_not", "index", "inv", "invert")
+    if title in ("batch_norm", "instance_norm"):
+        return any(arg is True for arg in (*node.args, *node.kwargs.values()))
+    return (title.endswith("_") and not title.startswith("__")) or bool(node.kwargs.get("inplace"))
+
+
+def draws(node: fx.Node) -> bool:
+    """Whether a node draws random numbers."""
+    if node.op not in ("call_function", "call_method"):
+        return False
+    title = _title(node)
+    if title == "scaled_dot_product_attention":
+        return bool(node.kwargs.get("dropout_p") or (*node.args, *[0] * 5)[4])
+    return title in _DRAWING or naming.draws(node.target)
+
+
+def orders(node: fx.Node) -> bool:
+    """Whether other nodes may not be moved across a node."""
+    if node.op == "call_method":
+        return writes(node) or draws(node)
+    target: Any = node.target
+    if naming.is_higher_order(target) or naming.foreign_op(target) is not None:
+        return True
+    title = _title(node)
+    return writes(node) or draws(node) or title in _STATEFUL or _is_private(target, title)
+
+
+def _is_private(target: Any, title: str) -> bool:
+    """Whether it is a function nobody calls: modes, levels, assertions."""
+    if isinstance(target, torch._ops.OpOverload):
+        return title.startswith("_assert")
+    return title.startswith("_") and getattr(target, "__module__", "") != "_operator"

@@ -1,0 +1,235 @@
+"""What every node of a graph gives when it runs in eager, as those who use it meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from fullgraph.compiler.isolation.snapshot import snapshot
+from fullgraph.compiler.private.context_regions import is_switch
+from fullgraph.compiler.private.pytrees import leaves, mapped
+from fullgraph.compiler.results import reseed
+from fullgraph.minifier.graphs.interpreter import Running
+
+Place = int
+"""A tensor's memory, by a number that is its own while the tensor lives."""
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """The values of one run. Tensors in them share memory as they did, unless it was written to:
+    then they are copies of how it was."""
+
+    given: Mapping[Node, Any]
+    """What each node gave, before anything later wrote into it."""
+    writes: Mapping[Node, frozenset[Place]]
+    """The calls that wrote into memory which was there before them, and into which."""
+    effects: frozenset[Node]
+    """The calls that are not only there for what they return: writes, switches, checks, and those
+    whose result nobody uses."""
+    _later: Mapping[Node, tuple[tuple[int, Any], ...]]
+    _order: Mapping[Node, int]
+    _places: Mapping[Node, frozenset[Place]]
+
+    def __getitem__(self, node: Node) -> Any:
+        return self.given[node]
+
+    def met(self, node: Node, user: Node) -> Any:
+        """The value of `node` as it was when `user` ran."""
+        for until, value in self._later.get(node, ()):
+            if self._order[user] <= until:
+                return value
+        return self.given[node]
+
+    def places(self, node: Node) -> frozenset[Place]:
+        """The memory that the value of `node` lies in."""
+        return self._places.get(node, frozenset())
+
+    def writers(self, node: Node, user: Node | None = None) -> list[Node]:
+        """The calls that wrote into the memory of `node` after it was there, before `user`."""
+        end = len(self._order) if user is None else self._order[user]
+        return [
+            call
+            for call, written in self.writes.items()
+            if self._order[node] < self._order[call] < end and written & self.places(node)
+        ]
+
+
+def values(module: GraphModule, inputs: Sequence[Any]) -> Values:
+    """Run a graph in eager, and tell what its nodes gave; afterwards everything is as before.
+
+    Raises what the graph raises.
+    """
+    inputs = [_with_own_history(value) for value in inputs]
+    attributes = list(_attributes(module))
+    state = snapshot([*inputs, *attributes])
+    try:
+        run = _Run(module, {})
+        run.over(inputs)
+        if run.writes:  # what was there before a write has to be kept
+            state.restore()
+            run = _Run(module, run.writes)
+            run.over(inputs)
+        return run.values()
+    finally:
+        state.restore()
+
+
+class _Run(Running):
+    """One run of a graph. `writes` says which calls write, where that is known by now."""
+
+    def __init__(self, module: GraphModule, writes: Mapping[Node, frozenset[Place]]) -> None:
+        super().__init__(module)
+        self.writes: dict[Node, frozenset[Place]] = {}
+        self._known = writes
+        self._values: dict[Node, Any] = {}
+        self._places: dict[Node, frozenset[Place]] = {}
+        self._later: dict[Node, list[tuple[int, Any]]] = {}
+        self._order = {node: index for index, node in enumerate(module.graph.nodes)}
+
+    def over(self, inputs: Sequence[Any]) -> None:
+        reseed(0)
+        super().over(inputs)
+        written = {place for places in self.writes.values() for place in places}
+        self._keep(written, len(self._order))
+
+    def run_node(self, n: Node) -> Any:
+        if n in self._known:
+            places = {place for tensor in self._reach(n) for place in _place(tensor)}
+            self._keep(places, self._order[n])
+        before = [(tensor, _version(tensor)) for tensor in self._reach(n)]
+        value = super().run_node(n)
+        self._values[n] = value
+        self._places[n] = frozenset(p for tensor in _tensors(value) for p in _place(tensor))
+        blind = _writes_by_name(n)
+        written = [
+            tensor for tensor, old in before if _version(tensor) != old or (blind and old is None)
+        ]
+        if written or (blind == "surely" and before):
+            tensors = written or [tensor for tensor, _ in before]
+            self.writes[n] = frozenset(p for tensor in tensors for p in _place(tensor))
+        return value
+
+    def _reach(self, node: Node) -> Iterator[torch.Tensor]:
+        """The tensors that a call has in its hands."""
+        for used in node.all_input_nodes:
+            yield from _tensors(self._values[used])
+        if node.op == "call_module":
+            module = self.fetch_attr(str(node.target))
+            yield from module.parameters()
+            yield from module.buffers()
+
+    def _keep(self, places: set[Place], until: int) -> None:
+        """Copy what lies at `places`, as the value of its nodes up to the call number `until`."""
+        copies: dict[Place, torch.UntypedStorage] = {}
+        for node, value in self._values.items():
+            if self._places[node] & places:
+                kept = mapped(lambda leaf: _copied(leaf, copies), value)
+                self._later.setdefault(node, []).append((until, kept))
+
+    def values(self) -> Values:
+        given = {
+            node: self._later.get(node, [(0, value)])[0][1] for node, value in self._values.items()
+        }
+        later = {node: tuple(kept) for node, kept in self._later.items()}
+        last = {node: ((len(self._order), kept[-1][1]),) for node, kept in later.items()}
+        effects = frozenset(node for node in self._values if self._has_effect(node))
+        return Values(
+            given,
+            self.writes,
+            effects,
+            {node: (*kept, *last[node]) for node, kept in later.items()},
+            self._order,
+            self._places,
+        )
+
+    def _has_effect(self, node: Node) -> bool:
+        if not node.op.startswith("call_"):
+            return False
+        if node in self.writes or is_switch(node) or not node.users:
+            return True
+        return node.op != "call_module" and node.is_impure(impure_random=False)
+
+
+def _attributes(module: GraphModule) -> Iterator[torch.Tensor]:
+    """The tensors that a graph holds itself."""
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            thing: Any = module
+            for name in str(node.target).split("."):
+                thing = getattr(thing, name)
+            if isinstance(thing, torch.Tensor):
+                yield thing
+    for child in module.children():
+        yield from child.parameters()
+        yield from child.buffers()
+
+
+def _with_own_history(value: Any) -> Any:
+    """A result of other calls as a copy: a write to it would change its history for good."""
+    if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf:
+        with torch.enable_grad():
+            return value.detach().requires_grad_().clone()
+    return value
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _place(tensor: torch.Tensor) -> list[Place]:
+    storage = _storage(tensor)
+    return [id(tensor) if storage is None else storage._cdata]
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """None where a tensor has none of its own: sparse, made of others, a ZeroTensor."""
+    if tensor.layout is torch.strided:
+        with suppress(RuntimeError, NotImplementedError):
+            return tensor.untyped_storage()
+    return None
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    """How often a tensor was written to; None where torch does not count."""
+    return None if tensor.is_inference() else tensor._version
+
+
+def _writes_by_name(node: Node) -> str:
+    """Whether a call's name says that it writes: "surely", "maybe", "".
+
+    It is asked of tensors that do not count it.
+    """
+    name = str(getattr(node.target, "__name__", node.target))
+    if name == "triton_kernel_wrapper_mutation":
+        return "surely"
+    schema = getattr(node.target, "_schema", None)
+    if schema is not None:
+        return "maybe" if schema.is_mutable else ""
+    inplace = name.endswith("_") and not name.endswith("__")
+    operator = getattr(node.target, "__module__", "") == "_operator"
+    inplace |= operator and (name == "setitem" or name.startswith("i"))
+    return "maybe" if inplace or "out" in node.kwargs else ""
+
+
+def _copied(leaf: Any, copies: dict[Place, torch.UntypedStorage]) -> Any:
+    """A tensor as it is now, in memory of its own; tensors that share memory go on doing so."""
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    with torch.no_grad():
+        if type(leaf) not in (torch.Tensor, torch.nn.Parameter) or leaf.layout is not torch.strided:
+            return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+        storage = _storage(leaf)
+        if storage is None:
+            return leaf
+        place = storage._cdata
+        if place not in copies:
+            copies[place] = storage.clone()
+        twin = torch.empty(0, dtype=leaf.dtype, device=leaf.device)
+        twin.set_(copies[place], leaf.storage_offset(), leaf.shape, leaf.stride())
+        return twin.requires_grad_(leaf.requires_grad)

@@ -1,0 +1,1 @@
+"""Whether a candidate fails: cases, failures, verdicts, the sandbox, the journal."""

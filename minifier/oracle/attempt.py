@@ -1,0 +1,182 @@
+"""Compiling a case rung by rung and comparing each with eager, in the process this runs in.
+
+It is meant for a forked child: the state of the case is put back between the runs, and what went
+wrong is told as plain data.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from fullgraph.compiler import numerics as compare
+from fullgraph.compiler import results
+from fullgraph.compiler.isolation import accelerators as accelerator
+from fullgraph.compiler.isolation.snapshot import Snapshot, devices, snapshot
+from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private import tracer_state as read
+from fullgraph.compiler.private.compile_config import quiet
+from fullgraph.compiler.results import Results
+from fullgraph.minifier.oracle.case import Case
+from fullgraph.minifier.oracle.failure import (
+    SLOW_FACTOR,
+    SLOW_OVERHEAD,
+    Failure,
+    Kind,
+    of_difference,
+    of_exception,
+)
+
+EAGER = "eager"
+
+
+@dataclass(frozen=True)
+class Began:
+    """Said before a rung is tried: if nothing follows, that is where it crashed or hangs."""
+
+    rung: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a rung went."""
+
+    rung: str
+    failure: Failure | None
+    seconds: float
+    refused: str = ""
+    """Why this is no failure though it looks like one, or no case at all; a clause."""
+
+
+def attempt(
+    case: Case,
+    rungs: Sequence[Rung],
+    say: Callable[[object], None],
+    *,
+    stop: bool = True,
+    repeat_eager: bool = False,
+) -> None:
+    """Run `case` in eager and then on each rung, telling `say` what came of each.
+
+    Ends at the first failure, unless `stop` is False. With `repeat_eager` eager runs twice, and a
+    difference between the two is a refusal.
+    """
+    before = snapshot(case.objects)
+    say(Began(EAGER))
+    start = time.monotonic()
+    try:
+        expected, random = _eager(case, before)
+        again = _eager(case, before)[0] if repeat_eager else None
+    except Exception as error:
+        say(Ended(EAGER, of_exception(EAGER, error), time.monotonic() - start))
+        return
+    unsteady = again and compare.difference(expected, again, tol=_noise(case), strides=False)
+    refused = f"eager itself gives something else each time ({unsteady})" if unsteady else ""
+    say(Ended(EAGER, None, time.monotonic() - start, refused))
+    if refused:
+        return
+    for rung in rungs:
+        say(Began(rung.name))
+        start = time.monotonic()
+        with quiet(), settings.repeatable(random):  # each time: restoring ends them
+            failure, note = _compiled(case, rung, before, expected)
+        say(Ended(rung.name, failure, time.monotonic() - start, note))
+        if failure is not None and (stop or not accelerator.usable()):
+            return
+
+
+def _noise(case: Case) -> float | None:
+    """The tolerance between two runs of eager: a device may add up in another order each time."""
+    return case.tol if devices(case.objects) - {"cpu", "meta"} else 0.0
+
+
+def _eager(case: Case, before: Snapshot) -> tuple[Results, bool]:
+    """What eager gives, and whether it drew random numbers."""
+    results.reseed(0)
+    states = accelerator.generators()
+    found = _run(case, case.target)
+    if case.loss and not found.gradients:
+        raise RuntimeError("nothing that goes in asks for a gradient of what comes out")
+    drew = accelerator.drawn(states)
+    before.restore()
+    return found, drew
+
+
+def _run(case: Case, function: Callable[..., object]) -> Results:
+    for _ in range(case.calls):
+        found = results.run(function, case.args, case.kwargs, loss=case.loss, module=case.module)
+    accelerator.finish()
+    return found
+
+
+def _compiled(
+    case: Case, rung: Rung, before: Snapshot, expected: Results
+) -> tuple[Failure | None, str]:
+    """What is wrong on a rung; and if nothing is, what looked wrong."""
+    torch.compiler.reset()
+    try:
+        with settings.one_compilation(case.wanted is Kind.RECOMPILE):
+            got = _run(case, case.compiled(rung))
+        too_slow = slow(case, rung) if case.wanted is Kind.SLOW else None
+    except Exception as error:
+        if accelerator.usable():
+            before.restore()
+        return _raised(case, rung, error), ""
+    before.restore()
+    if case.wanted is not None:
+        return too_slow, ""
+    asked: list[str] = []
+
+    def judge() -> Results | None:
+        asked.append("the compiled result is closer to float64 than eager")
+        return _exact(case)
+
+    found = compare.difference(expected, got, tol=case.tol, strides=case.strides, judge=judge)
+    if found is None:
+        return None, asked[0] if asked else ""
+    return of_difference(rung.name, found), ""
+
+
+def _raised(case: Case, rung: Rung, error: Exception) -> Failure:
+    failure = of_exception(rung.name, error)
+    if case.wanted in (Kind.BREAK, Kind.RECOMPILE) and read.is_of_dynamo(error):
+        signature = failure.signature if case.wanted is Kind.BREAK else ()
+        return replace(failure, kind=case.wanted, signature=signature)
+    return failure
+
+
+def _exact(case: Case) -> Results | None:
+    """What float64 gives; None where the program does not run in it."""
+    try:
+        target, args, kwargs = compare.in_float64(case.target, case.args, case.kwargs)
+        module = target if isinstance(target, torch.nn.Module) else None
+        for _ in range(case.calls):
+            found = results.run(target, args, kwargs, loss=case.loss, module=module)
+    except Exception:
+        return None
+    return found
+
+
+def slow(case: Case, rung: Rung) -> Failure | None:
+    """A failure if the compiled program takes more than `SLOW_FACTOR` times as long as eager."""
+    compiled = case.compiled(rung)
+    for function in (case.target, compiled) * 2:
+        function(*case.args, **case.kwargs)
+    pairs = [(_timed(case, case.target), _timed(case, compiled)) for _ in range(5)]
+    eager, took = map(min, zip(*pairs, strict=True))
+    if took <= SLOW_FACTOR * eager + SLOW_OVERHEAD:
+        return None
+    message = f"{took / eager:.1f} times as slow as eager ({took:.2g} s)"
+    return Failure(rung.name, Kind.SLOW, ("slow",), message)
+
+
+def _timed(case: Case, function: Callable[..., object]) -> float:
+    accelerator.finish()
+    start = time.perf_counter()
+    function(*case.args, **case.kwargs)
+    accelerator.finish()
+    return time.perf_counter() - start

@@ -1,0 +1,53 @@
+"""A program under suspicion: what is called, with what, and how it is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.results import Loss
+from fullgraph.minifier.oracle.failure import Kind
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A call to be compiled, and what counts as wrong."""
+
+    target: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    loss: Loss = None
+    dynamic: bool | None = None
+    tol: float | None = None
+    """Relative and absolute tolerance; None: by dtype."""
+    strides: bool = True
+    """Whether other strides, or other aliasing, are wrong."""
+    calls: int = 1
+    """How often it is called: some failures come with the second call."""
+    wanted: Kind | None = None
+    """What to look for instead of anything wrong: a graph break, a recompile, slowness."""
+
+    @property
+    def module(self) -> torch.nn.Module | None:
+        return self.target if isinstance(self.target, torch.nn.Module) else None
+
+    @property
+    def objects(self) -> tuple[Any, ...]:
+        return (self.target, self.args, self.kwargs)
+
+    def compiled(self, rung: Rung) -> Callable[..., Any]:
+        """The target as `rung` compiles it; the target itself for eager."""
+        if rung.backend is None:
+            return self.target
+        return torch.compile(
+            self.target,
+            backend=rung.backend,
+            dynamic=self.dynamic,
+            fullgraph=rung.fullgraph,
+            mode=rung.mode,
+            options=dict(rung.options) if rung.options else None,
+        )

@@ -1,0 +1,150 @@
+"""What went wrong, and when two programs go wrong in the same way."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+
+import torch
+
+from fullgraph.compiler.numerics import NOTHING, Difference
+
+TORCH = Path(torch.__file__).parent
+SLOW_FACTOR = 1.5
+"""How many times as long as eager a program may take that is not slow."""
+SLOW_OVERHEAD = 0.0005
+"""Seconds of a compiled call that are its guards' and the graph's call, and no stage's fault."""
+
+
+class Kind(StrEnum):
+    """How a compiled program can fail."""
+
+    EXCEPTION = "exception"
+    RESULT = "result"
+    METADATA = "metadata"
+    GRADIENT = "gradient"
+    MUTATION = "mutation"
+    CRASH = "crash"
+    HANG = "hang"
+    MEMORY = "memory"
+    BREAK = "break"
+    RECOMPILE = "recompile"
+    SLOW = "slow"
+
+
+NOT_BESIDE = (Kind.SLOW, Kind.MEMORY)
+"""What cannot be looked at while the same runs beside it."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One way of failing."""
+
+    rung: str
+    """Where on the ladder it was met."""
+    kind: Kind
+    signature: tuple[str, ...]
+    """What stays the same when the program gets smaller."""
+    message: str
+    """For people: the exception's text, "expected …, got …", the signal."""
+    details: str = ""
+    """A traceback, where there is one."""
+    difference: Difference | None = None
+
+    def same(self, other: Failure | None) -> bool:
+        """Whether `other` is this failure, in another program perhaps."""
+        if other is None:
+            return False
+        mine = (self.rung, self.kind, self.signature)
+        return mine == (other.rung, other.kind, other.signature)
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.rung}: {self.message.strip().partition(chr(10))[0]}"
+
+
+def of_exception(rung: str, exception: BaseException) -> Failure:
+    """An exception that eager does not raise.
+
+    Its signature: the type, what the message says of any program, and the function of torch that
+    raised it.
+    """
+    inner = root(exception)
+    message = _said(inner)
+    signature = (type(inner).__name__, normal(message), raiser(inner.__traceback__))
+    details = "".join(traceback.format_exception(inner))
+    return Failure(rung, Kind.EXCEPTION, signature, f"{type(inner).__name__}: {message}", details)
+
+
+def of_difference(rung: str, found: Difference) -> Failure:
+    """A result that is not eager's.
+
+    Its signature: what about it differs; for dtypes, layouts and the like also which, and whether
+    something is lost or left.
+    """
+    pair: tuple[str, ...] = ()
+    if found.aspect in ("dtype", "layout", "requires_grad", "type"):
+        pair = (found.expected, found.got)
+    elif found.aspect == "keys" and found.kind == "mutation":
+        pair = ("lost" if found.got == NOTHING else "left",)
+    signature = (found.aspect, *pair)
+    return Failure(rung, Kind(found.kind), signature, str(found), difference=found)
+
+
+def root(exception: BaseException) -> BaseException:
+    """The exception that a compiler's own exceptions were made around."""
+    while True:
+        inner = getattr(exception, "inner_exception", None)
+        if not isinstance(inner, BaseException) or inner is exception:
+            return exception
+        exception = inner
+
+
+def raiser(trace: TracebackType | None) -> str:
+    """The innermost function of torch in a traceback, "torch._inductor.ir.realize"."""
+    names = [name for name in map(_torch_name, _frames(trace)) if name]
+    return names[-1] if names else ""
+
+
+def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _torch_name(frame: TracebackType) -> str:
+    code = frame.tb_frame.f_code
+    try:
+        path = Path(code.co_filename).relative_to(TORCH.parent)
+    except ValueError:
+        return ""
+    return f"{'.'.join(path.with_suffix('').parts)}.{code.co_name}"
+
+
+def _said(exception: BaseException) -> str:
+    """What an exception says, without what torch adds for every one."""
+    try:
+        text = str(exception)
+    except Exception as failure:
+        return f"(its message raised {type(failure).__name__})"
+    error = re.search(r"^.*?\berror: .*$", text, re.MULTILINE)
+    if "CppCompile" in type(exception).__name__ and error:
+        return re.sub(r"^\S+:\d+:\d+: ", "", error.group())
+    for end in ("\nfrom user code", "\nSet TORCH", "\n\nWhile executing", "\nOriginal traceback"):
+        text = text.partition(end)[0]
+    return text.strip()
+
+
+def normal(message: str) -> str:
+    """What a message says of any program: without numbers, shapes, paths and generated names."""
+    line = next((line for line in message.splitlines() if line.strip()), "")
+    line = re.sub(r"0x[0-9a-fA-F]+", "X", line)
+    line = re.sub(r"(?:/[\w.+-]+){2,}", "PATH", line)
+    line = re.sub(r"(?<=[a-zA-Z_])\d+|\d+", "N", line)
+    line = re.sub(r"-?\bN(?:\.N)?(?:e[+-]?N)?\b", "N", line)
+    line = re.sub(r"([\[(])N(?:, ?N)*,?([\])])", r"\1N\2", line)
+    return line.strip()[:200]

@@ -1,0 +1,55 @@
+"""A name for what is asked for, so that interrupted work is found again."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import inspect
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.private import pytrees as trees
+from fullgraph.compiler.private import torch_state as settings
+from fullgraph.minifier.oracle.case import Case
+
+
+def identity(case: Case, rungs: Sequence[Rung]) -> str:
+    """A name for this work, the same when the same command is run again."""
+    target = case.target
+    kind = type(target) if isinstance(target, torch.nn.Module) else target
+    state = case.module.state_dict() if case.module else {}
+    leaves = trees.leaves((case.args, dict(case.kwargs), list(state.values())))
+    told = [
+        getattr(kind, "__module__", ""),
+        getattr(kind, "__qualname__", ""),
+        _file_of(kind),
+        repr([(x.shape, x.dtype) if isinstance(x, torch.Tensor) else type(x) for x in leaves]),
+        repr([(rung.name, str(rung.options)) for rung in rungs]),
+        repr((case.dynamic, case.tol, case.strides, case.wanted, bool(case.loss))),
+        repr(sorted((name, _told(value)) for name, value in settings.changed().items())),
+        torch.__version__,
+        importlib.metadata.version("fullgraph"),
+    ]
+    return digest("\n".join(told))
+
+
+def _told(value: object) -> str:
+    """A setting, the same in every process."""
+    return getattr(value, "__qualname__", "") or re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+def digest(text: str) -> str:
+    """A short name for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _file_of(thing: object) -> str:
+    """The text of the file that defines a class or a function; "" if there is none."""
+    with suppress(TypeError, OSError):
+        return Path(inspect.getfile(thing)).read_text(errors="replace")  # type: ignore[arg-type]
+    return ""

@@ -1,0 +1,341 @@
+"""Where candidates are tried: a forked child each, with limits on time and memory."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.isolation import fork_server as standby
+from fullgraph.compiler.isolation import interrupts, openmp
+from fullgraph.compiler.isolation import process_state as ambient
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation.outcome import Outcome
+from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.private import kernel_builds as builds
+from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private.subsystems import Subsystem, limited, off
+from fullgraph.minifier.oracle.attempt import EAGER, Began, Ended, attempt
+from fullgraph.minifier.oracle.case import Case
+from fullgraph.minifier.oracle.failure import Failure, Kind
+from fullgraph.minifier.oracle.journal import Journal
+from fullgraph.minifier.oracle.problem import Verdict
+
+T = TypeVar("T")
+
+SECONDS = 300.0
+"""Wall time that a candidate is given by default."""
+
+OUT_OF_MEMORY = "OutOfMemoryError"
+_BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileNotFoundError")
+"""Exceptions that tell about the machine and not about the program."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of a case on some rungs."""
+
+    ends: tuple[Ended, ...]
+    broken: str = ""
+    """What kept it from being tried; a sentence."""
+    applied: tuple[str, ...] = ()
+    """What a limited subsystem did, one entry an application."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first failure."""
+        return next((end.failure for end in self.ends if end.failure is not None), None)
+
+    def verdict(self, wanted: Failure) -> Verdict:
+        """What this says of a candidate that is to fail like `wanted`."""
+        failure = self.failure
+        if self.broken or (failure is not None and failure.rung == EAGER):
+            return Verdict.UNRESOLVED
+        if failure is None:
+            return Verdict.PASSES
+        if failure.same(wanted):
+            return Verdict.SAME
+        limits = (Kind.HANG, Kind.MEMORY)
+        return Verdict.UNRESOLVED if failure.kind in limits else Verdict.OTHER
+
+
+class Sandbox:
+    """Tries cases, each in a child of its own, which is forked by the thread that asks."""
+
+    def __init__(
+        self,
+        cache: Callable[[], str],
+        *,
+        seconds: float = SECONDS,
+        memory: int | None = None,
+        jobs: int = 1,
+        threads: int = 1,
+        modes: Modes | None = None,
+    ) -> None:
+        """`cache` gives the folder for what Inductor builds, and is called before that is needed.
+        `seconds`, and bytes of `memory` above what the program has, are for each case; at most
+        `jobs` are to be tried at a time. `threads` and
+        `modes` are the program's own; None: those of this thread."""
+        self.seconds = seconds
+        self.jobs = jobs
+        self._cache = cache
+        self._memory = memory
+        self._modes = modes or Modes.here()
+        self.threads = 1
+        """With how many each case is tried; what is compiled depends on it."""
+        self._most = threads
+        self._stop = threading.Event()
+        self._listening: list[threading.Thread] = []
+        self.calls = 0
+        """How many cases were tried."""
+
+    def load(self, rungs: Sequence[Rung]) -> str | None:
+        """Load Inductor if one of `rungs` needs it, so that children find it loaded. Returns the
+        folder for what it builds. Raises what the maker of that folder raises."""
+        return self._cache() if any(rung.needs_inductor for rung in rungs) else None
+
+    def one_at_a_time(self) -> None:
+        """From now on nothing is to be tried beside another."""
+        self.jobs = 1
+
+    def many_threads(self) -> bool:
+        """From now on try with as many threads as the program has of its own. Returns whether it
+        has several, and OpenMP lets a child have them."""
+        if self._most == 1 or not openmp.rest():
+            return False
+        self.threads = self._most
+        return True
+
+    def stop(self) -> None:
+        """End what is being tried: nothing more can be."""
+        self._stop.set()
+        for thread in self._listening:
+            thread.join()
+
+    def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
+        """What comes of `ask`."""
+        return self.ask(case, rungs, **how)()
+
+    def ask(
+        self,
+        case: Case | Callable[[], Case],
+        rungs: Sequence[Rung],
+        *,
+        every: bool = False,
+        repeat_eager: bool = False,
+        limit: tuple[Subsystem, int] | None = None,
+        without: Sequence[Subsystem] = (),
+    ) -> Callable[[], Report]:
+        """Begin to try `case` in eager and on `rungs`, up to its first failure or on `every` one;
+        the function that is returned waits for the end.
+
+        `limit` applies a subsystem that often at most; those in `without` are off. A function that
+        makes the case is called in the child; if it raises, the case could not be tried.
+        """
+
+        cache, before = self.load(rungs), settings.inductor_folder()
+        if self.threads > 1:
+            openmp.rest()  # this process may have started some since
+        job = _Try(
+            case,
+            tuple(rungs),
+            self._modes,
+            self.threads,
+            folders=(cache, before) if cache else None,
+            # the whole program takes longest
+            building=self.jobs if every else None,
+            limit=limit,
+            without=tuple(without),
+            every=every,
+            repeat_eager=repeat_eager,
+        )
+        self.calls += 1
+        outcome: Future[Outcome[None]] = Future()
+        with interrupts.held():  # else a child could have nobody who listens to it
+            try:
+                wait = isolation.begin(
+                    job,
+                    seconds=self.seconds,
+                    memory=self._memory,
+                    cache=cache,
+                    stop=self._stop.is_set,
+                )
+            except FullgraphError as error:
+                broken = Report((), str(error))
+                return lambda: broken
+            thread = threading.Thread(target=_settle, args=(outcome, wait), daemon=True)
+            thread.start()
+            self._listening = [each for each in self._listening if each.is_alive()] + [thread]
+        return lambda: _report(outcome.result())
+
+
+@dataclass(frozen=True)
+class Modes:
+    """The modes of a thread. They are not a new thread's, and not those of another process."""
+
+    facts: Mapping[str, Any]
+    inference: bool
+
+    @classmethod
+    def here(cls) -> Modes:
+        """Those of this thread."""
+        facts = {f.name: f.read() for f in ambient.facts() if f.name.startswith(_OF_A_THREAD)}
+        return cls(facts, torch.is_inference_mode_enabled())
+
+    @contextlib.contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Meanwhile they are this thread's, of a process that is a child."""
+        for fact in ambient.facts():
+            if fact.name in self.facts:
+                fact.write(self.facts[fact.name])
+        with torch.inference_mode() if self.inference else contextlib.nullcontext():
+            yield
+
+
+_OF_A_THREAD = ("grad mode", "autocast")
+
+
+@dataclass(frozen=True)
+class _Try:
+    """What a child does, see `Sandbox.ask`."""
+
+    case: Case | Callable[[], Case]
+    rungs: tuple[Rung, ...]
+    modes: Modes
+    threads: int
+    folders: tuple[str, str | None] | None
+    """For what Inductor builds, and of what it built before; None where it is not there."""
+    building: int | None
+    """How many kernels are built at a time."""
+    limit: tuple[Subsystem, int] | None
+    without: tuple[Subsystem, ...]
+    every: bool
+    repeat_eager: bool
+
+    def __call__(self, say: Callable[[object], None]) -> None:
+        if self.threads > 1:
+            torch.set_num_threads(self.threads)
+        with self.modes.in_force(), contextlib.ExitStack() as stack:
+            if self.folders:
+                stack.enter_context(builds.kept(*self.folders))
+            if self.limit:
+                stack.enter_context(limited(*self.limit, say))
+            stack.enter_context(off(self.without))
+            if self.building is not None:
+                stack.enter_context(settings.compile_threads(self.building))
+            made = self.case if isinstance(self.case, Case) else self.case()
+            attempt(made, self.rungs, say, stop=not self.every, repeat_eager=self.repeat_eager)
+
+
+class Recalling:
+    """A sandbox whose answers are in the journal, and are not asked for again where the same work
+    is done: a question has its number among those that are the same."""
+
+    def __init__(self, sandbox: Sandbox, journal: Journal, name: str) -> None:
+        """`name` is of this part of the work."""
+        self._sandbox, self._journal = sandbox, journal
+        self._name = name
+        self._asked: Counter[str] = Counter()
+
+    @property
+    def jobs(self) -> int:
+        """As `Sandbox.jobs`."""
+        return self._sandbox.jobs
+
+    @property
+    def threads(self) -> int:
+        """As `Sandbox.threads`."""
+        return self._sandbox.threads
+
+    def many_threads(self) -> bool:
+        """As `Sandbox.many_threads`."""
+        return self._sandbox.many_threads()
+
+    def one_at_a_time(self) -> None:
+        """As `Sandbox.one_at_a_time`."""
+        self._sandbox.one_at_a_time()
+
+    def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
+        """As `Sandbox.report`."""
+        return self.ask(case, rungs, **how)()
+
+    def ask(
+        self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any
+    ) -> Callable[[], Report]:
+        """As `Sandbox.ask`."""
+        part, limit = how.get("limit") or (None, None)
+        names = [rung.name for rung in rungs]
+        without = [each.name for each in how.get("without", ())]
+        question = f"{self._name} {names} {part and part.name} {limit} {without}"
+        question += f" {self.threads} threads" if self.threads > 1 else ""
+        self._asked[question] += 1
+        key = f"{question} {self._asked[question]}"
+        known: Report | None = self._journal.answer(key)
+        if known is not None:
+            return lambda: known
+        wait = self._sandbox.ask(case, rungs, **how)
+
+        @functools.cache
+        def told() -> Report:
+            report = wait()
+            if not report.broken:  # that is of the machine, which may be mended
+                self._journal.note(key, report)
+            return report
+
+        return told
+
+
+Tries = Sandbox | Recalling
+"""Who tries cases."""
+
+
+def _settle(future: Future[T], wait: Callable[[], T]) -> None:
+    try:
+        future.set_result(wait())
+    except BaseException as error:
+        future.set_exception(error)
+
+
+def _report(outcome: Outcome[None]) -> Report:
+    ends = tuple(m for m in outcome.messages if isinstance(m, Ended))
+    applied = tuple(m for m in outcome.messages if isinstance(m, str))
+    broken = next((why for end in ends if (why := _machine(end.failure))), "")
+    if outcome.status == "ok":
+        return Report(ends, broken, applied)
+    began = [m.rung for m in outcome.messages if isinstance(m, Began)]
+    if outcome.status == "raised" or len(began) == len(ends):
+        assert outcome.error is not None or outcome.status != "raised"
+        said = outcome.error.message if outcome.error else f"the process ended: {outcome.status}"
+        return Report(ends, f"It could not be tried: {said}.")
+    kind, signature, message = _ended(outcome)
+    details = outcome.output[-4000:]
+    failure = Failure(began[-1], kind, signature, message, details)
+    return Report((*ends, Ended(began[-1], failure, outcome.seconds)), applied=applied)
+
+
+def _ended(outcome: Outcome[None]) -> tuple[Kind, tuple[str, ...], str]:
+    if outcome.status == "signal":
+        name = outcome.signal or "a signal"
+        return Kind.CRASH, (name,), f"the process died of {name}"
+    if outcome.status == "timeout":
+        return Kind.HANG, (), f"it did not end within {outcome.seconds:.0f} s"
+    return Kind.MEMORY, (), "it took more memory than it was given"
+
+
+def _machine(failure: Failure | None) -> str:
+    """What an exception says of the machine: no compiler, a full disk, no memory."""
+    if failure is None or failure.kind is not Kind.EXCEPTION:
+        return ""
+    if failure.signature[0] not in _BROKEN:
+        return ""
+    if failure.rung == EAGER and not (standby.asked() and failure.signature[0] == OUT_OF_MEMORY):
+        return ""  # else a device was shared with others
+    return f"This machine could not run it: {failure.message.partition(chr(10))[0]}."

@@ -1,0 +1,1 @@
+"""Reducers of graphs."""

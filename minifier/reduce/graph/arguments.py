@@ -1,0 +1,134 @@
+"""Making a graph's calls simpler: fewer arguments, and plainer literals."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from torch.fx import Node
+
+from fullgraph.compiler.private.context_regions import is_switch
+from fullgraph.minifier.graphs.feasibility import Feasible
+from fullgraph.minifier.graphs.graph import Arguments, Graph, Inseparable
+from fullgraph.minifier.oracle.problem import Problem
+
+Path = tuple[Any, ...]
+"""The way to a literal in a call's arguments: keys and indices."""
+
+
+def simplify(problem: Problem[Graph]) -> None:
+    """Drop arguments that are not needed, and bring literals towards None, False, 0 and 1."""
+    for name in [node.name for node in problem.current.calls if not _is_internal(node)]:
+        while (node := _named(problem.current, name)) and problem.first(
+            _offered(problem.current, node, _fewer(node))
+        ):
+            pass
+        tried: set[Path] = set()
+        while (node := _named(problem.current, name)) and (
+            path := next((p for p in _literals(node) if p not in tried), None)
+        ):
+            tried.add(path)
+            problem.first(_offered(problem.current, node, _plainer(node, path)))
+
+
+def _is_internal(node: Node) -> bool:
+    """Whether a call is one that torch makes, not a person: a switch, or a transform's."""
+    return is_switch(node) or "functorch" in str(getattr(node.target, "__module__", ""))
+
+
+def _named(graph: Graph, name: str) -> Node | None:
+    return next((node for node in graph.calls if node.name == name), None)
+
+
+def _offered(graph: Graph, node: Node, ways: Iterator[Arguments]) -> Iterator[Graph]:
+    """The graphs in which `node` is called in other ways."""
+    feasible = Feasible(graph)
+    for way in ways:
+        with suppress(Inseparable):
+            candidate = graph.part(graph.calls, outputs=graph.outputs, arguments={node: way})
+            if feasible(candidate):
+                yield candidate
+
+
+def _fewer(node: Node) -> Iterator[Arguments]:
+    """The call with fewer arguments: those by name first, then the last ones."""
+    named = dict(node.kwargs)
+    if len(named) > 1:
+        yield node.args, {}
+    for name in named:
+        yield node.args, {key: value for key, value in named.items() if key != name}
+    fewest = max(1, _required(node.target))
+    for count in range(fewest, len(node.args)):
+        yield node.args[:count], named
+
+
+def _required(target: Any) -> int:
+    """How many positional arguments a call needs at least, as far as its target tells."""
+    if target is getattr:
+        return 2
+    schema = getattr(target, "_schema", None)
+    if schema is not None:
+        return sum(not (a.has_default_value() or a.kwarg_only) for a in schema.arguments)
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):  # a method's name; a function written in C++
+        return 1
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in positional and p.default is p.empty for p in parameters)
+
+
+def _literals(node: Node) -> list[Path]:
+    """Where there are literals that could be plainer."""
+    return [path for path, value in walked((node.args, dict(node.kwargs))) if _simpler(value)]
+
+
+def walked(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """What the containers of a call's arguments hold, each with the way to it."""
+    if isinstance(tree, dict | list | tuple):
+        for key, item in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from walked(item, (*path, key))
+    else:
+        yield path, tree
+
+
+def _plainer(node: Node, path: Path) -> Iterator[Arguments]:
+    whole = (node.args, dict(node.kwargs))
+    value: Any = whole
+    for step in path:
+        value = value[step]
+    for simpler in _simpler(value):
+        yield replaced(whole, path, simpler)
+
+
+def replaced(tree: Any, path: Path, new: Any) -> Any:
+    """A copy of a call's arguments with another value at the end of `path`."""
+    if not path:
+        return new
+    step, *rest = path
+    if isinstance(tree, dict):
+        return {**tree, step: replaced(tree[step], tuple(rest), new)}
+    items = [replaced(item, tuple(rest), new) if i == step else item for i, item in enumerate(tree)]
+    return type(tree)(items) if isinstance(tree, list) else tuple(items)
+
+
+def _simpler(value: Any) -> list[Any]:
+    """Literals to try for `value`, the simplest first; each of them has fewer of its own."""
+    if value is True:
+        return [False]
+    if isinstance(value, bool) or value is None:
+        return []
+    if isinstance(value, int):
+        return [plain for plain in (0, 1) if abs(plain) < abs(value)]
+    if isinstance(value, float) and value != value:
+        return []
+    if isinstance(value, float):
+        near = [0.0, 1.0, *(float(f"{value:.{digits}g}") for digits in (1, 2))]
+        return [plain for plain in dict.fromkeys(near) if _digits(plain) < _digits(value)]
+    return []
+
+
+def _digits(value: float) -> tuple[int, float]:
+    """How much there is to write of a number, then how large it is."""
+    return len(f"{value:g}" if value in (0.0, 1.0) else repr(value)), abs(value)

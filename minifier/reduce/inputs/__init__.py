@@ -1,0 +1,1 @@
+"""Reducers of what a graph is called with."""

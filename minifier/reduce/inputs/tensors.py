@@ -1,0 +1,226 @@
+"""Tensors made from others: smaller, plainer, or with other elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+import torch
+
+from fullgraph.compiler.private import torch_state as settings
+
+LARGE = 1e6
+"""An element of this size is special, as NaN and infinity are."""
+_SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+_SEEDS = (0, 1, 42)
+_FEW = 64
+"""Elements that can be listed, so that fewer digits help."""
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is nothing but strided elements."""
+    return not (
+        tensor.layout is not torch.strided
+        or tensor.is_quantized
+        or tensor._is_zerotensor()
+        or tensor.is_conj()
+        or tensor.is_neg()
+        or settings.inner_tensors(tensor)
+    )
+
+
+def like(model: torch.Tensor, elements: torch.Tensor) -> torch.Tensor:
+    """A plain tensor with these elements, and else like the plain `model`.
+
+    The strides are those of `model`; in another shape, those in the same order. Raises
+    RuntimeError where several elements of `model` lie in one place and these differ.
+    """
+    elements = elements.to(model.dtype)
+    one_place = [
+        axis
+        for axis, (length, stride) in enumerate(zip(model.shape, model.stride(), strict=True))
+        if stride == 0 and length > 1
+    ]
+    strides: Sequence[int] = model.stride()
+    base = elements
+    for axis in one_place:
+        base = base.narrow(axis, 0, min(1, base.shape[axis]))
+    if one_place and not torch.equal(base.expand_as(elements).nan_to_num(), elements.nan_to_num()):
+        raise RuntimeError("the elements along an expanded axis differ")
+    if elements.shape != model.shape and _is_dense(model, one_place):
+        strides = _packed(base.shape, strides)
+    made = torch.empty_strided(base.shape, strides, dtype=model.dtype, device=model.device)
+    made.copy_(base)
+    return placed(model, made.expand(elements.shape))
+
+
+def placed(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+    """`made` in the class and the place in autograd that `model` has."""
+    made = made.detach()
+    if not (made.is_floating_point() or made.is_complex()):
+        return made
+    if isinstance(model, torch.nn.Parameter):
+        return torch.nn.Parameter(made, model.requires_grad)
+    made.requires_grad_(model.requires_grad)
+    with torch.enable_grad():
+        return made if model.is_leaf else made.clone()
+
+
+def cropped(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
+    """A part of `tensor`, with its NaN or infinity if it has one; None where it has no parts."""
+    with suppress(RuntimeError, NotImplementedError), torch.no_grad():
+        whole = tensor.detach()
+        if tensor.layout in _SPARSE:
+            part = _window(whole.to_dense(), shape).contiguous().to_sparse(layout=tensor.layout)
+        elif tensor.layout is not torch.strided:
+            part = _window(whole.to_dense(), shape).contiguous().to_mkldnn()
+        elif is_plain(tensor):
+            return like(tensor, _window(whole, shape))
+        else:
+            part = _window(whole, shape)
+        return placed(tensor, part)
+    return None
+
+
+def _window(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    starts = [0] * tensor.dim()
+    if is_plain(tensor) and tensor.is_floating_point() and tensor.device.type != "meta":
+        special = (~tensor.isfinite()).nonzero()
+        if len(special):
+            starts = [max(0, int(at) - n + 1) for at, n in zip(special[0], shape, strict=True)]
+    for axis, (start, length) in enumerate(zip(starts, shape, strict=True)):
+        tensor = tensor.narrow(axis, start, length)
+    return tensor
+
+
+def _is_dense(tensor: torch.Tensor, one_place: Sequence[int]) -> bool:
+    """Whether there are no gaps between the elements; axes in one place do not count."""
+    axes = [axis for axis in range(tensor.dim()) if axis not in one_place]
+    last = sum((tensor.shape[axis] - 1) * tensor.stride(axis) for axis in axes)
+    count = 1
+    for axis in axes:
+        count *= tensor.shape[axis]
+    return last + 1 == count
+
+
+def _packed(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Strides without gaps, in the order of `strides`."""
+    found, step = [0] * len(shape), 1
+    for axis in sorted(range(len(shape)), key=lambda axis: (strides[axis], -axis)):
+        found[axis] = step
+        step *= max(1, shape[axis])
+    return found
+
+
+# --- plainer in what they are ---
+
+
+def detached(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach() if tensor.requires_grad or type(tensor) is not torch.Tensor else tensor
+
+
+def dense(tensor: torch.Tensor) -> torch.Tensor:
+    """Without a layout of its own, quantisation, lazy conjugation, or memory that is missing."""
+    if is_plain(tensor) or (settings.inner_tensors(tensor) and tensor.layout is torch.strided):
+        return tensor
+    plain = tensor.detach()
+    if tensor._is_zerotensor():
+        plain = torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    elif tensor.is_quantized:
+        plain = plain.dequantize()
+    elif tensor.layout is not torch.strided:
+        plain = plain.to_dense()
+    return placed(tensor, plain.resolve_conj().resolve_neg())
+
+
+def contiguous(tensor: torch.Tensor) -> torch.Tensor:
+    """With the default strides, and no more memory than its elements take."""
+    if not is_plain(tensor):
+        return tensor
+    storage = tensor.untyped_storage().nbytes() if tensor.device.type != "meta" else 0
+    exact = storage in (0, tensor.numel() * tensor.element_size())
+    if tensor.is_contiguous() and exact and tensor.stride() == _default(tensor.shape):
+        return tensor
+    return placed(
+        tensor, tensor.detach().clone(memory_format=torch.contiguous_format).view(tensor.shape)
+    )
+
+
+def default_dtype(tensor: torch.Tensor) -> torch.Tensor:
+    """In float32, complex64 or int64, if it is of another such kind."""
+    dtype = tensor.dtype
+    if tensor.is_quantized or dtype is torch.bool:
+        return tensor
+    wanted = torch.int64
+    if dtype.is_floating_point or dtype.is_complex:
+        wanted = torch.complex64 if dtype.is_complex else torch.float32
+    return tensor if dtype is wanted else placed(tensor, tensor.detach().to(wanted))
+
+
+def _default(shape: Sequence[int]) -> tuple[int, ...]:
+    return torch.empty(tuple(shape), device="meta").stride()
+
+
+Plainer = Callable[[torch.Tensor], torch.Tensor]
+PLAINER: tuple[Plainer, ...] = (detached, dense, contiguous, default_dtype)
+"""Each takes one property away, and returns the tensor itself where it has it not."""
+
+
+# --- plainer elements ---
+
+
+def contents(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
+    """Elements for a tensor of this shape and dtype, by name, the plainest first.
+
+    Those that keep something of its own come late; `number` is of the input, for random ones.
+    """
+    shape, dtype = tensor.shape, tensor.dtype
+    count = tensor.numel()
+    old = tensor.detach().cpu()
+    yield "zeros", torch.zeros(shape, dtype=dtype)
+    yield "ones", torch.ones(shape, dtype=dtype)
+    if dtype.is_complex:
+        yield "i", torch.full(shape, 1j, dtype=dtype)
+        return
+    special = _special(old)
+    for value in special:
+        yield f"full {value}", torch.full(shape, value, dtype=dtype)
+    arange = torch.arange(count).reshape(shape)
+    yield "arange", (arange % 2 if dtype is torch.bool else arange).to(dtype)
+    if special:
+        kept = ~old.isfinite() | (old.abs() > LARGE)
+        one = torch.zeros(count, dtype=torch.bool)
+        one[kept.reshape(-1).nonzero()[0]] = True
+        yield "one special", torch.where(one.reshape(shape), old, torch.ones((), dtype=dtype))
+        yield "only special", torch.where(kept, old, torch.ones((), dtype=dtype))
+    if not dtype.is_floating_point:
+        if dtype is not torch.bool:
+            yield "small", old.clamp(0, 1)
+        return
+    yield "spread", torch.linspace(-2, 2, count).reshape(shape).to(dtype)
+    if count <= _FEW:
+        yield "whole", old.round()
+        yield "a digit", _rounded(old, 1)
+        yield "two digits", _rounded(old, 2)
+        yield "three digits", _rounded(old, 3)
+    generator = torch.Generator().manual_seed(_SEEDS[number % len(_SEEDS)])
+    if count >= 3 and dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        yield "random", torch.randn(shape, generator=generator, dtype=dtype)
+
+
+def _special(elements: torch.Tensor) -> list[float]:
+    """NaN, the infinities, and the largest number if it is very large, where they are there."""
+    if not elements.is_floating_point() or not elements.numel():
+        return []
+    wide = elements.double()
+    found = [value for value in (float("inf"), -float("inf")) if (wide == value).any()]
+    found += [float("nan")] * bool(wide.isnan().any())
+    finite = wide[wide.isfinite()]
+    if finite.numel() and finite.abs().max() > LARGE:
+        found.append(float(finite[finite.abs().argmax()]))
+    return found
+
+
+def _rounded(elements: torch.Tensor, digits: int) -> torch.Tensor:
+    flat = [float(f"{value:.{digits}g}") for value in elements.double().reshape(-1).tolist()]
+    return torch.tensor(flat, dtype=torch.float64).reshape(elements.shape).to(elements.dtype)

@@ -1,0 +1,253 @@
+"""Functions and classes: what they are declared with, what they inherit, whether they must be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from fullgraph.minifier.reduce.source.tree import Edit, Now, Replacement, Tree, removal
+
+
+def declarations(tree: Tree) -> list[Edit]:
+    """The removals of docstrings, annotations, and blocks that only a script runs."""
+    found = []
+    for node in tree.of(cst.Annotation):
+        parent = tree.parents[node]
+        if isinstance(parent, cst.AnnAssign):
+            if tree.function(parent) is not None or not isinstance(
+                _holder(tree, parent), cst.ClassDef
+            ):
+                found.append(_unannotated(parent))
+        else:
+            found.append(Edit({node: lambda now: cst.RemoveFromParent()}))
+    for block in tree.of(cst.IndentedBlock):
+        first = block.body[0]
+        if _is_text(first):
+            found.append(removal(first, len(tree.code(first))))
+    for statement in tree.module.body:
+        script = isinstance(statement, cst.If) and "__name__" in tree.code(statement.test)
+        if script or _is_text(statement):
+            found.append(removal(statement, len(tree.code(statement))))
+    return found
+
+
+def decorators(tree: Tree) -> list[Edit]:
+    """The removals of decorators, and of what classes inherit from."""
+    found = [removal(node) for node in tree.of(cst.Decorator)]
+    for node in tree.of(cst.ClassDef):
+        found += [removal(arg) for arg in (*node.bases, *node.keywords)]
+    return found
+
+
+def parameters(tree: Tree) -> list[Edit]:
+    """For each parameter that its function does not read: it and its arguments go."""
+    found = []
+    for function in tree.of(cst.FunctionDef):
+        kind = _class_of(tree, function)
+        offset = 1 if kind is not None and not _is_static(function) else 0
+        for index, param in enumerate(function.params.params[offset:]):
+            if _reads(tree, function.body, param.name.value):
+                continue
+            changes = dict(removal(param).changes)
+            for call in _calls_of(tree, function, kind):
+                for arg in _given(call, index, param.name.value):
+                    changes.update(removal(arg).changes)
+            for element in _entry_inputs(tree, function, kind, index):
+                changes.update(removal(element).changes)
+            found.append(Edit(changes))
+        for param in function.params.kwonly_params:
+            if not _reads(tree, function.body, param.name.value):
+                found.append(removal(param))
+        for star in (function.params.star_arg, function.params.star_kwarg):
+            if isinstance(star, cst.Param) and not _reads(tree, function.body, star.name.value):
+                found.append(removal(star))
+    return found
+
+
+def functions_of_methods(tree: Tree) -> list[Edit]:
+    """Every class of a single method that does not read `self`, as a function."""
+    found = []
+    for kind in tree.of(cst.ClassDef):
+        methods = [one for one in kind.body.body if isinstance(one, cst.FunctionDef)]
+        running = [one for one in methods if one.name.value != "__init__"]
+        if len(running) != 1 or not running[0].params.params:
+            continue
+        method = running[0]
+        own = method.params.params[0].name.value
+        if _is_static(method) or not _reads(tree, method.body, own):
+            edit = _as_function(tree, kind, method)
+            if edit is not None:
+                found.append(edit)
+    return found
+
+
+def flattened(tree: Tree) -> list[Edit]:
+    """Each class without a base of the text's own: the base's bases in its place, and what it
+    defines taken over."""
+    kinds = {node.name.value: node for node in tree.of(cst.ClassDef)}
+    found = []
+    for kind in kinds.values():
+        for arg in kind.bases:
+            base = kinds.get(tree.code(arg.value))
+            if base is None or base is kind:
+                continue
+            own = {one.name.value for one in kind.body.body if isinstance(one, cst.FunctionDef)}
+            taken = [
+                one
+                for one in base.body.body
+                if not isinstance(one, cst.FunctionDef) or one.name.value not in own
+            ]
+            body = kind.body.with_changes(body=[*taken, *kind.body.body])
+            bases = [
+                one for other in kind.bases for one in (base.bases if other is arg else (other,))
+            ]
+            for new in (kind.with_changes(bases=bases), kind.with_changes(bases=bases, body=body)):
+                found.append(Edit({kind: lambda now, new=new: new}))  # type: ignore[misc]
+    return found
+
+
+# How they are written.
+
+
+def _holder(tree: Tree, node: cst.CSTNode) -> cst.CSTNode | None:
+    kinds = (cst.ClassDef, cst.FunctionDef)
+    return next((one for one in tree.around(node) if isinstance(one, kinds)), None)
+
+
+def _unannotated(node: cst.AnnAssign) -> Edit:
+    if node.value is None:
+        return Edit({node: lambda now: cst.RemoveFromParent()})
+    plain = cst.Assign([cst.AssignTarget(node.target)], node.value)
+    return Edit({node: lambda now: plain})
+
+
+def _is_text(statement: cst.CSTNode) -> bool:
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return False
+    small = statement.body[0]
+    return isinstance(small, cst.Expr) and isinstance(
+        small.value, cst.SimpleString | cst.ConcatenatedString
+    )
+
+
+def _class_of(tree: Tree, function: cst.FunctionDef) -> cst.ClassDef | None:
+    holder = _holder(tree, function)
+    return holder if isinstance(holder, cst.ClassDef) else None
+
+
+def _is_static(function: cst.FunctionDef) -> bool:
+    return any(
+        isinstance(one.decorator, cst.Name) and one.decorator.value == "staticmethod"
+        for one in function.decorators
+    )
+
+
+def _reads(tree: Tree, body: cst.CSTNode, name: str) -> bool:
+    """Whether a block mentions a variable."""
+    for node in tree.inside(body):
+        if isinstance(node, cst.Name) and node.value == name:
+            parent = tree.parents[node]
+            if isinstance(parent, cst.Attribute) and parent.attr is node:
+                continue
+            if isinstance(parent, cst.Arg) and parent.keyword is node:
+                continue
+            return True
+        if name == "self" and isinstance(node, cst.Call) and not node.args:
+            called = tree.code(node.func)
+            if called in ("locals", "super"):
+                return True
+    return False
+
+
+def _calls_of(tree: Tree, function: cst.FunctionDef, kind: cst.ClassDef | None) -> list[cst.Call]:
+    """The calls that may mean a function: by its name, its class's, or an attribute's that holds
+    an instance."""
+    name = function.name.value
+    names = {name}
+    if kind is not None:
+        if name == "__init__":
+            names = {kind.name.value}
+        elif name in ("forward", "__call__"):
+            names = {name, *_held_as(tree, kind.name.value)}
+    found = []
+    for call in tree.of(cst.Call):
+        last = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+        if isinstance(last, cst.Name) and last.value in names:
+            found.append(call)
+    return found
+
+
+def _held_as(tree: Tree, kind: str) -> Iterator[str]:
+    """The variables and attributes that get an instance of a class."""
+    for node in tree.of(cst.Assign):
+        if isinstance(node.value, cst.Call) and tree.code(node.value.func) == kind:
+            for target in node.targets:
+                yield tree.code(target.target).rpartition(".")[2]
+
+
+def _given(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
+    """The argument of a call for a parameter."""
+    by_name = [a for a in call.args if a.keyword is not None and a.keyword.value == name]
+    plain = [a for a in call.args if a.keyword is None and not a.star]
+    return by_name or plain[index : index + 1]
+
+
+def _entry_inputs(
+    tree: Tree, function: cst.FunctionDef, kind: cst.ClassDef | None, index: int
+) -> list[cst.BaseElement]:
+    """The input of the entry for a parameter, where the entry calls this function."""
+    for node in tree.of(cst.Return):
+        outer = tree.function(node)
+        if outer is None or outer.name.value != "build" or not isinstance(node.value, cst.Tuple):
+            continue
+        model, inputs = (one.value for one in node.value.elements[:2])
+        text = tree.code(model)
+        wanted = function.name.value if kind is None else kind.name.value
+        if re.match(rf"{wanted}\b", text) and isinstance(inputs, cst.Tuple):
+            return list(inputs.elements[index : index + 1])
+    return []
+
+
+def _as_function(tree: Tree, kind: cst.ClassDef, method: cst.FunctionDef) -> Edit | None:
+    """The class replaced by its method; None if the class is used for more than instances."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.name.value).lower()
+    taken = {
+        node.value
+        for node in tree.of(cst.Name)
+        if not isinstance(outer := tree.parents[node], cst.Attribute) or outer.attr is not node
+    }
+    name = name if name not in taken else f"{name}_"
+    drop = 0 if _is_static(method) else 1
+    plain = method.with_changes(
+        name=cst.Name(name),
+        decorators=[d for d in method.decorators if tree.code(d.decorator) != "staticmethod"],
+        params=method.params.with_changes(params=method.params.params[drop:]),
+    )
+    edit: dict[cst.CSTNode, Callable[[Now], Replacement]] = {kind: lambda now: plain}
+    for node in tree.of(cst.Name):
+        parent = tree.parents[node]
+        if node.value != kind.name.value or parent is kind:
+            continue
+        if not isinstance(parent, cst.Call) or parent.func is not node:
+            return None
+        whole = _whole_use(tree, parent, method.name.value)
+        edit[whole] = lambda now: cst.Name(name)
+    return Edit(edit)
+
+
+def _whole_use(tree: Tree, call: cst.Call, method: str) -> cst.CSTNode:
+    """`K(…)` with `.eval()`, `.train()` and the method's own name after it."""
+    node: cst.CSTNode = call
+    while True:
+        parent = tree.parents[node]
+        if not isinstance(parent, cst.Attribute) or parent.value is not node:
+            return node
+        outer = tree.parents[parent]
+        if parent.attr.value == method and method != "forward":
+            return parent
+        called = isinstance(outer, cst.Call) and outer.func is parent
+        if not called or parent.attr.value not in ("eval", "train"):
+            return node
+        node = outer

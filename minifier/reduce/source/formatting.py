@@ -1,0 +1,247 @@
+"""The form in which texts are compared, and what a change of a text takes along."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+import torch
+
+from fullgraph.compiler.sources.source import first_line
+from fullgraph.minifier.reduce.source.entry import Entry, entry
+from fullgraph.minifier.reduce.source.names import Names, names
+from fullgraph.minifier.reduce.source.tree import without_last_comma
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def normal(text: str) -> str:
+    """`text` with one statement a line, one line a statement, no comments and no blank lines.
+
+    Raises libcst.ParserSyntaxError.
+    """
+    module = cst.parse_module(text)
+    lined = module.visit(_OneLine())
+    assert isinstance(lined, cst.Module)
+    return spaced(lined.with_changes(header=(), footer=()).code)
+
+
+def repaired(text: str, before: Names) -> str | None:
+    """`text` without the statements that read a name which `before` gave a value and it does not.
+
+    None if it is no Python, or if what it is about would go with them.
+    """
+    while True:
+        try:
+            with warnings.catch_warnings():  # a candidate may compare what nobody would
+                warnings.simplefilter("ignore")
+                compile(text, "<candidate>", "exec", dont_inherit=True)
+                tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError):
+            return None
+        lost = {use.statement for use in names(tree).lost(before)}
+        if not lost:
+            return text
+        found = entry(tree)
+        if found is not None and any(_holds(one, found) for one in lost):
+            return None
+        text = _without(text, tree, lost)
+
+
+def shaken(text: str) -> str:
+    """`text` without the definitions, imports and constants that its entry does not reach."""
+    tree = ast.parse(text)
+    found = entry(tree)
+    if found is None:
+        return text
+    mentions = {statement: _mentioned(statement) for statement in tree.body}
+    waiting = [s for s in tree.body if s in found.statements or not _bindings(s)]
+    kept = set(waiting)
+    wanted: set[str] = set()
+    while waiting:
+        wanted |= mentions[waiting.pop()]
+        for statement in tree.body:
+            if statement not in kept and wanted & set(_bindings(statement)):
+                kept.add(statement)
+                waiting.append(statement)
+    lines = text.split("\n")
+    for statement in tree.body:
+        if statement in kept and isinstance(statement, ast.Import | ast.ImportFrom):
+            used = [a for a in statement.names if _binding(a) in wanted or a.name == "*"]
+            if used and len(used) < len(statement.names):
+                statement.names = used
+                lines[statement.lineno - 1] = ast.unparse(statement)
+    text = "\n".join(lines)
+    gone = {s for s in tree.body if s not in kept} | set(_unmentioned_methods(tree, kept))
+    return _without(text, tree, gone) if gone else text
+
+
+def spaced(text: str) -> str:
+    """`text` with one blank line around top-level definitions and after the imports."""
+    lines = text.split("\n")
+    parts: list[str] = []
+    previous: ast.stmt | None = None
+    for statement in ast.parse(text).body:
+        if previous is not None and _kind(statement, previous):
+            parts.append("")
+        parts += lines[first_line(statement) - 1 : statement.end_lineno]
+        previous = statement
+    return "\n".join(parts) + "\n"
+
+
+def _kind(statement: ast.stmt, previous: ast.stmt) -> bool:
+    imports = ast.Import | ast.ImportFrom
+    return (
+        isinstance(statement, Definition)
+        or isinstance(previous, Definition)
+        or (isinstance(previous, imports) and not isinstance(statement, imports))
+    )
+
+
+def _without(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -> str:
+    """`text` without whole statements; a block that loses all of them keeps a `pass`."""
+    gone = set(gone)
+    lines: list[str | None] = list(text.split("\n"))
+    for block in _blocks(tree):
+        going = [statement for statement in block if statement in gone]
+        for statement in going:
+            start, end = first_line(statement) - 1, statement.end_lineno or 0
+            lines[start:end] = [None] * (end - start)
+        if going and len(going) == len(block) and block is not tree.body:
+            lines[first_line(going[0]) - 1] = " " * going[0].col_offset + "pass"
+    return "\n".join(line for line in lines if line is not None)
+
+
+def _blocks(tree: ast.Module) -> Iterator[list[ast.stmt]]:
+    """Every list of statements, inner ones first, so that an outer one has the last word."""
+    found = []
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(node, field, None)
+            if isinstance(block, list) and block:
+                found.append(block)
+    return reversed(found)
+
+
+def _holds(statement: ast.stmt, found: Entry) -> bool:
+    return any(one in found.statements for one in ast.walk(statement))
+
+
+def _mentioned(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} | {
+        n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    }
+
+
+def _bindings(statement: ast.stmt) -> list[str]:
+    """The names a top-level statement is for; none if it may do more than give them values."""
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [] if statement.decorator_list and _registers(statement) else [statement.name]
+        case ast.Import() | ast.ImportFrom():
+            bound = [_binding(alias) for alias in statement.names]
+            return [] if {"*", "annotations"} & set(bound) else bound
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_pure(value):
+            return [name]
+        case ast.AnnAssign(target=ast.Name(id=name), value=value) if _is_pure(value):
+            return [name]
+    return []
+
+
+def _registers(statement: Definition) -> bool:
+    """Whether a decorator may tell others of what it decorates."""
+    plain = ("dataclass", "no_grad", "inference_mode", "cache", "lru_cache", "wraps", "compile")
+    for one in statement.decorator_list:
+        called = one.func if isinstance(one, ast.Call) else one
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        if name not in plain:
+            return True
+    return False
+
+
+def _is_pure(value: ast.expr | None) -> bool:
+    calls = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom)
+    return value is None or not any(isinstance(node, calls) for node in ast.walk(value))
+
+
+def _binding(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
+
+
+def _unmentioned_methods(tree: ast.Module, kept: set[ast.stmt]) -> Iterator[ast.stmt]:
+    """Methods of kept classes that nothing names and that no library looks for."""
+    said: set[str] = set()
+    for statement in kept:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute):
+                said.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                said.add(node.value)
+    for kind in kept:
+        if not isinstance(kind, ast.ClassDef):
+            continue
+        known = {*dir(torch.nn.Module), "backward", "setup_context", "vmap", "jvp"}
+        for method in kind.body:
+            if isinstance(method, ast.FunctionDef) and method.name not in said | known:
+                yield method
+
+
+class _OneLine(cst.CSTTransformer):
+    """Brings every statement to a line of its own, without comments and blank lines."""
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
+        lines = [
+            cst.SimpleStatementLine([one.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)])
+            for one in updated_node.body
+        ]
+        return lines[0] if len(lines) == 1 else cst.FlattenSentinel(lines)
+
+    def leave_SimpleStatementSuite(
+        self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
+    ) -> cst.IndentedBlock:
+        smalls = [
+            one.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for one in updated_node.body
+        ]
+        return cst.IndentedBlock([cst.SimpleStatementLine([one]) for one in smalls])
+
+    def leave_IndentedBlock(
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        return updated_node.with_changes(header=cst.TrailingWhitespace(), footer=(), indent=None)
+
+    def leave_ParenthesizedWhitespace(
+        self, original_node: cst.ParenthesizedWhitespace, updated_node: cst.ParenthesizedWhitespace
+    ) -> cst.SimpleWhitespace:
+        return cst.SimpleWhitespace(" ")
+
+    def leave_SimpleWhitespace(
+        self, original_node: cst.SimpleWhitespace, updated_node: cst.SimpleWhitespace
+    ) -> cst.SimpleWhitespace:
+        return cst.SimpleWhitespace(" ") if "\n" in updated_node.value else updated_node
+
+    def on_leave(  # type: ignore[override]
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode | cst.FlattenSentinel[cst.CSTNode] | cst.RemovalSentinel:
+        new = super().on_leave(original_node, updated_node)
+        if not isinstance(new, cst.CSTNode):
+            return new
+        no = cst.SimpleWhitespace("")
+        if hasattr(new, "leading_lines"):
+            new = new.with_changes(leading_lines=())
+        if hasattr(new, "lines_after_decorators"):
+            new = new.with_changes(lines_after_decorators=())
+        if isinstance(new, cst.LeftParen | cst.LeftSquareBracket | cst.LeftCurlyBrace):
+            new = new.with_changes(whitespace_after=no)
+        if isinstance(new, cst.RightParen | cst.RightSquareBracket | cst.RightCurlyBrace):
+            new = new.with_changes(whitespace_before=no)
+        if isinstance(new, cst.Call):
+            new = new.with_changes(whitespace_before_args=no)
+        if isinstance(new, cst.Arg):
+            new = new.with_changes(whitespace_after_arg=no)
+        if isinstance(new, cst.FunctionDef):
+            new = new.with_changes(whitespace_before_params=no)
+        return without_last_comma(new)

@@ -1,0 +1,248 @@
+"""Variables and functions that are used once, written where they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from fullgraph.minifier.reduce.source.tree import Edit, Now, Replacement, Tree, fitted, removal
+
+_DELAYED = (cst.Lambda, cst.FunctionDef, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp)
+
+_STORES = (
+    cst.AssignTarget,
+    cst.AnnAssign,
+    cst.AugAssign,
+    cst.NamedExpr,
+    cst.For,
+    cst.CompFor,
+)
+
+
+def variables(tree: Tree) -> list[Edit]:
+    """Each variable that is set once and read once after it, its value where it is read."""
+    found = []
+    blocks = [tree.module.body, *(block.body for block in tree.of(cst.IndentedBlock))]
+    for block in blocks:
+        for index, line in enumerate(block):
+            edit = _variable(tree, line, block[index + 1 :])
+            if edit is not None:
+                found.append(edit)
+    return found
+
+
+def attributes(tree: Tree) -> list[Edit]:
+    """Each attribute that is set once, to a name of the module or a literal: that where it is
+    read."""
+    top = {name for line in tree.module.body for name in _defined(line)}
+    sets: dict[str, list[cst.Assign]] = {}
+    for node in tree.of(cst.Assign):
+        target = node.targets[0].target
+        if isinstance(target, cst.Attribute):
+            sets.setdefault(target.attr.value, []).append(node)
+    found = []
+    for name, assigns in sets.items():
+        value = assigns[0].value
+        fixed = isinstance(value, cst.BaseNumber | cst.SimpleString)
+        fixed = fixed or (isinstance(value, cst.Name) and value.value in top)
+        reads = [
+            one
+            for one in tree.of(cst.Attribute)
+            if one.attr.value == name and one is not assigns[0].targets[0].target
+        ]
+        if len(assigns) == 1 and fixed and reads:
+            changes = dict(removal(tree.parents[assigns[0]]).changes)
+            for read in reads:
+                changes[read] = lambda now, value=value: value  # type: ignore[misc]
+            found.append(Edit(changes))
+    return found
+
+
+def functions(tree: Tree) -> list[Edit]:
+    """Each call that is a whole statement's value, as the body of the function it calls."""
+    found = []
+    for call in tree.of(cst.Call):
+        function = _callee(tree, call)
+        if function is not None and tree.function(call) is not function:
+            edit = _inlined(tree, call, function)
+            if edit is not None:
+                found.append(edit)
+    return found
+
+
+def _variable(tree: Tree, line: cst.CSTNode, later: Sequence[cst.CSTNode]) -> Edit | None:
+    assign = _only(line)
+    if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
+        return None
+    target = assign.targets[0].target
+    if not isinstance(target, cst.Name):
+        return None
+    scope = tree.function(line) or tree.module
+    uses = [n for n in _names(tree, scope, target.value) if n is not target]
+    if len(uses) != 1 or not any(use is uses[0] for one in later for use in tree.inside(one)):
+        return None
+    inner: cst.CSTNode = uses[0]
+    for outer in tree.around(uses[0]):
+        if outer in later and isinstance(outer, cst.FunctionDef) and scope is tree.module:
+            break
+        again = isinstance(outer, cst.For) and outer.iter is not inner
+        if again or isinstance(outer, (*_DELAYED, cst.While)):
+            return None
+        if outer in later:
+            break
+        inner = outer
+    value, use = assign.value, uses[0]
+
+    def change(now: Now) -> Replacement:
+        new = now(value)
+        assert isinstance(new, cst.BaseExpression)
+        return fitted(tree, use, new)
+
+    return Edit({line: lambda now: cst.RemoveFromParent(), use: change})
+
+
+def _defined(line: cst.CSTNode) -> Iterator[str]:
+    if isinstance(line, cst.FunctionDef | cst.ClassDef):
+        yield line.name.value
+    elif isinstance(assign := _only(line), cst.Assign):
+        for target in assign.targets:
+            yield from _target_names(target.target)
+
+
+def _only(line: cst.CSTNode) -> cst.CSTNode | None:
+    return line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+
+
+def _names(tree: Tree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
+    """Where a scope mentions a variable, nested functions included."""
+    found = []
+    for node in tree.inside(scope):
+        if isinstance(node, cst.Name) and node.value == name:
+            parent = tree.parents[node]
+            attribute = isinstance(parent, cst.Attribute) and parent.attr is node
+            keyword = isinstance(parent, cst.Arg) and parent.keyword is node
+            if not attribute and not keyword:
+                found.append(node)
+    return found
+
+
+def _callee(tree: Tree, call: cst.Call) -> cst.FunctionDef | None:
+    """The text's own function that a call means: by its name, or as a method of `self`."""
+    holder: cst.CSTNode = tree.module
+    name = call.func
+    if isinstance(name, cst.Attribute) and isinstance(name.value, cst.Name):
+        if name.value.value != "self":
+            return None
+        kinds = [one for one in tree.around(call) if isinstance(one, cst.ClassDef)]
+        if not kinds:
+            return None
+        holder, name = kinds[0].body, name.attr
+    if not isinstance(name, cst.Name):
+        return None
+    for one in holder.body:  # type: ignore[attr-defined]
+        if isinstance(one, cst.FunctionDef) and one.name.value == name.value:
+            return None if one.decorators else one
+    return None
+
+
+def _inlined(tree: Tree, call: cst.Call, function: cst.FunctionDef) -> Edit | None:
+    arguments = _bound(tree, call, function)
+    body = list(function.body.body)
+    leaving = [n for n in tree.inside(function.body) if isinstance(n, cst.Return | cst.Yield)]
+    returned = _only(body[-1])
+    value: cst.BaseExpression = cst.Name("None")
+    if isinstance(returned, cst.Return):
+        value = returned.value or value
+        body.pop()
+        leaving.remove(returned)
+    if arguments is None or leaving:
+        return None
+    if not body and all(len(_names(tree, function.body, n)) < 2 for n in arguments):
+        new = value.visit(_Substituted(arguments))
+        assert isinstance(new, cst.BaseExpression)
+        return Edit({call: lambda now: fitted(tree, call, new)})
+    small = tree.parents[call]
+    line = tree.parents[small]
+    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(
+        small, cst.Assign | cst.Return | cst.Expr
+    ):
+        return None
+    outer = tree.function(call)
+    mine = set(_stored(tree, function)) | set(arguments)
+    same = {n for n, a in arguments.items() if isinstance(a, cst.Name) and a.value == n}
+    theirs = set(_stored(tree, outer)) if outer is not None else set()
+    if mine & theirs - same:
+        return None
+    binds = [
+        cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], argument)])
+        for name, argument in arguments.items()
+        if name not in same
+    ]
+    last = cst.SimpleStatementLine([small.with_changes(value=value)])
+    return Edit({line: lambda now: cst.FlattenSentinel([*binds, *body, last])})
+
+
+def _bound(
+    tree: Tree, call: cst.Call, function: cst.FunctionDef
+) -> dict[str, cst.BaseExpression] | None:
+    """The argument of each parameter; None where a call does not tell."""
+    params = function.params
+    if params.kwonly_params or params.star_kwarg or isinstance(params.star_arg, cst.Param):
+        return None
+    method = isinstance(call.func, cst.Attribute)
+    names = [param.name.value for param in params.params][int(method) :]
+    found: dict[str, cst.BaseExpression] = {}
+    for index, arg in enumerate(call.args):
+        if arg.star or (arg.keyword is None and index >= len(names)):
+            return None
+        found[arg.keyword.value if arg.keyword else names[index]] = arg.value
+    for param in params.params[int(method) :]:
+        if param.name.value not in found:
+            if param.default is None:
+                return None
+            found[param.name.value] = param.default
+    return found if set(found) == set(names) else None
+
+
+def _stored(tree: Tree, function: cst.FunctionDef) -> Iterator[str]:
+    """The local variables of a function, parameters included."""
+    for node in tree.inside(function):
+        if isinstance(node, cst.Param):
+            yield node.name.value
+        elif isinstance(node, _STORES):
+            yield from _target_names(node.target)
+        elif isinstance(node, cst.AsName):
+            yield from _target_names(node.name)
+
+
+def _target_names(target: cst.CSTNode) -> Iterator[str]:
+    if isinstance(target, cst.Name):
+        yield target.value
+    elif isinstance(target, cst.Tuple | cst.List):
+        for element in target.elements:
+            yield from _target_names(element.value)
+
+
+class _Substituted(cst.CSTTransformer):
+    """Puts arguments where an expression reads parameters."""
+
+    def __init__(self, arguments: dict[str, cst.BaseExpression]) -> None:
+        super().__init__()
+        self.arguments = arguments
+
+    def leave_Attribute(
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.BaseExpression:
+        return updated_node.with_changes(attr=original_node.attr)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        new = self.arguments.get(original_node.value, updated_node)
+        if isinstance(new, cst.Name | cst.BaseNumber | cst.BaseString) or new.lpar:
+            return new
+        if isinstance(new, cst.Call | cst.Attribute | cst.Subscript):
+            return new
+        return new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])

@@ -1,0 +1,231 @@
+"""Statements that go, and compound ones that become what they hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+
+import libcst as cst
+
+from fullgraph.minifier.reduce.source.observe import Facts
+from fullgraph.minifier.reduce.source.tree import Edit, Replacement, Tree, removal
+
+Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+
+def depth(tree: Tree, node: cst.CSTNode) -> int:
+    """How many blocks stand around a statement."""
+    return sum(isinstance(one, cst.IndentedBlock) for one in tree.around(node))
+
+
+def deepest(tree: Tree) -> int:
+    return max((depth(tree, node) for node in _statements(tree)), default=0)
+
+
+def at_depth(level: int) -> Callable[[Tree], list[Edit]]:
+    """The removals of statements that deep, and of the `else` arms of statements above them."""
+
+    def propose(tree: Tree) -> list[Edit]:
+        found = [node for node in _statements(tree) if depth(tree, node) == level]
+        found = [node for node in found if not _is_pass(node)]
+        arms = [arm for arm in tree.of(cst.Else, cst.Finally) if depth(tree, arm) == level - 1]
+        return [_removal(tree, node) for node in (*arms, *found)]
+
+    return propose
+
+
+def removals(tree: Tree) -> list[Edit]:
+    """The removal of every statement and of every `else` arm, the outer ones first."""
+    found = sorted(_statements(tree), key=lambda node: depth(tree, node))
+    found = [node for node in found if not _is_pass(node) or len(_block(tree, node)) > 1]
+    return [_removal(tree, node) for node in (*found, *tree.of(cst.Else, cst.Finally))]
+
+
+def values(tree: Tree) -> list[Edit]:
+    """Every assignment as the expression that it assigns."""
+    found = []
+    nodes: list[cst.Assign | cst.AugAssign | cst.Return] = [
+        *tree.of(cst.Assign),
+        *tree.of(cst.AugAssign),
+        *tree.of(cst.Return),
+    ]
+    for node in nodes:
+        value = node.value
+        if value is not None and not isinstance(value, cst.Name | cst.BaseNumber):
+            found.append(Edit({node: lambda now, value=value: cst.Expr(value)}))  # type: ignore[misc]
+    return found
+
+
+def dead(facts: Facts) -> Callable[[Tree], list[Edit]]:
+    """The removals of statements in functions that a run did not come to."""
+
+    def propose(tree: Tree) -> list[Edit]:
+        if not facts.lines:
+            return []
+        found = []
+        for node in _statements(tree):
+            inside = tree.function(node) is not None
+            place = tree.place(node) if inside else None
+            if place is not None and place[0] not in facts.lines and not _is_pass(node):
+                found.append(_removal(tree, node))
+        return found
+
+    return propose
+
+
+def unwrapped(tree: Tree) -> list[Edit]:
+    """Every compound statement replaced by what it holds: its body, or one of its arms."""
+    return [edit for node in _compounds(tree) for edit in _unwrapped(tree, node)]
+
+
+def decided(tree: Tree) -> list[Edit]:
+    """Every `if` whose condition is a constant, replaced by the arm that it takes."""
+    found = []
+    for node in tree.of(cst.If):
+        if tree.code(node.test) in ("True", "False"):
+            arms = [*_unwrapped(tree, node), _removal(tree, node)]
+            found.append(arms[0 if tree.code(node.test) == "True" else 1])
+    return found
+
+
+def unread(tree: Tree) -> list[Edit]:
+    """The removals of assignments whose variable or attribute is read nowhere, and of `x = x`."""
+    module = ast.parse(tree.text)
+    attributes = {
+        node.attr
+        for node in ast.walk(module)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+    read: dict[str, set[str]] = {}
+    for function in (module, *ast.walk(module)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
+            read.setdefault(getattr(function, "name", ""), set()).update(_loaded(function))
+    found = []
+    for node in tree.of(cst.Assign):
+        line, function_ = tree.parents[node], tree.function(node)
+        names = read[function_.name.value if function_ is not None else ""]
+        target = node.targets[0].target
+        match target:
+            case cst.Name(value=name):
+                useless = name not in names or tree.code(node.value) == name
+            case cst.Attribute(value=cst.Name(), attr=cst.Name(value=name)):
+                useless = name not in attributes
+            case _:
+                useless = False
+        if useless and len(node.targets) == 1:
+            found.append(_removal(tree, line))
+    return found
+
+
+def _loaded(function: ast.AST) -> set[str]:
+    return {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def _statements(tree: Tree) -> Sequence[Statement]:
+    return tree.of(cst.SimpleStatementLine, cst.BaseCompoundStatement)
+
+
+def _compounds(tree: Tree) -> list[cst.CSTNode]:
+    return tree.of(cst.If, cst.For, cst.While, cst.With, cst.Try)
+
+
+def _block(tree: Tree, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
+    return tree.parents[node].body  # type: ignore[attr-defined]
+
+
+def _removal(tree: Tree, node: cst.CSTNode) -> Edit:
+    parent = tree.parents[node]
+    if isinstance(parent, cst.If) and parent.orelse is node and isinstance(node, cst.If):
+        return Edit({node: lambda now: cst.RemoveFromParent()}, len(tree.code(node)))
+    return removal(node, len(tree.code(node)))
+
+
+def _is_pass(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Pass)
+
+
+def _unwrapped(tree: Tree, node: cst.CSTNode) -> Iterator[Edit]:
+    match node:
+        case cst.If():
+            parent = tree.parents[node]
+            if isinstance(parent, cst.If) and parent.orelse is node:  # an `elif`
+                yield Edit({node: lambda now: cst.Else(now(node).body)})  # type: ignore[attr-defined]
+                return
+            yield Edit({node: lambda now: _body(now(node))})
+            if isinstance(node.orelse, cst.Else):
+                yield Edit({node: lambda now: _body(now(node).orelse)})  # type: ignore[attr-defined]
+            elif node.orelse is not None:
+                yield Edit({node: lambda now: now(node).orelse})  # type: ignore[attr-defined]
+        case cst.For():
+            yield Edit({node: lambda now: _first_round(now(node))})
+            yield Edit({node: lambda now: _body(now(node))})
+        case cst.With():
+            yield Edit({node: lambda now: _with_names(now(node))})
+        case cst.While() | cst.Try():
+            yield Edit({node: lambda now: _body(now(node))})
+
+
+def _body(node: object) -> Replacement:
+    body = node.body.body  # type: ignore[attr-defined]
+    kept = [one for one in body if not _leaves(one)]
+    return cst.FlattenSentinel(kept or [_pass()])
+
+
+def _leaves(statement: cst.CSTNode) -> bool:
+    """Whether a statement only makes sense in a loop."""
+    return isinstance(statement, cst.SimpleStatementLine) and isinstance(
+        statement.body[0], cst.Break | cst.Continue
+    )
+
+
+def _pass() -> cst.SimpleStatementLine:
+    return cst.SimpleStatementLine([cst.Pass()])
+
+
+def _first_round(node: cst.CSTNode) -> Replacement:
+    """A loop's body after its target has got the first thing to iterate over."""
+    assert isinstance(node, cst.For)
+    if node.asynchronous is not None:
+        return node
+    bind = cst.Assign([cst.AssignTarget(node.target)], _first_of(node.iter))
+    body = _body(node)
+    assert isinstance(body, cst.FlattenSentinel)
+    return cst.FlattenSentinel([cst.SimpleStatementLine([bind]), *body])
+
+
+def _first_of(iterable: cst.BaseExpression) -> cst.BaseExpression:
+    zero = cst.Integer("0")
+    match iterable:
+        case cst.Call(func=cst.Name("range"), args=args):
+            return zero if len(args) < 2 else args[0].value
+        case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=inner), *_]):
+            return cst.Tuple([cst.Element(zero), cst.Element(_first_of(inner))])
+        case cst.Call(func=cst.Name("zip"), args=args) if args:
+            return cst.Tuple([cst.Element(_first_of(arg.value)) for arg in args])
+        case (
+            cst.Tuple(elements=[cst.Element(value=first), *_])
+            | cst.List(elements=[cst.Element(value=first), *_])
+        ):
+            return first
+        case cst.Name() | cst.Attribute() | cst.Subscript():
+            index = cst.SubscriptElement(cst.Index(zero))
+            return cst.Subscript(iterable, [index])
+    inner = cst.Call(cst.Name("iter"), [cst.Arg(iterable)])
+    return cst.Call(cst.Name("next"), [cst.Arg(inner)])
+
+
+def _with_names(node: cst.CSTNode) -> Replacement:
+    """The body of a `with`, after the names it gave were bound to what it enters."""
+    assert isinstance(node, cst.With)
+    binds = [
+        cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(item.asname.name)], item.item)])
+        for item in node.items
+        if item.asname is not None and isinstance(item.asname.name, cst.Name)
+    ]
+    body = _body(node)
+    assert isinstance(body, cst.FlattenSentinel)
+    return cst.FlattenSentinel([*binds, *body])

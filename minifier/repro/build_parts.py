@@ -1,0 +1,186 @@
+"""A text with a `build()` as the parts of a script: definitions, inputs, the call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fullgraph.minifier.emit.program_text import Program
+
+_NAMES = ("x", "y", "z")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What only a run of the text tells."""
+
+    form: str
+    """What `inputs` is: "tuple", "dict" or "one"."""
+    tensor: bool
+    """Whether the program returns one tensor."""
+    random: bool
+    """Whether it draws random numbers."""
+    mutates: bool = False
+    """Whether it changes what it is given, or itself, or returns memory of either."""
+
+
+def program(text: str, facts: Facts) -> Program:
+    """The parts of `text`, which has a `build()` or the names `model` and `inputs`."""
+    tree = ast.parse(text)
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    flat = _flat([node for node in tree.body if node not in imports])
+    found = _taken_apart(flat, facts) or _as_it_is(flat, facts)
+    lines = sorted({line for node in imports for line in _lines(node)} - {"import torch"})
+    if facts.tensor:
+        found = replace(found, outputs=1, loss="{}.sum()")
+    return replace(found, imports=tuple(lines), random=facts.random, mutates=facts.mutates)
+
+
+def _lines(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """An import, one line for each module."""
+    if isinstance(node, ast.ImportFrom):
+        return [ast.unparse(node)]
+    return [ast.unparse(ast.Import([name])) for name in node.names]
+
+
+def _flat(body: list[ast.stmt]) -> list[ast.stmt]:
+    """The statements of `build()` in its place, with `model` and `inputs` for what it returns."""
+    found: list[ast.stmt] = []
+    for node in body:
+        if not isinstance(node, ast.FunctionDef) or node.name != "build":
+            found.append(node)
+            continue
+        last = node.body[-1]
+        inner = [n for n in node.body[:-1] if not isinstance(n, ast.Pass)]
+        value = last.value if isinstance(last, ast.Return) else None
+        if not isinstance(value, ast.Tuple) or len(value.elts) != 2 or _leaves_early(inner):
+            return [*body, *ast.parse("model, inputs = build()").body]
+        pair = zip(("model", "inputs"), value.elts, strict=True)
+        found += [*inner, *(_assign(name, value) for name, value in pair)]
+    return found
+
+
+def _leaves_early(body: list[ast.stmt]) -> bool:
+    """Whether a statement of `build` itself, not of a function in it, returns."""
+    for node in body:
+        if isinstance(node, ast.Return):
+            return True
+        inner = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)]
+        scope = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if not scope and _leaves_early(inner):
+            return True
+    return False
+
+
+def _taken_apart(body: list[ast.stmt], facts: Facts) -> Program | None:
+    """The parts, where `model` and `inputs` are assigned by one statement each."""
+    given = {name: node.value for node in body for name, node in _assignment(node)}
+    if "model" not in given or "inputs" not in given:
+        return None
+    model, inputs = given["model"], given["inputs"]
+    rest = [n for n in body if not any(name in ("model", "inputs") for name, _ in _assignment(n))]
+    used = {n.id for node in rest for n in ast.walk(node) if isinstance(n, ast.Name)}
+    if {"model", "inputs"} & used:
+        return None
+    names = {name for node in rest for name in _defined(node)}
+    target = model.id if isinstance(model, ast.Name) else "model"
+    if isinstance(model, ast.Lambda):
+        rest.append(_function(model))
+        target = "f"
+    elif target == "model":
+        rest.append(_assign("model", model))
+    lines, arguments, places = _arguments(inputs, facts, names)
+    function, assigned = _split(rest)
+    return Program(
+        function, "\n".join([*assigned, *lines]), target, tuple(arguments), places=places
+    )
+
+
+def _split(body: list[ast.stmt]) -> tuple[str, list[str]]:
+    """What comes up to the last definition, and the statements after it."""
+    definitions = [n for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    last = max((body.index(n) for n in definitions), default=-1)
+    return _joined(body[: last + 1]), [*map(ast.unparse, body[last + 1 :])]
+
+
+def _as_it_is(body: list[ast.stmt], facts: Facts) -> Program:
+    star = {"tuple": "*inputs", "dict": "**inputs"}.get(facts.form, "inputs")
+    places = {"input" if star.startswith("*") else "input[0]": "inputs"}
+    function, assigned = _split(body)
+    return Program(function, "\n".join(assigned), "model", (star,), places=places)
+
+
+def _assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
+        if isinstance(target, ast.Name):
+            yield target.id, node
+
+
+def _defined(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement at the top level gives a value."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name
+        return
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            yield inner.id
+
+
+def _assign(name: str, value: ast.expr) -> ast.stmt:
+    return ast.parse(f"{name} = {ast.unparse(value)}").body[0]
+
+
+def _function(function: ast.Lambda) -> ast.stmt:
+    text = f"def f({ast.unparse(function.args)}):\n    return {ast.unparse(function.body)}"
+    return ast.parse(text).body[0]
+
+
+def _arguments(
+    inputs: ast.expr, facts: Facts, taken: set[str]
+) -> tuple[list[str], list[str], dict[str, str]]:
+    """Statements for what is passed, how it is passed, and its expressions by its names in
+    results."""
+    keys: list[Any]
+    match inputs:
+        case ast.Tuple(elts=items) if not any(isinstance(i, ast.Starred) for i in items):
+            keys = [*range(len(items))]
+        case ast.Dict(keys=given, values=items) if all(isinstance(k, ast.Constant) for k in given):
+            keys = [k.value for k in given if isinstance(k, ast.Constant)]
+        case _ if facts.form == "one":
+            items, keys = [inputs], [0]
+        case _:
+            star = "**inputs" if facts.form == "dict" else "*inputs"
+            return [f"inputs = {ast.unparse(inputs)}"], [star], {"input": "inputs"}
+    free = _free(taken)
+    lines, arguments, places = [], [], {}
+    for key, item in zip(keys, items, strict=True):
+        name = ast.unparse(item)
+        if not isinstance(item, ast.Name | ast.Constant):
+            name = next(free)
+            lines.append(f"{name} = {ast.unparse(item)}")
+        arguments.append(name if isinstance(key, int) else f"{key}={name}")
+        places[f"input[{key!r}]"] = name
+    return lines, arguments, places
+
+
+def _free(taken: set[str]) -> Iterator[str]:
+    yield from (name for name in _NAMES if name not in taken)
+    number = 0
+    while True:
+        if f"x{number}" not in taken:
+            yield f"x{number}"
+        number += 1
+
+
+def _joined(body: list[ast.stmt]) -> str:
+    """Statements, with the empty lines of a formatter around definitions."""
+    text, after = "", False
+    for node in body:
+        scope = isinstance(node, ast.FunctionDef | ast.ClassDef)
+        if text:
+            text += "\n\n\n" if scope or after else "\n"
+        text, after = text + ast.unparse(node), scope
+    return text

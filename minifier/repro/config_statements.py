@@ -1,0 +1,49 @@
+"""The settings of the compiler as statements of a script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from fullgraph.compiler.private.torch_state import mode_options
+from fullgraph.minifier.emit import syntax
+from fullgraph.minifier.emit.program_text import Program, Unwritable
+from fullgraph.minifier.extract.definitions import Sources
+from fullgraph.minifier.extract.objects import Spelling
+
+
+def statements(
+    mode: str | None,
+    options: Mapping[str, Any] | None,
+    settings: Mapping[str, Any] | None,
+    program: Program,
+    backend: str,
+    sources: Sources,
+) -> list[str]:
+    """What sets them, a line each. What a line needs is defined in `sources`."""
+    told = dict(settings or {})
+    inductor: dict[str, Any] = mode_options(mode) if mode else {}
+    told |= {f"torch._inductor.config.{k}": v for k, v in {**inductor, **(options or {})}.items()}
+    if program.random and backend == "inductor":
+        told.setdefault("torch._inductor.config.fallback_random", True)
+    return [_setting(name, value, sources) for name, value in told.items()]
+
+
+def _setting(name: str, value: object, sources: Sources) -> str:
+    try:
+        with suppress(Unwritable):
+            return f"{name} = {syntax.text(syntax.value(value, lambda _: None))}"
+        return f"{name} = {Spelling(sources.name).of(value)}"
+    except Unwritable as error:
+        return f"# {name} was set, but {error}"
+
+
+def sources_beside(program: Program) -> Sources:
+    """Where what settings need is defined, under names that the program leaves free."""
+    sources = Sources(lambda value: Spelling(sources.name).of(value))
+    for argument in (program.target, *program.arguments):
+        name = argument.partition("=")[2] or argument.lstrip("*")
+        if name.isidentifier():
+            sources.reserved(name, program)
+    return sources

@@ -1,0 +1,361 @@
+"""A script run by a fresh interpreter in an empty folder: what it ends with, and whether it is
+the failure it was written for."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation.output_capture import Clip
+from fullgraph.compiler.private import torch_state as settings
+from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind, normal
+from fullgraph.minifier.repro.script import Check, backend_of, below, lower
+
+NAME = "repro.py"
+_OURS = re.compile(r"PYTHON(?!HASHSEED)|TORCHDYNAMO|TORCH_COMPILE|TORCHINDUCTOR|TORCH_LOGS|TRITON_")
+"""Environment variables that would change what a script does."""
+_NONE = "none"
+"""Stands for a backend: no compilation at all."""
+_DISABLE = "TORCHDYNAMO_DISABLE"  # TORCH_COMPILE_DISABLE minds fullgraph=True
+_POLL = 0.1
+_SITE = """\
+import atexit, gc, os, sys
+
+def end():
+    if isinstance(getattr(sys, "last_value", None), Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+
+gc.set_threshold(100_000, 20, 100)
+atexit.register(end)
+sys.path.remove(os.environ.pop("PYTHONPATH"))
+this = sys.modules.pop("sitecustomize")
+try:
+    import sitecustomize
+except ImportError:
+    sys.modules["sitecustomize"] = this
+"""
+"""Lets an interpreter look for garbage less often, and ends it when all is done after an uncaught
+exception: to take itself apart would cost a third of its time. What it loads at its start besides
+is loaded after this."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a script ended."""
+
+    code: int | None
+    """Exit code; None if a signal or the time ended it."""
+    signal: str = ""
+    """ "SIGSEGV", "SIGABRT" …"""
+    error: str = ""
+    """The last exception's type, without its module."""
+    message: str = ""
+    """What that says."""
+    output: str = ""
+    """What it printed, cut in the middle where that is long."""
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.code == 0
+
+    def __str__(self) -> str:
+        if self.signal:
+            return f"died of {self.signal}"
+        if self.code is None:
+            return f"did not end within {self.seconds:.0f} s"
+        if self.error:
+            return f"{self.error}: {self.message.partition(chr(10))[0]}"
+        return f"exit code {self.code}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Whether a script shows its failure by itself."""
+
+    ok: bool
+    reason: str
+    """What is wrong with it, a sentence; "" if it is ok."""
+    ran: Ran
+    below: Ran | None = None
+    """How it ended with the backend one rung down."""
+    tried: bool = True
+    """Whether it could be run at all."""
+
+
+def run(
+    text: str,
+    *,
+    seconds: float,
+    python: str = sys.executable,
+    backend: str | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Ran:
+    """Run a script alone, for at most `seconds`. `backend` stands in for the one it names;
+    "none" disables compilation. `environment` is added to that of this process, without what
+    would change a script; no graph is taken from a cache."""
+    start = time.monotonic()
+    variables = {k: v for k, v in os.environ.items() if not _OURS.match(k)}
+    if backend == _NONE:
+        variables[_DISABLE] = "1"
+    elif backend is not None:
+        text = lower(text, backend)
+    with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
+        work = Path(folder, "work")
+        work.mkdir()
+        Path(work, NAME).write_text(text, encoding="utf-8")
+        Path(folder, "site").mkdir()
+        Path(folder, "site", "sitecustomize.py").write_text(_SITE, encoding="utf-8")
+        variables["PYTHONPATH"] = str(Path(folder, "site"))
+        variables["TORCHINDUCTOR_CACHE_DIR"] = str(Path(folder, "inductor"))
+        variables["TORCHINDUCTOR_FX_GRAPH_CACHE"] = "0"
+        variables["TRITON_CACHE_DIR"] = str(Path(folder, "triton"))
+        variables |= environment or {}
+        child = subprocess.Popen(
+            [python, "-X", "faulthandler", NAME],
+            cwd=work,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            with contextlib.suppress(OSError, AttributeError):  # ended already; not on Linux
+                resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
+            printed, ended = _listened(child, start + seconds)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            code = child.wait()
+            if child.stdout is not None:
+                child.stdout.close()
+    took = time.monotonic() - start
+    printed = re.sub(r"^\[rank\d+\]: ?", "", printed, flags=re.MULTILINE)  # of a process group
+    if not ended:
+        return Ran(None, output=printed, seconds=took)
+    error, message = last_exception(printed)
+    if code < 0:
+        return Ran(None, signal.Signals(-code).name, error, message, printed, took)
+    return Ran(code, "", error, message, printed, took)
+
+
+def _listened(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
+    """What a child prints until it ends or the deadline comes; and whether it ended."""
+    clip = Clip()
+    assert child.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return clip.text(), False
+            ended = child.poll() is not None
+            ready = selector.select(0 if ended else min(left, _POLL))
+            if ready:
+                data = os.read(child.stdout.fileno(), 1 << 16)
+                clip.feed(data)
+                if data:
+                    continue
+            if ended:
+                return clip.text(), True
+            if ready:  # its output is closed, but it goes on
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(left)
+
+
+def last_exception(printed: str) -> tuple[str, str]:
+    """The type and the message of the last exception that a traceback tells of; "" if none."""
+    blocks = printed.split("Traceback (most recent call last):\n")
+    if len(blocks) < 2:
+        return "", ""
+    lines = blocks[-1].splitlines()
+    for number, line in enumerate(lines):
+        found = re.match(r"([A-Za-z_][\w.]*)(?:: (.*))?$", line)
+        if found:
+            rest = [found[2] or "", *lines[number + 1 :]]
+            return found[1].rpartition(".")[2], "\n".join(rest).strip()
+    return "", ""
+
+
+def shows(ran: Ran, check: Check) -> bool:
+    """Whether a script that was written for `check` ended with that failure."""
+    match check.kind:
+        case Kind.CRASH:
+            return bool(ran.signal) and ran.signal in (*check.signature, *check.got.split())
+        case Kind.HANG:
+            return not ran.passed and "Timeout (" in ran.output  # to tell where it is may crash
+        case Kind.MEMORY:
+            words = ("MemoryError", "bad_alloc", "not enough memory", "can't allocate memory")
+            return not ran.passed and any(word in ran.output for word in words)
+        case Kind.RECOMPILE:
+            return ran.code not in (0, None) and "recompil" in ran.message.lower()
+        case Kind.EXCEPTION | Kind.BREAK:
+            return ran.code not in (0, None) and _says(ran, check)
+    return ran.code not in (0, None) and ran.error == "AssertionError"
+
+
+def _says(ran: Ran, check: Check) -> bool:
+    """Whether what was printed has the exception's signature: type, message, place in torch."""
+    if not check.signature:
+        return bool(ran.error) and check.got.startswith(ran.error)
+    kind, message, *place = check.signature
+    lines = [normal(line) for line in ran.output.splitlines()]
+    named = any(re.search(rf"\b{re.escape(kind)}\b", line) for line in ran.output.splitlines())
+    said = not message or any(message[:120] in line for line in lines)
+    return named and said and all(not name or _passed_through(ran.output, name) for name in place)
+
+
+def _passed_through(printed: str, name: str) -> bool:
+    """Whether a traceback names a function: "torch._inductor.ir.realize"."""
+    module, _, function = name.rpartition(".")
+    path = re.escape(module.replace(".", "/"))
+    return bool(
+        re.search(rf'{path}(?:/__init__)?\.py", line \d+, in {re.escape(function)}\b', printed)
+    )
+
+
+def stands_alone(
+    text: str,
+    check: Check,
+    *,
+    seconds: float,
+    python: str = sys.executable,
+    environment: Mapping[str, str] | None = None,
+    beside: bool = True,
+    passes_below: bool = False,
+) -> Standing:
+    """Whether a script fails as `check` says, and does not fail with the backend one rung down
+    (below Dynamo: with compilation disabled). `environment` as `run` takes it; `beside` says
+    whether both may run at once; `passes_below` that it is known not to fail one rung down."""
+    backend = backend_of(text)
+    if backend is None:
+        return Standing(False, "The script names no backend, or more than one.", Ran(None))
+    other = below(backend) or _NONE
+    alone = functools.partial(run, text, seconds=seconds, python=python, environment=environment)
+    if passes_below:
+        ran, under = alone(), Ran(0)
+    else:
+        with ThreadPoolExecutor(2 if beside and check.kind not in NOT_BESIDE else 1) as pool:
+            ran, under = pool.map(lambda name: alone(backend=name), (None, other))
+    if not shows(ran, check):
+        return Standing(False, f"Run alone, the script does not fail so: it {_ending(ran)}.", ran)
+    if not under.passed:
+        what = "without compilation" if other == _NONE else f'with backend="{other}"'
+        return Standing(False, f"The script fails {what} too: it {_ending(under)}.", ran, under)
+    return Standing(True, "", ran, under)
+
+
+def passes_below(text: str, seconds: float) -> bool:
+    """Whether a script passes with the backend one rung down (below Dynamo: with compilation
+    disabled), in a fork of this process, in an empty folder, with the modes and settings that a
+    fresh interpreter has. That is known sooner; if it does not, a fresh interpreter must say: the
+    fork has more, such as registered operators."""
+    backend = backend_of(text)
+    if backend is None:
+        return False
+    other = below(backend)
+    text = text if other is None else lower(text, other)
+    with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
+        job = functools.partial(_by_itself, text, folder, other is None)
+        return isolation.run(job, where="fork", seconds=seconds).status == "ok"
+
+
+def _by_itself(text: str, folder: str, eager: bool, _: object) -> None:
+    """Run a script in a folder, with the modes and settings of a fresh interpreter; if `eager`,
+    with compilation disabled."""
+    if eager:
+        os.environ[_DISABLE] = "1"
+    os.chdir(folder)
+    code = compile(text, NAME, "exec")
+    for name in settings.changed():
+        settings.reset(name)
+    with ThreadPoolExecutor(1) as pool:  # modes are a thread's own
+        pool.submit(exec, code, {"__name__": "__main__"}).result()
+
+
+def _ending(ran: Ran) -> str:
+    if ran.passed:
+        return "passes"
+    told = str(ran)
+    return told if told.startswith(("died", "did not")) else f"ends with {told}"
+
+
+# --- other versions ---
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """How a script ends with another torch."""
+
+    version: str
+    state: str
+    """ "fails", "fails differently", "passes", "cannot be installed"."""
+    detail: str = ""
+
+
+def elsewhere(
+    text: str,
+    check: Check,
+    versions: Sequence[str],
+    *,
+    seconds: float,
+    install_seconds: float = 900.0,
+    index: str | None = None,
+) -> tuple[Elsewhere, ...]:
+    """How a script ends with each of `versions`: torch's version numbers, or interpreters that
+    have it. A version is installed into an environment of its own, which is taken away again."""
+    found = []
+    for version in versions:
+        if os.sep in version:
+            ran = run(text, seconds=seconds, python=version)
+            found.append(_met(version, ran, check))
+            continue
+        with tempfile.TemporaryDirectory(prefix="torch-", ignore_cleanup_errors=True) as folder:
+            python, problem = _installed(version, folder, install_seconds, index)
+            if problem:
+                found.append(Elsewhere(version, "cannot be installed", problem))
+                continue
+            found.append(_met(version, run(text, seconds=seconds, python=python), check))
+    return tuple(found)
+
+
+def _met(version: str, ran: Ran, check: Check) -> Elsewhere:
+    if ran.passed:
+        return Elsewhere(version, "passes")
+    return Elsewhere(version, "fails" if shows(ran, check) else "fails differently", str(ran))
+
+
+def _installed(version: str, folder: str, seconds: float, index: str | None) -> tuple[str, str]:
+    """An interpreter with a version of torch, and "" or what is wrong."""
+    python = str(Path(folder, "bin", "python"))
+    source = ["--index-url", index] if index else []
+    for command in (
+        [sys.executable, "-m", "venv", folder],
+        [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *source,
+         f"torch=={version}", "numpy", "setuptools"],
+    ):  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return python, f"{type(error).__name__} while installing"
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if "ERROR" in line]
+            return python, (lines or done.stderr.splitlines() or ["pip failed"])[-1].strip()
+    return python, ""

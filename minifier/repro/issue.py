@@ -1,0 +1,187 @@
+"""The text of an issue: what is wrong, the script, the error, versions, and where it begins."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from fullgraph.minifier.oracle.failure import Failure, Kind
+from fullgraph.minifier.repro.script import Check, backend_of
+
+if TYPE_CHECKING:
+    from fullgraph.minifier.minified import Minified
+
+_FRAMES = 6
+"""Frames of a traceback that are shown at its end."""
+_ENDS = 26
+"""Lines that are shown of the beginning and of the end of a long text."""
+_LINE = 200
+"""Characters of a line that are shown."""
+_WIDE = 88
+"""Characters of a title's parts."""
+
+
+def issue(found: Minified) -> str:
+    """The issue of a script in Markdown; its first line is the title."""
+    failure, check = found.bisection.failure, found.check
+    if failure is None or check is None:
+        return ""
+    backend = backend_of(found.text) or failure.rung
+    title = title_of(check, backend, operators(found.text))
+    parts = [
+        title,
+        f"### Describe the bug\n\n{_summary(check, failure, found)}",
+        f"```python\n{found.text.rstrip()}\n```",
+        _table(found),
+        f"### Error\n\n```\n{shortened(failure.details or failure.message)}\n```",
+        "### Versions\n\n" + "\n".join(f"- {line}" for line in versions()),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def title_of(check: Check, backend: str, names: tuple[str, ...]) -> str:
+    """A line that says what is wrong with what."""
+    what = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+    of = f" of {what}" if what else ""
+    start = f"torch.compile(backend={backend!r})".replace("'", '"')
+    match check.kind:
+        case Kind.RESULT:
+            told = f"wrong result{of}: {check.got} instead of {check.expected}"
+        case Kind.METADATA:
+            told = f"wrong {check.aspect}{of}: {check.got} instead of {check.expected}"
+        case Kind.GRADIENT:
+            told = f"wrong gradient{of}: {check.got} instead of {check.expected}"
+        case Kind.MUTATION:
+            place = "an input" if check.where.startswith("input[") else check.where
+            told = f"wrong value left in {place} by {what or 'the program'}"
+        case Kind.CRASH:
+            told = f"{' '.join(check.signature) or 'crash'}{of and f' in {what}'}"
+        case Kind.HANG:
+            told = f"does not end{of and f' compiling {what}'}"
+        case Kind.MEMORY:
+            told = f"runs out of memory{of and f' in {what}'}"
+        case Kind.BREAK:
+            told = f"graph break: {_clipped(check.got)}"
+        case Kind.RECOMPILE:
+            told = f"compiles again at every call{of}"
+        case Kind.SLOW:
+            told = f"slower than eager{of}: {check.got}"
+        case _:
+            told = f"{_clipped(check.got)}{of and f' ({what})'}"
+    return f"{start}: {told}"
+
+
+def operators(text: str) -> tuple[str, ...]:
+    """What the functions of a script call, in order, each once: "torch.cat", "Tensor.exp";
+    and if they call nothing, Python's operators: "add"."""
+    every = ast.walk(ast.parse(text))
+    functions = [n for n in every if isinstance(n, ast.FunctionDef) and n.name != "inputs"]
+    nodes = [node for function in functions for node in ast.walk(function)]
+    calls = [n for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
+    names = [_callee(call.func) for call in calls if isinstance(call.func, ast.Attribute)]
+    signs = [type(node.op).__name__.lower() for node in nodes if isinstance(node, ast.BinOp)]
+    return tuple(dict.fromkeys(names or signs))
+
+
+def _callee(function: ast.Attribute) -> str:
+    whole = ast.unparse(function)
+    return whole if whole.startswith("torch.") else f"Tensor.{function.attr}"
+
+
+def _clipped(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= _WIDE else line[: _WIDE - 2].rstrip() + " …"
+
+
+def _summary(check: Check, failure: Failure, found: Minified) -> str:
+    match check.kind:
+        case Kind.RESULT | Kind.METADATA | Kind.GRADIENT | Kind.MUTATION:
+            aspect = "" if check.aspect == "value" else f" ({check.aspect})"
+            told = f"{check.where}{aspect}: eager gives {check.expected}, compiled {check.got}."
+        case Kind.CRASH:
+            told = f"Eager runs; the compiled program dies of {' '.join(check.signature)}."
+        case _:
+            told = f"Eager runs; compiled: {_clipped(failure.message)}"
+    lower = _last_good(found)
+    began = f" `{lower}` is right; it begins at `{failure.rung}`." if lower else ""
+    alone = "The script is self-contained." if found.standalone else ""
+    return f"{told}{began} {alone}".strip()
+
+
+def _last_good(found: Minified) -> str:
+    good = ""
+    for name, ended in found.bisection.rungs.items():
+        if ended is not None and ended.failure is not None:
+            return good
+        good = name
+    return good
+
+
+def _table(found: Minified) -> str:
+    rows = [f"| {name} | {told} |" for name, told in found.bisection.table()]
+    lines = ["| backend | outcome |", "|---|---|", *rows]
+    if found.bisection.culprit:
+        lines += ["", f"Without this part it does not fail: {found.bisection.culprit}."]
+    return "\n".join(lines)
+
+
+def shortened(text: str) -> str:
+    """A traceback with its last frames alone, without folders, and of what a C++ compiler says
+    the errors."""
+    text = re.sub(r'File "[^"]*/site-packages/', 'File "', text)
+    text = re.sub(r"/(?:tmp|home|root|Users|work)/[^\s\"':]*/", "", text)
+    lines = [line if len(line) <= _LINE else line[:_LINE] + " …" for line in text.splitlines()]
+    starts = [i for i, line in enumerate(lines) if line.startswith('  File "')]
+    if len(starts) > _FRAMES + 1:
+        lines[starts[0] : starts[-_FRAMES]] = ["  …"]
+    if len(lines) > 2 * _ENDS:
+        middle = [line for line in lines[_ENDS:-_ENDS] if re.search(r"\berror: ", line)]
+        lines[_ENDS:-_ENDS] = ["…", *middle[:3], "…"] if middle else ["…"]
+    return "\n".join(lines).strip()
+
+
+def versions() -> list[str]:
+    """What `torch.utils.collect_env` says first: torch, the machine, compilers."""
+    lines = [
+        f"PyTorch {torch.__version__} (git {str(torch.version.git_version)[:10]})",
+        f"CUDA {torch.version.cuda or 'none'}, ROCm {torch.version.hip or 'none'}",
+        f"Python {platform.python_version()} on {platform.platform()}",
+        f"CPU {_processor()}, capability {torch.backends.cpu.get_cpu_capability()}",
+    ]
+    if torch.version.cuda and torch.cuda.is_available():
+        lines.append(f"GPU {torch.cuda.get_device_name(0)}")
+    compiler = _compiler()
+    if compiler:
+        lines.append(compiler)
+    for name in ("triton", "numpy"):
+        try:
+            lines.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return lines
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1] if found else platform.machine()
+
+
+def _compiler() -> str:
+    path = shutil.which("g++") or shutil.which("clang++")
+    if path is None:
+        return ""
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return told.stdout.partition("\n")[0]

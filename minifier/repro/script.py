@@ -1,0 +1,379 @@
+"""A failure as a script: one Python file, its data in it, whose own exit code tells."""
+
+from __future__ import annotations
+
+import ast
+import platform
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.ladder import RUNGS
+from fullgraph.compiler.numerics import OWN
+from fullgraph.minifier.emit import syntax
+from fullgraph.minifier.emit.program_text import Program
+from fullgraph.minifier.oracle.failure import SLOW_FACTOR, SLOW_OVERHEAD, Failure, Kind
+from fullgraph.minifier.repro import config_statements as given
+
+_BACKEND = re.compile(r'(?<=backend=")\w+(?=")')
+_ASKED = 14
+"""Characters of a question that stands twice in an assertion."""
+_REPEATED = 3
+"""Lines of inputs that are written twice; more become a function."""
+_LIMITS = {Kind.HANG: 60.0, Kind.MEMORY: float(32 << 30)}
+"""Where a check has none: seconds, bytes of address space."""
+_START = 20.0
+"""Seconds before which nothing is said to hang: the compiler is loaded first."""
+_COMMENT = 160
+"""Characters of an error that a comment tells."""
+_TIMES = 10
+"""Calls that are timed together, where a program is slow."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a script looks at, and what it says when that is wrong."""
+
+    kind: Kind
+    expected: str = ""
+    """What eager gives, for people."""
+    got: str = ""
+    """What the compiled program gives, for people: an exception's type and message, a signal."""
+    tol: float | None = None
+    """Relative and absolute; None: the program's."""
+    aspect: str = "value"
+    """What differs, as `compare.Difference` names it."""
+    where: str = "output"
+    """Where, as `compare.Difference` names it."""
+    backward: bool = False
+    """Whether a loss goes backward."""
+    limit: float = 0.0
+    """Seconds of a hang, bytes of memory; 0: what is usual."""
+    calls: int = 1
+    """How often the program is called before it is looked at."""
+    signature: tuple[str, ...] = ()
+    """Of an exception: its type, what it says of any program, the function of torch."""
+
+
+def check(
+    failure: Failure,
+    *,
+    tol: float | None = None,
+    backward: bool = False,
+    limit: float = 0.0,
+    calls: int = 1,
+) -> Check:
+    """What a script looks at to show `failure`."""
+    found = failure.difference
+    if found is None:
+        return Check(
+            failure.kind,
+            got=failure.message.strip().partition("\n")[0],
+            backward=backward,
+            limit=limit,
+            calls=calls,
+            signature=failure.signature,
+        )
+    return Check(
+        failure.kind,
+        found.expected,
+        found.got,
+        tol,
+        found.aspect,
+        found.where,
+        backward or failure.kind is Kind.GRADIENT,
+        limit,
+        calls,
+    )
+
+
+def script(
+    program: Program,
+    check: Check,
+    *,
+    backend: str,
+    dynamic: bool | None = None,
+    fullgraph: bool = False,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    environment: str | None = None,
+) -> str:
+    """A file that exits with an error exactly if `backend` fails as `check` says.
+
+    It names the backend once. `mode` and `options` of Inductor become settings, so that another
+    backend can stand in its place; `settings` go by full name, "torch._inductor.config.freezing".
+    A setting that is a function of the user's comes with its source; one that has none is a
+    comment.
+    """
+    sources = given.sources_beside(program)
+    lines = given.statements(mode, options, settings, program, backend, sources)
+    compiled = f'torch.compile({program.callee}, backend="{backend}"'
+    compiled += "" if dynamic is None else f", dynamic={dynamic}"
+    compiled += ", fullgraph=True)" if fullgraph or check.kind is Kind.BREAK else ")"
+    body = _Body(program, check, compiled, backend)
+    header = [f"# {environment if environment is not None else surroundings()}"]
+    imports = sorted({*program.imports, *body.imports, *sources.imports.values(), "import torch"})
+    parts = [
+        "\n".join(header + imports),
+        *sources.texts,
+        "\n".join([*lines, *program.prelude.splitlines()]),
+        program.function,
+        "\n".join(body.setup),
+        "\n".join(body.lines),
+    ]
+    return _joined(parts)
+
+
+def lower(text: str, backend: str) -> str:
+    """A script with another backend in its one literal. Raises ValueError if it has not one."""
+    if len(_BACKEND.findall(text)) != 1:
+        raise ValueError("A script names its backend once.")
+    return _BACKEND.sub(backend, text)
+
+
+def backend_of(text: str) -> str | None:
+    """The backend that a script names; None if it names none, or several."""
+    found = _BACKEND.findall(text)
+    return found[0] if len(found) == 1 else None
+
+
+def below(backend: str) -> str | None:
+    """The backend one rung down: what must not fail. None for eager itself."""
+    names = [rung.backend for rung in RUNGS]
+    if backend not in names:
+        return "aot_eager" if backend.startswith("aot_") else "eager"
+    found = names[names.index(backend) - 1]
+    return found if isinstance(found, str) else None
+
+
+def surroundings() -> str:
+    """The versions and the machine, in a line."""
+    parts = [
+        f"torch {torch.__version__}",
+        f"Python {platform.python_version()}",
+        f"{platform.system()} {platform.machine()}",
+        torch.backends.cpu.get_cpu_capability(),
+    ]
+    if torch.version.cuda or torch.version.hip:
+        gpus = torch.cuda.device_count()
+        parts.append(torch.cuda.get_device_name(0) if gpus else "no GPU")
+    return ", ".join(parts)
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Parts of a file, with the empty lines that a formatter puts around functions."""
+    text = ""
+    for part in filter(None, (part.strip("\n") for part in parts)):
+        if text:
+            function = part.startswith(("def ", "class ", "@")) or text.splitlines()[-1][:1] == " "
+            text += "\n\n\n" if function else "\n\n"
+        text += part
+    return text + "\n"
+
+
+class _Body:
+    """What comes after the function: inputs, calls, an assertion."""
+
+    def __init__(self, program: Program, check: Check, compiled: str, backend: str) -> None:
+        self._program, self._check, self._compiled = program, check, compiled
+        self._eager, self._backend = program.callee, backend
+        self.imports: list[str] = []
+        made = [] if program.target.isidentifier() else [f"model = {program.target}"]
+        self._inputs = [*made, *program.inputs.splitlines()]
+        compares = check.kind in (Kind.RESULT, Kind.METADATA, Kind.GRADIENT, Kind.MUTATION)
+        self._twice = compares and (program.mutates or check.kind is Kind.MUTATION)
+        names = ", ".join(self._names)
+        self.setup = self._inputs
+        if self._twice and len(self._inputs) > _REPEATED:
+            self.setup = ["def make_inputs():", *_indented([*self._inputs, f"return {names}"])]
+            self._inputs = [f"{names} = make_inputs()"]
+        elif self._twice:
+            self.setup = []
+        lines = list(self._calls())
+        if program.under:
+            lines = [f"with {', '.join(program.under)}:", *_indented(lines)]
+        self.lines = [line if line.startswith("#") else syntax.folded(line) for line in lines]
+
+    @property
+    def _names(self) -> list[str]:
+        """What the statements before the calls give a value and the calls use."""
+        used = syntax.names(f"{self._program.function}\n{self._call(self._eager)}", ast.Load)
+        given = syntax.names("\n".join(self._inputs), ast.Store)
+        return [name for name in dict.fromkeys(given) if name in used]
+
+    def _call(self, callee: str) -> str:
+        return f"{callee}({', '.join(self._program.arguments)})"
+
+    def _calls(self) -> Iterator[str]:
+        match self._check.kind:
+            case Kind.RESULT | Kind.METADATA:
+                yield from self._compared()
+            case Kind.GRADIENT:
+                yield from self._gradients()
+            case Kind.MUTATION:
+                yield from self._mutations()
+            case Kind.RECOMPILE:
+                yield from self._recompiled()
+            case Kind.SLOW:
+                yield from self._timed()
+            case _:
+                yield from self._bare()
+
+    # --- one side ---
+
+    def _fresh(self) -> list[str]:
+        """What precedes a call: inputs that are its own, the seed."""
+        lines = list(self._inputs) if self._twice else []
+        return [*lines, "torch.manual_seed(0)"] if self._program.random else lines
+
+    def _backward(self, call: str) -> str:
+        if not self._program.loss:
+            return call
+        return self._program.loss.replace("{}", call) + ".backward()"
+
+    def _repeated(self, callee: str, last: str) -> list[str]:
+        """`last` after the calls that come before it."""
+        if self._check.calls == 1:
+            return [last]
+        step = self._call(callee)
+        step = self._backward(step) if self._check.backward else step
+        return [f"for _ in range({self._check.calls - 1}):", *_indented([step]), last]
+
+    def _side(self, callee: str, last: str) -> list[str]:
+        """A call of eager or of the compiled program, which several calls give a name."""
+        if callee == self._compiled and self._check.calls > 1:
+            lines = self._repeated("compiled", last.replace(callee, "compiled"))
+            return [*self._fresh(), f"compiled = {callee}", *lines]
+        return [*self._fresh(), *self._repeated(callee, last)]
+
+    # --- kinds ---
+
+    def _bare(self) -> Iterator[str]:
+        kind = self._check.kind
+        limit = self._check.limit or _LIMITS.get(kind, 0.0)
+        if kind is Kind.HANG:
+            self.imports.append("import faulthandler")
+            seconds = max(limit, _START)
+            yield f"faulthandler.dump_traceback_later({seconds:.0f}, exit=True)  # it hangs"
+        elif kind is Kind.MEMORY:
+            self.imports.append("import resource")
+            yield f"resource.setrlimit(resource.RLIMIT_AS, ({limit:.0f}, {limit:.0f}))"
+        call = self._call(self._compiled)
+        if self._check.got:
+            told = textwrap.shorten(self._check.got, _COMMENT, placeholder=" …")
+            yield f"# {self._backend}: {told}"
+        yield from self._side(
+            self._compiled, self._backward(call) if self._check.backward else call
+        )
+
+    def _compared(self) -> Iterator[str]:
+        check = self._check
+        path = check.where.removeprefix("output")
+        if self._program.outputs == 1:
+            path = path.removeprefix("[0]")
+        if check.aspect == "alias":
+            yield from self._aliased(path)
+            return
+        path = path.replace("'", '"')
+        yield from self._side(self._eager, f"expected = {self._call(self._eager)}{path}")
+        yield from self._side(self._compiled, f"got = {self._call(self._compiled)}{path}")
+        yield from self._assertion("got", "expected")
+
+    def _aliased(self, path: str) -> Iterator[str]:
+        check = self._check
+        other, same = (check.expected, "==") if check.got == OWN else (check.got, "!=")
+        yield from self._side(self._compiled, f"got = {self._call(self._compiled)}")
+        output = re.fullmatch(r"output(\[.*)?", other)
+        name = f"got{output[1] or ''}" if output else self._program.place(other)
+        pointer = "untyped_storage().data_ptr()"
+        told = f"{check.where}: expected {check.expected}, got {check.got}"
+        yield f'assert got{path}.{pointer} {same} {name}.{pointer}, "{told}"'
+
+    def _gradients(self) -> Iterator[str]:
+        place = self._program.place(self._check.where)
+        eager, compiled = self._call(self._eager), self._call(self._compiled)
+        yield from self._side(self._eager, self._backward(eager))
+        if self._twice:
+            yield f"expected = {place}.grad"
+        else:
+            yield f"expected, {place}.grad = {place}.grad, None"
+        yield from self._side(self._compiled, self._backward(compiled))
+        yield from self._assertion_of(f"{place}.grad")
+
+    def _mutations(self) -> Iterator[str]:
+        place = self._program.place(self._check.where)
+        if self._check.aspect == "keys":
+            place = self._program.holder(self._check.where)
+        for side, name in ((self._eager, "expected"), (self._compiled, "")):
+            call = self._call(side)
+            yield from self._side(side, self._backward(call) if self._check.backward else call)
+            if name:
+                yield f"{name} = {place}"
+        yield from self._assertion_of(place)
+
+    def _assertion_of(self, place: str) -> Iterator[str]:
+        """The assertion that what stands at `place` is as expected."""
+        if '"' in place or "(" in place:  # it could not stand in an f-string, or is long
+            yield f"got = {place}"
+            place = "got"
+        yield from self._assertion(place, "expected")
+
+    def _recompiled(self) -> Iterator[str]:
+        yield f"compiled = {self._compiled}"
+        yield self._call("compiled")
+        yield 'with torch.compiler.set_stance("fail_on_recompile"):'
+        yield from _indented([self._call("compiled")] * max(1, self._check.calls - 1))
+
+    def _timed(self) -> Iterator[str]:
+        self.imports.append("import timeit")
+        yield f"compiled = {self._compiled}"
+        for side in (self._eager, "compiled"):
+            yield f"{self._call(side)}, {self._call(side)}"
+        for variable, side in (("expected", self._eager), ("got", "compiled")):
+            timed = f"timeit.repeat(lambda: {self._call(side)}, repeat=5, number={_TIMES})"
+            yield f"{variable} = min({timed})"
+        yield f"# {self._backend}: {self._check.got}"
+        most = f"{SLOW_FACTOR:g} * expected + {SLOW_OVERHEAD * _TIMES:g}"
+        yield f'assert got < {most}, f"eager {{expected}} s, compiled {{got}} s"'
+
+    def _assertion(self, got: str, expected: str) -> Iterator[str]:
+        check = self._check
+        text = check.expected.startswith(("'", '"', "b'"))
+        if check.aspect in ("nan", "infinite", "value") and not text:
+            tol = check.tol if check.tol is not None else self._program.tol
+            other = "compiled" if self._backend == "eager" else self._backend
+            told = f"{check.where}: eager gives {check.expected}, {other} {check.got}"
+            yield f"# {told}"
+            yield (
+                f"torch.testing.assert_close({got}, {expected}, rtol={tol:g}, atol={tol:g}, "
+                f'equal_nan=True, msg=f"expected {{{expected}}}, got {{{got}}}")'
+            )
+            return
+        ask = _ASPECTS.get(check.aspect, "{}." + check.aspect)
+        if check.aspect == "keys" and check.kind is Kind.MUTATION:
+            ask = "{}"  # the place is what was asked for
+        if check.aspect == "stride" and re.search(r"\b0\b", check.expected + check.got):
+            ask = "{}.squeeze().stride()"  # an axis of one element has any stride
+        one, other = ask.replace("{}", got), ask.replace("{}", expected)
+        if len(one) > _ASKED:
+            yield f"got, expected = {one}, {other}"
+            one, other = "got", "expected"
+        yield f'assert {one} == {other}, f"expected {{{other}}}, got {{{one}}}"'
+
+
+_ASPECTS = {
+    "stride": "{}.stride()",
+    "type": "type({})",
+    "value": "{}",
+    "keys": "torch.utils._pytree.tree_structure({})",
+}
+"""How to ask for what differs; what is not here is an attribute."""
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]

@@ -1,0 +1,139 @@
+"""Which class an attribute is an instance of, and which function a call calls, by the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import name, targets, walk
+from fullgraph.rewrites.site import Site
+
+
+def class_of(site: Site, node: cst.BaseExpression) -> str:
+    """The class of the object that an expression is: as seen, else as `__init__` makes it.
+
+    "torch.nn.modules.linear.Linear" or "torch.nn.Linear"; the bare name for a class of the same
+    file; "" if unknown.
+    """
+    seen = site.seen(node)
+    if seen is not None and len(seen.types) == 1:
+        kind = seen.types[0]
+        if kind not in ("function", "method", "builtin_function_or_method", "type"):
+            return kind if kind.startswith("torch.") else kind.rpartition(".")[2]
+        return ""
+    made = constructor(site, node)
+    return site.document.qualified(made.func) if made is not None else ""
+
+
+def constructor(site: Site, node: cst.BaseExpression) -> cst.Call | None:
+    """The one call that `__init__` assigns to `self.x`, where `node` is `self.x`."""
+    path = name(node)
+    owner = _class(site, node)
+    if owner is None or not path.startswith("self."):
+        return None
+    found = [
+        one
+        for one in walk(owner)
+        if isinstance(one, cst.Assign | cst.AnnAssign)
+        and path in map(name, targets(one))
+        and isinstance(one.value, cst.Call)
+    ]
+    value = found[0].value if len(found) == 1 else None
+    return value if isinstance(value, cst.Call) else None
+
+
+def registered(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The tensor that the class gives to `self.register_buffer`, where `node` is that buffer."""
+    path = name(node)
+    owner = _class(site, node)
+    calls = [one for one in walk(owner) if isinstance(one, cst.Call)] if owner is not None else []
+    for call in calls:
+        match call:
+            case cst.Call(
+                func=cst.Attribute(value=cst.Name("self"), attr=cst.Name("register_buffer")),
+                args=[
+                    cst.Arg(value=cst.SimpleString() as title),
+                    cst.Arg(value=tensor),
+                    *_,
+                ],
+            ) if path == f"self.{title.raw_value}":
+                return tensor
+    return None
+
+
+def default(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What a parameter is if it is not given, or an attribute that `__init__` makes of one."""
+    path = name(node)
+    if not path.startswith("self."):
+        return _default(site.document.function(node), path)
+    owner = _class(site, node)
+    for one in walk(owner) if owner is not None else ():
+        if isinstance(one, cst.Assign) and path in map(name, targets(one)):
+            values = list(_values(one.value))
+            places = [name(target) for target in targets(one)]
+            if len(one.targets) > 1 or len(values) != len(places):
+                return None
+            value = values[places.index(path)]
+            return _default(site.document.function(one), name(value)) if name(value) else value
+    return None
+
+
+def counter(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The number that the class gives to an attribute, if it gives it numbers alone."""
+    path = name(node)
+    owner = _class(site, node) if path.startswith("self.") else None
+    values = []
+    for one in walk(owner) if owner is not None else ():
+        if isinstance(one, cst.Assign | cst.AnnAssign) and path in map(name, targets(one)):
+            found = list(_values(one.value)) if one.value is not None else []
+            places = [name(target) for target in targets(one)]
+            values.append(found[places.index(path)] if len(found) == len(places) else None)
+    numbers = [one for one in values if isinstance(one, cst.Integer | cst.Float)]
+    return numbers[0] if numbers and len(numbers) == len(values) else None
+
+
+def _values(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(node, cst.Tuple | cst.List):
+        yield from (element.value for element in node.elements)
+    else:
+        yield node
+
+
+def _default(function: cst.CSTNode | None, parameter: str) -> cst.BaseExpression | None:
+    found = (
+        [one for one in walk(function.params) if isinstance(one, cst.Param)]
+        if isinstance(function, cst.FunctionDef)
+        else []
+    )
+    return next((one.default for one in found if one.name.value == parameter), None)
+
+
+def definition(site: Site, call: cst.Call) -> cst.FunctionDef | None:
+    """The function of this file that is called: `helper(x)` or `self.helper(x)`."""
+    path = name(call.func)
+    if "." not in path:
+        return _function(site.document.module, path)
+    owner = _class(site, call)
+    base, _, last = path.rpartition(".")
+    return _function(owner.body, last) if owner is not None and base == "self" else None
+
+
+def method(site: Site, kind: str, called: str) -> cst.FunctionDef | None:
+    """A method of a class of this file."""
+    for one in site.document.module.body:
+        if isinstance(one, cst.ClassDef) and one.name.value == kind:
+            return _function(one.body, called)
+    return None
+
+
+def _class(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
+    around = site.document.around(node)
+    return next((one for one in around if isinstance(one, cst.ClassDef)), None)
+
+
+def _function(block: cst.Module | cst.BaseSuite, called: str) -> cst.FunctionDef | None:
+    found = [
+        one for one in block.body if isinstance(one, cst.FunctionDef) and one.name.value == called
+    ]
+    return found[0] if len(found) == 1 else None

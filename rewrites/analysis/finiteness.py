@@ -1,0 +1,210 @@
+"""Where code may give inf or NaN, or an infinite gradient: 0 * inf is NaN in a backward.
+
+`torch.where` selects values well, but sends a gradient of zero into the arm that is not selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.classes import class_of, default, definition, method
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.inferred import inferred, is_tensor
+from fullgraph.rewrites.analysis.purity import torch_name
+from fullgraph.rewrites.analysis.torch_names import PURE_CALLS, words
+from fullgraph.rewrites.site import Site
+
+_DIVISIONS = words(
+    """
+    div divide floor_divide fmod remainder true_divide
+    """
+)
+_AT_ONE = words(
+    """
+    log log10 log1p log2 reciprocal rsqrt sqrt
+    """
+)
+_AT_ZERO = words(
+    """
+    acos arccos arcsin asin atanh cosh erfinv exp exp2 expm1 sinh tan
+    """
+)
+_NOWHERE = words(
+    """
+    acosh addcdiv atan2 binary_cross_entropy cdist cholesky cosine_similarity cross_entropy
+    cumprod det digamma dist eig eigh float_power hypot inv inverse lgamma logdet logit
+    lstsq nll_loss pinv pow prod qr slogdet solve std std_mean svd var xlogy
+    """
+)
+_LINEAR = words(
+    """
+    abs add all any ceil clamp clamp_max clamp_min clip clone contiguous detach eq expand
+    flatten float floor full full_like ge gt hardtanh isfinite isinf isnan le logical_and
+    logical_not logical_or lt masked_fill maximum minimum nan_to_num ne neg negative ones
+    ones_like permute relu relu6 reshape round sigmoid sign squeeze sub subtract tanh to
+    transpose unsqueeze view where zeros zeros_like
+    """
+)
+"""What keeps finite numbers finite and gradients bounded, whatever the other arm saw."""
+
+
+class Neutral(StrEnum):
+    """What may stand in for an operand whose result is not used."""
+
+    ONE = "1"
+    ZERO = "0"
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """An operation that may give inf or NaN, or an infinite gradient, for some finite operand, or
+    raise for an index."""
+
+    operation: cst.BaseExpression
+    operand: cst.BaseExpression
+    neutral: Neutral | None
+    """With this in the operand's place all is finite; None if there is no such number."""
+
+
+def hazards(site: Site, *nodes: cst.CSTNode) -> tuple[Hazard, ...]:
+    """Where inf or NaN, or an infinite gradient, may come from finite operands."""
+    return tuple(hazard for node in nodes for hazard in _hazards(site, node))
+
+
+def bounded(site: Site, *nodes: cst.CSTNode) -> bool:
+    """Whether operands that are inf or NaN give no NaN gradient to what is not selected.
+
+    True for sums, comparisons, clamping and selecting; false for products and all else.
+    """
+    for node in nodes:
+        for one in walk(node):
+            if isinstance(one, cst.Call) and torch_name(site, one) not in _LINEAR:
+                return False
+            if isinstance(one, cst.BinaryOperation):
+                sums = cst.Add | cst.Subtract | cst.BitAnd | cst.BitOr
+                numbers = cst.Integer | cst.Float
+                scaled = isinstance(one.left, numbers) or isinstance(one.right, numbers)
+                if not isinstance(one.operator, sums) and not (
+                    scaled and isinstance(one.operator, cst.Multiply)
+                ):
+                    return False
+    return True
+
+
+def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
+    for one in walk(node):
+        if isinstance(one, cst.BaseExpression) and _is_of_numbers(site, one):
+            continue
+        if isinstance(one, cst.BinaryOperation):
+            yield from _operator_hazards(site, one)
+        elif isinstance(one, cst.Call):
+            yield from _call_hazards(site, one)
+        elif isinstance(one, cst.Subscript):
+            yield from _index_hazards(site, one)
+
+
+def _index_hazards(site: Site, one: cst.Subscript) -> Iterator[Hazard]:
+    """`table[i]`, where a test may keep the one place from lying outside of the table."""
+    match one.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=index, star=None))]:
+            seen = inferred(site, index)
+            if seen is None or not seen.is_tensor or not is_tensor(site, one.value):
+                return
+            if seen.dtypes <= {"int64", "int32"} and seen.shapes <= {(), (1,)}:
+                yield Hazard(one, index, Neutral.ZERO)
+
+
+def _is_of_numbers(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an operation has no tensor among its operands: numbers have no gradient."""
+    if isinstance(node, cst.BinaryOperation):
+        return is_tensor(site, node.left) is False and is_tensor(site, node.right) is False
+    if isinstance(node, cst.Call) and site.calls(node).startswith("math."):
+        return bool(node.args) and all(is_tensor(site, arg.value) is False for arg in node.args)
+    return False
+
+
+def _operator_hazards(site: Site, one: cst.BinaryOperation) -> Iterator[Hazard]:
+    match one.operator:
+        case cst.Divide() | cst.FloorDivide() | cst.Modulo():
+            if not _is_away_from_zero(site, one.right):
+                yield Hazard(one, one.right, Neutral.ONE)
+        case cst.Power():
+            if not _whole(one.right):
+                yield Hazard(one, one.left, Neutral.ONE)
+
+
+def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
+    called = torch_name(site, call)
+    if not called:
+        kind = class_of(site, call.func)
+        function = definition(site, call) or (method(site, kind, "forward") if kind else None)
+        if function is not None and any(_hazards(site, function.body)):
+            yield Hazard(call, call, None)
+        unknown = function is None and kind.rpartition(".")[2] in ("Sequential", "")
+        if unknown and site.calls(call) not in PURE_CALLS:
+            yield Hazard(call, call, None)
+        return
+    called = called.removesuffix("_")
+    is_method = isinstance(call.func, cst.Attribute) and is_tensor(site, call.func.value)
+    values = [arg.value for arg in call.args if arg.keyword is None]
+    operands = [call.func.value, *values] if is_method else values  # type: ignore[attr-defined]
+    if called in _DIVISIONS and len(operands) > 1:
+        if not _is_away_from_zero(site, operands[1]):
+            yield Hazard(call, operands[1], Neutral.ONE)
+    elif called == "pow" and len(operands) == 2:
+        if not _whole(operands[1]):
+            yield Hazard(call, operands[0], Neutral.ONE)
+    elif called in _AT_ONE | _AT_ZERO | _NOWHERE:
+        operand = operands[0] if operands else call
+        neutral = Neutral.ONE if called in _AT_ONE else Neutral.ZERO
+        yield Hazard(call, operand, None if called in _NOWHERE else neutral)
+
+
+def _is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether a divisor is not zero: a number, a size, `y + 1e-6`, `y.clamp(min=self.eps)`."""
+    if _number(node) != 0 or is_tensor(site, node) is False:
+        return True
+    match node:
+        case cst.BinaryOperation(operator=cst.Add()):
+            return _is_positive(site, node.left) or _is_positive(site, node.right)
+        case cst.Call() if torch_name(site, node) in ("clamp", "clamp_min", "clip"):
+            limits = [arg.value for arg in node.args if not arg.keyword or _is_lower(arg)]
+            return any(_is_positive(site, limit) for limit in limits[:2])
+    return False
+
+
+def _is_positive(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a number above zero: as seen, else as its default says."""
+    if _number(node) > 0:
+        return True
+    if not isinstance(node, cst.Name | cst.Attribute):
+        return False
+    seen = site.seen(node)
+    if seen is not None:
+        return seen.is_number and all(float(one or 0) > 0 for one in seen.values)
+    value = default(site, node)
+    return value is not None and _number(value) > 0
+
+
+def _is_lower(arg: cst.Arg) -> bool:
+    return arg.keyword is not None and arg.keyword.value == "min"
+
+
+def _whole(node: cst.BaseExpression) -> bool:
+    """Whether an expression is one of the numbers 1, 2, 3, …: any power by these is finite."""
+    number = _number(node)
+    return number >= 1 and number % 1 == 0
+
+
+def _number(node: cst.BaseExpression) -> float:
+    """The number that a literal is; 0 for anything else."""
+    match node:
+        case cst.Integer() | cst.Float():
+            return float(node.evaluated_value)
+        case cst.UnaryOperation(operator=cst.Minus()):
+            return -_number(node.expression)
+    return 0.0

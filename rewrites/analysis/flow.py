@@ -1,0 +1,278 @@
+"""Which names code reads and writes, what is read after it, and what is surely set before it.
+
+A name is a local variable's or a path of attributes on one: "x", "self.scale".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import libcst as cst
+
+from fullgraph.rewrites.source.document import Document
+
+_BLOCKS = cst.IndentedBlock | cst.SimpleStatementSuite | cst.Module
+_SCOPES = cst.FunctionDef | cst.Lambda | cst.ClassDef
+_COMPREHENSIONS = cst.ListComp | cst.SetComp | cst.DictComp | cst.GeneratorExp
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """`node` and all nodes inside it, in the order of the text."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def statements(block: cst.BaseSuite | cst.Module) -> list[cst.CSTNode]:
+    """The statements of a block, several on one line taken apart."""
+    found: list[cst.CSTNode] = []
+    for line in block.body:
+        found += line.body if isinstance(line, cst.SimpleStatementLine) else [line]
+    return found
+
+
+def reads(*nodes: cst.CSTNode) -> frozenset[str]:
+    """The names whose values the nodes use: for `self.a.b` "self", "self.a" and "self.a.b"."""
+    return frozenset(name for node in nodes for name in _reads(node))
+
+
+def writes(*nodes: cst.CSTNode) -> tuple[str, ...]:
+    """The names that statements bind anew, in order; "x" for `x += 1` and `del x` too."""
+    return tuple(dict.fromkeys(name for node in nodes for name in _writes(node)))
+
+
+def mutations(*nodes: cst.CSTNode) -> tuple[str, ...]:
+    """The names whose values statements change in place: `x[0] = 1`, `x += 1`, `x.add_(1)`."""
+    return tuple(dict.fromkeys(name for node in nodes for name in _mutations(node)))
+
+
+def targets(node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+    """What an assignment assigns to, tuples taken apart; () for anything else."""
+    match node:
+        case cst.Assign():
+            return tuple(t for one in node.targets for t in _flat(one.target))
+        case cst.AnnAssign() if node.value is not None:
+            return (node.target,)
+        case cst.AugAssign() | cst.NamedExpr():
+            return (node.target,)
+        case cst.For() | cst.CompFor():
+            return tuple(_flat(node.target))
+        case cst.With():
+            return tuple(t for i in node.items if i.asname for t in _flat(i.asname.name))
+        case cst.Del():
+            return tuple(_flat(node.target))
+    return ()
+
+
+def name(node: cst.CSTNode) -> str:
+    """The name of a variable or of a path of attributes on one; "" for anything else."""
+    if isinstance(node, cst.Name):
+        return node.value
+    if isinstance(node, cst.Attribute) and (base := name(node.value)):
+        return f"{base}.{node.attr.value}"
+    return ""
+
+
+def parameters(function: cst.FunctionDef | cst.Lambda) -> tuple[str, ...]:
+    """The names of all parameters."""
+    return tuple(n.name.value for n in walk(function.params) if isinstance(n, cst.Param))
+
+
+def following(document: Document, node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    """What may run after statement `node` in its function, the next rounds of loops included.
+
+    Statements of the other arms of an `if` are not among it, unless a loop leads back to them.
+    """
+    found: list[cst.CSTNode] = []
+    inner = node
+    for outer in document.around(node):
+        if isinstance(outer, _SCOPES):
+            break
+        if isinstance(outer, _BLOCKS | cst.SimpleStatementLine):
+            body: Sequence[cst.CSTNode] = outer.body
+            if inner in body:
+                found += body[body.index(inner) + 1 :]  # nodes are compared by identity
+        elif isinstance(outer, cst.For | cst.While):
+            found.append(outer)
+        elif isinstance(outer, cst.Try | cst.TryStar):
+            found += [part for part in (*outer.handlers, outer.orelse, outer.finalbody) if part]
+        inner = outer
+    return tuple(found)
+
+
+def live_out(document: Document, node: cst.CSTNode, *more: cst.CSTNode) -> frozenset[str]:
+    """The names that may be read after statement `node` before they are written again.
+
+    `more` are the statements right after it that count as a part of it. Attributes always live:
+    whoever holds the object may read them. So do names that are global, nonlocal, or read by a
+    function inside this one.
+    """
+    live = live_in(following(document, (node, *more)[-1]))
+    function = document.function(node)
+    shared: set[str] = set()
+    for one in walk(function) if function is not None else ():
+        if one is not function and isinstance(one, cst.FunctionDef | cst.Lambda):
+            shared |= reads(one)
+        elif isinstance(one, cst.Global | cst.Nonlocal):
+            shared |= {item.name.value for item in one.names}
+    attributes = {one for one in writes(node, *more) if "." in one}
+    return frozenset(live | shared | attributes)
+
+
+def assigned_before(document: Document, node: cst.CSTNode) -> frozenset[str]:
+    """The local names that surely have a value when statement `node` starts."""
+    found: set[str] = set()
+    inner = node
+    for outer in document.around(node):
+        if isinstance(outer, cst.FunctionDef | cst.Lambda):
+            found |= set(parameters(outer))
+            break
+        if isinstance(outer, _BLOCKS | cst.SimpleStatementLine) and inner in outer.body:
+            body = outer.body
+            for one in body[: body.index(inner)]:
+                found |= assigned(one)
+        elif isinstance(outer, cst.For | cst.With) and inner is outer.body:
+            found |= {name(target) for target in targets(outer)}
+        inner = outer
+    return frozenset(found - {""})
+
+
+def assigned(node: cst.CSTNode) -> set[str]:
+    """The names that a statement surely binds if it ends normally."""
+    match node:
+        case cst.If():
+            if node.orelse is None:
+                return set()
+            if isinstance(node.orelse, cst.Else):
+                return _assigned(node.body) & _assigned(node.orelse.body)
+            return _assigned(node.body) & assigned(node.orelse)
+        case cst.With():
+            return _assigned(node.body) | {name(target) for target in targets(node)}
+        case cst.SimpleStatementLine():
+            return {n for one in node.body for n in assigned(one)}
+        case cst.Assign() | cst.AnnAssign() | cst.AugAssign():
+            return {name(target) for target in targets(node)}
+        case cst.FunctionDef() | cst.ClassDef():
+            return {node.name.value}
+    return set()
+
+
+def leaves(node: cst.CSTNode) -> bool:
+    """Whether a block or statement never goes on to what follows it: return, raise, break, …"""
+    match node:
+        case cst.Return() | cst.Raise() | cst.Break() | cst.Continue():
+            return True
+        case cst.SimpleStatementLine() | cst.IndentedBlock() | cst.SimpleStatementSuite():
+            return bool(node.body) and leaves(node.body[-1])
+        case cst.If():
+            return node.orelse is not None and leaves(node.body) and leaves(node.orelse)
+        case cst.Else():
+            return leaves(node.body)
+    return False
+
+
+def _assigned(block: cst.BaseSuite) -> set[str]:
+    return {n for one in statements(block) for n in assigned(one)}
+
+
+def live_in(code: Iterable[cst.CSTNode]) -> set[str]:
+    """The names that statements read before they surely bind them."""
+    live: set[str] = set()
+    written: set[str] = set()
+    for one in code:
+        parts = one.body if isinstance(one, cst.SimpleStatementLine) else (one,)
+        for part in parts:
+            live |= reads(part) - written
+            written |= assigned(part)
+    return live
+
+
+def _reads(node: cst.CSTNode) -> Iterator[str]:
+    match node:
+        case cst.Name():
+            yield node.value
+        case cst.Attribute():
+            if path := name(node):
+                yield path
+            yield from _reads(node.value)
+        case cst.Assign():
+            for one in node.targets:
+                yield from _target_reads(one.target)
+            yield from _reads(node.value)
+        case cst.AnnAssign():
+            yield from _target_reads(node.target)
+            if node.value is not None:
+                yield from _reads(node.value)
+        case cst.NamedExpr():
+            yield from _reads(node.value)
+        case cst.Arg():
+            yield from _reads(node.value)
+        case cst.For() | cst.CompFor():
+            yield from _target_reads(node.target)
+            for child in node.children:
+                if child is not node.target:
+                    yield from _reads(child)
+        case cst.AsName():
+            yield from _target_reads(node.name)
+        case cst.FunctionDef() | cst.Lambda():
+            inside = {n for child in node.children for n in _reads(child)}
+            own = {*parameters(node), *writes(node.body)}
+            yield from sorted(n for n in inside if n.partition(".")[0] not in own)
+        case _:
+            for child in node.children:
+                yield from _reads(child)
+
+
+def _target_reads(target: cst.BaseExpression) -> Iterator[str]:
+    """What is read to find the place that is assigned to."""
+    for one in _flat(target):
+        if isinstance(one, cst.Attribute):
+            yield from _reads(one.value)
+        elif not isinstance(one, cst.Name):
+            yield from _reads(one)
+
+
+def _writes(node: cst.CSTNode) -> Iterator[str]:
+    if isinstance(node, cst.FunctionDef | cst.ClassDef):
+        yield node.name.value
+    if isinstance(node, _SCOPES | _COMPREHENSIONS):
+        return
+    for target in targets(node):
+        if path := name(target):
+            yield path
+    for child in node.children:
+        yield from _writes(child)
+
+
+def _mutations(node: cst.CSTNode) -> Iterator[str]:
+    for one in walk(node):
+        changed: cst.BaseExpression | None = None
+        if isinstance(one, cst.AugAssign):
+            changed = one.target
+        elif isinstance(one, cst.Call) and isinstance(one.func, cst.Attribute):
+            method = one.func.attr.value
+            if method.endswith("_") and not method.endswith("__"):
+                changed = one.func.value
+        else:
+            for target in targets(one):
+                if isinstance(target, cst.Subscript):
+                    yield from filter(None, [_base(target)])
+        if changed is not None and (path := _base(changed)):
+            yield path
+
+
+def _base(node: cst.BaseExpression) -> str:
+    """The variable or path whose value `node` is a part of."""
+    while isinstance(node, cst.Subscript | cst.Call):
+        node = node.value if isinstance(node, cst.Subscript) else node.func
+        if isinstance(node, cst.Attribute) and not name(node):
+            node = node.value
+    return name(node)
+
+
+def _flat(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(target, cst.Tuple | cst.List):
+        for element in target.elements:
+            yield from _flat(element.value)
+    else:
+        yield target

@@ -1,0 +1,227 @@
+"""What an expression would be that was not evaluated: the arm of a branch that was not taken.
+
+It is worked out on meta tensors, which have a dtype and a shape but no elements, from what was
+seen of the names in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import libcst as cst
+import torch
+
+from fullgraph.rewrites.analysis.classes import counter, registered
+from fullgraph.rewrites.analysis.definitions import Bindings, Definitions, definitions
+from fullgraph.rewrites.analysis.flow import name, walk
+from fullgraph.rewrites.analysis.operators import BINARY, UNARY
+from fullgraph.rewrites.analysis.seen import Seen, TensorSeen
+from fullgraph.rewrites.analysis.torch_names import words
+from fullgraph.rewrites.site import Site
+
+_ATTRIBUTES = words(
+    """
+    T data device dtype eps imag mT max min ndim real shape smallest_normal tiny
+    """
+)
+_FUNCTIONS = ("torch.", "torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.fft.")
+DEPTH = 12
+"""How deep definitions and expressions are followed."""
+
+
+class Unknown(Exception):
+    """Nothing certain can be said."""
+
+
+def inferred(site: Site, node: cst.CSTNode) -> Seen | None:
+    """What was seen of an expression, else what it would be if it were evaluated at its place."""
+    if (seen := site.seen(node)) is not None:
+        return seen
+    if isinstance(node, cst.Name) and (known := definitions(site.document, node)) is not None:
+        seen = _used(site, known, known.reaching.get(node, frozenset()))
+    if isinstance(node, cst.Attribute) and isinstance(
+        site.document.parents.get(node), cst.AugAssign
+    ):
+        seen = _elsewhere(site, node)
+    return seen or _seen(lambda: _value(site, node, 0))
+
+
+def _elsewhere(site: Site, node: cst.Attribute) -> Seen | None:
+    """What was seen of a path of attributes that the function changes in place only."""
+    document, path = site.document, name(node)
+    function = document.function(node)
+    found = [one for one in walk(function or node) if path and name(one) == path]
+    bound = [one for one in found if isinstance(document.parents.get(one), cst.AssignTarget)]
+    return None if bound else next(filter(None, map(site.seen, found)), None)
+
+
+def held(site: Site, variable: str, statement: cst.CSTNode) -> Seen | None:
+    """What a local name holds when a statement starts."""
+    known = definitions(site.document, statement)
+    if known is None:
+        return None
+    bindings = known.before.get(statement, {}).get(variable, frozenset())
+    used = _used(site, known, bindings)
+    return used or _seen(lambda: _bound(site, known, bindings, 0))
+
+
+def _seen(work: Callable[[], Any]) -> Seen | None:
+    """What `work` gives on meta tensors as if it had been seen."""
+    try:
+        value = work()
+    except Exception:  # whatever torch says to these operands: nothing is known
+        return None
+    if isinstance(value, torch.Tensor):
+        return Seen(("torch.Tensor",), 0, (_described(value),))
+    if value is None or type(value) in (int, float, bool, str):
+        return Seen((type(value).__name__,), 0, (), (value,))
+    return None
+
+
+def is_tensor(site: Site, node: cst.CSTNode) -> bool | None:
+    """Whether an expression is a tensor; None if that is not known."""
+    seen = inferred(site, node)
+    return None if seen is None else seen.is_tensor
+
+
+def same_kind(one: Seen, other: Seen) -> bool:
+    """Whether two expressions are tensors of one dtype and shape each time they were seen."""
+    return (
+        one.is_tensor
+        and other.is_tensor
+        and len(one.dtypes) == len(one.shapes) == 1
+        and one.dtypes == other.dtypes
+        and one.shapes == other.shapes
+    )
+
+
+def _described(value: torch.Tensor) -> TensorSeen:
+    dtype = str(value.dtype).removeprefix("torch.")
+    shape = tuple(value.shape)
+    return TensorSeen(dtype, shape, "meta", value.requires_grad, value.is_leaf)
+
+
+def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
+    """The value on meta tensors. Raises Unknown, or what torch raises."""
+    if depth > DEPTH:
+        raise Unknown
+    seen = site.seen(node)
+    if seen is not None:
+        return _made(seen)
+    again = depth + 1
+    match node:
+        case cst.Integer() | cst.Float() | cst.SimpleString():
+            return node.evaluated_value
+        case cst.Name(value="True" | "False" | "None"):
+            return {"True": True, "False": False, "None": None}[node.value]
+        case cst.Name() | cst.Attribute() if site.document.qualified(node).startswith("torch."):
+            return _named(site.document.qualified(node))
+        case cst.Name():
+            return _variable(site, node, again)
+        case cst.Attribute() if node.attr.value in _ATTRIBUTES:
+            base = _value(site, node.value, again)
+            if isinstance(base, torch.finfo | torch.iinfo):
+                return getattr(base, node.attr.value)
+            if not isinstance(base, torch.Tensor):
+                raise Unknown
+            return torch.device("meta") if node.attr.value == "device" else _get(base, node)
+        case cst.Attribute() if given := registered(site, node) or counter(site, node):
+            return _value(site, given, again)
+        case cst.BinaryOperation():
+            left, right = (_value(site, part, again) for part in (node.left, node.right))
+            return BINARY[type(node.operator)](left, right)
+        case cst.Comparison(comparisons=[comparison]):
+            left = _value(site, node.left, again)
+            right = _value(site, comparison.comparator, again)
+            return BINARY[type(comparison.operator)](left, right)
+        case cst.UnaryOperation():
+            return UNARY[type(node.operator)](_value(site, node.expression, again))
+        case cst.Tuple() | cst.List():
+            return [_value(site, element.value, again) for element in node.elements]
+        case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
+            return _value(site, node.value, again)[_value(site, index, again)]
+        case cst.Call():
+            return _called(site, node, again)
+    raise Unknown
+
+
+def _made(seen: Seen) -> Any:
+    """One value that is like what was seen; Unknown if it was of several kinds."""
+    if seen.is_tensor and len(seen.dtypes) == len(seen.shapes) == 1:
+        tensor = seen.tensors[0]
+        if tensor.layout == "strided":
+            dtype = getattr(torch, tensor.dtype)
+            made = torch.empty(tensor.shape, dtype=dtype, device="meta")
+            return made.requires_grad_(seen.requires_grad)
+    if not seen.tensors and len(seen.values) == 1 and len(seen.types) == 1:
+        return seen.values[0]
+    raise Unknown
+
+
+def _named(qualified: str) -> Any:
+    """A dtype or constant of torch."""
+    value = getattr(torch, qualified.removeprefix("torch."), None)
+    if not isinstance(value, torch.dtype | float):
+        raise Unknown
+    return value
+
+
+def _variable(site: Site, use: cst.Name, depth: int) -> Any:
+    """What a local name holds: by another use of the same binding, or by what it is bound to."""
+    known = definitions(site.document, use)
+    if known is None:
+        raise Unknown
+    return _bound(site, known, known.reaching.get(use, frozenset()), depth)
+
+
+def _bound(site: Site, known: Definitions, bindings: Bindings, depth: int) -> Any:
+    if (seen := _used(site, known, bindings)) is not None:
+        return _made(seen)
+    for binding in bindings:
+        parent = site.document.parents.get(binding)
+        if isinstance(parent, cst.AugAssign) and isinstance(binding, cst.Name) and depth < DEPTH:
+            return _bound(site, known, known.reaching.get(binding, frozenset()), depth + 1)
+        assign = site.document.parents.get(parent) if parent is not None else None
+        if isinstance(parent, cst.AssignTarget) and isinstance(assign, cst.Assign):
+            return _value(site, assign.value, depth)
+    raise Unknown
+
+
+def _used(site: Site, known: Definitions, bindings: Bindings) -> Seen | None:
+    """What was seen where the value of bindings is used, and better nothing else."""
+    uses = [use for binding in bindings for use in known.uses(binding)]
+    uses.sort(key=lambda use: not known.reaching[use] <= bindings)
+    return next((seen for use in uses if (seen := site.seen(use)) is not None), None)
+
+
+def _called(site: Site, call: cst.Call, depth: int) -> Any:
+    if any(arg.star for arg in call.args):
+        raise Unknown
+    args = [_value(site, arg.value, depth) for arg in call.args if arg.keyword is None]
+    kwargs = {
+        arg.keyword.value: _value(site, arg.value, depth)
+        for arg in call.args
+        if arg.keyword is not None
+    }
+    qualified = site.document.qualified(call.func)
+    last = qualified.rpartition(".")[2]
+    if last.endswith("_") or "out" in kwargs:
+        raise Unknown
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        if qualified.rpartition(".")[0] + "." in _FUNCTIONS:
+            function: Any = torch
+            for part in qualified.split(".")[1:]:
+                function = getattr(function, part)
+            if "device" in kwargs:
+                kwargs["device"] = "meta"
+            return function(*args, **kwargs)
+        if isinstance(call.func, cst.Attribute):
+            base = _value(site, call.func.value, depth)
+            if isinstance(base, torch.Tensor):
+                return getattr(base, call.func.attr.value)(*args, **kwargs)
+    raise Unknown
+
+
+def _get(base: torch.Tensor, node: cst.Attribute) -> Any:
+    return getattr(base, node.attr.value)

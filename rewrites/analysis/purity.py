@@ -1,0 +1,198 @@
+"""What evaluating code does besides giving a value, and which values it can give.
+
+The answers hold for code that has not run too: the arm of a branch that was not taken. Where
+nothing is known of what is called, the answer is the careful one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.classes import class_of, constructor, definition, method
+from fullgraph.rewrites.analysis.flow import targets, walk
+from fullgraph.rewrites.analysis.inferred import inferred, is_tensor
+from fullgraph.rewrites.analysis.torch_names import (
+    EFFECTS,
+    ELEMENTWISE,
+    OWNERS,
+    PURE_CALLS,
+    RANDOM,
+    STATEFUL_LAYERS,
+    VIEWS,
+)
+from fullgraph.rewrites.site import Site
+
+
+def effect(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str:
+    """A clause saying what evaluating the nodes changes, "" if nothing.
+
+    Assigning to a local name counts as no effect; assigning to attributes and items does. With
+    `random` it is fine to draw random numbers.
+    """
+    found = _effects(site, nodes, frozenset())
+    return next((one for one in found if not (random and one.endswith("random numbers"))), "")
+
+
+def draws(site: Site, call: cst.Call) -> bool:
+    """Whether a call itself, its arguments aside, draws random numbers or may do so."""
+    return _call_effect(site, call, frozenset()).endswith("random numbers")
+
+
+def elementwise(site: Site, node: cst.CSTNode) -> bool:
+    """Whether each element of a tensor result comes from operands' elements at its own place."""
+    for one in walk(node):
+        if isinstance(one, cst.Call) and torch_name(site, one) not in ELEMENTWISE:
+            return False
+        if isinstance(one, cst.Subscript) and is_tensor(site, one.value) is not False:
+            return False
+        if isinstance(one, cst.BinaryOperation) and isinstance(one.operator, cst.MatrixMultiply):
+            return False
+        if isinstance(one, cst.Lambda | cst.ListComp | cst.GeneratorExp | cst.Await | cst.Yield):
+            return False
+    return True
+
+
+def fresh(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether the value is surely a new tensor that shares memory with nothing else."""
+    match node:
+        case cst.BinaryOperation() | cst.UnaryOperation() | cst.Comparison():
+            return True
+        case cst.IfExp():
+            return fresh(site, node.body) and fresh(site, node.orelse)
+        case cst.Call():
+            called = torch_name(site, node)
+            if called:
+                return called not in VIEWS
+            kind = class_of(site, node.func)
+            last = kind.rpartition(".")[2]
+            return kind.startswith("torch.nn.") and last not in VIEWS and last != "Sequential"
+    return False
+
+
+def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
+    """The text of what may raise depending on data, "" if nothing is known to.
+
+    That operands fit in shape and type is not asked: a run shows it.
+    """
+    for node in nodes:
+        for one in walk(node):
+            if isinstance(one, cst.Subscript) and is_tensor(site, one.value) is not True:
+                return site.document.code(one)
+            if isinstance(one, cst.Call):
+                called = torch_name(site, one)
+                if called == "item" and _is_single(site, one):
+                    continue
+                if called in ("item", "multinomial", "gather", "index_select", "embedding"):
+                    return site.document.code(one)
+            if isinstance(one, cst.BinaryOperation) and isinstance(
+                one.operator, cst.Divide | cst.FloorDivide | cst.Modulo
+            ):
+                numbers = (cst.Integer, cst.Float)
+                known = isinstance(one.right, numbers) and float(one.right.evaluated_value) != 0
+                if not known and not (is_tensor(site, one.left) or is_tensor(site, one.right)):
+                    return site.document.code(one)
+    return ""
+
+
+def _is_single(site: Site, call: cst.Call) -> bool:
+    """Whether a method is called on a tensor that is known to have one element."""
+    seen = inferred(site, call.func.value) if isinstance(call.func, cst.Attribute) else None
+    return seen is not None and seen.dims == {0}
+
+
+def _effects(site: Site, nodes: tuple[cst.CSTNode, ...], within: frozenset[str]) -> Iterator[str]:
+    """`within` are the functions being looked at, so that recursion ends."""
+    for node in nodes:
+        for one in walk(node):
+            match one:
+                case cst.Call():
+                    if reason := _call_effect(site, one, within):
+                        yield reason
+                case cst.Yield() | cst.Await():
+                    yield f"`{site.document.code(one)}` hands control to other code"
+                case cst.Assign() | cst.AugAssign() | cst.AnnAssign() | cst.For() | cst.With():
+                    for target in targets(one):
+                        if not isinstance(target, cst.Name):
+                            yield f"it changes `{site.document.code(target)}`"
+                    if isinstance(one, cst.AugAssign) and is_tensor(site, one.target) is not False:
+                        yield f"`{site.document.code(one)}` changes a tensor in place"
+                    if isinstance(one, cst.With):
+                        yield f"`with {site.document.code(one.items[0])}` may have an effect"
+                case cst.Global() | cst.Nonlocal() | cst.Del() | cst.Import() | cst.ImportFrom():
+                    yield f"`{site.document.code(one)}` reaches beyond it"
+                case cst.Raise() | cst.Assert():
+                    yield "it raises"
+
+
+def _call_effect(site: Site, call: cst.Call, within: frozenset[str]) -> str:
+    """A clause saying what a call changes; "" if nothing, its arguments aside."""
+    text = site.document.code(call)
+    text = text if len(text) <= 40 else f"{site.document.code(call.func)}(…)"
+    if any(arg.keyword and arg.keyword.value in ("out", "inplace") for arg in call.args):
+        return f"`{text}` changes a tensor in place"
+    called = torch_name(site, call)
+    if called:
+        if called in RANDOM and not _not_training(call):
+            return f"`{text}` draws random numbers"
+        if called.endswith("_") and not called.endswith("__"):
+            return f"`{text}` changes a tensor in place"
+        return f"`{text}` has an effect" if called in EFFECTS else ""
+    qualified = site.calls(call)
+    if qualified in PURE_CALLS:
+        return ""
+    kind = class_of(site, call.func)
+    if kind.startswith("torch.nn.modules.") or kind.startswith("torch.nn."):
+        return _layer_effect(site, call, kind, text)
+    function = definition(site, call) or (method(site, kind, "forward") if kind else None)
+    if function is None:
+        return f"it is not known what `{text}` changes"
+    if function.name.value in within or function.decorators:
+        return f"it is not known what `{text}` changes"
+    inner = next(_effects(site, (function.body,), within | {function.name.value}), "")
+    return f"in `{text}` {inner}" if inner else ""
+
+
+def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
+    last = kind.rpartition(".")[2]
+    if last == "Sequential":
+        inside = list(_made_of(site, call.func))
+        if not inside:
+            return f"it is not known what is in `{site.document.code(call.func)}`"
+        effects = (_layer_effect(site, call, one, text) for one in inside)
+        return next((one for one in effects if one), "")
+    if last.startswith(STATEFUL_LAYERS):
+        what = "running statistics" if "Norm" in last else "random numbers"
+        return f"`{text}` may use {what}"
+    return "" if last != "ModuleList" else f"it is not known what `{text}` changes"
+
+
+def _made_of(site: Site, node: cst.BaseExpression) -> Iterator[str]:
+    """The classes of the layers in a `Sequential`; nothing if they are not spelled out."""
+    made = constructor(site, node)
+    for arg in made.args if made is not None else ():
+        if not isinstance(arg.value, cst.Call) or arg.star:
+            return
+    for arg in made.args if made is not None else ():
+        yield site.document.qualified(arg.value.func)  # type: ignore[attr-defined]
+
+
+def _not_training(call: cst.Call) -> bool:
+    return any(
+        arg.keyword
+        and arg.keyword.value == "training"
+        and isinstance(arg.value, cst.Name)
+        and arg.value.value == "False"
+        for arg in call.args
+    )
+
+
+def torch_name(site: Site, call: cst.Call) -> str:
+    """The last part of the name of a torch function or method that is called; "" for others."""
+    owner, _, last = site.calls(call).rpartition(".")
+    if owner in OWNERS:
+        return last
+    if isinstance(call.func, cst.Attribute) and is_tensor(site, call.func.value):
+        return call.func.attr.value
+    return ""

@@ -1,0 +1,1 @@
+"""Proof that rewritten code does what the original does."""

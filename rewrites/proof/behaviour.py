@@ -1,0 +1,268 @@
+"""What one run of a program did, as plain data: enough to tell whether another did the same."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import logging
+import pickle
+import random
+import sys
+import traceback
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.compiler.program import Call, Program
+
+DEPTH, ITEMS = 6, 2000
+"""How deep, and how many items of a container are looked at."""
+_TORCHS = {"_modules", "_parameters", "_is_torch_compile", "_compiled_call_impl"}
+"""Attributes of modules that torch itself keeps, or adds when it compiles."""
+_CODE = types.FunctionType | types.MethodType | types.BuiltinFunctionType | types.ModuleType | type
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor, elements included."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    device: str
+    requires_grad: bool
+    layout: str
+    content: bytes
+    alias: str = ""
+    """The input or parameter whose memory it shares."""
+
+    def value(self) -> torch.Tensor:
+        """The elements as a dense CPU tensor."""
+        dtype = getattr(torch, self.dtype)
+        if not self.content:
+            return torch.empty(self.shape, dtype=dtype)
+        return torch.frombuffer(bytearray(self.content), dtype=dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """Everything that a run shows to the outside."""
+
+    outputs: Any
+    """The outputs of all calls, tensors as `Tensor`."""
+    gradients: Mapping[str, Any]
+    """By the name of the parameter or input."""
+    state: Mapping[str, Any]
+    """Inputs, buffers, attributes and globals afterwards."""
+    raised: str | None
+    """"ValueError: text"."""
+    text: str
+    """What was printed, on stdout and stderr."""
+    records: tuple[str, ...]
+    """Log records and warnings, in order."""
+    randomness: str
+    """A digest of all generators' states."""
+    crashed: bool = False
+    """Whether what was raised comes out of an operator, and not from a `raise` or `assert`."""
+
+
+def behave(
+    subject: Program,
+    function: Callable[..., Any],
+    calls: tuple[Call, ...],
+    *,
+    backward: bool,
+    seed: int = 0,
+) -> Behaviour:
+    """Make `calls` of `function`, which is the program's target or made of it.
+
+    With `backward` the loss of the program (else the sum of what asks for a gradient) goes
+    backward after each call. Everything runs from the same seeds.
+    """
+    _seed(seed)
+    printed = io.StringIO()
+    records: list[str] = []
+    outputs: list[Any] = []
+    raised, crashed = None, False
+    memory = _memory(subject, calls)
+    streams = (contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed))
+    with streams[0], streams[1], _records(records):
+        try:
+            for call in calls:
+                output = function(*call.args, **call.kwargs)
+                outputs.append(encode(output, memory))
+                if backward:
+                    _backward(subject, output)
+        except Exception as error:
+            raised = f"{type(error).__name__}: {error}"
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            crashed = not (last.line or "").lstrip().startswith(("raise", "assert"))
+    return Behaviour(
+        outputs,
+        {name: encode(t.grad) for name, t in _leaves(subject, calls) if t.grad is not None},
+        _state(subject, calls),
+        raised,
+        printed.getvalue(),
+        tuple(records),
+        _randomness(),
+        crashed,
+    )
+
+
+def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEPTH) -> Any:
+    """`value` as data that can be compared: tensors with their elements, objects by what they
+    hold, functions and classes by name."""
+    if isinstance(value, torch.Tensor):
+        return _tensor(value, memory or {})
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return value
+    if isinstance(value, _CODE):
+        return f"<{getattr(value, '__qualname__', getattr(value, '__name__', type(value)))}>"
+    kind = type(value).__name__
+    if depth == 0:
+        return f"<{kind}>"
+    if isinstance(value, Mapping):
+        items = list(value.items())[:ITEMS]
+        return kind, [(str(k), encode(v, memory, depth - 1)) for k, v in items]
+    if isinstance(value, list | tuple | set | frozenset):
+        found = [encode(item, memory, depth - 1) for item in list(value)[:ITEMS]]
+        return kind, found if isinstance(value, list | tuple) else sorted(found, key=repr)
+    if is_dataclass(value):
+        named = [(f.name, getattr(value, f.name, None)) for f in fields(value)]
+        return kind, [(name, encode(item, memory, depth - 1)) for name, item in named]
+    if type(value).__module__ == "numpy":
+        return kind, str(value.dtype), str(value.shape), value.tobytes()
+    return f"<{kind}>"
+
+
+def _tensor(value: torch.Tensor, memory: Mapping[int, str]) -> Tensor:
+    dense = value.detach()
+    alias = ""
+    if value.layout is torch.strided and value.device.type != "meta":
+        alias = memory.get(dense.untyped_storage().data_ptr(), "") if value.numel() else ""
+    content = b""
+    if value.device.type != "meta":
+        dense = dense.to_dense() if value.layout is not torch.strided else dense
+        dense = dense.resolve_conj().resolve_neg().cpu().contiguous()
+        if dense.numel():
+            content = dense.reshape(-1).view(torch.uint8).numpy().tobytes()
+    return Tensor(
+        str(value.dtype).removeprefix("torch."),
+        tuple(value.shape),
+        value.device.type,
+        value.requires_grad,
+        str(value.layout),
+        content,
+        alias,
+    )
+
+
+def _memory(subject: Program, calls: tuple[Call, ...]) -> dict[int, str]:
+    """The memory of inputs and parameters, by name."""
+    found = {}
+    for name, tensor in _named(subject, calls):
+        if tensor.layout is torch.strided and tensor.numel() and tensor.device.type != "meta":
+            found[tensor.untyped_storage().data_ptr()] = name
+    return found
+
+
+def _named(subject: Program, calls: tuple[Call, ...]) -> Iterator[tuple[str, torch.Tensor]]:
+    for number, call in enumerate(calls):
+        for i, leaf in enumerate(leaves((call.args, dict(call.kwargs)))):
+            if isinstance(leaf, torch.Tensor):
+                yield f"input {i} of call {number}", leaf
+    if isinstance(subject.target, torch.nn.Module):
+        yield from subject.target.named_parameters()
+        yield from subject.target.named_buffers()
+
+
+def _leaves(subject: Program, calls: tuple[Call, ...]) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, tensor in _named(subject, calls):
+        if tensor.is_leaf and tensor.requires_grad:
+            yield name, tensor
+
+
+def _backward(subject: Program, output: Any) -> None:
+    if subject.loss:
+        subject.backward(output)
+        return
+    values = output.values() if isinstance(output, Mapping) else leaves(output)
+    sums = [
+        leaf.float().nansum() if leaf.is_floating_point() else leaf.abs().sum()
+        for leaf in leaves(list(values))
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.numel()
+    ]
+    if sums:
+        torch.stack([one.double() for one in sums]).sum().backward()
+
+
+def _state(subject: Program, calls: tuple[Call, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for number, call in enumerate(calls):
+        found[f"arguments of call {number}"] = encode((call.args, dict(call.kwargs)))
+    target = subject.target
+    if isinstance(target, torch.nn.Module):
+        for path, module in target.named_modules():
+            own = {k: v for k, v in vars(module).items() if k not in _TORCHS}
+            found[f"self.{path}".rstrip(".")] = encode(own)
+        found["parameters"] = encode(dict(target.named_parameters()))
+    for name, value in _globals(target):
+        found[f"global {name}"] = encode(value)
+    return found
+
+
+def _globals(target: Any) -> Iterator[tuple[str, Any]]:
+    """Plain global variables of the module that the target comes from."""
+    function = type(target).forward if isinstance(target, torch.nn.Module) else target
+    space = getattr(getattr(function, "__func__", function), "__globals__", {})
+    for name, value in sorted(space.items()):
+        if not name.startswith("_") and isinstance(
+            value, bool | int | float | str | list | dict | set | torch.Tensor
+        ):
+            yield name, value
+
+
+@contextlib.contextmanager
+def _records(found: list[str]) -> Iterator[None]:
+    """Add every log record that is made, whichever logger makes it, and every warning."""
+    make = logging.getLogRecordFactory()
+
+    def factory(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = make(*args, **kwargs)
+        if not record.name.startswith(("torch", "fullgraph")):
+            found.append(f"{record.name} {record.levelname}: {record.getMessage()}")
+        return record
+
+    def show(message: Any, category: Any, filename: str, *rest: Any, **more: Any) -> None:
+        deprecated = issubclass(category, DeprecationWarning | FutureWarning)
+        of_torch = "/torch/" in filename or "(Triggered internally at" in str(message)
+        if not of_torch and not deprecated:
+            found.append(f"{category.__name__}: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        logging.setLogRecordFactory(factory)
+        try:
+            yield
+        finally:
+            logging.setLogRecordFactory(make)
+
+
+def _seed(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
+
+
+def _randomness() -> str:
+    states: list[Any] = [torch.get_rng_state().numpy().tobytes(), random.getstate()]
+    if "numpy" in sys.modules:
+        states.append(repr(sys.modules["numpy"].random.get_state()))
+    return hashlib.sha256(pickle.dumps(states)).hexdigest()

@@ -1,0 +1,153 @@
+"""Inputs made of the user's own, to see what code does on other values of the same kind."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+
+import torch
+
+from fullgraph.compiler.private.pytrees import leaves, mapped
+from fullgraph.compiler.program import Call
+
+Calls = tuple[Call, ...]
+Change = Callable[[torch.Tensor], torch.Tensor]
+
+RANDOM = 12
+"""How many random inputs end the list."""
+
+
+def variants(calls: Calls, *, special: bool) -> Iterator[Calls]:
+    """The user's calls, then changed copies of them; the same at every call of this function.
+
+    Shapes, dtypes and devices stay, and integers stay in the range they have. With `special`
+    there are NaN and infinities, too.
+    """
+    yield fresh(calls)
+    for change in _changes(special):
+        yield changed(calls, change)
+    tensors = [leaf for leaf in _tensors(calls) if leaf.numel()]
+    if len(tensors) > 1:
+        for index in range(min(len(tensors), 6)):
+            for change in (torch.zeros_like, torch.neg, _ones):
+                yield changed(calls, change, only=index)
+    for number in range(RANDOM):
+        yield changed(calls, _random(number, 10.0 ** (number % 4 - 1)))
+
+
+def fresh(calls: Calls) -> Calls:
+    """A copy of `calls` that shares no memory with it; tensors that share memory go on to."""
+    return copy.deepcopy(_detached(calls))
+
+
+def nudged(calls: Calls) -> Calls:
+    """Copies whose every floating-point number is a neighbour of what it was."""
+    return changed(calls, lambda x: x * (1 + torch.finfo(x.dtype).eps))
+
+
+def changed(calls: Calls, change: Change, only: int | None = None) -> Calls:
+    """A copy of `calls` with `change` applied to every tensor, or to the one numbered `only`."""
+    numbers = iter(range(1_000_000))
+
+    def one(leaf: object) -> object:
+        if not isinstance(leaf, torch.Tensor):
+            return copy.deepcopy(leaf)
+        if leaf.device.type == "meta" or leaf.layout is not torch.strided:
+            return leaf
+        number = next(numbers)
+        if not leaf.numel() or (only is not None and number != only):
+            return leaf.detach().clone().requires_grad_(leaf.requires_grad)
+        new = _kept(leaf, change)
+        return new.requires_grad_(leaf.requires_grad)
+
+    return tuple(Call(mapped(one, c.args), mapped(one, dict(c.kwargs))) for c in calls)
+
+
+def asking(calls: Calls) -> bool:
+    """Let every floating-point leaf tensor of `calls` ask for a gradient; whether one did not."""
+    asked = False
+    for leaf in _tensors(calls):
+        if leaf.is_leaf and not leaf.requires_grad and leaf.is_floating_point():
+            leaf.requires_grad_()
+            asked = True
+    return asked
+
+
+def _detached(calls: Calls) -> Calls:
+    def one(leaf: object) -> object:
+        if isinstance(leaf, torch.Tensor) and not leaf.is_leaf:
+            return leaf.detach().requires_grad_(leaf.requires_grad)
+        return leaf
+
+    return tuple(Call(mapped(one, c.args), mapped(one, dict(c.kwargs))) for c in calls)
+
+
+def _tensors(calls: Calls) -> list[torch.Tensor]:
+    found = leaves([(call.args, dict(call.kwargs)) for call in calls])
+    return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
+
+
+def _kept(leaf: torch.Tensor, change: Change) -> torch.Tensor:
+    """`change` of a tensor, as a tensor of the same kind that may be given in its place."""
+    with torch.no_grad():
+        values = leaf.detach()
+        if leaf.dtype is torch.bool:
+            new = change(values.float() - 0.5) > 0
+        elif leaf.is_floating_point() or leaf.is_complex():
+            new = change(values).to(leaf.dtype)
+        else:
+            low, high = int(values.min()), int(values.max())
+            middle = (low + high) / 2
+            new = (change(values.double() - middle).nan_to_num() + middle).round()
+            new = new.clamp(low, high).to(leaf.dtype)
+        return new.expand_as(values).clone(memory_format=torch.preserve_format)
+
+
+def _changes(special: bool) -> Iterator[Change]:
+    yield torch.zeros_like
+    yield torch.neg
+    yield torch.abs
+    yield lambda x: -x.abs()
+    yield _ones
+    yield lambda x: x * 10
+    yield lambda x: x * 0.1
+    yield lambda x: x * 1e4
+    yield lambda x: x + 1
+    yield lambda x: x - 1
+    yield lambda x: x.flip(0) if x.dim() else x
+    yield lambda x: x.flatten()[:1].expand(x.numel()).reshape(x.shape)
+    yield _one_hot
+    if special:
+        yield _with(float("nan"))
+        yield _with(float("inf"))
+
+
+def _ones(x: torch.Tensor) -> torch.Tensor:
+    return torch.ones_like(x)
+
+
+def _one_hot(x: torch.Tensor) -> torch.Tensor:
+    new = torch.zeros(x.shape, dtype=x.dtype, device=x.device)
+    new.view(-1)[0] = 1
+    return new
+
+
+def _with(value: float) -> Change:
+    def change(x: torch.Tensor) -> torch.Tensor:
+        if not x.is_floating_point():
+            return x
+        new = x.clone(memory_format=torch.contiguous_format)
+        new.view(-1)[-1] = value
+        return new
+
+    return change
+
+
+def _random(seed: int, scale: float) -> Change:
+    generator = torch.Generator().manual_seed(seed)
+
+    def change(x: torch.Tensor) -> torch.Tensor:
+        noise = torch.randn(x.shape, generator=generator, dtype=torch.float32)
+        return (noise * scale).to(x.device)
+
+    return change

@@ -1,0 +1,261 @@
+"""The proof: rewritten code does what the original does, in eager and compiled."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.events import Position
+from fullgraph.compiler.isolation import preload as warm
+from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation.outcome import Outcome
+from fullgraph.compiler.isolation.snapshot import snapshot
+from fullgraph.compiler.private.force_eager import eagerly
+from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.compiler.program import Program
+from fullgraph.compiler.sources.edited_functions import ORIGINAL, Edit, recoded
+from fullgraph.compiler.sources.overrides import overlaid
+from fullgraph.compiler.sources.source import read
+from fullgraph.rewrites.proof import inputs
+from fullgraph.rewrites.proof.behaviour import Behaviour, behave
+from fullgraph.rewrites.proof.comparison import Case, compare
+from fullgraph.rewrites.proof.proof import Check, Proof, State
+
+CHOSEN = 16
+"""How many inputs the two programs are compared on at least, if time allows."""
+COMPILED = 3
+"""How many of these are also run compiled."""
+_SPECIAL = ("nan", "inf", "finite", "assert", "raise")
+
+
+@dataclass
+class Run:
+    """What a program did in some cases."""
+
+    behaviours: dict[Case, Behaviour] = field(default_factory=dict)
+    sides: dict[int, set[bool]] = field(default_factory=dict)
+    """For each test, by number, the sides it took."""
+
+
+def prove(
+    subject: Program,
+    texts: Mapping[str, str],
+    *,
+    base: Mapping[str, str] | None = None,
+    tests: Sequence[Position] = (),
+    seconds: float = 120.0,
+    inductor: bool = False,
+    numbers: bool = False,
+    strict: bool = True,
+) -> Proof:
+    """Whether the program does with `texts` (by file) what it does with `base`.
+
+    Both run in eager, isolated, on the user's inputs and on variants that take both sides of
+    `tests` (positions in `base`), with and without a backward; outputs, gradients, state,
+    exceptions, printed text, log records, warnings and random numbers are compared. Then the new
+    code runs under torch.compile, and under Inductor if asked, against its own eager run. With
+    `numbers` a tensor without dimensions may stand for a number. Where it is not `strict`, derived
+    inputs do not count on which an operator of the original fails: nobody wrote that error down.
+    """
+    base = base or {}
+    limit = time.monotonic() + seconds
+    with overlaid(base):
+        titles = [_text(test) for test in tests]
+        lines = (*titles, *_sources(base, texts))
+        special = any(word in line for word in _SPECIAL for line in lines)
+        old = _isolated(subject, seconds, lambda: _explore(subject, tests, special, limit, strict))
+    if old.value is None:
+        return _failed("eager", f"the original did not run: {_ended(old)}")
+    cases = list(old.value.behaviours)
+    sides = tuple((title, _sides(old.value.sides.get(n, set()))) for n, title in enumerate(titles))
+    with overlaid(texts) as overlay:
+        if overlay.refused:
+            return _failed("overlay", overlay.refused[0])
+        new = _isolated(subject, seconds, lambda: _replay(subject, cases, special, None))
+        if new.value is None:
+            return _failed("eager", f"the new code did not run: {_ended(new)}")
+    ran = old.value.behaviours, new.value.behaviours
+    nudged = cache(partial(_nudged, subject, base, special, seconds))
+    checks = compare(*ran, numbers=numbers, learns=_learns(subject), nudged=nudged)
+    few = [case for case in cases if not case.backward][:COMPILED]
+    for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
+        if some and all(check.ok for check in checks):
+            job = partial(_replay, subject, some, special, backend)
+            with overlaid(texts):
+                done = _isolated(subject, seconds, job, inductor=backend == "inductor")
+            checks.append(_compiled(backend, done, new.value.behaviours))
+    ok = all(check.ok for check in checks)
+    assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
+    seen = all(side == "both" for _, side in sides)
+    state = State.FAILED if not ok else State.PROVED if seen else State.ONE_SIDE
+    tried = len({case.number for case in cases})
+    return Proof(state, tuple(checks), tried, sides, assumes if ok else ())
+
+
+# What runs in the isolated child.
+
+
+def _explore(
+    subject: Program, tests: Sequence[Position], special: bool, limit: float, strict: bool
+) -> Run:
+    """The original on the user's inputs, and on those variants that show something else."""
+    run = Run()
+    before = snapshot(subject.objects())
+    edits, tapes = _taped(tests)
+    shown: set[Any] = set()
+    start = time.monotonic()
+    with recoded(edits):
+        for number, _ in enumerate(inputs.variants(subject.calls, special=special)):
+            for tape in tapes:
+                tape.clear()
+            behaviour = _behaviour(subject, Case(number, False), special, None)
+            before.restore()
+            taken = tuple(frozenset(tape) for tape in tapes)
+            for index, side in enumerate(taken):
+                run.sides.setdefault(index, set()).update(side)
+            if number and behaviour.crashed and not strict:
+                continue
+            kind = (taken, behaviour.raised)
+            if number < CHOSEN or kind not in shown or number % 4 == 1:
+                shown.add(kind)
+                run.behaviours[Case(number, False)] = behaviour
+                case = Case(number, True)
+                if torch.is_grad_enabled():
+                    asked = _behaviour(subject, case, special, None)
+                    before.restore()
+                    if asked.raised == behaviour.raised:  # else it takes no gradients at all
+                        run.behaviours[case] = asked
+            settled = all(len(run.sides.get(i, ())) == 2 for i in range(len(tapes)))
+            enough = len(run.behaviours) >= 3 * CHOSEN or (settled and number > CHOSEN)
+            half = time.monotonic() - start > max(2.0, (limit - start) / 4)
+            if enough or half:
+                break
+    return run
+
+
+def _replay(subject: Program, cases: Sequence[Case], special: bool, backend: str | None) -> Run:
+    """The program in these cases: in eager, or compiled for a backend."""
+    run = Run()
+    before = snapshot(subject.objects())
+    for case in cases:
+        run.behaviours[case] = _behaviour(subject, case, special, backend)
+        before.restore()
+    return run
+
+
+def _behaviour(subject: Program, case: Case, special: bool, backend: str | None) -> Behaviour:
+    variants = inputs.variants(subject.calls, special=special)
+    calls = next(itertools.islice(variants, case.number, None))
+    if case.nudged:
+        calls = inputs.nudged(calls)
+    if case.backward:
+        inputs.asking(calls)
+    if backend is None:
+        with eagerly():
+            return behave(subject, subject.target, calls, backward=case.backward, seed=case.number)
+    options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
+    compiled = torch.compile(subject.target, backend=backend, options=options)
+    return behave(subject, compiled, calls, backward=case.backward, seed=case.number)
+
+
+def _taped(tests: Sequence[Position]) -> tuple[list[Edit], list[set[bool]]]:
+    """Edits that note the sides of tests, and where they note them."""
+    tapes: list[set[bool]] = [set() for _ in tests]
+    edits = []
+    for number, (test, tape) in enumerate(zip(tests, tapes, strict=True)):
+        name = f"_fullgraph_side_{number}"
+        edits.append(Edit(test, f"{name}({ORIGINAL})", {name: _noting(tape)}))
+    return edits, tapes
+
+
+def _noting(tape: set[bool]) -> Callable[[Any], Any]:
+    def note(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.numel() != 1:
+            tape.update(bool(side) for side in value.bool().flatten().unique())
+        else:
+            tape.add(bool(value))
+        return value
+
+    return note
+
+
+# What is made of it.
+
+
+def _isolated(
+    subject: Program, seconds: float, job: Callable[[], Run], *, inductor: bool = False
+) -> Outcome[Run]:
+    objects = subject.objects()
+    where, _ = isolation.choose(objects)
+    folder = None
+    if inductor and where == "fork":
+        with suppress(Exception):  # the child meets it again, and tells
+            folder = warm.inductor()
+    return isolation.run(
+        lambda emit: job(), objects=objects, seconds=seconds, where=where, cache=folder
+    )
+
+
+def _nudged(
+    subject: Program, base: Mapping[str, str], special: bool, seconds: float, case: Case
+) -> Behaviour | None:
+    """What the original does where the inputs of a case are hardly different."""
+    near = replace(case, nudged=True)
+    with overlaid(base):
+        ran = _isolated(subject, seconds, lambda: _replay(subject, [near], special, None))
+    return ran.value.behaviours[near] if ran.value is not None else None
+
+
+def _compiled(backend: str, outcome: Outcome[Run], eager: Mapping[Case, Behaviour]) -> Check:
+    """Whether compiled code did what it does in eager."""
+    title = "inductor" if backend == "inductor" else "compiled"
+    if outcome.value is None:
+        return Check(title, False, f"{title} it does not run: {_ended(outcome)}")
+    few = {case: eager[case] for case in outcome.value.behaviours}
+    for check in compare(few, outcome.value.behaviours):
+        if not check.ok and check.name != "logs and warnings":
+            return Check(title, False, f"{title} it does something else: {check.detail}")
+    return Check(title, True)
+
+
+def _learns(subject: Program) -> bool:
+    """Whether an input or a parameter asks for a gradient, as the user gave them."""
+    given = leaves([(call.args, dict(call.kwargs)) for call in subject.calls])
+    if isinstance(subject.target, torch.nn.Module):
+        given += list(subject.target.parameters())
+    return any(isinstance(one, torch.Tensor) and one.requires_grad for one in given)
+
+
+def _sources(base: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[str]:
+    """The lines that the edits touch, in both versions."""
+    for file, text in texts.items():
+        source = read(file)
+        old = base.get(file) or (source.text if source else "")
+        yield from set(old.splitlines()) ^ set(text.splitlines())
+
+
+def _text(test: Position) -> str:
+    source = read(test.file)
+    node = source.node(test) if source else None
+    return source.segment(node) if source and node else ""
+
+
+def _sides(seen: set[bool]) -> str:
+    return {0: "never evaluated", 2: "both"}.get(len(seen), f"{next(iter(seen), None)}".lower())
+
+
+def _ended(outcome: Outcome[Any]) -> str:
+    if outcome.error is not None:
+        return f"{outcome.error.type}: {outcome.error.message}".partition("\n")[0]
+    return str(outcome.signal or outcome.status)
+
+
+def _failed(title: str, detail: str) -> Proof:
+    return Proof(State.FAILED, (Check(title, False, detail),))

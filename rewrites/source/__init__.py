@@ -1,0 +1,1 @@
+"""Parsed source files, new syntax, and edits written to disk."""

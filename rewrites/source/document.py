@@ -1,0 +1,324 @@
+"""One parsed source file: its libcst tree, where each node stands, and what its names mean."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+from libcst.codemod import CodemodContext
+from libcst.codemod.visitors import AddImportsVisitor
+from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
+
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.events import Position
+from fullgraph.rewrites.source.templates import enclosed, reads_back
+
+Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
+Span = tuple[int, int | None, int | None, int | None]
+Function = cst.FunctionDef | cst.Lambda
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """A file's text and tree. Nodes are compared by identity: each belongs to one document."""
+
+    file: str
+    text: str
+    module: cst.Module
+    ranges: Mapping[cst.CSTNode, CodeRange]
+    parents: Mapping[cst.CSTNode, cst.CSTNode]
+
+    # Where things are.
+
+    def position(self, node: cst.CSTNode) -> Position:
+        """The span of a node, columns in UTF-8 bytes as in `ast`."""
+        span = self.ranges[node]
+        return Position(
+            self.file,
+            span.start.line,
+            self._bytes(span.start.line, span.start.column),
+            span.end.line,
+            self._bytes(span.end.line, span.end.column),
+            self.function_name(node),
+        )
+
+    def node(self, position: Position) -> cst.CSTNode | None:
+        """The node whose span is `position`: of several the outermost, expressions first.
+
+        Where libcst has no such node (the tuple of `x[a, b]`) the smallest one around it; where
+        columns are not known, the innermost statement on the line.
+        """
+        if position.column is None:
+            return self.statement_at(position.line)
+        last = position.end_line or (position.line if position.end_column is not None else None)
+        found = self._spans.get((position.line, position.column, last, position.end_column))
+        if found is None and position.end_line is None:
+            found = next((n for s, n in self._spans.items() if _starts(s, position)), None)
+        return found or self._innermost(position)
+
+    def statement_at(self, line: int) -> cst.CSTNode | None:
+        """The innermost statement that covers a line."""
+        covering = [n for n in self._statements if self._covers(n, line)]
+        return covering[-1] if covering else None
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The node right around `node`. Raises KeyError for the module."""
+        return self.parents[node]
+
+    def around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes that hold `node`, from the inside out."""
+        while (parent := self.parents.get(node)) is not None:
+            yield parent
+            node = parent
+
+    def statement(self, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
+        """The innermost whole statement that holds `node` (or is it)."""
+        for one in (node, *self.around(node)):
+            if isinstance(one, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+                return one
+        raise KeyError("the node is not part of a statement")
+
+    def function(self, node: cst.CSTNode) -> Function | None:
+        """The innermost function or lambda that holds `node`, itself excluded."""
+        return next((one for one in self.around(node) if isinstance(one, Function)), None)
+
+    def function_name(self, node: cst.CSTNode) -> str:
+        """The name of the function around `node`, as code objects call it; "" at module level."""
+        function = self.function(node)
+        if function is None:
+            return ""
+        return function.name.value if isinstance(function, cst.FunctionDef) else "<lambda>"
+
+    # What things say.
+
+    def code(self, node: cst.CSTNode) -> str:
+        """The source text of a node, without parentheses and comments around it."""
+        if node not in self.ranges:
+            return self.module.code_for_node(node)
+        span = self.ranges[node]
+        lines = self._lines[span.start.line - 1 : span.end.line]
+        lines[-1] = lines[-1][: span.end.column]
+        lines[0] = lines[0][span.start.column :]
+        return "\n".join(lines)
+
+    def dotted(self, node: cst.CSTNode) -> str:
+        """`a.b.c` for a name or a chain of attributes; "" for anything else."""
+        if isinstance(node, cst.Name):
+            return node.value
+        if isinstance(node, cst.Attribute) and (base := self.dotted(node.value)):
+            return f"{base}.{node.attr.value}"
+        return ""
+
+    def qualified(self, node: cst.CSTNode) -> str:
+        """The dotted name with import aliases resolved: `F.relu` is "torch.nn.functional.relu".
+
+        A name that the file does not import stays as it is: "print", "self.mask".
+        """
+        first, _, rest = self.dotted(node).partition(".")
+        known = self.imports.get(first, first)
+        return f"{known}.{rest}" if rest else known
+
+    @functools.cached_property
+    def imports(self) -> dict[str, str]:
+        """What each imported name stands for, imports inside functions included."""
+        found: dict[str, str] = {}
+        for node in self.ranges:
+            if isinstance(node, cst.Import):
+                for alias in node.names:
+                    name = self.dotted(alias.name)
+                    bound = alias.evaluated_alias or name.partition(".")[0]
+                    found[bound] = name if alias.evaluated_alias else bound
+            elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+                module = self.dotted(node.module) if node.module else ""
+                for alias in node.names:
+                    name = self.dotted(alias.name)
+                    found[alias.evaluated_alias or name] = f"{module}.{name}".lstrip(".")
+        return found
+
+    def spelling(self, qualified: str) -> str | None:
+        """How this file can write "torch.where" with what it imports already; None if it cannot."""
+        for name, meaning in self.imports.items():
+            if qualified == meaning or qualified.startswith(f"{meaning}."):
+                return name + qualified[len(meaning) :]
+        return None
+
+    def fresh(self, stem: str) -> str:
+        """A name that the file does not use: `stem`, `stem_2`, …"""
+        name, number = stem, 2
+        while name in self._names:
+            name, number = f"{stem}_{number}", number + 1
+        return name
+
+    # Edits.
+
+    def edited(
+        self, replacements: Mapping[cst.CSTNode, Replacement], imports: Sequence[str] = ()
+    ) -> str:
+        """The text with nodes of this document replaced and modules imported, all else as it was.
+
+        `imports` are dotted module names ("torch", "torch.nn as nn"), added where missing.
+        Parentheses are added where a new expression needs them.
+        """
+        if not self._reads_back(replacements):
+            replacements = {
+                old: enclosed(new) if isinstance(new, cst.BaseExpression) else new
+                for old, new in replacements.items()
+            }
+        changing = {one for node in replacements for one in (node, *self.around(node))}
+        module = replaced(self.module, replacements, changing.__contains__)
+        missing = [name for name in dict.fromkeys(imports) if not self._imports(name)]
+        if missing:
+            context = CodemodContext()
+            for name in missing:
+                imported, _, alias = name.partition(" as ")
+                AddImportsVisitor.add_needed_import(context, imported, asname=alias or None)
+            module = AddImportsVisitor(context).transform_module(module)
+        return module.code + self._tail
+
+    def _reads_back(self, replacements: Mapping[cst.CSTNode, Replacement]) -> bool:
+        """Whether the text of each statement that changes means what it says."""
+        parse = functools.partial(cst.parse_statement, config=self.module.config_for_parsing)
+        for statement in {self.statement(node) for node in replacements}:
+            new: object = replaced(statement, replacements)
+            parts = new.nodes if isinstance(new, cst.FlattenSentinel) else [new]
+            for part in parts:
+                if isinstance(part, cst.CSTNode) and not reads_back(part, parse, self.module):
+                    return False
+        return True
+
+    @functools.cached_property
+    def _tail(self) -> str:
+        """What of the text is not in the tree."""
+        return self.text[len(_content(self.text)) :]
+
+    def _imports(self, name: str) -> bool:
+        """Whether a module is imported already; one that gets an alias, as itself."""
+        imported, _, alias = name.partition(" as ")
+        return imported in self.imports.values() if alias else self.spelling(name) is not None
+
+    # How it is found.
+
+    @functools.cached_property
+    def _spans(self) -> dict[Span, cst.CSTNode]:
+        found: dict[Span, cst.CSTNode] = {}
+        for node, span in self.ranges.items():
+            if not isinstance(node, _PLACES):
+                continue
+            start, end = span.start, span.end
+            key = (
+                start.line,
+                self._bytes(start.line, start.column),
+                end.line,
+                self._bytes(end.line, end.column),
+            )
+            known = found.get(key)
+            if known is None or (
+                isinstance(node, cst.BaseExpression) and not isinstance(known, cst.BaseExpression)
+            ):
+                found[key] = node
+        return found
+
+    def _innermost(self, position: Position) -> cst.CSTNode | None:
+        """The smallest node that covers a span."""
+        start = (position.line, position.column or 0)
+        end = (position.end_line or position.line, position.end_column or start[1])
+        covering = [
+            (span, node)
+            for span, node in self._spans.items()
+            if (span[0], span[1]) <= start and (span[2], span[3]) >= end
+        ]
+        covering.sort(key=lambda pair: (pair[0][:2], tuple(-x for x in pair[0][2:] if x)))
+        return covering[-1][1] if covering else None
+
+    @functools.cached_property
+    def _statements(self) -> list[cst.CSTNode]:
+        kinds = cst.SimpleStatementLine | cst.BaseCompoundStatement
+        found = [node for node in self.ranges if isinstance(node, kinds)]
+        return sorted(found, key=lambda node: len(tuple(self.around(node))))
+
+    def _covers(self, node: cst.CSTNode, line: int) -> bool:
+        span = self.ranges[node]
+        return span.start.line <= line <= span.end.line
+
+    @functools.cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    @functools.cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(node.value for node in self.ranges if isinstance(node, cst.Name))
+
+    def _bytes(self, line: int, column: int) -> int:
+        text = self._lines[line - 1]
+        return column if text.isascii() else len(text[:column].encode())
+
+
+_PLACES = (
+    cst.BaseExpression,
+    cst.BaseSmallStatement,
+    cst.BaseStatement,
+    cst.Comma,
+)
+
+
+def parse(file: str, text: str) -> Document:
+    """The document of a file's text. Raises FullgraphError where it is no Python."""
+    try:
+        wrapper = MetadataWrapper(cst.parse_module(_content(text)), unsafe_skip_copy=True)
+    except cst.ParserSyntaxError as error:
+        raise FullgraphError(
+            f"{file}:{error.raw_line} is not valid Python ({error.message}): mend it first."
+        ) from None
+    ranges = wrapper.resolve(PositionProvider)
+    parents = wrapper.resolve(ParentNodeProvider)
+    return Document(file, text, wrapper.module, ranges, parents)
+
+
+def _content(text: str) -> str:
+    """A text up to the line on which its last statement ends: of blank lines and comments after it
+    libcst loses some."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return text
+    lines = text.split("\n")[: body[-1].end_lineno] if body else []
+    content = "\n".join(lines).removesuffix("\r")
+    return text if not lines or content.endswith("\\") else content
+
+
+def _starts(span: Span, position: Position) -> bool:
+    return span[:2] == (position.line, position.column)
+
+
+def replaced(
+    tree: cst.CSTNodeT,
+    replacements: Mapping[cst.CSTNode, Replacement],
+    looks: Callable[[cst.CSTNode], bool] = lambda node: True,
+) -> cst.CSTNodeT:
+    """A copy of `tree` with nodes inside it replaced; `looks` says into which to look for them."""
+    return tree.visit(_Replace(replacements, looks))  # type: ignore[return-value]
+
+
+class _Replace(cst.CSTTransformer):
+    """Puts replacements where nodes stood."""
+
+    def __init__(
+        self,
+        replacements: Mapping[cst.CSTNode, Replacement],
+        looks: Callable[[cst.CSTNode], bool],
+    ) -> None:
+        super().__init__()
+        self.replacements, self.looks = replacements, looks
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return self.looks(node)
+
+    def on_leave(
+        self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT
+    ) -> cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]:
+        if original_node in self.replacements:
+            return self.replacements[original_node]  # type: ignore[return-value]
+        return super().on_leave(original_node, updated_node)

@@ -1,0 +1,141 @@
+"""A copy of a module or function that runs edited source, beside the original."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.sources.live_functions import live
+from fullgraph.compiler.sources.overrides import overlaid
+
+
+def patched(subject: Any, texts: Mapping[str, str]) -> Any:
+    """`subject` as if the files of `texts` (by path) held these texts.
+
+    A module becomes a copy of the same tree that shares parameters and buffers; its classes from
+    the edited files are copies, too. A function becomes a new one. Everything else of the program
+    goes on running the original.
+    """
+    if not texts:
+        return subject
+    before = {f: f.__code__ for functions in live(texts).values() for f in functions}
+    with overlaid(texts):
+        codes = {f: f.__code__ for f in before}
+        spaces = {id(f.__globals__): dict(f.__globals__) for f in before}
+    copies = _Copies(codes, spaces)
+    for space in spaces.values():
+        for name, value in tuple(space.items()):
+            if isinstance(value, FunctionType | type):
+                space[name] = copies.of(value)
+    return copies.module(subject) if isinstance(subject, torch.nn.Module) else copies.of(subject)
+
+
+@dataclass
+class _Copies:
+    """Copies of functions, classes and modules, each made once."""
+
+    codes: Mapping[FunctionType, CodeType]
+    """What each function of an edited file is to run."""
+    spaces: Mapping[int, dict[str, Any]]
+    """The globals they are to run in, by the id of those they have."""
+    made: dict[int, Any] = field(default_factory=dict)
+
+    def of(self, thing: Any) -> Any:
+        """The copy of what comes from an edited file; anything else itself."""
+        if id(thing) in self.made:
+            return self.made[id(thing)]
+        match thing:
+            case FunctionType() if id(thing.__globals__) in self.spaces:
+                return self._function(thing)
+            case type() if _is_torchs(thing):  # whatever a program hung there: all share it
+                return thing
+            case type() if any(self._is_ours(value) for value in vars(thing).values()) or any(
+                self.of(base) is not base for base in thing.__bases__
+            ):
+                return self._class(thing)
+        return thing
+
+    def module(self, module: torch.nn.Module) -> torch.nn.Module:
+        """A shallow copy of a module whose children and class are copies."""
+        if id(module) in self.made:
+            known: torch.nn.Module = self.made[id(module)]
+            return known
+        copy = self.made[id(module)] = torch.nn.Module.__new__(self.of(type(module)))
+        vars(copy).update(vars(module))
+        copy._modules = {
+            name: child if child is None else self.module(child)
+            for name, child in module._modules.items()
+        }
+        return copy
+
+    def _is_ours(self, value: Any) -> bool:
+        value = getattr(value, "__func__", getattr(value, "fget", value))
+        return isinstance(value, FunctionType) and id(value.__globals__) in self.spaces
+
+    def _member(self, value: Any) -> Any:
+        """What a copied class has for `value`: `super()` of any method must know the copy."""
+        match value:
+            case FunctionType() if "__class__" in value.__code__.co_freevars:
+                return self.made.get(id(value)) or self._function(value)
+            case staticmethod() | classmethod():
+                inner = self._member(value.__func__)
+                return value if inner is value.__func__ else type(value)(inner)
+            case property():
+                fget, fset, fdel = map(self._member, (value.fget, value.fset, value.fdel))
+                return property(fget, fset, fdel, value.__doc__)
+        return self.of(value)
+
+    def _function(self, function: FunctionType) -> FunctionType:
+        copy = FunctionType(
+            self.codes.get(function, function.__code__),
+            self.spaces.get(id(function.__globals__), function.__globals__),
+            function.__name__,
+            function.__defaults__,
+            tuple(map(self._cell, function.__closure__)) if function.__closure__ else None,
+        )
+        self.made[id(function)] = copy
+        copy.__kwdefaults__ = function.__kwdefaults__
+        copy.__dict__.update(function.__dict__)
+        copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+        return copy
+
+    def _cell(self, cell: CellType) -> CellType:
+        """A cell for the copy of a class (what `super()` looks at), else the same cell."""
+        try:
+            content = cell.cell_contents
+        except ValueError:
+            return cell
+        if not isinstance(content, type) or self.made.get(id(content)) is None:
+            return cell
+        new: CellType = self.made.setdefault(id(cell), CellType())
+        return new
+
+    def _class(self, kind: type) -> type:
+        bases = tuple(self.of(base) for base in kind.__bases__)
+        self.made[id(kind)] = kind  # its methods may meet it
+        cells: list[CellType] = []
+        names = {}
+        for name, value in vars(kind).items():
+            if name not in ("__dict__", "__weakref__"):
+                names[name] = self._member(value)
+                cells += _class_cells(names[name])
+        copy = type(kind)(kind.__name__, bases, names)
+        self.made[id(kind)] = copy
+        for cell in cells:
+            cell.cell_contents = copy
+        return copy
+
+
+def _is_torchs(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] in ("torch", "builtins")
+
+
+def _class_cells(value: Any) -> list[CellType]:
+    """The empty cells of a copied method: they wait for its class."""
+    value = getattr(value, "__func__", getattr(value, "fget", value))
+    cells = getattr(value, "__closure__", None) or ()
+    return [cell for cell in cells if cell == CellType()]

@@ -1,0 +1,1 @@
+"""Transformations that several rules share."""

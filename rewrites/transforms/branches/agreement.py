@@ -1,0 +1,146 @@
+"""Whether one tensor can take the place of either of two values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.classes import class_of
+from fullgraph.rewrites.analysis.flow import name, writes
+from fullgraph.rewrites.analysis.inferred import inferred
+from fullgraph.rewrites.analysis.seen import Seen
+from fullgraph.rewrites.analysis.torch_names import ACTIVATIONS
+from fullgraph.rewrites.rule import Applicability, Rewrite
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement
+from fullgraph.rewrites.transforms.branches.predicate import Escape
+
+_NUMBER = "a tensor may take the place of"
+
+
+@dataclass
+class Agreement:
+    """What is taken for granted of pairs of values, one clause each."""
+
+    site: Site
+    assumes: dict[str, None] = field(default_factory=dict)
+    known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
+    """What is known of new nodes."""
+    arithmetic: bool = False
+    """Whether the values are only used as operands of tensors: then a number may be a tensor."""
+
+    def pair(
+        self, one: cst.BaseExpression, other: cst.BaseExpression, *, numbers: bool = True
+    ) -> None:
+        """Ask whether two values are of one kind. Raises Escape where they are surely not.
+
+        `numbers` says whether a Python number may become a tensor.
+        """
+        a, b = (self.known.get(side) or inferred(self.site, side) for side in (one, other))
+        texts = [self.text(one), self.text(other)]
+        if numbers:
+            a, b = (self._now_and_then(s, t) for s, t in zip((a, b), texts, strict=True))
+        for seen, text in zip((a, b), texts, strict=True):
+            if seen is not None and not seen.is_tensor and not (numbers and seen.is_number):
+                raise Escape(f"{text} is no tensor")
+        if a is None or b is None:
+            unknown, known = (texts[0], texts[1]) if a is None else (texts[1], texts[0])
+            self.assumes[f"{unknown} has the dtype and shape of {known}"] = None
+        elif a.is_tensor and b.is_tensor:
+            self._tensors(a, b, texts)
+        elif a.is_number and b.is_number:
+            if a.types != b.types:
+                self.assumes[f"{texts[0]} and {texts[1]} may be of one type"] = None
+            if not self.arithmetic:
+                clause = f"{_NUMBER} {texts[0]} and {texts[1]}"
+                self.assumes[clause] = None
+        else:
+            number, tensor = (0, 1) if a.is_number else (1, 0)
+            shapes = (a, b)[tensor].shapes
+            if shapes != {()}:
+                raise Escape(f"{texts[number]} is a number and {texts[tensor]} has dimensions")
+            if not self.arithmetic:
+                self.assumes[f"{_NUMBER} {texts[number]}"] = None
+
+    def _now_and_then(self, seen: Seen | None, text: str) -> Seen | None:
+        """`total` of `total = 0`, then `total = total + loss`: a tensor in all rounds of a loop."""
+        if seen is None or seen.dims != {0} or seen.is_tensor:
+            return seen
+        kinds = {one for one in seen.types if "Tensor" not in one and "Parameter" not in one}
+        if not kinds <= {"int", "float"} or not all(one.is_float for one in seen.tensors):
+            return seen
+        self.assumes[f"{_NUMBER} {text}"] = None
+        return replace(seen, types=("torch.Tensor",), values=())
+
+    def gradients(self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]) -> None:
+        """Note where only one of two ways uses something that gets gradients."""
+        sides = [used_names(side) for side in (one, other)]
+        for path in sorted(sides[0].keys() ^ sides[1].keys()):
+            node = sides[0].get(path) or sides[1][path]
+            if self.may_learn(node):
+                clause = f"`{path}` may get a gradient of zero where it got none"
+                self.assumes[clause] = None
+
+    def may_learn(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a tensor that asks for a gradient, or a layer that has some."""
+        parent = self.site.document.parents.get(node)
+        if isinstance(parent, cst.Call) and parent.func is node:
+            kind = class_of(self.site, node).rpartition(".")[2]
+            return bool(kind) and not (kind in ACTIVATIONS or kind.startswith("_"))
+        seen = inferred(self.site, node)
+        return seen is not None and seen.requires_grad
+
+    def _tensors(self, a: Seen, b: Seen, texts: list[str]) -> None:
+        for what, x, y in (("dtype", a.dtypes, b.dtypes), ("shape", a.shapes, b.shapes)):
+            if len(x) == len(y) == 1 and x != y:
+                (p,), (q,) = x, y
+                raise Escape(f"{texts[0]} has {what} {p} and {texts[1]} has {what} {q}")
+            if x != y or len(x) > 1:
+                self.assumes[f"{texts[0]} and {texts[1]} have the same {what}"] = None
+        if a.requires_grad != b.requires_grad:
+            constant = texts[0] if b.requires_grad else texts[1]
+            self.assumes[f"the result may ask for a gradient where {constant} does not"] = None
+
+    def text(self, node: cst.BaseExpression) -> str:
+        """A value as it stands in an explanation."""
+        code = " ".join(cst.Module([]).code_for_node(node).split())
+        return f"`{code}`" if len(code) <= 40 else f"`{code[:37]}…`"
+
+
+def agreed(
+    replacements: Mapping[cst.CSTNode, Replacement],
+    why: str,
+    assumes: Iterable[str],
+    tests: Iterable[cst.BaseExpression] = (),
+    *,
+    numbers: bool = True,
+) -> Rewrite:
+    """An edit that needs torch, and is not safe where something is assumed. `numbers` is whether
+    an assumed change of a number into a tensor shows in what the code gives."""
+    clauses = tuple(assumes)
+    return Rewrite(
+        replacements,
+        why,
+        Applicability.UNSAFE if clauses else Applicability.SAFE,
+        clauses,
+        ("torch",),
+        tuple(tests),
+        numbers=numbers and any(clause.startswith(_NUMBER) for clause in clauses),
+    )
+
+
+def used_names(way: Sequence[cst.CSTNode], own: bool = True) -> dict[str, cst.BaseExpression]:
+    """Where a way uses what is not its `own`."""
+    without = set(writes(*way)) if own else ()
+    return {name(n): n for node in way for n in _used(node) if name(n) not in without}
+
+
+def _used(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The variables and paths of attributes in a node, the longest."""
+    if isinstance(node, cst.Name | cst.Attribute) and name(node):
+        yield node
+        return
+    for child in node.children:
+        yield from _used(child)

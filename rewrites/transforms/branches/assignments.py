@@ -1,0 +1,136 @@
+"""What the arms of a decision assign, as values that can be chosen between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import name, reads, walk, writes
+from fullgraph.rewrites.analysis.inferred import is_tensor
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import replaced
+from fullgraph.rewrites.source.templates import enclosed, statement
+from fullgraph.rewrites.transforms.branches.predicate import Escape
+
+RETURN = "return"
+"""Stands for the result of the function among the names that an arm assigns."""
+
+
+@dataclass
+class Arm:
+    """One way through a decision."""
+
+    values: dict[str, cst.BaseExpression] = field(default_factory=dict)
+    """What each output is at the end, in terms of what names held at the start and of `own`."""
+    own: list[cst.BaseStatement] = field(default_factory=list)
+    """Statements for names that only this arm uses; they may be evaluated in any case."""
+
+
+def arm(site: Site, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> Arm:
+    """What statements assign to `outputs`. Raises Escape where that is no list of values."""
+    made = Arm()
+    for line in body:
+        if not isinstance(line, cst.SimpleStatementLine):
+            raise Escape(f"there is `{_first_word(site, line)}` in the branch")
+        for small in line.body:
+            _small(site, made, line, small, outputs)
+    return made
+
+
+def block(suite: cst.BaseSuite) -> Sequence[cst.CSTNode]:
+    """The statements of a block; `if t: y = 1` has its statements on the same line."""
+    if isinstance(suite, cst.SimpleStatementSuite):
+        return [cst.SimpleStatementLine([small]) for small in suite.body]
+    return suite.body
+
+
+def _small(
+    site: Site,
+    made: Arm,
+    line: cst.SimpleStatementLine,
+    small: cst.BaseSmallStatement,
+    outputs: frozenset[str],
+) -> None:
+    match small:
+        case cst.Pass():
+            return
+        case cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString()):
+            return
+        case cst.Return():
+            made.values[RETURN] = _filled(site, made, small.value or cst.Name("None"))
+        case cst.Assign(targets=[target]):
+            _assigned(site, made, line, target.target, small.value, outputs)
+        case cst.AnnAssign(value=cst.BaseExpression() as value):
+            _assigned(site, made, line, small.target, value, outputs)
+        case cst.AugAssign():
+            if is_tensor(site, small.target) is not False:
+                raise Escape(f"`{site.document.code(small)}` changes a tensor in place")
+            operator = OPERATORS.get(type(small.operator))
+            if operator is None or not name(small.target):
+                raise Escape(f"`{site.document.code(small)}` is no assignment of a value")
+            value = cst.BinaryOperation(small.target, operator(), small.value)
+            made.values[name(small.target)] = _filled(site, made, value)
+        case _:
+            raise Escape(f"`{site.document.code(small)}` in the branch is no assignment")
+
+
+def _assigned(
+    site: Site,
+    made: Arm,
+    line: cst.SimpleStatementLine,
+    target: cst.BaseExpression,
+    value: cst.BaseExpression,
+    outputs: frozenset[str],
+) -> None:
+    if (
+        isinstance(target, cst.Tuple)
+        and isinstance(value, cst.Tuple)
+        and len(target.elements) == len(value.elements)
+    ):
+        found = [_filled(site, made, element.value) for element in value.elements]
+        for element, one in zip(target.elements, found, strict=True):
+            if not name(element.value):
+                raise Escape(f"the branch assigns to `{site.document.code(element)}`")
+            made.values[name(element.value)] = one
+        return
+    path = name(target)
+    if not path:
+        raise Escape(f"the branch assigns to `{site.document.code(target)}`")
+    if path in outputs:
+        made.values[path] = _filled(site, made, value)
+        return
+    if set(writes(*(one for one in made.own))) & {path}:
+        raise Escape(f"the branch assigns to `{path}` twice")
+    filled = _filled(site, made, value)
+    if filled is value and len(line.body) == 1:
+        made.own.append(line)
+    else:
+        made.own.append(statement("{target} = {value}", target=path, value=filled))
+
+
+def _filled(site: Site, made: Arm, value: cst.BaseExpression) -> cst.BaseExpression:
+    """`value` with outputs that the arm has assigned replaced by their values."""
+    known = reads(value) & made.values.keys()
+    if not known:
+        return value
+    places = [one for one in walk(value) if name(one) in known]
+    if len({name(one) for one in places}) < len(places):
+        raise Escape("the branch uses a value several times that it has just assigned")
+    edits = {one: enclosed(made.values[name(one)]) for one in places}
+    return value.with_changes() if not edits else replaced(value, edits)
+
+
+def _first_word(site: Site, node: cst.CSTNode) -> str:
+    return site.document.code(node).partition("\n")[0]
+
+
+OPERATORS: dict[type[cst.BaseAugOp], type[cst.BaseBinaryOp]] = {
+    cst.AddAssign: cst.Add,
+    cst.SubtractAssign: cst.Subtract,
+    cst.MultiplyAssign: cst.Multiply,
+    cst.DivideAssign: cst.Divide,
+    cst.FloorDivideAssign: cst.FloorDivide,
+    cst.PowerAssign: cst.Power,
+}

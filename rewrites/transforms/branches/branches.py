@@ -1,0 +1,100 @@
+"""The two ways of a decision: its blocks, or what it skips and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import following, live_out, walk, writes
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.branches.assignments import block
+
+_RETURNS = cst.Return | cst.Yield
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What an `if` does where its test holds, and where it does not."""
+
+    node: cst.If
+    one: Sequence[cst.CSTNode]
+    other: Sequence[cst.CSTNode]
+    rest: Sequence[cst.BaseStatement] = ()
+    """The statements behind the `if` that are the other way, up to the end of their block."""
+
+    @property
+    def last(self) -> cst.CSTNode:
+        """The last statement of the decision."""
+        return self.rest[-1] if self.rest else self.node
+
+    def written(self, site: Site) -> list[str]:
+        """The names and attributes it assigns to that may be read afterwards."""
+        live = live_out(site.document, self.node, *self.rest)
+        return [one for one in writes(self.node, *self.rest) if one in live or "." in one]
+
+    def after(self, site: Site) -> tuple[cst.CSTNode, ...]:
+        """What may run after it."""
+        return following(site.document, self.last)
+
+
+def ways(site: Site, node: cst.If) -> Ways:
+    """The ways of an `if`: the code that a `continue` or a bare `return` skips is the other."""
+    one = block(node.body)
+    rest = skipped(site, node)
+    if rest:
+        last = one[-1]
+        assert isinstance(last, cst.SimpleStatementLine)
+        kept = [last.with_changes(body=last.body[:-1])] if len(last.body) > 1 else []
+        return Ways(node, [*one[:-1], *kept], rest, rest)
+    return blocks(node)
+
+
+def blocks(node: cst.If) -> Ways:
+    """The blocks of an `if`; an `elif` is the only statement of the other way."""
+    orelse = node.orelse
+    other = [orelse] if isinstance(orelse, cst.If) else block(orelse.body) if orelse else ()
+    return Ways(node, block(node.body), other)
+
+
+def skipped(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
+    """What `if t: continue` skips of a loop's body, or `if t: return` of a function's, to the end.
+
+    Nothing where a loop or function has more than that to skip, or where a function gives values.
+    """
+    outer = site.document.parent(node)
+    body = block(node.body)
+    last = body[-1] if body else None
+    if (
+        node.orelse is not None
+        or not isinstance(outer, cst.IndentedBlock)
+        or not isinstance(last, cst.SimpleStatementLine)
+    ):
+        return ()
+    holder, jump = site.document.parent(outer), last.body[-1]
+    if isinstance(jump, cst.Continue):
+        fits = isinstance(holder, cst.For | cst.While)
+    else:
+        fits = _gives_nothing(jump) and isinstance(holder, cst.FunctionDef) and _is_plain(holder)
+    return outer.body[outer.body.index(node) + 1 :] if fits else ()
+
+
+def jumps(site: Site, node: cst.CSTNode) -> bool:
+    """Whether a decision raises or leaves a loop in another way than one that skips its rest."""
+    end = skipped(site, node) and block(node.body)[-1] if isinstance(node, cst.If) else None
+    last = end.body[-1] if isinstance(end, cst.SimpleStatementLine) else None
+    kinds = cst.Raise | cst.Break | cst.Continue
+    return any(isinstance(one, kinds) and one is not last for one in walk(node))
+
+
+def _gives_nothing(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Return) and (
+        node.value is None or (isinstance(node.value, cst.Name) and node.value.value == "None")
+    )
+
+
+def _is_plain(function: cst.FunctionDef) -> bool:
+    """Whether a function gives no values at all."""
+    found = (one for one in walk(function.body) if isinstance(one, _RETURNS))
+    return all(_gives_nothing(one) for one in found)

@@ -1,0 +1,143 @@
+"""An early return, `if t: return a`, as one return at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import leaves, reads, walk, writes
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement, replaced
+from fullgraph.rewrites.source.templates import statement
+from fullgraph.rewrites.transforms.branches.assignments import RETURN, arm, block
+from fullgraph.rewrites.transforms.branches.predicate import Escape, Predicate
+from fullgraph.rewrites.transforms.branches.use_where import Lines, Selection, comments, leading
+
+_JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What follows an early return in its block, up to the last return."""
+
+    statements: Sequence[cst.BaseStatement]
+    line: cst.SimpleStatementLine
+    """The line of the last return."""
+    value: cst.BaseExpression
+
+
+def is_early(node: cst.If) -> bool:
+    """Whether an `if` without `else` returns."""
+    body = block(node.body)
+    last = body[-1] if body else None
+    return (
+        node.orelse is None
+        and isinstance(last, cst.SimpleStatementLine)
+        and isinstance(last.body[-1], cst.Return)
+    )
+
+
+def rest(site: Site, node: cst.If | cst.For) -> Rest:
+    """The statements after an early return, or after the loop that it is in.
+
+    Raises Escape where they do not end in one return.
+    """
+    outer = site.document.parent(node)
+    if not isinstance(outer, cst.IndentedBlock):
+        raise Escape("it is an `elif` that returns")
+    body = outer.body[outer.body.index(node) + 1 :]
+    last = body[-1] if body else None
+    if not isinstance(last, cst.SimpleStatementLine) or not leaves(last):
+        raise Escape("the other way does not return a value in the same block")
+    final = last.body[-1]
+    if not isinstance(final, cst.Return) or final.value is None or len(last.body) > 1:
+        raise Escape("the other way does not return a value in the same block")
+    for one in body[:-1]:
+        for jump in walk(one):
+            if isinstance(jump, cst.Return | cst.Raise):
+                raise Escape("there are other returns or errors after it")
+    return Rest(body[:-1], last, final.value)
+
+
+def selected(selection: Selection, node: cst.If, test: Predicate) -> dict[cst.CSTNode, Replacement]:
+    """The edits that write an early return with `torch.where`. Raises Escape."""
+    site = selection.site
+    made = arm(site, block(node.body), frozenset({RETURN}))
+    early, after = made.values[RETURN], rest(site, node)
+    elsewhere = {*writes(*after.statements), *reads(*after.statements, after.value, test.tensor)}
+    if shared := elsewhere & set(writes(*made.own)):
+        raise Escape(f"`{min(shared)}` is something else on each way")
+    choice = selection.choice(test)
+    own = [selection.tamed_line(choice, line, not test.negated) for line in made.own]
+    choice.pure(*after.statements, after.value, early)
+    choice.agreement.gradients([*own, early], [*after.statements, after.value])
+    edits: dict[cst.CSTNode, Replacement] = {}
+    for one in after.statements:
+        edits |= choice.taming(one, test.negated)
+    changed = set(writes(*after.statements))
+    pair = (after.value, early) if test.negated else (early, after.value)
+    value = choice.between(*pair)
+    lines: Lines = [*own]
+    names: dict[cst.CSTNode, Replacement] = {}
+    if reads(early) & changed:
+        if early not in walk(value):
+            raise Escape("what is returned early is used again later")
+        name = site.document.fresh("early")
+        lines.append(statement("{n} = {v}", n=name, v=early))
+        names[early] = cst.Name(name)
+    selection.tests.append(node.test)
+    if test.guard is not None:
+        return _guarded(node, test, after, value, choice.uses, lines)
+    plain = isinstance(choice.test, cst.Name) and choice.test.value not in changed
+    if not plain and (choice.uses > 1 or after.statements):
+        condition = site.document.fresh("condition")
+        names[choice.test] = cst.Name(condition)
+        lines = [replaced(line, {choice.test: names[choice.test]}) for line in lines]
+        lines.insert(0, statement("{c} = {t}", c=condition, t=choice.test))
+        edits = {old: replaced(new, names) for old, new in edits.items()}  # type: ignore[type-var]
+    final = after.line.with_changes(body=[cst.Return(replaced(value, names))])
+    return edits | _placed(node, lines, after, final, edits)
+
+
+def _placed(
+    node: cst.If,
+    lines: Lines,
+    after: Rest,
+    final: cst.SimpleStatementLine,
+    edits: dict[cst.CSTNode, Replacement],
+) -> dict[cst.CSTNode, Replacement]:
+    """The edits around the ones of the statements in between."""
+    kept = [*node.leading_lines, *comments(node, [*lines, final])]
+    if lines:
+        first = lines[0].with_changes(leading_lines=kept)
+        return {node: cst.FlattenSentinel([first, *lines[1:]]), after.line: final}
+    if not after.statements:
+        final = final.with_changes(leading_lines=[*kept, *after.line.leading_lines])
+        return {node: cst.RemoveFromParent(), after.line: final}
+    head = after.statements[0]
+    moved = replaced(head, edits)
+    moved = moved.with_changes(leading_lines=[*kept, *leading(head)])
+    return {node: cst.RemoveFromParent(), head: moved, after.line: final}
+
+
+def _guarded(
+    node: cst.If,
+    test: Predicate,
+    after: Rest,
+    value: cst.BaseExpression,
+    uses: int,
+    lines: Lines,
+) -> dict[cst.CSTNode, Replacement]:
+    """`if guard and t: return a`: the guard stays an `if`."""
+    if after.statements or uses > 1 or lines:
+        raise Escape("a test of Python and one of a tensor decide on more than a result")
+    chosen = after.line.with_changes(body=[cst.Return(value)], leading_lines=())
+    assert test.guard is not None
+    if test.disjunction != test.negated:
+        raise Escape("its test mixes `not`, `or` and a test of Python")
+    if not test.disjunction:
+        kept = node.with_changes(test=test.guard, body=cst.IndentedBlock([chosen]))
+        return {node: kept}
+    return {node: node.with_changes(test=test.guard), after.line: chosen}

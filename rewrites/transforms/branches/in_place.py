@@ -1,0 +1,244 @@
+"""In-place updates where a test holds: `x += 1` as `x += torch.where(t, 1, 0)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import name
+from fullgraph.rewrites.analysis.inferred import inferred, is_tensor
+from fullgraph.rewrites.analysis.torch_names import words
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import replaced
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
+from fullgraph.rewrites.transforms.branches.choice import Choice
+from fullgraph.rewrites.transforms.branches.predicate import Escape
+
+_NEUTRAL: dict[type[cst.BaseAugOp], str] = {
+    cst.AddAssign: "0",
+    cst.SubtractAssign: "0",
+    cst.MultiplyAssign: "1",
+    cst.DivideAssign: "1",
+}
+_METHODS = {"add_": "0", "sub_": "0", "mul_": "1", "div_": "1"}
+"""The same as methods, each with the operand that changes nothing."""
+_FILLS = ("copy_", "fill_", "zero_")
+_ELEMENTWISE = words(
+    """
+    abs add addcdiv addcmul ceil clamp clamp_max clamp_min clip div exp floor lerp log logical_and
+    logical_not logical_or masked_fill mul neg pow round sigmoid sqrt sub tanh
+    """
+)
+"""Methods that have an in-place form, `add_`, which gives each element what they give."""
+Old = Callable[[str, cst.BaseExpression], cst.BaseExpression]
+"""What a name held before the value it is to get; may raise Escape."""
+
+
+def is_update(site: Site, node: cst.CSTNode) -> bool:
+    """Whether a statement changes a tensor in place: `+=`, `x[i] = 1`, `x.copy_(y)`."""
+    if isinstance(node, cst.AugAssign):
+        return type(node.operator) in _NEUTRAL and is_tensor(site, node.target) is not False
+    if isinstance(node, cst.Expr):
+        methods, base = _chain(node.value)
+        last = methods[-1:] and methods[-1] in _FILLS and methods[:-1] == []
+        known = last or all(one.removesuffix("_") in _ELEMENTWISE for one in methods)
+        return bool(methods) and known and is_tensor(site, base) is True
+    return (
+        isinstance(node, cst.Assign)
+        and len(node.targets) == 1
+        and isinstance(node.targets[0].target, cst.Subscript)
+        and is_tensor(site, node.targets[0].target.value) is True
+    )
+
+
+def changes_tensors(site: Site, *ways: Sequence[cst.CSTNode]) -> bool:
+    """Whether ways that have no blocks in them change tensors in place."""
+    lines = [line for way in ways for line in way]
+    return all(isinstance(line, cst.SimpleStatementLine) for line in lines) and any(
+        is_update(site, small) for small in _smalls(lines)
+    )
+
+
+def updates(
+    choice: Choice,
+    sides: Sequence[tuple[Sequence[cst.CSTNode], bool]],
+    lasting: Collection[str],
+    old: Old,
+) -> list[cst.BaseStatement]:
+    """The statements of two ways, each happening only where the test is the way's side.
+
+    `lasting` are the names that what comes later reads.
+    """
+    if merged := _merged(choice, *sides):
+        return merged
+    made: list[cst.BaseStatement] = []
+    for way, side in sides:
+        for line in way:
+            assert isinstance(line, cst.SimpleStatementLine)
+            body = [happening(choice, small, side, lasting, old) for small in line.body]
+            made.append(line.with_changes(body=body))
+    return made
+
+
+def operands(way: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
+    """What the statements of a way put into tensors and names."""
+    kinds = cst.AugAssign | cst.Assign | cst.Expr
+    return [one.value for one in _smalls(way) if isinstance(one, kinds)]
+
+
+def _smalls(lines: Sequence[cst.CSTNode]) -> Iterator[cst.BaseSmallStatement]:
+    for line in lines:
+        if isinstance(line, cst.SimpleStatementLine):
+            yield from line.body
+
+
+def _merged(
+    choice: Choice,
+    first: tuple[Sequence[cst.CSTNode], bool],
+    second: tuple[Sequence[cst.CSTNode], bool],
+) -> list[cst.BaseStatement]:
+    """`x[i] = a` and `x[i] = b` as one assignment; [] where the ways are of other forms."""
+    match first[0], second[0]:
+        case (
+            [cst.SimpleStatementLine(body=[cst.Assign(targets=[a]) as left]) as line],
+            [cst.SimpleStatementLine(body=[cst.Assign(targets=[b]) as right])],
+        ) if a.deep_equals(b):
+            choice.pure(left.value, right.value)
+            pair = (left.value, right.value) if first[1] else (right.value, left.value)
+            value = choice.put(*pair)
+            return [line.with_changes(body=[left.with_changes(value=value)])]
+    return []
+
+
+def happening(
+    choice: Choice, small: cst.BaseSmallStatement, side: bool, lasting: Collection[str], old: Old
+) -> cst.BaseSmallStatement:
+    """One statement of a way, without an effect where the test is not `side`. Raises Escape."""
+    if isinstance(small, cst.Pass) or is_update(choice.site, small):
+        return small if isinstance(small, cst.Pass) else update(choice, small, side)
+    target, value = assigned(choice.site, small)
+    choice.pure(value)
+    path = name(target)
+    if "." not in path and path not in lasting:
+        edits = choice.taming(small, side)
+        return replaced(small, edits) if edits else small
+    before = old(path, value)
+    new = choice.between(value, before) if side else choice.between(before, value)
+    return cst.Assign([cst.AssignTarget(target)], new)  # type: ignore[arg-type]
+
+
+def assigned(
+    site: Site, small: cst.BaseSmallStatement
+) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+    """The name or attribute that a statement assigns to, and the value. Raises Escape."""
+    match small:
+        case cst.AugAssign() if type(small.operator) in OPERATORS and name(small.target):
+            operator = OPERATORS[type(small.operator)]()
+            return small.target, cst.BinaryOperation(small.target, operator, small.value)
+        case cst.Assign(targets=[cst.AssignTarget(target=target)]) if name(target):
+            return target, small.value
+    raise Escape(f"`{site.document.code(small)}` is no assignment of a value")
+
+
+def update(choice: Choice, node: cst.CSTNode, side: bool) -> cst.BaseSmallStatement:
+    """One in-place update that happens only where the test is `side`. Raises Escape."""
+    match node:
+        case cst.AugAssign():
+            choice.pure(node.value)
+            _fits(choice.site, node.target, node.value, node)
+            neutral = cst.parse_expression(_NEUTRAL[type(node.operator)])
+            return node.with_changes(value=_where(choice, node.value, neutral, side))
+        case cst.Expr(value=cst.Call(func=cst.Attribute()) as call):
+            return node.with_changes(value=_method(choice, call, side))
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
+            choice.pure(node.value, target.slice[0])
+            return node.with_changes(value=_where(choice, node.value, target, side))
+    raise Escape(f"`{choice.site.document.code(node)}` is no update of a tensor")
+
+
+def _method(choice: Choice, call: cst.Call, side: bool) -> cst.Call:
+    """`x.add_(y)` as `x.add_(torch.where(t, y, 0))`, others as `x.copy_(torch.where(t, …, x))`."""
+    site = choice.site
+    (*first, method), base = _chain(call)
+    choice.pure(base, *(arg.value for arg in _arguments(call, base)))
+    plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+    if method in _METHODS and not first and len(plain) == len(call.args) == 1:
+        _fits(site, base, plain[0], call)
+        new = _where(choice, plain[0], cst.parse_expression(_METHODS[method]), side)
+        return call.with_changes(args=[call.args[0].with_changes(value=new)])
+    if method in _FILLS:
+        if len(plain) < len(call.args) or len(plain) > 1 or (method == "zero_") != (not plain):
+            raise Escape(f"the arguments of `{site.document.code(call)}` are not one value")
+        value = plain[0] if plain else cst.Integer("0")
+        _keeps(site, base, value, call)
+    else:
+        for arg in _arguments(call, base):
+            if arg.keyword is None:
+                _fits(site, base, arg.value, call)
+        seen = inferred(site, base)
+        learns = "." not in name(base) or seen is None or seen.requires_grad
+        source = expression("{b}.clone()", b=base) if learns else base  # it may be saved
+        value = _out_of_place(call, base, source)
+    func = cst.Attribute(base, cst.Name("copy_"))
+    return call.with_changes(func=func, args=[cst.Arg(_where(choice, value, base, side))])
+
+
+def _arguments(call: cst.BaseExpression, base: cst.BaseExpression) -> Iterator[cst.Arg]:
+    """The arguments of all methods in a chain on `base`."""
+    while isinstance(call, cst.Call) and call is not base:
+        yield from call.args
+        call = call.func.value  # type: ignore[attr-defined]
+
+
+def _out_of_place(
+    call: cst.BaseExpression, base: cst.BaseExpression, source: cst.BaseExpression
+) -> cst.BaseExpression:
+    """`x.mul_(a).add_(b)` as `x.mul(a).add(b)`, with `source` for `x`."""
+    if call is base:
+        return source
+    assert isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+    attr = cst.Name(call.func.attr.value.removesuffix("_"))
+    return call.with_changes(func=cst.Attribute(_out_of_place(call.func.value, base, source), attr))
+
+
+def _chain(node: cst.BaseExpression) -> tuple[list[str], cst.BaseExpression]:
+    """The in-place methods of `x.mul_(a).add_(b)`, in order, and `x`; [] for other code."""
+    methods: list[str] = []
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        method = node.func.attr.value
+        if not method.endswith("_") or method.endswith("__"):
+            break
+        methods.insert(0, method)
+        node = node.func.value
+    return methods, node
+
+
+def _where(
+    choice: Choice, value: cst.BaseExpression, other: cst.BaseExpression, side: bool
+) -> cst.BaseExpression:
+    return choice.put(value, other) if side else choice.put(other, value)
+
+
+def _keeps(site: Site, base: cst.BaseExpression, value: cst.BaseExpression, node: cst.Call) -> None:
+    """Raises Escape where a choice between a tensor and a new value could be less exact."""
+    old, new = inferred(site, base), inferred(site, value)
+    if old is None or new is None or not (new.is_tensor or new.is_number):
+        raise Escape(f"it is not known what `{site.document.code(node)}` puts in")
+    floating = all(tensor.is_float for tensor in old.tensors)
+    whole = new.is_number and "float" not in new.types
+    if not (floating or whole or (new.is_tensor and new.dtypes == old.dtypes)):
+        raise Escape(f"`{site.document.code(node)}` cuts off what is behind the point")
+
+
+def _fits(
+    site: Site, target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
+) -> None:
+    """Raises Escape where an operand could change the result's type."""
+    old, new = inferred(site, target), inferred(site, value)
+    if new is None or old is None or not (new.is_tensor or new.is_number):
+        raise Escape(f"it is not known what the operands of `{site.document.code(node)}` are")
+    floating = all(tensor.is_float for tensor in old.tensors)
+    if not old.is_tensor or not (floating or new.types == ("int",)):
+        raise Escape(f"`{site.document.code(node)}` is not an update of floating-point numbers")

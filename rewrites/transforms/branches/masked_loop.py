@@ -1,0 +1,231 @@
+"""A `for` that a tensor breaks off, written so that it runs to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import (
+    assigned_before,
+    following,
+    live_in,
+    name,
+    reads,
+    statements,
+    targets,
+    walk,
+    writes,
+)
+from fullgraph.rewrites.analysis.inferred import held, inferred, is_tensor
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement, replaced
+from fullgraph.rewrites.source.templates import expression, statement
+from fullgraph.rewrites.transforms.branches import early_return as early
+from fullgraph.rewrites.transforms.branches.agreement import Agreement
+from fullgraph.rewrites.transforms.branches.choice import Choice
+from fullgraph.rewrites.transforms.branches.in_place import assigned, happening, is_update, update
+from fullgraph.rewrites.transforms.branches.predicate import Escape, predicate
+from fullgraph.rewrites.transforms.branches.use_where import comments
+
+_JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
+
+
+@dataclass
+class Masking:
+    """Writes one loop; `assumes` is filled on the way."""
+
+    site: Site
+    node: cst.If
+    """The `if t: break`, or `if t: return a`."""
+    assumes: dict[str, None] = field(default_factory=dict)
+    unset: dict[str, None] = field(default_factory=dict)
+    """The names that only the loop gives a value."""
+
+    def edits(self) -> dict[cst.CSTNode, Replacement]:
+        """What takes the place of the loop's statements. Raises Escape."""
+        site, document = self.site, self.site.document
+        loop = self._loop()
+        done = document.fresh("done")
+        test = predicate(site, self.node.test)
+        if test is None or test.guard is not None:
+            raise Escape("Python decides a part of its test")
+        choice = Choice(site, cst.Name(done), Agreement(site, self.assumes))
+        choice.pure(test.tensor)
+        lines, behind = self._behind(choice, loop)
+        edits: dict[cst.CSTNode, Replacement] = {}
+        for line in loop.body.body:
+            if line is self.node:
+                sign = "~" if test.negated else ""
+                bare = test.tensor.with_changes(lpar=(), rpar=())
+                new = self._left(statement(f"{done} = {done} | {sign}{{t}}", t=bare), loop)
+                kept = [*self.node.leading_lines, *comments(self.node, new)]
+                head = new[0].with_changes(leading_lines=kept)
+                edits[line] = cst.FlattenSentinel([head, *new[1:]])
+            elif isinstance(line, cst.SimpleStatementLine):
+                body = [new for small in line.body for new in self._masked(choice, loop, small)]
+                edits[line] = _lines(line, body)
+            else:
+                raise Escape("there are other blocks in the loop")
+        device = f", device={source}.device" if (source := self._tensor(loop)) else ""
+        start = statement(f"{done} = torch.zeros((), dtype=torch.bool{device})")
+        first = start.with_changes(leading_lines=loop.leading_lines)
+        nothing = [statement(f"{name} = None") for name in self.unset]
+        masked = replaced(loop, edits).with_changes(leading_lines=())
+        return {loop: cst.FlattenSentinel([first, *nothing, masked, *lines]), **behind}
+
+    def _left(self, ends: cst.BaseStatement, loop: cst.For) -> list[cst.BaseStatement]:
+        """The end of the loop, and what happens before it is left."""
+        *first, _ = statements(self.node.body)
+        if not first:
+            return [ends]
+        leaving = self.site.document.fresh("leaving")
+        (assign,) = ends.body  # type: ignore[attr-defined]
+        done, test = assign.value.left, assign.value.right
+        choice = Choice(self.site, cst.Name(leaving), Agreement(self.site, self.assumes))
+
+        def old(path: str, value: cst.BaseExpression) -> cst.BaseExpression:
+            return self._held(choice, path, loop)
+
+        lines = [
+            cst.SimpleStatementLine([happening(choice, one, True, self._lasting(loop), old)])  # type: ignore[arg-type]
+            for one in first
+        ]
+        return [
+            statement(f"{leaving} = ~{{d}} & {{t}}", d=done, t=test),
+            *lines,
+            statement(f"{done.value} = {done.value} | {leaving}"),
+        ]
+
+    def _held(self, choice: Choice, path: str, loop: cst.For) -> cst.BaseExpression:
+        """What a name or attribute holds before, as a node that facts are known of."""
+        if "." not in path and path not in assigned_before(self.site.document, loop):
+            raise Escape(f"`{path}` has no value before the loop")
+        old = cst.parse_expression(path)
+        found = [held(self.site, path, loop)] if "." not in path else []
+        found += [inferred(self.site, one) for one in walk(loop) if name(one) == path]
+        if fact := next(filter(None, found), None):
+            choice.agreement.known[old] = fact
+        return old
+
+    def _behind(
+        self, choice: Choice, loop: cst.For
+    ) -> tuple[list[cst.BaseStatement], dict[cst.CSTNode, Replacement]]:
+        """What is put behind a loop that is left by a return, and the edits of what follows."""
+        value = self._result()
+        if value is None:
+            return [], {}
+        after = early.rest(self.site, loop)
+        if reads(value) & set(map(name, targets(loop))):
+            raise Escape("what is returned early depends on the loop's variables")
+        choice.pure(*after.statements, after.value, value)
+        choice.agreement.gradients([value], [*after.statements, after.value])
+        edits: dict[cst.CSTNode, Replacement] = {}
+        for one in after.statements:
+            edits |= choice.taming(one, False)
+        new, lines = choice.between(value, after.value), []
+        if reads(value) & set(writes(*after.statements)):
+            if value not in walk(new):
+                raise Escape("what is returned early is used again later")
+            kept = self.site.document.fresh("early")
+            lines.append(statement(f"{kept} = {{v}}", v=value))
+            new = replaced(new, {value: cst.Name(kept)})
+        return lines, {**edits, after.line: after.line.with_changes(body=[cst.Return(new)])}
+
+    def _result(self) -> cst.BaseExpression | None:
+        """What leaving the loop returns; None for a `break`."""
+        jump = statements(self.node.body)[-1]
+        if isinstance(jump, cst.Return) and jump.value is None:
+            raise Escape("it returns nothing")
+        return jump.value if isinstance(jump, cst.Return) else None
+
+    def _loop(self) -> cst.For:
+        """The loop that is broken off. Raises Escape where it does more than can be masked."""
+        document = self.site.document
+        suite = document.parent(self.node)
+        loop = document.parent(suite)
+        if isinstance(loop, cst.While):
+            raise Escape("a `while` may not end if nothing leaves it")
+        if not isinstance(loop, cst.For):
+            raise Escape("the `break` stands deeper than in the loop's own block")
+        if self.node.orelse is not None:
+            raise Escape("the `break` has an `else`")
+        if loop.orelse is not None:
+            raise Escape("the loop has an `else`")
+        if sum(isinstance(one, _JUMPS) for one in walk(loop.body)) > 1:
+            raise Escape("the loop is left in several ways")
+        after = live_in(one for one in following(document, loop) if one is not loop)
+        variables = {name(target) for target in targets(loop)}
+        if variables & after:
+            raise Escape(f"`{min(variables & after)}` is used after the loop")
+        return loop
+
+    def _masked(
+        self, choice: Choice, loop: cst.For, small: cst.BaseSmallStatement
+    ) -> list[cst.BaseSmallStatement]:
+        """One statement of the body, without a lasting effect once the loop is done."""
+        site = self.site
+        if isinstance(small, cst.Pass):
+            return [small]
+        if is_update(site, small):
+            return [update(choice, small, False)]
+        target, value = assigned(site, small)
+        choice.pure(value)
+        path = name(target)
+        if "." not in path and path not in self._lasting(loop):
+            return [replaced(small, choice.taming(small, False))]
+        if "." in path or path in assigned_before(site.document, loop):
+            return [_assign(path, choice.between(self._held(choice, path, loop), value))]
+        if path in live_in(loop.body.body):
+            raise Escape(f"`{path}` has no value before the loop")
+        self.unset[path] = None
+        if not self._runs(loop):
+            self.assumes[f"the loop that sets `{path}` runs at least once"] = None
+        new = site.document.fresh(f"new_{path}")
+        choice.agreement.pair(value, value)
+        value = choice.tamed(value, False)
+        kept = expression(
+            f"{new} if {path} is None else {choice.where}({{d}}, {path}, {new})", d=choice.test
+        )
+        return [_assign(new, value), _assign(path, kept)]
+
+    def _runs(self, loop: cst.For) -> bool:
+        """Whether it is sure that a loop has a round: `range(10)`."""
+        match loop.iter:
+            case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=cst.Integer() as number)]):
+                return number.evaluated_value > 0
+        return False
+
+    def _lasting(self, loop: cst.For) -> frozenset[str]:
+        """The names whose values go from round to round, or out of the loop."""
+        document = self.site.document
+        after = live_in(one for one in following(document, loop) if one is not loop)
+        result = self._result()
+        after |= reads(result) if result is not None else set()
+        return frozenset(set(writes(loop.body)) & (after | live_in(loop.body.body)))
+
+    def _tensor(self, loop: cst.For) -> str:
+        """A name for a tensor that there is before the loop, on the device of the test."""
+        known = assigned_before(self.site.document, loop)
+        for source in (self.node.test, loop.body):
+            for path in sorted(reads(source) & known):
+                nodes = [one for one in walk(source) if name(one) == path]
+                if any(is_tensor(self.site, one) for one in nodes):
+                    return path
+        return ""
+
+
+def _assign(path: str, value: cst.BaseExpression) -> cst.Assign:
+    target = cst.parse_expression(path)
+    return cst.Assign([cst.AssignTarget(target)], value)  # type: ignore[arg-type]
+
+
+def _lines(line: cst.SimpleStatementLine, body: list[cst.BaseSmallStatement]) -> Replacement:
+    """`body` in place of a line: one statement a line where there are more than before."""
+    if len(body) == len(line.body):
+        return line.with_changes(body=body)
+    first, *others = [cst.SimpleStatementLine([small]) for small in body]
+    first = first.with_changes(
+        leading_lines=line.leading_lines, trailing_whitespace=line.trailing_whitespace
+    )
+    return cst.FlattenSentinel([first, *others])

@@ -1,0 +1,314 @@
+"""The test of a decision as a 0-d boolean tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.definitions import definitions
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.inferred import inferred
+from fullgraph.rewrites.analysis.purity import effect, may_raise, torch_name
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import replaced
+from fullgraph.rewrites.source.templates import enclosed, expression
+
+Decision = cst.If | cst.IfExp | cst.While
+
+
+class Escape(Exception):
+    """Why a decision must stay as it is: a clause that fits after "because"."""
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """What decides: `guard and tensor` or `guard or tensor`, mostly without a guard."""
+
+    tensor: cst.BaseExpression
+    """A 0-d boolean tensor, as an expression of new and old nodes."""
+    negated: bool = False
+    """Whether the whole is the opposite of what decides: the arms change places."""
+    guard: cst.BaseExpression | None = None
+    """A test that Python decides, evaluated first."""
+    disjunction: bool = False
+    """Whether the guard alone suffices ("or")."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """The test of a decision, with what it takes to write it down."""
+
+    decision: Decision
+    expression: cst.BaseExpression
+    """The decision's own test, or that test with a name in it replaced by what it stands for."""
+    gone: cst.SimpleStatementLine | None = None
+    """The statement right before the decision that gave the name its value."""
+
+
+def decision(site: Site) -> Decision | None:
+    """The decision that the site's node is the test of, or a part of the test of."""
+    inner = site.node
+    if isinstance(inner, Decision):
+        return inner
+    for outer in site.document.around(inner):
+        if isinstance(outer, Decision):
+            return outer if outer.test is inner else None
+        if not isinstance(outer, _PARTS):
+            return None
+        inner = outer
+    return None
+
+
+def tested(site: Site) -> Test | None:
+    """The same with its test; `n = t.item()` right before it is read into the test."""
+    found = decision(site)
+    if found is not None:
+        previous = _previous(site, found)
+        assign = previous.body[0] if previous is not None else None
+        named = _through_name(site, assign) if isinstance(assign, cst.Assign) else None
+        return named or Test(found, found.test)
+    for outer in site.document.around(site.node):
+        if isinstance(outer, cst.Assign):
+            return _through_name(site, outer)
+        if not isinstance(outer, _PARTS):
+            return None
+    return None
+
+
+_PARTS = (
+    cst.BooleanOperation
+    | cst.UnaryOperation
+    | cst.Comparison
+    | cst.ComparisonTarget
+    | cst.Call
+    | cst.Arg
+    | cst.Attribute
+)
+
+
+def _through_name(site: Site, assign: cst.Assign) -> Test | None:
+    """For `n = t.item()` the `if` right after it, where nothing else uses `n`."""
+    known = definitions(site.document, assign)
+    line = site.document.parent(assign)
+    target = assign.targets[0].target
+    if known is None or not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
+        return None
+    uses = known.uses(target)
+    if len(assign.targets) > 1 or len(uses) != 1 or len(known.reaching[uses[0]]) > 1:
+        return None
+    for outer in site.document.around(uses[0]):
+        if isinstance(outer, cst.If) and _previous(site, outer) is line:
+            if not any(one is uses[0] for one in walk(outer.test)):
+                return None
+            if not any(_gives_number(site, one) for one in walk(assign.value)):
+                return None
+            value = enclosed(assign.value)
+            whole = outer.test is uses[0]
+            test = value if whole else replaced(outer.test, {uses[0]: value})
+            return Test(outer, test, line)
+    return None
+
+
+def _gives_number(site: Site, node: cst.CSTNode) -> bool:
+    """Whether a call makes a number of a tensor."""
+    if not isinstance(node, cst.Call):
+        return False
+    return tensor_of(site, node) is not node or torch_name(site, node) in ("equal", "allclose")
+
+
+def _previous(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
+    """The statement right before another in the same block, if it is no block itself."""
+    outer = site.document.parents.get(node)
+    if not isinstance(outer, cst.IndentedBlock) or node not in outer.body:
+        return None
+    index = outer.body.index(node)
+    found = outer.body[index - 1] if index else None
+    return found if isinstance(found, cst.SimpleStatementLine) else None
+
+
+def predicate(site: Site, test: cst.BaseExpression) -> Predicate | None:
+    """The predicate of a test; None if no tensor decides. Raises Escape."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inner = predicate(site, test.expression)
+        if inner is None:
+            return None
+        return replace(inner, negated=not inner.negated)
+    if isinstance(test, cst.BooleanOperation):
+        return _joined(site, test)
+    found = _tensor(site, test)
+    return None if found is None else Predicate(found, guard=_same_shape(site, test))
+
+
+def _joined(site: Site, test: cst.BooleanOperation) -> Predicate | None:
+    left, right = predicate(site, test.left), predicate(site, test.right)
+    disjunction = isinstance(test.operator, cst.Or)
+    if left is None and right is None:
+        return None
+    if left is not None and right is not None:
+        if left.guard is not None or right.guard is not None:
+            raise Escape("its test mixes several tests of Python with several of tensors")
+        if reason := effect(site, test.right) or may_raise(site, test.right):
+            raise Escape(f"the second test would always be evaluated, and {reason}")
+        sides = [
+            expression("~{t}", t=side.tensor) if side.negated else side.tensor
+            for side in (left, right)
+        ]
+        operator = "|" if disjunction else "&"
+        joined = expression(f"{{a}} {operator} {{b}}", a=sides[0], b=sides[1])
+        return Predicate(joined)
+    tensor = left or right
+    guard = test.right if left is not None else test.left
+    assert tensor is not None
+    if tensor.guard is not None:
+        raise Escape("its test mixes several tests of Python with several of tensors")
+    if left is not None and (reason := effect(site, guard) or may_raise(site, guard)):
+        raise Escape(f"a test of Python would come first, and {reason}")
+    bare = expression("~{t}", t=tensor.tensor) if tensor.negated else tensor.tensor
+    return Predicate(bare, False, guard, disjunction)
+
+
+def _tensor(site: Site, test: cst.BaseExpression) -> cst.BaseExpression | None:
+    """A test without `and`, `or` and `not` as a 0-d boolean tensor; None if it is none."""
+    if isinstance(test, cst.Call):
+        if compared := _comparison(site, test):
+            return compared
+        bare = tensor_of(site, test)
+        if bare is not test:
+            if site.document.code(test).startswith("int("):
+                raise Escape("`int()` cuts off what is behind the point")
+            return _tensor(site, bare)
+    if isinstance(test, cst.Comparison):
+        return _compared(site, test)
+    seen = inferred(site, test)
+    if seen is None or not seen.is_tensor:
+        return None
+    shaped = _zero_dimensional(site, test, test)
+    return shaped if seen.dtypes == {"bool"} else expression("{t} != 0", t=shaped)
+
+
+def _compared(site: Site, test: cst.Comparison) -> cst.BaseExpression | None:
+    sides = [test.left, *(one.comparator for one in test.comparisons)]
+    operators = [one.operator for one in test.comparisons]
+    bare = [tensor_of(site, side) for side in sides]
+    facts = [inferred(site, side) for side in bare]
+    if not any(fact is not None and fact.is_tensor for fact in facts):
+        return None
+    kinds = cst.In | cst.NotIn | cst.Is | cst.IsNot
+    if any(isinstance(operator, kinds) for operator in operators):
+        return None
+    shaped = [
+        _zero_dimensional(site, side, side) if fact is not None and fact.is_tensor else side
+        for side, fact in zip(bare, facts, strict=True)
+    ]
+    exact = [_exact(site, new, old, sides, bare) for new, old in zip(shaped, sides, strict=True)]
+    parts = [
+        cst.Comparison(left, [cst.ComparisonTarget(operator, right)])
+        for left, operator, right in zip(exact, operators, exact[1:], strict=False)
+    ]
+    if len(parts) == 1:
+        same = all(new is old for new, old in zip(exact, sides, strict=True))
+        return test if same else expression("{c}", c=parts[0])
+    if len(parts) > 2 or effect(site, *sides):
+        raise Escape("its test is a long chain of comparisons")
+    return expression("{a} & {b}", a=parts[0], b=parts[1])
+
+
+def _exact(
+    site: Site,
+    new: cst.BaseExpression,
+    old: cst.BaseExpression,
+    sides: list[cst.BaseExpression],
+    bare: list[cst.BaseExpression],
+) -> cst.BaseExpression:
+    """A side that was a Python number, so that it compares as that number did.
+
+    Python compares in double precision, torch in the tensor's: `t.item() > 0.1` is not `t > 0.1`.
+    """
+    if new is old:
+        return new
+    others = [inferred(site, b) for s, b in zip(sides, bare, strict=True) if s is not old]
+    seen = inferred(site, tensor_of(site, old))
+    numbers = [v for o in others if o is not None and o.is_number for v in o.values]
+    tensors = [o for o in others if o is not None and o.is_tensor]
+    whole = all(float(v) % 1 == 0 and abs(v) < 2**10 for v in numbers if isinstance(v, int | float))
+    halves = all((float(v) * 8) % 1 == 0 for v in numbers if isinstance(v, int | float))
+    floating = seen is not None and all(t.is_float for t in seen.tensors)
+    literal = all(
+        isinstance(s, cst.Integer | cst.Float | cst.UnaryOperation) or s is old or b is not s
+        for s, b in zip(sides, bare, strict=True)
+    )
+    fine = all(seen is not None and t.dtypes == seen.dtypes for t in tensors)
+    if fine and literal and (whole or (halves and floating)):
+        return new
+    return expression("{t}.double()", t=new)
+
+
+def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
+    """`t` of `t.item()`, `float(t)` and `bool(t)`; `int(t)` of an integer tensor; else `node`."""
+    if not isinstance(node, cst.Call):
+        return node
+    path = site.document.dotted(node.func)
+    if isinstance(node.func, cst.Attribute) and not node.args:
+        base = inferred(site, node.func.value)
+        if node.func.attr.value in ("item", "is_nonzero") and base is not None and base.is_tensor:
+            return node.func.value
+    if len(node.args) == 1 and node.args[0].keyword is None and not node.args[0].star:
+        inner = tensor_of(site, node.args[0].value)
+        seen = inferred(site, inner)
+        if seen is not None and seen.is_tensor:
+            if path in ("float", "bool") or site.calls(node) == "torch.is_nonzero":
+                return inner
+            if path == "int" and not any(tensor.is_float for tensor in seen.tensors):
+                return inner
+    return node
+
+
+def _comparison(site: Site, call: cst.Call) -> cst.BaseExpression | None:
+    """`torch.equal` and `torch.allclose` as reductions; None for other calls."""
+    called = torch_name(site, call)
+    if called not in ("equal", "allclose") or any(arg.star for arg in call.args):
+        return None
+    is_method = site.document.qualified(call.func) not in ("torch.equal", "torch.allclose")
+    if called == "allclose":
+        if is_method:
+            assert isinstance(call.func, cst.Attribute)
+            close = call.with_changes(func=call.func.with_changes(attr=cst.Name("isclose")))
+        else:
+            spelled = site.document.spelling("torch.isclose") or "torch.isclose"
+            close = call.with_changes(func=cst.parse_expression(spelled))
+        return expression("{close}.all()", close=close)
+    one, other = _operands(call, is_method)
+    return expression("({a} == {b}).all()", a=one, b=other)
+
+
+def _operands(call: cst.Call, is_method: bool) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+    values = [arg.value for arg in call.args]
+    if is_method:
+        assert isinstance(call.func, cst.Attribute)
+        values.insert(0, call.func.value)
+    if len(values) != 2:
+        raise Escape("the arguments of its comparison are not spelled out")
+    return values[0], values[1]
+
+
+def _same_shape(site: Site, test: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What `torch.equal` also asks: whether the shapes are the same; None for other tests."""
+    if not isinstance(test, cst.Call) or torch_name(site, test) != "equal":
+        return None
+    is_method = site.document.qualified(test.func) != "torch.equal"
+    one, other = _operands(test, is_method)
+    return expression("{a}.shape == {b}.shape", a=one, b=other)
+
+
+def _zero_dimensional(
+    site: Site, node: cst.BaseExpression, new: cst.BaseExpression
+) -> cst.BaseExpression:
+    """`new`, as a tensor without dimensions. Raises Escape where it has several elements."""
+    seen = inferred(site, node)
+    shapes = seen.shapes if seen is not None else frozenset()
+    if shapes == {()}:
+        return new
+    if shapes and all(set(shape) <= {1} for shape in shapes):
+        return expression("{t}.reshape(())", t=new)
+    raise Escape(f"`{site.document.code(node)}` is not known to be a single element")

@@ -1,0 +1,99 @@
+"""Random tensors that one way of a decision draws, drawn where that way is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.purity import draws
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement, replaced
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.branches.branches import ways
+from fullgraph.rewrites.transforms.branches.predicate import Escape, Predicate
+from fullgraph.rewrites.transforms.branches.use_where import ordered
+
+_ZEROS = {"randn": "zeros", "rand": "zeros", "randn_like": "zeros_like", "rand_like": "zeros_like"}
+_INNER = cst.BaseCompoundStatement | cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.BaseComp
+
+
+def drawn(
+    site: Site, node: cst.If | cst.IfExp, test: Predicate
+) -> dict[cst.Call, cst.BaseExpression]:
+    """The calls that draw in a decision's ways, each with one that draws zeros in the other way.
+
+    Raises Escape where one cannot be written so.
+    """
+    if isinstance(node, cst.IfExp):
+        both: tuple[Sequence[cst.CSTNode], ...] = ([node.body], [node.orelse])
+    else:
+        found = ways(site, node)
+        both = (found.one, found.other)
+    made: dict[cst.Call, cst.BaseExpression] = {}
+    for side, way in zip((True, False), ordered(test, *both), strict=True):
+        for call in _drawing(site, way):
+            if any(isinstance(one, _INNER) for one in _between(site, call, node)):
+                raise Escape(f"`{site.document.code(call)}` is drawn in a part of a way only")
+            made[call] = _conditional(site, call, test.tensor, side)
+    return made
+
+
+def exchanged(
+    edits: Mapping[cst.CSTNode, Replacement], calls: Mapping[cst.Call, cst.BaseExpression]
+) -> dict[cst.CSTNode, Replacement]:
+    """`edits` with the new calls in place of those that draw. Raises Escape."""
+    counts = dict.fromkeys(calls, 0)
+
+    def one(tree: cst.CSTNode) -> cst.CSTNode:
+        inside: dict[cst.CSTNode, Replacement] = {}
+        for call in walk(tree):
+            for old, new in calls.items():
+                if old.deep_equals(call):
+                    inside[call] = new
+                    counts[old] += 1
+        return replaced(tree, inside) if inside else tree
+
+    made: dict[cst.CSTNode, Replacement] = {}
+    for node, new in edits.items():
+        if isinstance(new, cst.FlattenSentinel):
+            made[node] = cst.FlattenSentinel([one(part) for part in new])
+        else:
+            made[node] = one(new) if isinstance(new, cst.CSTNode) else new
+    if any(count != 1 for count in counts.values()):
+        raise Escape("what is drawn would not be drawn exactly once")
+    return made
+
+
+def _drawing(site: Site, way: Sequence[cst.CSTNode]) -> Iterator[cst.Call]:
+    for line in way:
+        yield from (one for one in walk(line) if isinstance(one, cst.Call) and draws(site, one))
+
+
+def _between(site: Site, call: cst.Call, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    for one in site.document.around(call):
+        if one is node:
+            return
+        yield one
+
+
+def _conditional(
+    site: Site, call: cst.Call, test: cst.BaseExpression, side: bool
+) -> cst.BaseExpression:
+    """`torch.cond` that draws where the test is `side`."""
+    torch = site.document.spelling("torch") or "torch"
+    last = site.document.qualified(call.func).removeprefix("torch.")
+    keywords = {arg.keyword.value for arg in call.args if arg.keyword}
+    if last not in _ZEROS or keywords & {"generator", "out"} or any(a.star for a in call.args):
+        raise Escape(f"`{site.document.code(call)}` cannot be drawn by itself")
+    zeros = cst.parse_expression(f"{torch}.{_ZEROS[last]}")
+    if not last.endswith("_like"):
+        ways = [expression("lambda: {c}", c=one) for one in (call, call.with_changes(func=zeros))]
+        one, other = ways if side else ways[::-1]
+        return expression(f"{torch}.cond({{t}}, {{a}}, {{b}})", t=test, a=one, b=other)
+    if len(call.args) != 1:
+        raise Escape(f"`{site.document.code(call)}` cannot be drawn by itself")
+    one, other = (call.func, zeros) if side else (zeros, call.func)
+    template = f"{torch}.cond({{t}}, {{a}}, {{b}}, ({{x}}.detach(),))"  # else its backward draws
+    return expression(template, t=test, a=one, b=other, x=call.args[0].value)

@@ -1,0 +1,225 @@
+"""Where a number goes, and the same code with a tensor without dimensions in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import libcst as cst
+
+from fullgraph.compiler.events import Position
+from fullgraph.rewrites.analysis.definitions import definitions
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.seen import Seen, TensorSeen
+from fullgraph.rewrites.site import Knowledge, Site
+from fullgraph.rewrites.source.document import Replacement, replaced
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.branches.branches import jumps
+from fullgraph.rewrites.transforms.branches.predicate import Decision, Escape, decision, predicate
+from fullgraph.rewrites.transforms.branches.use_cond import Conditional
+from fullgraph.rewrites.transforms.branches.use_where import Selection
+from fullgraph.rewrites.transforms.branches.whole_branch import decided
+from fullgraph.rewrites.transforms.random.draws import drawing
+
+_ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
+Edits = dict[cst.CSTNode, Replacement]
+
+
+@dataclass
+class Numbers:
+    """Calls that give numbers, each with the tensor that takes its place."""
+
+    site: Site
+    tensors: Mapping[cst.Call, cst.BaseExpression]
+    decisions: list[cst.If | cst.IfExp] = field(default_factory=list)
+    """The decisions that hang on the numbers, in order."""
+    assumes: dict[str, None] = field(default_factory=dict)
+    tests: list[cst.BaseExpression] = field(default_factory=list)
+    device: str = "cpu"
+    dtype: str = "float64"
+    met: dict[cst.BaseExpression, cst.BaseExpression] = field(default_factory=dict)
+    """Operations with a tensor without dimensions, of which a number would not change the dtype."""
+    _known: dict[Position, Seen | None] = field(default_factory=dict)
+    """What is known instead of what was seen: the numbers are tensors."""
+
+    def follow(self, call: cst.Call, dtype: str, device: str = "cpu") -> None:
+        """Find out what is done with a number. Raises Escape where a tensor would not do."""
+        self.device, self.dtype = device, dtype
+        tensor = TensorSeen(dtype, (), device, False, True)
+        self._follow(call, Seen(("torch.Tensor",), 1, (tensor,)))
+
+    def edits(self) -> Edits:
+        """The decisions and the numbers, rewritten. Raises Escape."""
+        facts = _Facts(self.site.facts, self._known)
+        found: Edits = {}
+        for node in self.decisions:
+            if any(one in tuple(self.site.document.around(node)) for one in self.decisions):
+                continue  # an `elif`: it goes with its `if`
+            site = replace(self.site, node=node, facts=facts)
+            found |= self._decided(site, node)
+        made = [one for one in found.values() if isinstance(one, cst.CSTNode)]
+        made += [n for one in found.values() if isinstance(one, cst.FlattenSentinel) for n in one]
+        plain: Edits = {}
+        for call, tensor in self.tensors.items():
+            again = [n for one in made for n in walk(one) if call.deep_equals(n)]
+            inside = any(one in found for one in self.site.document.around(call))
+            if inside and len(again) != 1:
+                raise Escape("the number would not be drawn exactly once")
+            if not inside:
+                plain[call] = tensor
+        plain = self._dimensioned(plain, found)
+        return plain | {node: _exchanged(new, self.tensors) for node, new in found.items()}
+
+    def _dimensioned(self, plain: Edits, found: Edits) -> Edits:
+        """`plain` with `(n * t[None])[0]` for `n * t`: next to dimensions `n` promotes nothing."""
+        around = self.site.document.around
+        for node in sorted(self.met, key=lambda one: len(tuple(around(one))), reverse=True):
+            if any(one in found for one in (node, *around(node))):
+                raise Escape("the number meets a tensor without dimensions in a decision")
+            inside = {one: plain.pop(one) for one in walk(node) if one in plain}
+            other = self.met[node]
+            inside[other] = expression("{t}[None]", t=replaced(other, inside))
+            plain[node] = expression("{w}[0]", w=replaced(node, inside))
+        return plain
+
+    def _follow(self, node: cst.BaseExpression, seen: Seen | None) -> None:
+        document = self.site.document
+        self._known[document.position(node)] = seen
+        parent = document.parent(node)
+        if isinstance(parent, cst.ComparisonTarget):
+            parent = document.parent(parent)
+        match parent:
+            case cst.If() | cst.IfExp() if parent.test is node:
+                if parent not in self.decisions:
+                    self.decisions.append(parent)
+            case cst.BinaryOperation() if isinstance(parent.operator, _ARITHMETIC):
+                other = parent.right if parent.left is node else parent.left
+                if self.site.is_tensor(other):
+                    self._met(parent, other)
+                else:
+                    self._follow(parent, None)
+            case cst.Comparison(comparisons=[target]):
+                other = target.comparator if parent.left is node else parent.left
+                if self.site.is_tensor(other):
+                    self._met(parent, other)
+                else:
+                    self._follow(parent, None)
+            case cst.IfExp():
+                self._follow(parent, seen)
+            case cst.UnaryOperation() | cst.BooleanOperation():
+                self._follow(parent, None)
+            case cst.Arg(keyword=None, star="") if self._is_bound(document.parent(parent)):
+                self._follow(document.parent(parent), None)  # type: ignore[arg-type]
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
+                known = definitions(document, node)
+                for use in known.uses(name) if known is not None else ():
+                    others = known.reaching[use] - {name} if known is not None else {name}
+                    if not all(self._is_decided(other) for other in others):
+                        raise Escape(f"`{use.value}` is not always that number")
+                    self._follow(use, seen)
+            case _:
+                raise Escape("a tensor cannot stand where the number is used")
+
+    def _met(self, operation: cst.BaseExpression, other: cst.BaseExpression) -> None:
+        """Note that a number meets a tensor.
+
+        Raises Escape where what comes of it would have another dtype.
+        """
+        seen = self.site.seen(other)
+        if seen is None or not all(tensor.is_float for tensor in seen.tensors):
+            raise Escape("the number meets a tensor that is not of a floating dtype")
+        if self.device != "cpu" and {tensor.device for tensor in seen.tensors} != {self.device}:
+            raise Escape("the number meets a tensor on another device")
+        if "float" in self.dtype and () in seen.shapes and seen.dtypes != {self.dtype}:
+            self.met[operation] = other
+
+    def _is_decided(self, binding: cst.CSTNode) -> bool:
+        """Whether a name is bound in a way of a decision that hangs on the number."""
+        return any(one in self.decisions for one in self.site.document.around(binding))
+
+    def _is_bound(self, node: cst.CSTNode) -> bool:
+        """Whether it is `max` or `min` of two values, which fits tensors, too."""
+        return (
+            isinstance(node, cst.Call)
+            and self.site.calls(node) in ("max", "min")
+            and len(node.args) == 2
+        )
+
+    def _decided(self, site: Site, node: cst.If | cst.IfExp) -> Edits:
+        if jumps(site, node):
+            raise Escape("a way leaves the loop or raises")
+        test = predicate(site, node.test)
+        if test is None:
+            raise Escape("its test is not one that a tensor can decide")
+        if test.guard is not None and self._late(test.guard):
+            raise Escape("the number is drawn before a test of Python, whatever that says")
+        selection = Selection(site)
+        try:
+            edits = decided(selection, node, test)
+        except Escape:
+            conditional = Conditional(site)
+            edits = decided(conditional, node, test)
+            self.assumes |= conditional.assumes
+        else:
+            self.assumes |= selection.assumes
+        self.tests.append(node.test)
+        return edits
+
+    def _late(self, guard: cst.BaseExpression) -> bool:
+        """Whether a test of Python stands behind a number that is drawn in the same test."""
+        document = self.site.document
+        if guard not in document.ranges:
+            return True
+        place = document.position(guard)
+        drawn = drawing(self.site, document.parent(guard))
+        places = [document.position(one) for one in drawn]
+        return any((p.line, p.column or 0) < (place.line, place.column or 0) for p in places)
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What was seen, where nothing else is known."""
+
+    seen: Knowledge
+    known: Mapping[Position, Seen | None]
+
+    def at(self, position: Position) -> Seen | None:
+        return self.known[position] if position in self.known else self.seen.at(position)
+
+
+def _exchanged(new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression]) -> Replacement:
+    """`new` with the calls that draw replaced by the tensors."""
+
+    def one(node: cst.CSTNode) -> cst.CSTNode:
+        return replaced(
+            node,
+            {
+                call: tensor
+                for call in walk(node)
+                for old, tensor in tensors.items()
+                if old.deep_equals(call)
+            },
+        )
+
+    if isinstance(new, cst.FlattenSentinel):
+        return cst.FlattenSentinel([one(node) for node in new])
+    return one(new) if isinstance(new, cst.CSTNode) else new
+
+
+def sources(site: Site) -> Iterator[cst.Call]:
+    """The calls that may give the number a site is about: in it, or in what its names are bound
+    to."""
+    node: cst.CSTNode = site.node
+    if isinstance(node, Decision):
+        node = node.test
+    elif (found := decision(site)) is not None:
+        node = found.test
+    known = definitions(site.document, site.node)
+    for one in walk(node):
+        if isinstance(one, cst.Call):
+            yield one
+        if isinstance(one, cst.Name) and known is not None:
+            for binding in known.reaching.get(one, ()):
+                statement = site.document.statement(binding)
+                if isinstance(statement, cst.SimpleStatementLine):
+                    yield from (call for call in walk(statement) if isinstance(call, cst.Call))

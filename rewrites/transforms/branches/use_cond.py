@@ -1,0 +1,256 @@
+"""Decisions written with `torch.cond`: one way is computed, as in eager."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import live_in, name, targets, walk, writes
+from fullgraph.rewrites.analysis.purity import effect, fresh
+from fullgraph.rewrites.analysis.seen import Seen
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement
+from fullgraph.rewrites.source.templates import expression, statement
+from fullgraph.rewrites.transforms.branches import early_return as early
+from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
+from fullgraph.rewrites.transforms.branches.assignments import RETURN, arm, block
+from fullgraph.rewrites.transforms.branches.branches import Ways
+from fullgraph.rewrites.transforms.branches.predicate import Escape, Predicate
+from fullgraph.rewrites.transforms.branches.use_where import (
+    Lines,
+    Selection,
+    comments,
+    guarded,
+    ordered,
+)
+
+_JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
+
+
+@dataclass
+class Conditional:
+    """Writes one decision with `torch.cond`; `assumes` is filled on the way."""
+
+    site: Site
+    assumes: dict[str, None] = field(default_factory=dict)
+    known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
+    """What is known of new nodes."""
+
+    def ternary(self, node: cst.IfExp, test: Predicate) -> cst.BaseExpression:
+        one, other = ordered(test, node.body, node.orelse)
+        made = self._call(test, self._lambda(one), self._lambda(other))
+        self._agree(one, other)
+        Agreement(self.site, self.assumes).gradients([one], [other])
+        if test.guard is None:
+            return made
+        ways = (one, made) if test.disjunction else (made, other)
+        return cst.IfExp(test.guard, *ways)
+
+    def branch(self, ways: Ways, test: Predicate) -> Lines:
+        both = [*ways.one, *ways.other]
+        returns = any(isinstance(one, cst.Return) for way in both for one in walk(way))
+        names = [RETURN] if returns else ways.written(self.site)
+        if not names:
+            raise Escape("nothing that it assigns is used later")
+        one, other = ordered(test, ways.one, ways.other)
+        lines = self._chosen(ways, test, names, one, other)
+        if test.guard is None:
+            return lines
+        kept = (one, lines) if test.disjunction else (lines, other)
+        return [guarded(test.guard, *kept)]
+
+    def early(self, node: cst.If, test: Predicate) -> dict[cst.CSTNode, Replacement]:
+        """An early return and what follows it as the two ways."""
+        if test.guard is not None:
+            raise Escape("a test of Python and one of a tensor decide on more than a result")
+        after = early.rest(self.site, node)
+        body = block(node.body)
+        both = Ways(node, body, [*after.statements, after.line])
+        lines = self._chosen(both, test, [RETURN], *ordered(test, both.one, both.other))
+        kept = [*node.leading_lines, *comments(node, lines)]
+        first = lines[0].with_changes(leading_lines=kept)
+        gone: dict[cst.CSTNode, Replacement] = {
+            one: cst.RemoveFromParent() for one in (*after.statements, after.line)
+        }
+        return {node: cst.FlattenSentinel([first, *lines[1:]]), **gone}
+
+    def _chosen(
+        self,
+        ways: Ways,
+        test: Predicate,
+        names: list[str],
+        one: Sequence[cst.CSTNode],
+        other: Sequence[cst.CSTNode],
+    ) -> Lines:
+        Agreement(self.site, self.assumes).gradients(one, other)
+        values = [self._values(ways, names, way) for way in (one, other)]
+        left, right = values
+        if left is not None and right is not None:
+            for a, b in zip(left, right, strict=True):
+                self._agree(a, b)
+            lambdas = [self._lambda(_together(found)) for found in (left, right)]
+            return [_target(names, self._call(test, *lambdas))]
+        operands = sorted({n for way in (one, other) for n in _rebound(way)})
+        functions = [self._function(ways, names, way) for way in (one, other)]
+        fresh_names = [self.site.document.fresh(stem) for stem in ("if_true", "if_false")]
+        made: Lines = []
+        for called, (body, _) in zip(fresh_names, functions, strict=True):
+            header = statement(f"def {called}({', '.join(operands)}):\n    pass\n")
+            made.append(header.with_changes(body=cst.IndentedBlock(body)))
+        given = f", ({', '.join(operands)},)" if operands else ""
+        call = expression(
+            f"torch.cond({{t}}, {fresh_names[0]}, {fresh_names[1]}{given})", t=test.tensor
+        )
+        for a, b in zip(*(results for _, results in functions), strict=False):
+            self._agree(a, b)
+        return apart([*made, _target(names, call)])
+
+    def _values(
+        self, ways: Ways, names: list[str], way: Sequence[cst.CSTNode]
+    ) -> list[cst.BaseExpression] | None:
+        """What a way assigns to each name, if these are expressions of what was there before."""
+        try:
+            made = arm(self.site, way, frozenset(names))
+        except Escape:
+            return None
+        if made.own:
+            return None
+        selection = Selection(self.site, known=self.known)
+        return [made.values.get(n) or selection.present(n, ways) for n in names]
+
+    def _function(
+        self, ways: Ways, names: list[str], way: Sequence[cst.CSTNode]
+    ) -> tuple[Lines, list[cst.BaseExpression]]:
+        """The body of a local function for a way, and the nodes of what it returns."""
+        body: Lines = list(way)  # type: ignore[arg-type]
+        jumps = [one for line in body for one in walk(line) if isinstance(one, _JUMPS)]
+        results: list[cst.BaseExpression] = []
+        if names == [RETURN]:
+            last = body[-1] if body else None
+            final = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
+            if not isinstance(final, cst.Return) or len(jumps) != 1 or final.value is None:
+                raise Escape("one way does not end in a return of its own")
+            body = body[:-1]
+            results = [final.value]
+        elif jumps:
+            raise Escape("the branch leaves the block")
+        else:
+            selection = Selection(self.site, known=self.known)
+            own = set(writes(*body))
+            results = [
+                cst.parse_expression(n) if n in own else selection.present(n, ways) for n in names
+            ]
+        self._pure(*body, *results)
+        if any("." in n for n in writes(*body)):
+            raise Escape("the branch assigns to attributes")
+        copies = [
+            one if self._is_new(one, body) and not _again(one, results, body) else _clone(one)
+            for one in results
+        ]
+        sources = [source(one, body) for one in results]
+        return [*body, statement("return {v}", v=_together(copies))], sources
+
+    def _lambda(self, value: cst.BaseExpression) -> cst.BaseExpression:
+        self._pure(value)
+        items = [one if fresh(self.site, one) else _clone(one) for one in _items(value)]
+        return expression("lambda: {v}", v=_together(items) if _is_tuple(value) else items[0])
+
+    def _pure(self, *nodes: cst.CSTNode) -> None:
+        if reason := effect(self.site, *nodes, random=True):
+            raise Escape(f"a branch of `torch.cond` must not change anything, and {reason}")
+        if effect(self.site, *nodes) and self._learns(nodes):
+            # its backward runs the way again, and draws again
+            raise Escape("the gradient would be that of other random numbers")
+
+    def _learns(self, nodes: Sequence[cst.CSTNode]) -> bool:
+        """Whether what nodes use may ask for gradients."""
+        agreement = Agreement(self.site)
+        return any(agreement.may_learn(one) for one in used_names(nodes).values())
+
+    def _agree(self, one: cst.BaseExpression, other: cst.BaseExpression) -> None:
+        agreement = Agreement(self.site, self.assumes, self.known)
+        for a, b in zip(_items(one), _items(other), strict=False):
+            agreement.pair(a, b, numbers=False)
+
+    def _call(
+        self, test: Predicate, one: cst.BaseExpression, other: cst.BaseExpression
+    ) -> cst.BaseExpression:
+        return expression("torch.cond({t}, {a}, {b})", t=test.tensor, a=one, b=other)
+
+    def _is_new(self, value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> bool:
+        """Whether a result shares no memory with what was there before."""
+        if _is_tuple(value):
+            return all(self._is_new(one, body) for one in _items(value))
+        found = [
+            one
+            for line in body
+            for one in walk(line)
+            if isinstance(one, cst.Assign) and name(value) in map(name, targets(one))
+        ]
+        return fresh(self.site, value) or (
+            bool(found) and all(fresh(self.site, one.value) for one in found)
+        )
+
+
+def _rebound(way: Sequence[cst.CSTNode]) -> set[str]:
+    """Local names that a way reads before it binds them anew: parameters of its function."""
+    return {n for n in live_in(way) & set(writes(*way)) if "." not in n}
+
+
+def _target(names: list[str], call: cst.BaseExpression) -> cst.BaseStatement:
+    if names == [RETURN]:
+        return statement("return {v}", v=call)
+    return statement(f"{', '.join(names)} = {{v}}", v=call)
+
+
+def _is_tuple(value: cst.BaseExpression) -> bool:
+    return isinstance(value, cst.Tuple)
+
+
+def _items(value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(value, cst.Tuple):
+        return [element.value for element in value.elements]
+    return [value]
+
+
+def _together(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
+    if len(values) == 1:
+        return values[0]
+    return cst.Tuple(
+        [cst.Element(value) for value in values], [cst.LeftParen()], [cst.RightParen()]
+    )
+
+
+def _clone(value: cst.BaseExpression) -> cst.BaseExpression:
+    return expression("{v}.clone()", v=value)
+
+
+def source(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseExpression:
+    """What a name was assigned last in a way; `value` itself if that is not to be seen."""
+    for line in reversed(body):
+        for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            match one:
+                case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as target)]):
+                    if isinstance(one.value, cst.Tuple):
+                        for left, right in zip(target.elements, one.value.elements, strict=False):
+                            if name(left.value) == name(value):
+                                return right.value
+                case cst.Assign() if name(value) in map(name, targets(one)):
+                    return one.value
+    return value
+
+
+def _again(
+    value: cst.BaseExpression, results: Sequence[cst.BaseExpression], body: Sequence[cst.CSTNode]
+) -> bool:
+    """Whether an earlier result is the same tensor: `q = k = f(x)`."""
+    earlier = results[: [one is value for one in results].index(True)]
+    return any(source(one, body) is source(value, body) for one in earlier)
+
+
+def apart(lines: Lines) -> Lines:
+    """Local functions and what comes next, with empty lines between."""
+    empty = cst.EmptyLine(indent=False)
+    return [lines[0], *(line.with_changes(leading_lines=[empty]) for line in lines[1:])]

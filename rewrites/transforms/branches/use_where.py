@@ -1,0 +1,277 @@
+"""Decisions written as values that are all computed, and chosen between with `torch.where`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import (
+    assigned_before,
+    live_in,
+    mutations,
+    name,
+    reads,
+    walk,
+    writes,
+)
+from fullgraph.rewrites.analysis.inferred import held, inferred
+from fullgraph.rewrites.analysis.purity import fresh
+from fullgraph.rewrites.analysis.seen import Seen
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement, replaced
+from fullgraph.rewrites.source.templates import statement
+from fullgraph.rewrites.transforms.branches.agreement import Agreement
+from fullgraph.rewrites.transforms.branches.assignments import RETURN, Arm, arm
+from fullgraph.rewrites.transforms.branches.branches import Ways, blocks
+from fullgraph.rewrites.transforms.branches.choice import Choice
+from fullgraph.rewrites.transforms.branches.in_place import changes_tensors, operands, updates
+from fullgraph.rewrites.transforms.branches.predicate import Escape, Predicate, predicate
+
+Lines = list[cst.BaseStatement]
+Way = TypeVar("Way")
+
+
+@dataclass
+class Selection:
+    """Writes one decision with `torch.where`; `assumes` and `tests` are filled on the way."""
+
+    site: Site
+    assumes: dict[str, None] = field(default_factory=dict)
+    tests: list[cst.BaseExpression] = field(default_factory=list)
+    known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
+    """What is known of new nodes."""
+    random: bool = False
+    """Whether the ways may draw random numbers."""
+    ahead: cst.BaseStatement | None = None
+    """What must stand before the statement that a conditional expression is in."""
+
+    def ternary(self, node: cst.IfExp, test: Predicate) -> cst.BaseExpression:
+        """`a if t else b` as one expression."""
+        one, other = ordered(test, node.body, node.orelse)
+        choice = self.choice(test)
+        choice.pure(one, other)
+        choice.agreement.gradients([one], [other])
+        made = choice.between(one, other)
+        self.tests.append(node.test)
+        if choice.uses > 1:
+            if test.guard is not None:
+                raise Escape("the test would have to be written several times")
+            condition = cst.Name(self.site.document.fresh("condition"))
+            self.ahead = statement("{c} = {t}", c=condition, t=choice.test)
+            made = replaced(made, {choice.test: condition})
+        if test.guard is None:
+            return made
+        body, orelse = (one, made) if test.disjunction else (made, other)
+        return cst.IfExp(test.guard, body, orelse)
+
+    def branch(self, ways: Ways, test: Predicate) -> Lines:
+        """An `if` as the statements that do the same."""
+        node = ways.node
+        one, other = ordered(test, ways.one, ways.other)
+        if self.site.document.function(node) is None:
+            raise Escape("it stands outside of functions")
+        if changes_tensors(self.site, one, other):
+            lines = self._updated(ways, test)
+        else:
+            outputs = frozenset((*ways.written(self.site), RETURN))
+            arms = (self._arm(one, outputs), self._arm(other, outputs))
+            lines = self._chosen(ways, test, *arms)
+        if test.guard is None:
+            return lines
+        kept = (one, lines) if test.disjunction else (lines, other)
+        return [guarded(test.guard, *kept)]
+
+    def _arm(self, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> Arm:
+        """An arm; decisions on tensors in it are written with `torch.where` as well."""
+        if len(body) == 1 and isinstance(body[0], cst.If):
+            nested = blocks(body[0])
+            test = predicate(self.site, nested.node.test)
+            if test is not None and test.guard is None:
+                self.tests.append(nested.node.test)
+                one, other = ordered(test, nested.one, nested.other)
+                choice = self.choice(test)
+                arms = (self._arm(one, outputs), self._arm(other, outputs))
+                made = self._merged(nested, choice, *arms)
+                if choice.uses > 1:
+                    raise Escape("the inner test would have to be written several times")
+                choice.pure(test.tensor)
+                return made
+        return arm(self.site, body, outputs)
+
+    def _merged(self, ways: Ways, choice: Choice, one: Arm, other: Arm) -> Arm:
+        """The values of both arms as one."""
+        self._separate(choice, one, other)
+        keys = list(dict.fromkeys((*one.values, *other.values)))
+        if RETURN in keys and not (RETURN in one.values and RETURN in other.values):
+            raise Escape("one way returns and the other goes on")
+        values = {}
+        used: tuple[list[cst.CSTNode], ...] = ([*one.own], [*other.own])
+        for key in keys:
+            a, b = (side.values.get(key) or self.present(key, ways) for side in (one, other))
+            used[0].append(a)
+            used[1].append(b)
+            self._lasting(key, ways, a, b)
+            choice.pure(a, b)
+            choice.agreement.arithmetic = self._arithmetic(key, ways)
+            values[key] = choice.between(a, b)
+        choice.agreement.gradients(*used)
+        own = [
+            self.tamed_line(choice, line, side)
+            for arm, side in ((one, True), (other, False))
+            for line in arm.own
+        ]
+        return Arm(values, own)
+
+    def tamed_line(self, choice: Choice, line: cst.BaseStatement, side: bool) -> cst.BaseStatement:
+        choice.pure(line)
+        edits = choice.taming(line, side)
+        return replaced(line, edits) if edits else line
+
+    def _chosen(self, ways: Ways, test: Predicate, one: Arm, other: Arm) -> Lines:
+        choice = self.choice(test)
+        merged = self._merged(ways, choice, one, other)
+        self.tests.append(ways.node.test)
+        return self._hoisted(choice, [*merged.own, *_assignments(merged.values)])
+
+    def _updated(self, ways: Ways, test: Predicate) -> Lines:
+        """Ways that change tensors in place: each statement by itself, in order."""
+        choice = self.choice(test)
+        sides = [(ways.one, not test.negated), (ways.other, test.negated)]
+        lasting = {*ways.written(self.site), *live_in(ways.other)}
+
+        def old(key: str, value: cst.BaseExpression) -> cst.BaseExpression:
+            self._lasting(key, ways, value)
+            return self.present(key, ways)
+
+        lines = updates(choice, sides, lasting, old)
+        choice.agreement.gradients(*(operands(way) for way, _ in sides))
+        self.tests.append(ways.node.test)
+        return self._hoisted(choice, lines, changes=True)
+
+    def _hoisted(self, choice: Choice, lines: Lines, changes: bool = False) -> Lines:
+        """`lines`, with a name for the test where it stands in them several times."""
+        named = isinstance(choice.test, cst.Name) and not changes
+        if named or (choice.uses < 2 and not (changes and len(lines) > 1)):
+            return lines
+        condition = self.site.document.fresh("condition")
+        edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(condition)}
+        copied = changes and not fresh(self.site, choice.test)  # it may be what is changed
+        template = "{c} = {t}.clone()" if copied else "{c} = {t}"
+        first = statement(template, c=condition, t=choice.test)
+        return [first, *(replaced(line, edits) for line in lines)]
+
+    def _separate(self, choice: Choice, one: Arm, other: Arm) -> None:
+        """Raises Escape where a name of one arm alone means something elsewhere."""
+        names = [set(writes(*side.own)) for side in (one, other)]
+        used = [reads(*side.own, *side.values.values()) for side in (one, other)]
+        both = (names[0] & (names[1] | used[1])) | (names[1] & used[0])
+        shared = both | ((names[0] | names[1]) & reads(choice.test))
+        if shared:
+            raise Escape(f"`{min(shared)}` is something else on each way")
+
+    def present(self, key: str, ways: Ways) -> cst.BaseExpression:
+        """What `key` holds when the decision starts, as a node that facts are known of."""
+        if "." not in key and key not in assigned_before(self.site.document, ways.node):
+            raise Escape(f"`{key}` has no value where the other way is taken")
+        new = cst.parse_expression(key)
+        if "." in key:
+            found = [n for one in (ways.node, *ways.rest) for n in walk(one) if name(n) == key]
+            seen = [inferred(self.site, one) for one in found]
+        else:
+            seen = [held(self.site, key, ways.node)]
+        if fact := next(filter(None, seen), None):
+            self.known[new] = fact
+        return new
+
+    def _lasting(self, key: str, ways: Ways, *values: cst.BaseExpression) -> None:
+        """Raises Escape where a value is changed in place later: a copy would not be."""
+        aliases = {name(value) for value in values} | {key}
+        changed = aliases & set(mutations(*ways.after(self.site)))
+        if changed - {""}:
+            raise Escape(f"`{min(changed - {''})}` is changed in place later")
+
+    def choice(self, test: Predicate) -> Choice:
+        bare = test.tensor.with_changes(lpar=(), rpar=())
+        agreement = Agreement(self.site, self.assumes, self.known)
+        return Choice(self.site, bare, agreement, random=self.random)
+
+    def _arithmetic(self, key: str, ways: Ways) -> bool:
+        """Whether all later uses of a name are operands of floating-point tensors."""
+        document = self.site.document
+        uses = [
+            one
+            for later in ways.after(self.site)
+            for one in walk(later)
+            if isinstance(one, cst.Name) and one.value == key
+        ]
+        return bool(uses) and all(self._is_operand(document.parent(use), use) for use in uses)
+
+    def _is_operand(self, parent: cst.CSTNode, use: cst.Name) -> bool:
+        if not isinstance(parent, cst.BinaryOperation):
+            return False
+        seen = inferred(self.site, parent.left if parent.right is use else parent.right)
+        return seen is not None and seen.is_tensor and all(t.is_float for t in seen.tensors)
+
+
+def _assignments(values: dict[str, cst.BaseExpression]) -> Lines:
+    if RETURN in values:
+        return [statement("return {v}", v=values[RETURN])]
+    changed = [key for key, value in values.items() if name(value) != key]
+    tangled = any(
+        changed[i] in reads(values[later])
+        for i in range(len(changed))
+        for later in changed[i + 1 :]
+    )
+    if tangled:
+        parts = {f"v{i}": values[key] for i, key in enumerate(changed)}
+        right = ", ".join(f"{{{part}}}" for part in parts)
+        return [statement(f"{', '.join(changed)} = {right}", **parts)]
+    return [statement("{k} = {v}", k=key, v=values[key]) for key in changed]
+
+
+def ordered(test: Predicate, one: Way, other: Way) -> tuple[Way, Way]:
+    return (other, one) if test.negated else (one, other)
+
+
+def guarded(
+    guard: cst.BaseExpression, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]
+) -> cst.If:
+    if not one:
+        opposite = cst.UnaryOperation(cst.Not(), guard)
+        return cst.If(opposite, cst.IndentedBlock(list(other)))  # type: ignore[arg-type]
+    orelse = cst.Else(cst.IndentedBlock(list(other))) if other else None  # type: ignore[arg-type]
+    return cst.If(guard, cst.IndentedBlock(list(one)), orelse)  # type: ignore[arg-type]
+
+
+def in_place(ways: Ways, lines: Lines, parent: cst.CSTNode) -> Replacement:
+    """What takes the place of an `if` or `elif`, with the comments around it."""
+    node = ways.node
+    if isinstance(parent, cst.If) and parent.orelse is node:
+        return cst.Else(cst.IndentedBlock(lines), leading_lines=node.leading_lines)
+    lost = [comment for one in (node, *ways.rest) for comment in comments(one, lines)]
+    kept = [*node.leading_lines, *lost]
+    if not lines:
+        return cst.RemoveFromParent()
+    first = lines[0].with_changes(leading_lines=[*kept, *leading(lines[0])])
+    return cst.FlattenSentinel([first, *lines[1:]])
+
+
+def leading(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
+    found = getattr(line, "leading_lines", ())
+    return tuple(found)
+
+
+def comments(node: cst.CSTNode, lines: Lines) -> list[cst.EmptyLine]:
+    """The comments inside a statement that none of the new lines has."""
+    own = {c.value for line in lines for c in walk(line) if isinstance(c, cst.Comment)}
+    ahead = {
+        c.value
+        for line in getattr(node, "leading_lines", ())
+        for c in walk(line)
+        if isinstance(c, cst.Comment)
+    }
+    inside = [c for c in walk(node) if isinstance(c, cst.Comment)]
+    return [cst.EmptyLine(comment=c) for c in inside if c.value not in own | ahead]

@@ -1,0 +1,192 @@
+"""A `while` on a tensor written with `torch.while_loop`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import (
+    assigned_before,
+    following,
+    live_in,
+    reads,
+    walk,
+    writes,
+)
+from fullgraph.rewrites.analysis.inferred import held
+from fullgraph.rewrites.analysis.purity import effect, fresh
+from fullgraph.rewrites.analysis.seen import Seen
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import replaced
+from fullgraph.rewrites.source.templates import expression, statement
+from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
+from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
+from fullgraph.rewrites.transforms.branches.predicate import Escape, predicate
+from fullgraph.rewrites.transforms.branches.use_cond import apart, source
+from fullgraph.rewrites.transforms.branches.use_where import comments
+
+_JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
+
+
+@dataclass
+class Looping:
+    """Writes one loop; `assumes` is filled on the way."""
+
+    site: Site
+    node: cst.While
+    assumes: dict[str, None] = field(default_factory=dict)
+
+    def lines(self) -> list[cst.BaseStatement]:
+        """The statements that take the place of the loop. Raises Escape."""
+        self._plain()
+        carried = self._carried()
+        facts = {name: self._fact(name) for name in carried}
+        counters = [name for name in carried if facts[name].is_number]
+        test = self._test(counters)
+        body = replaced(self.node.body, self._counted(counters)).body
+        results = [self._result(name, facts[name]) for name in carried]
+        names, given = ", ".join(carried), ", ".join(self._given(n, facts[n]) for n in carried)
+        comma = "," if len(carried) == 1 else ""
+        target = f"({names},)" if len(carried) == 1 else names
+        short = self._short(carried, results)
+        if short is not None and not comments(self.node, []):
+            call = expression(
+                f"torch.while_loop(lambda {names}: {{t}}, lambda {names}: ({{v}},), ({given},))",
+                t=test,
+                v=short,
+            )
+            lines = [statement(f"{target} = {{call}}", call=call)]
+        else:
+            going, step = (self.site.document.fresh(stem) for stem in ("unfinished", "step"))
+            parts = {f"v{i}": value for i, value in enumerate(results)}
+            returned = ", ".join(f"{{{part}}}" for part in parts) + comma
+            function = statement(f"def {step}({names}):\n    pass\n")
+            last = statement(f"return {returned}", **parts)
+            lines = apart(
+                [
+                    statement(f"def {going}({names}):\n    return {{t}}\n", t=test),
+                    function.with_changes(body=cst.IndentedBlock([*body, last])),
+                    statement(f"{target} = torch.while_loop({going}, {step}, ({given}{comma}))"),
+                ]
+            )
+        ahead = list(self.node.leading_lines)
+        if isinstance(lines[0], cst.FunctionDef) and not self._is_first():
+            ahead.insert(0, cst.EmptyLine(indent=False))
+        first = lines[0].with_changes(leading_lines=ahead)
+        return [first, *lines[1:]]
+
+    def _plain(self) -> None:
+        """Raises Escape where the loop does more than give names new values."""
+        if self.node.orelse is not None:
+            raise Escape("it has an `else`")
+        if any(isinstance(one, _JUMPS) for one in walk(self.node.body)):
+            raise Escape("the loop is left from within its body")
+        if reason := effect(self.site, self.node.test, self.node.body, random=True):
+            raise Escape(f"a round of `torch.while_loop` must not change anything, and {reason}")
+        if any("." in name for name in writes(self.node.body)):
+            raise Escape("the loop assigns to attributes")
+        agreement = Agreement(self.site)
+        used = used_names([self.node.test, *self.node.body.body], own=False)
+        if any(agreement.may_learn(one) for one in used.values()):
+            raise Escape("the gradients of `torch.while_loop` are not those of the loop")
+
+    def _carried(self) -> list[str]:
+        """The names whose values go from round to round, or out of the loop."""
+        document = self.site.document
+        after = live_in(one for one in following(document, self.node) if one is not self.node)
+        needed = live_in([self.node]) | after | reads(self.node.test)
+        carried = [name for name in writes(self.node.body) if name in needed]
+        missing = set(carried) - assigned_before(document, self.node)
+        if missing:
+            raise Escape(f"`{min(missing)}` has no value if the loop does not run")
+        if not carried:
+            raise Escape("nothing that it assigns is used later")
+        for name in carried:
+            if name in after and (fact := held(self.site, name, self.node)) and fact.is_number:
+                self.assumes[f"a tensor may take the place of the number `{name}`"] = None
+        return carried
+
+    def _fact(self, name: str) -> Seen:
+        seen = held(self.site, name, self.node)
+        if seen is None:
+            raise Escape(f"it is not known what `{name}` is")
+        whole = seen.types == ("int",)
+        if not whole and not seen.is_tensor:
+            raise Escape(f"`{name}` is neither a tensor nor an integer")
+        if whole and self._devices() - {"cpu", "meta"}:
+            raise Escape(f"the number `{name}` would have to be on the device of the tensors")
+        return seen
+
+    def _devices(self) -> set[str]:
+        found = (self.site.seen(node) for node in walk(self.node.test))
+        return {tensor.device for seen in found if seen for tensor in seen.tensors}
+
+    def _given(self, name: str, seen: Seen) -> str:
+        return f"torch.tensor({name})" if seen.is_number else name
+
+    def _counted(self, counters: list[str]) -> dict[cst.CSTNode, cst.CSTNode]:
+        """`n += 1` of a counter as `n = n + 1`: a tensor would be changed in place."""
+        edits: dict[cst.CSTNode, cst.CSTNode] = {}
+        for one in walk(self.node.body):
+            if isinstance(one, cst.AugAssign) and isinstance(one.target, cst.Name):
+                operator = OPERATORS.get(type(one.operator))
+                if one.target.value not in counters or operator is None:
+                    raise Escape(f"`{self.site.document.code(one)}` changes a tensor in place")
+                sign = cst.Module([]).code_for_node(operator())
+                value = expression(f"{one.target.value}{sign}{{v}}", v=one.value)
+                edits[one] = cst.Assign([cst.AssignTarget(one.target)], value)
+        return edits
+
+    def _is_first(self) -> bool:
+        """Whether no statement stands before the loop in its block."""
+        block = self.site.document.parent(self.node)
+        return isinstance(block, cst.IndentedBlock) and block.body[0] is self.node
+
+    def _test(self, counters: list[str]) -> cst.BaseExpression:
+        """The test as one tensor; comparisons of counters become comparisons of tensors."""
+        test = self.node.test
+        parts = _conjuncts(test)
+        made: list[cst.BaseExpression] = []
+        for part in parts:
+            found = predicate(self.site, part)
+            if found is not None and found.guard is None:
+                bare = found.tensor.with_changes(lpar=(), rpar=())
+                made.append(expression("~{t}", t=bare) if found.negated else bare)
+            elif found is None and isinstance(part, cst.Comparison) and reads(part) & {*counters}:
+                made.append(part)
+            else:
+                raise Escape("Python decides a part of its test")
+        joined = made[0]
+        for part in made[1:]:
+            joined = expression("{a} & {b}", a=joined, b=part)
+        return joined
+
+    def _result(self, name: str, seen: Seen) -> cst.BaseExpression:
+        """What a round hands on for a name. Notes what is not known of it."""
+        new: cst.BaseExpression = cst.Name(name)
+        made = source(new, list(self.node.body.body))
+        if seen.is_tensor:
+            old = cst.Name(name)
+            agreement = Agreement(self.site, self.assumes, {old: seen})
+            agreement.pair(made, old, numbers=False)
+            if made is new or not fresh(self.site, made):
+                return expression("{n}.clone()", n=new)
+        return new
+
+    def _short(
+        self, carried: list[str], results: list[cst.BaseExpression]
+    ) -> cst.BaseExpression | None:
+        """The one value that a body of one assignment gives to the one name."""
+        match self.node.body.body, results:
+            case [cst.SimpleStatementLine(body=[cst.Assign(targets=[_], value=value)])], [
+                cst.Name()
+            ] if len(carried) == 1:
+                return value
+        return None
+
+
+def _conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return [*_conjuncts(test.left), *_conjuncts(test.right)]
+    return [test]

@@ -1,0 +1,90 @@
+"""A whole decision written anew: a conditional expression, an early return or an `if`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.purity import effect
+from fullgraph.rewrites.rule import Refusal, Rewrite
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement, replaced
+from fullgraph.rewrites.transforms.branches import early_return as early
+from fullgraph.rewrites.transforms.branches.agreement import agreed
+from fullgraph.rewrites.transforms.branches.branches import jumps, ways
+from fullgraph.rewrites.transforms.branches.predicate import Escape, Predicate, predicate, tested
+from fullgraph.rewrites.transforms.branches.use_cond import Conditional
+from fullgraph.rewrites.transforms.branches.use_where import Selection, in_place
+
+Node = cst.If | cst.IfExp
+
+
+def chosen(
+    site: Site,
+    writer: Selection | Conditional,
+    why: str,
+    edits: Callable[[Node, Predicate], dict[cst.CSTNode, Replacement] | None],
+) -> Rewrite | Refusal | None:
+    """The rewrite of the decision at a site: `edits` writes it with `writer`, and may raise Escape.
+
+    None where there is no decision that leaves nothing, no test by a tensor, or no `edits`.
+    """
+    found = tested(site)
+    node = found.decision if found is not None else None
+    if found is None or not isinstance(node, Node) or jumps(site, node):
+        return None
+    try:
+        test = predicate(site, found.expression)
+        made = edits(node, test) if test is not None else None
+    except Escape as escape:
+        return Refusal(str(escape))
+    if made is None:
+        return None
+    if found.gone is not None:
+        made[found.gone] = cst.RemoveFromParent()
+    if isinstance(writer, Selection):
+        return agreed(made, why, writer.assumes, writer.tests)
+    return agreed(made, why, writer.assumes, [node.test], numbers=False)
+
+
+def decided(
+    writer: Selection | Conditional, node: Node, test: Predicate
+) -> dict[cst.CSTNode, Replacement]:
+    """The edits that write `node` with `torch.where` or `torch.cond`. Raises Escape."""
+    if isinstance(node, cst.IfExp):
+        new = writer.ternary(node, test)
+        if isinstance(writer, Selection) and writer.ahead is not None:
+            line = _line(writer.site, node)
+            first = writer.ahead.with_changes(leading_lines=line.leading_lines)
+            return {
+                line: cst.FlattenSentinel(
+                    [first, replaced(line, {node: new}).with_changes(leading_lines=())]
+                )
+            }
+        return {node: new}
+    found = ways(writer.site, node)
+    if early.is_early(node) and not found.rest:
+        if isinstance(writer, Selection):
+            return early.selected(writer, node, test)
+        return writer.early(node, test)
+    lines = writer.branch(found, test)
+    block = in_place(found, lines, writer.site.document.parent(node))
+    return {node: block, **{one: cst.RemoveFromParent() for one in found.rest}}
+
+
+def _line(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
+    """The line of a conditional expression, where its test can come first. Raises Escape."""
+    line = site.document.statement(node)
+    between = list(itertools.takewhile(lambda one: one is not line, site.document.around(node)))
+    parts = cst.BooleanOperation | cst.IfExp | cst.Lambda | cst.BaseComp
+    values = [one for one in between if isinstance(one, cst.BaseExpression)]
+    if (
+        not isinstance(line, cst.SimpleStatementLine)
+        or len(line.body) > 1
+        or any(isinstance(one, parts) for one in between)
+        or effect(site, *values)
+    ):
+        raise Escape("the test would have to be written several times")
+    return line

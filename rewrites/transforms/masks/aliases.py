@@ -1,0 +1,92 @@
+"""Whether a local name holds a tensor that nobody else holds."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.definitions import Definitions
+from fullgraph.rewrites.analysis.purity import fresh
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.masks import operators as ops
+from fullgraph.rewrites.transforms.masks.operators import operation
+from fullgraph.rewrites.transforms.masks.reads import read
+
+_FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
+
+
+def is_owned(site: Site, known: Definitions | None, name: cst.Name, place: cst.CSTNode) -> bool:
+    """Whether `name` at statement `place` was made in this function and was handed to nobody since:
+    then giving the name a new tensor does what changing the tensor would do."""
+    if known is None:
+        return False
+    bindings = known.before.get(place, {}).get(name.value, frozenset())
+    for binding in bindings:
+        made = _value(site, binding)
+        if made is None or not fresh(site, made):
+            return False
+        uses = [use for use in known.uses(binding) if _may_come_before(site, use, place, binding)]
+        if any(_hands_on(site, use, known) for use in uses):
+            return False
+    return bool(bindings)
+
+
+def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst.CSTNode) -> bool:
+    """Whether a use is evaluated before `place` ends, in an earlier round of a loop too."""
+    document = site.document
+    if document.function(use) is not document.function(place):
+        return True
+    if document.position(use).line <= document.position(place).line:
+        return True
+    around = tuple(document.around(binding))
+    loops = [n for n in document.around(place) if isinstance(n, cst.For | cst.While)]
+    return any(loop not in around and loop in document.around(use) for loop in loops)
+
+
+def _value(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
+    """What a name is bound to by a plain assignment."""
+    parent = site.document.parents.get(binding)
+    if not isinstance(parent, cst.AssignTarget):
+        return None
+    assign = site.document.parent(parent)
+    if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
+        return None
+    return assign.value
+
+
+def _hands_on(site: Site, use: cst.Name, known: Definitions) -> bool:
+    """Whether a use may let something else hold the tensor or a view of it."""
+    document = site.document
+    if document.function(use) is not known.function:
+        return True
+    parent = document.parent(use)
+    match parent:
+        case cst.BinaryOperation() | cst.UnaryOperation() | cst.Comparison():
+            return False
+        case cst.ComparisonTarget() | cst.Return() | cst.AugAssign() | cst.If():
+            return False
+        case cst.Attribute() if parent.attr.value in _FACTS:
+            return False
+        case cst.Attribute():
+            outer = document.parent(parent)
+            return not (isinstance(outer, cst.Call) and outer.func is parent and _new(site, outer))
+        case cst.Arg():
+            call = document.parent(parent)
+            return not (isinstance(call, cst.Call) and _new(site, call))
+        case cst.Subscript() if parent.value is use:
+            outer = document.parent(parent)
+            if isinstance(outer, cst.AssignTarget | cst.AugAssign | cst.BinaryOperation):
+                return False
+            return read(site, parent) is None
+    return not isinstance(parent, cst.Index)
+
+
+def _new(site: Site, call: cst.Call) -> bool:
+    """Whether a call keeps nothing of its arguments."""
+    made = operation(site, call)
+    if made is None or made.in_place:
+        return made is not None and made.method and _is_statement(site, call)
+    return made.name in ops.NEUTRAL or (fresh(site, call) and made.name in ops.ELEMENTWISE)
+
+
+def _is_statement(site: Site, call: cst.Call) -> bool:
+    return isinstance(site.document.parent(call), cst.Expr)

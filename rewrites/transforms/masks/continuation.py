@@ -1,0 +1,91 @@
+"""After `if mask is not None: x = x[mask]` the rest of the function goes into the `if` too, or
+into the `else`, where the mask is used there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import libcst as cst
+
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement, replaced
+
+
+def continuation(site: Site, node: cst.BaseExpression) -> tuple[cst.SimpleStatementLine, ...]:
+    """The simple statements behind an `if`, up to the first `return`, where one way of it ends with
+    the statement of `node`; () if there is no such place."""
+    document = site.document
+    last = document.statement(node)
+    block = document.parent(last)
+    outer = document.parents.get(block)
+    if not isinstance(block, cst.IndentedBlock) or block.body[-1] is not last:
+        return ()
+    if not isinstance(outer, cst.If | cst.Else):
+        return ()
+    around = document.parents.get(outer)
+    while isinstance(outer, cst.Else) or (isinstance(around, cst.If) and around.orelse is outer):
+        if not isinstance(around, cst.If):
+            return ()
+        outer, around = around, document.parents.get(around)
+    if not isinstance(around, cst.IndentedBlock):
+        return ()
+    found: list[cst.SimpleStatementLine] = []
+    for one in around.body[list(around.body).index(outer) + 1 :]:
+        if not isinstance(one, cst.SimpleStatementLine):
+            return ()
+        found.append(one)
+        if isinstance(one.body[-1], cst.Return):
+            return tuple(found)
+    return ()
+
+
+def copied(
+    site: Site,
+    line: cst.BaseStatement,
+    rest: tuple[cst.SimpleStatementLine, ...],
+    edits: Mapping[cst.CSTNode, cst.CSTNode],
+    replacements: Mapping[cst.CSTNode, Replacement],
+) -> dict[cst.CSTNode, Replacement]:
+    """The edits, with those of `rest` in a copy of it behind `line`, at the end of the `if`."""
+    document = site.document
+
+    def within(node: cst.CSTNode) -> bool:
+        return document.statement(node) in rest
+
+    own = {node: new for node, new in edits.items() if line in document.around(node)}
+    known = replacements.get(line)
+    head = [*known.nodes] if isinstance(known, cst.FlattenSentinel) else [replaced(line, own)]
+    copies = [
+        replaced(one, {node: new for node, new in edits.items() if within(node)}).with_changes(
+            leading_lines=()
+        )
+        for one in rest
+    ]
+    others = {
+        node: new for node, new in replacements.items() if node not in own and not within(node)
+    }
+    return {
+        **others,
+        **_into_the_other(site, line, rest),
+        line: cst.FlattenSentinel([*head, *copies]),
+    }
+
+
+def _into_the_other(
+    site: Site, line: cst.BaseStatement, rest: tuple[cst.SimpleStatementLine, ...]
+) -> dict[cst.CSTNode, Replacement]:
+    """The edits that move `rest` into the other way of an `if` with `else`, so that both return."""
+    around = [one for one in site.document.around(line) if isinstance(one, cst.If | cst.Else)]
+    choice = around[0] if isinstance(around[0], cst.If) else site.document.parent(around[0])
+    if not isinstance(choice, cst.If) or not isinstance(choice.orelse, cst.Else):
+        return {}
+    bodies = [choice.body, choice.orelse.body]
+    other = next(body for body in bodies if line not in body.body)
+    last = other.body[-1]
+    outer = site.document.parent(choice)
+    if isinstance(outer, cst.If) or not isinstance(last, cst.SimpleStatementLine):
+        return {}
+    if isinstance(last.body[-1], cst.Return | cst.Raise | cst.Continue | cst.Break):
+        return {}
+    moved = cst.FlattenSentinel([last, *rest])
+    return {last: moved, **{one: cst.RemoveFromParent() for one in rest}}

@@ -1,0 +1,71 @@
+"""How many elements a mask selects, where Python asks for it."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.masks.sinks import Counted, Escape
+
+_ORDER = (
+    cst.Equal
+    | cst.NotEqual
+    | cst.LessThan
+    | cst.LessThanEqual
+    | cst.GreaterThan
+    | cst.GreaterThanEqual
+)
+
+
+def counted(site: Site, node: cst.BaseExpression, selected: cst.BaseExpression) -> Counted:
+    """The count at `node`, if a tensor does there what the number does. Raises Escape.
+
+    The test of an `if` takes a tensor too, though the graph ends there: a branch, which other rules
+    mend.
+    """
+    parent = site.document.parent(node)
+    match parent:
+        case cst.BinaryOperation():
+            other = parent.right if parent.left is node else parent.left
+            if site.is_tensor(other):
+                return Counted(node)
+        case cst.Comparison(comparisons=[one]) if parent.left is node and is_test(site, parent):
+            if isinstance(one.operator, _ORDER) and _is_number(site, one.comparator):
+                return Counted(node)
+        case cst.Arg(keyword=None):
+            if (found := _at_least(site, parent, node)) is not None:
+                return found
+    if is_test(site, node):
+        return Counted(node)
+    raise Escape(f"`{site.document.code(node)}` is needed as a Python number")
+
+
+def is_test(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether all that is asked of an expression is whether it is true."""
+    parent = site.document.parent(node)
+    match parent:
+        case cst.If() | cst.IfExp():
+            return parent.test is node
+        case cst.UnaryOperation(operator=cst.Not()) | cst.BooleanOperation():
+            return is_test(site, parent)
+    return False
+
+
+def _at_least(site: Site, arg: cst.Arg, node: cst.BaseExpression) -> Counted | None:
+    """`max(count, 1)` beside a tensor."""
+    call = site.document.parent(arg)
+    if not isinstance(call, cst.Call) or site.calls(call) != "max" or len(call.args) != 2:
+        return None
+    other = next(one.value for one in call.args if one is not arg)
+    outer = site.document.parent(call)
+    if not isinstance(outer, cst.BinaryOperation) or not _is_number(site, other):
+        return None
+    beside = outer.right if outer.left is call else outer.left
+    return Counted(call, other) if site.is_tensor(beside) else None
+
+
+def _is_number(site: Site, node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.Integer | cst.Float):
+        return True
+    seen = site.seen(node)
+    return seen is not None and seen.is_number

@@ -1,0 +1,100 @@
+"""The dimensions that selected elements have beside the one of their number."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.masks import operators as ops
+from fullgraph.rewrites.transforms.masks.operators import Operation
+from fullgraph.rewrites.transforms.masks.reads import Read
+from fullgraph.rewrites.transforms.masks.sinks import Escape
+
+
+def dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
+    """How many dimensions selected elements have beside the one of their number."""
+    seen = site.seen(node)
+    if seen is None or len(seen.dims) != 1:
+        return first.axis + first.rest if first.known else 0
+    return next(iter(seen.dims)) - 1
+
+
+def is_flat(site: Site, first: Read, made: Operation) -> bool:
+    """Whether a call makes selected elements what they are already: `x[m].view(-1)` in one
+    dimension, `x[m].view(-1, 4)` where each has four numbers."""
+    if not first.known:
+        return False
+    seen = site.seen(made.tensor)
+    count = dims(site, first, made.tensor)
+    if made.name in ("flatten", "ravel"):
+        return count == 0 and not made.options
+    head, *sizes = [option.value for option in made.options] or [made.tensor]
+    if ops.integer(head) != -1 or seen is None or len(sizes) != count:
+        return False
+    return all(
+        {shape[i + 1] for shape in seen.shapes} == _number(site, size)
+        for i, size in enumerate(sizes)
+    )
+
+
+def _number(site: Site, node: cst.BaseExpression) -> set[object]:
+    """The values that a size was seen to have."""
+    bare, seen = ops.integer(node), site.seen(node)
+    return {bare} if bare is not None else set(seen.values if seen is not None else ())
+
+
+def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
+    """Whether a call stays within the dimensions behind the mask's."""
+    found = _dimensions(made)
+    if found is None:
+        return False
+    rest = dims(site, first, made.tensor)
+    count, rest = rest + 1, rest - axis
+    absolute = [dim % count for dim in found]
+    inner = all(dim > axis for dim in absolute) and rest > 0
+    if inner and first.dims > 1 and any(dim >= 0 for dim in found):
+        raise Escape("a dimension would have another number at full shape: write it negative")
+    return inner
+
+
+def goes_over(site: Site, first: Read, made: Operation, axis: int) -> bool:
+    """Whether a reduction, as far as its dimensions are spelled out, goes over the mask's."""
+    found = _dimensions(made)
+    count = dims(site, first, made.tensor) + 1
+    return found is None or axis in [dim % count for dim in found]
+
+
+def _dimensions(made: Operation) -> tuple[int, ...] | None:
+    place = 1 if made.name in ("norm", "normalize", "cosine_similarity") else 0
+    place += made.name == "cosine_similarity" and made.method is False
+    return ops.integers(made.argument("dim", place) or made.argument("axis", 99))
+
+
+def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> bool:
+    """`x[m][:, 0]` and `x[m][..., 0]`."""
+    if axis != 0 or dims(site, first, node.value) == 0:
+        return False
+    head = node.slice[0].slice
+    whole = isinstance(head, cst.Slice) and head.lower is head.upper is head.step is None
+    dots = isinstance(head, cst.Index) and isinstance(head.value, cst.Ellipsis)
+    plain = (cst.Slice, cst.Integer, cst.Ellipsis, cst.UnaryOperation)
+    bare = [s.slice.value if isinstance(s.slice, cst.Index) else s.slice for s in node.slice]
+    if not all(isinstance(one, plain) for one in bare):
+        return False
+    return len(node.slice) > 1 and ((whole and first.dims == 1) or dots)
+
+
+def takes_one(node: cst.Subscript, axis: int) -> bool:
+    """`x[:, m][0]`: one of what lies before the mask's dimension."""
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=index))]:
+            return axis > 0 and ops.integer(index) is not None
+    return False
+
+
+def index(node: cst.Subscript) -> cst.BaseExpression | None:
+    """The only index of a subscript; None if there are several, or slices."""
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=value, star=None))]:
+            return value
+    return None

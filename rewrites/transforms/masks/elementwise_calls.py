@@ -1,0 +1,141 @@
+"""Functions of the project that take each element of an argument by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.classes import class_of, definition, method
+from fullgraph.rewrites.analysis.definitions import Definitions, definitions
+from fullgraph.rewrites.analysis.flow import statements
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.masks import operators as ops
+from fullgraph.rewrites.transforms.masks.operators import is_option, operation
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """A call of a function whose body is assignments to local names and a `return`."""
+
+    call: cst.Call
+    given: dict[cst.CSTNode, cst.BaseExpression]
+    """What each parameter is given, by the node that binds it."""
+    assigned: dict[cst.CSTNode, cst.BaseExpression]
+    """What each local name is bound to, by the node that binds it, in order."""
+    result: cst.BaseExpression
+    known: Definitions
+
+    def binding(self, use: cst.Name) -> cst.CSTNode | None:
+        """The one place that binds what a name in the body is; None for a global one."""
+        found = self.known.reaching.get(use, frozenset())
+        return next(iter(found)) if len(found) == 1 else None
+
+
+def mapped(site: Site, call: cst.Call) -> Mapped | None:
+    """The function that a call calls, if its body is that plain; None if it is not."""
+    function = definition(site, call)
+    if function is None and (kind := class_of(site, call.func)):
+        function = method(site, kind, "forward")
+    if function is None or function.decorators or function.asynchronous is not None:
+        return None
+    given = _given(function, call)
+    lines = statements(function.body)
+    if given is None or not lines or not isinstance(lines[-1], cst.Return):
+        return None
+    known = definitions(site.document, lines[-1])
+    assigned: dict[cst.CSTNode, cst.BaseExpression] = {}
+    for line in lines[:-1]:
+        match line:
+            case cst.Expr(value=cst.SimpleString()):
+                continue
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
+                assigned[name] = line.value
+            case _:
+                return None
+    result = lines[-1].value
+    if known is None or known.function is not function or result is None:
+        return None
+    return Mapped(call, given, assigned, result, known)
+
+
+def takes_each(
+    site: Site,
+    found: Mapped,
+    selected: Callable[[cst.BaseExpression], bool],
+    beside: Callable[[cst.BaseExpression], None],
+) -> bool:
+    """Whether each element of the result comes from selected elements at its own place alone.
+
+    `selected` tells which arguments are selected elements; `beside` raises where something in the
+    body does not go with them at their full shape.
+    """
+    held = {binding for binding, value in found.given.items() if selected(value)}
+
+    def goes(node: cst.BaseExpression) -> bool | None:
+        """Whether an expression is made of selected elements; None if it needs all of them."""
+        match node:
+            case cst.Name() if found.binding(node) in held:
+                return True
+            case cst.BinaryOperation() if not isinstance(node.operator, cst.MatrixMultiply):
+                return every(node.left, node.right)
+            case cst.UnaryOperation() if not isinstance(node.operator, cst.Not):
+                return goes(node.expression)
+            case cst.Comparison(comparisons=[one]):
+                if not isinstance(one.operator, cst.In | cst.NotIn | cst.Is | cst.IsNot):
+                    return every(node.left, one.comparator)
+            case cst.Call():
+                made = operation(site, node)
+                if made is not None and made.name in ops.ELEMENTWISE and not made.in_place:
+                    return every(*(o for o in made.operands if not is_option(made, o)))
+        inside = [one for one in _names(node) if found.binding(one) in held]
+        return None if inside else False
+
+    def every(*nodes: cst.BaseExpression) -> bool | None:
+        answers = [goes(one) for one in nodes]
+        if None in answers:
+            return None
+        if True in answers:
+            for one, is_selected in zip(nodes, answers, strict=True):
+                if not is_selected:
+                    beside(one)
+        return True in answers
+
+    for name, value in found.assigned.items():
+        answer = goes(value)
+        if answer is None:
+            return False
+        if answer:
+            held.add(name)
+    return bool(held) and goes(found.result) is True
+
+
+def _names(node: cst.CSTNode) -> list[cst.Name]:
+    found = [node] if isinstance(node, cst.Name) else []
+    for child in node.children:
+        found += _names(child)
+    return found
+
+
+def _given(
+    function: cst.FunctionDef, call: cst.Call
+) -> dict[cst.CSTNode, cst.BaseExpression] | None:
+    """What each parameter is given, defaults left out; None if that is not spelled out."""
+    params = function.params
+    if params.kwonly_params or params.posonly_params or params.star_kwarg is not None:
+        return None
+    if isinstance(params.star_arg, cst.Param) or any(arg.star for arg in call.args):
+        return None
+    names = list(params.params)
+    if names and names[0].name.value == "self":
+        names = names[1:]
+    given: dict[cst.CSTNode, cst.BaseExpression] = {}
+    for place, arg in enumerate(call.args):
+        key = arg.keyword.value if arg.keyword is not None else ""
+        found = [one for one in names if one.name.value == key] if key else names[place:][:1]
+        if not found:
+            return None
+        given[found[0].name] = arg.value
+    taken = [one for one in names if one.name not in given]
+    return given if all(one.default is not None for one in taken) else None

@@ -1,0 +1,198 @@
+"""A search for the first or last element that is true, with or without a test that there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import statements, walk
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement, replaced
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.masks.nonzero import Asked, Hits, Question, answer, question
+
+
+class Unclear(Exception):
+    """The indices are needed themselves. Says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """`if hits: … else: …`, each side one statement that does the same with another value."""
+
+    statement: cst.If | cst.IfExp
+    found: cst.BaseExpression
+    """The value where there is a hit."""
+    otherwise: cst.BaseExpression
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What is asked of the indices, all of it."""
+
+    questions: tuple[Question, ...]
+    choice: Choice | None
+
+    @property
+    def tests(self) -> tuple[cst.BaseExpression, ...]:
+        """What asks whether there is a hit."""
+        tests = (Asked.ANY, Asked.NONE)
+        return tuple(one.node for one in self.questions if one.asked in tests)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is taken for granted somewhere that there is one index only."""
+        return any(one.alone for one in self.questions)
+
+    @property
+    def guarded(self) -> bool:
+        """Whether an index is only asked for where there is one."""
+        return self.choice is not None or all(one.asked is Asked.COUNT for one in self.questions)
+
+
+def search(site: Site, found: Hits) -> Search | None:
+    """What is asked of indices; None if no index is. Raises Unclear."""
+    questions = []
+    for use in found.uses:
+        one = question(site, found, use)
+        if one is None:
+            code = site.document.code(site.document.parent(use)).partition("\n")[0]
+            raise Unclear(f"`{code}` needs all indices, and their number depends on the data")
+        questions.append(one)
+    if not any(one.asked in (Asked.FIRST, Asked.LAST) for one in questions):
+        return None
+    if found.dims != 1:
+        raise Unclear("the mask is not known to have one dimension")
+    tests = [one for one in questions if one.asked in (Asked.ANY, Asked.NONE)]
+    counts = [one for one in questions if one.asked is Asked.COUNT]
+    for one in counts:
+        parent = site.document.parent(one.node)
+        beside = parent.right if isinstance(parent, cst.BinaryOperation) else None
+        if beside is one.node and isinstance(parent, cst.BinaryOperation):
+            beside = parent.left
+        if beside is None or not site.is_tensor(beside):
+            raise Unclear(f"Python needs `{site.document.code(one.node)}` as a number")
+    if len(tests) > 1:
+        raise Unclear("it is asked more than once whether there is a hit")
+    return Search(tuple(questions), _choice(site, tests[0], questions) if tests else None)
+
+
+def written(site: Site, found: Hits, asked: Search) -> dict[cst.CSTNode, Replacement]:
+    """The search without indices."""
+    edits: dict[cst.CSTNode, Replacement] = {found.value: found.truth} if found.bound else {}
+    mask = _name(found.uses[0]) if found.bound else found.truth
+    choice = asked.choice
+    if choice is None:
+        return edits | _answers(asked, mask)
+    where = chosen(site, asked, choice, mask)
+    if isinstance(choice.statement, cst.IfExp):
+        return {**edits, choice.statement: where}
+    return {**edits, choice.statement: _one_statement(site, choice, where)}
+
+
+def chosen(
+    site: Site, asked: Search, choice: Choice, mask: cst.BaseExpression, dim: str = ""
+) -> cst.BaseExpression:
+    """The value of a choice, for each row if `dim` is the dimension of the rows' elements."""
+    answers = _answers(asked, mask, dim)
+    found = answers.get(choice.found)
+    return expression(
+        "{where}({test}, {found}, {otherwise})",
+        where=site.document.spelling("torch.where") or "torch.where",
+        test=answer(Asked.ANY, mask, dim),
+        found=replaced(choice.found, answers) if found is None else found,
+        otherwise=plain(site, choice.otherwise),
+    )
+
+
+def _answers(
+    asked: Search, mask: cst.BaseExpression, dim: str = ""
+) -> dict[cst.CSTNode, cst.BaseExpression]:
+    return {
+        one.node: answer(one.asked, mask, "0, keepdim=True" if one.kept else dim)
+        for one in asked.questions
+        if one.asked not in (Asked.ANY, Asked.NONE)
+    }
+
+
+def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
+    """`torch.tensor(-1)` as -1: a number that takes the other side's dtype and device."""
+    if isinstance(node, cst.Call) and site.calls(node) == "torch.tensor" and len(node.args) == 1:
+        number = node.args[0].value
+        inside = number.expression if isinstance(number, cst.UnaryOperation) else number
+        if isinstance(inside, cst.Integer):
+            return number
+    return node
+
+
+def _choice(site: Site, test: Question, questions: list[Question]) -> Choice:
+    """The `if` of a test. Raises Unclear."""
+    outer = site.document.parent(test.node)
+    indices = [one.node for one in questions if one.asked in (Asked.FIRST, Asked.LAST)]
+    if isinstance(outer, cst.IfExp) and outer.test is test.node:
+        sides = (outer.body, outer.orelse)
+    elif (
+        isinstance(outer, cst.If) and outer.test is test.node and isinstance(outer.orelse, cst.Else)
+    ):
+        one, other = _only(outer.body), _only(outer.orelse.body)
+        values = (_value(site, one), _value(site, other))
+        if None in values or _shell(site, one) != _shell(site, other):
+            raise Unclear("the two sides of its test do different things")
+        sides = values  # type: ignore[assignment]
+    else:
+        raise Unclear("its test is no `if` with an `else`")
+    if test.asked is Asked.NONE:
+        sides = (sides[1], sides[0])
+    found, otherwise = sides
+    if not all(any(node is one for one in walk(found)) for node in indices):
+        raise Unclear("an index is asked for outside its test")
+    kinds = site.seen(otherwise)
+    if kinds is not None and not (kinds.is_tensor or kinds.is_number):
+        raise Unclear(f"`{site.document.code(otherwise)}` is no tensor")
+    return Choice(outer, found, otherwise)
+
+
+def _only(block: cst.BaseSuite) -> cst.CSTNode | None:
+    inside = statements(block)
+    return inside[0] if len(inside) == 1 else None
+
+
+def _value(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None:
+    """What a statement assigns, appends or returns."""
+    match node:
+        case cst.Assign(targets=[_]) | cst.Return():
+            return node.value
+        case cst.Expr(value=cst.Call(func=cst.Attribute(), args=[arg]) as call):
+            name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            return arg.value if name == "append" and not arg.star else None
+    return None
+
+
+def _shell(site: Site, node: cst.CSTNode | None) -> str:
+    """What a statement does, without the value it does it with."""
+    value = _value(site, node)
+    if node is None or value is None:
+        return ""
+    return site.document.code(node).replace(site.document.code(value), "…")
+
+
+def _one_statement(site: Site, choice: Choice, where: cst.BaseExpression) -> cst.BaseStatement:
+    """The one statement that takes the place of an `if`."""
+    assert isinstance(choice.statement, cst.If)
+    side = choice.statement.body
+    line = side.body[0]
+    value = _value(site, _only(side))
+    assert value is not None
+    small = _only(side)
+    assert isinstance(small, cst.BaseSmallStatement)
+    made = cst.SimpleStatementLine([replaced(small, {value: where})])
+    leading = [*choice.statement.leading_lines]
+    if isinstance(line, cst.SimpleStatementLine):
+        made = made.with_changes(trailing_whitespace=line.trailing_whitespace)
+    return made.with_changes(leading_lines=leading)
+
+
+def _name(use: cst.BaseExpression) -> cst.BaseExpression:
+    assert isinstance(use, cst.Name)
+    return cst.Name(use.value)

@@ -1,0 +1,391 @@
+"""Where the elements that a mask selects go, from the reads to the places where their number no
+longer shows: reductions, losses, counts, assignments through the same mask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.definitions import Definitions, definitions
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.masks import dimensions as extent
+from fullgraph.rewrites.transforms.masks import operators as ops
+from fullgraph.rewrites.transforms.masks.continuation import continuation
+from fullgraph.rewrites.transforms.masks.counts import counted
+from fullgraph.rewrites.transforms.masks.elementwise_calls import mapped, takes_each
+from fullgraph.rewrites.transforms.masks.index_add import Added, added
+from fullgraph.rewrites.transforms.masks.losses import loss
+from fullgraph.rewrites.transforms.masks.operators import is_option, operation
+from fullgraph.rewrites.transforms.masks.reads import Read, read, repeatable, same
+from fullgraph.rewrites.transforms.masks.sinks import (
+    Bound,
+    End,
+    Escape,
+    Harmless,
+    Reduced,
+    Stored,
+    Unpacked,
+    same_end,
+    taken,
+)
+
+
+@dataclass(eq=False)
+class Flow:
+    """All that is selected by one mask and meets."""
+
+    site: Site
+    first: Read
+    definitions: Definitions | None
+    reads: dict[cst.CSTNode, Read] = field(default_factory=dict)
+    bound: dict[cst.CSTNode, cst.BaseExpression] = field(default_factory=dict)
+    """For each name that holds selected elements, where it is bound, what it is bound to."""
+    axes: dict[cst.CSTNode, int] = field(default_factory=dict)
+    """For each such name the dimension in which the mask's begin."""
+    names: dict[cst.Name, None] = field(default_factory=dict)
+    """The uses of these names."""
+    gathers: dict[cst.Subscript, None] = field(default_factory=dict)
+    """Where selected elements are the index of a whole tensor."""
+    trees: dict[cst.BaseExpression, list[End]] = field(default_factory=dict)
+    """The outermost expressions that are selected elements, and what becomes of them."""
+    unsure: bool = False
+    """Whether something was not seen in a run."""
+    continuation: tuple[cst.SimpleStatementLine, ...] = ()
+    """What follows an `if` that ends with the first read, as far as the `return`."""
+    mixed: bool = False
+    """Whether the continuation takes what is selected or, without the `if`, what is not."""
+    _waiting: list[cst.BaseExpression] = field(default_factory=list)
+
+    # What is selected.
+
+    def is_selected(self, node: cst.CSTNode) -> bool:
+        """Whether an expression is made of selected elements; what it is made of is followed."""
+        if node in self.reads or node in self.names:
+            return True
+        found = read(self.site, node)
+        if found is not None:
+            if not same(found.mask, self.first.mask):
+                raise Escape(f"`{self._code(node)}` is selected by another mask")
+            if not repeatable(self.site, found.mask):
+                raise Escape("the mask is not the same when it is worked out again")
+            self._add(found)
+            return True
+        match node:
+            case cst.Name():
+                return self._is_bound(node)
+            case cst.BinaryOperation():
+                return any([self.is_selected(node.left), self.is_selected(node.right)])
+            case cst.UnaryOperation():
+                return self.is_selected(node.expression)
+            case cst.Comparison(comparisons=[one]):
+                return any([self.is_selected(node.left), self.is_selected(one.comparator)])
+            case cst.Subscript():
+                return self._subscript(node)
+            case cst.Call():
+                function = mapped(self.site, node)
+                if function is not None:
+                    return takes_each(self.site, function, self.is_selected, self._beside)
+                made = operation(self.site, node)
+                if made is None or made.name not in ops.ELEMENTWISE | ops.FLATTENING:
+                    return False
+                selected = [self.is_selected(operand) for operand in made.operands]
+                return any(selected)
+        return False
+
+    def is_number(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a Python number."""
+        seen = self.site.seen(node)
+        bare = cst.Integer | cst.Float | cst.UnaryOperation
+        if isinstance(node, bare) and not isinstance(getattr(node, "operator", None), cst.Not):
+            inner = node.expression if isinstance(node, cst.UnaryOperation) else node
+            if isinstance(inner, cst.Integer | cst.Float):
+                return True
+        return seen is not None and seen.is_number
+
+    def dims(self, node: cst.BaseExpression) -> int:
+        """How many dimensions selected elements have beside the one of their number."""
+        return extent.dims(self.site, self.first, node)
+
+    def axis(self, node: cst.CSTNode) -> int:
+        """The dimension of selected elements in which the mask's begin. Raises Escape."""
+        if node in self.reads:
+            return self.reads[node].axis
+        if isinstance(node, cst.Name) and node in self.names:
+            assert self.definitions is not None
+            found = {self.axes.get(b, 0) for b in self.definitions.reaching[node] if b in self.axes}
+        elif isinstance(node, cst.Subscript) and self._takes_one(node):
+            return self.axis(node.value) - 1
+        else:
+            inner = [one for one in node.children if self._holds(one)]
+            found = {self.axis(one) for one in inner}
+        if len(found) > 1:
+            raise Escape("the mask selects in several dimensions")
+        return next(iter(found), self.first.axis)
+
+    def _holds(self, node: cst.CSTNode) -> bool:
+        return any(one in self.reads or one in self.names for one in walk(node))
+
+    def _takes_one(self, node: cst.Subscript) -> bool:
+        return self._holds(node.value) and extent.takes_one(node, self.axis(node.value))
+
+    def _subscript(self, node: cst.Subscript) -> bool:
+        """Whether a subscript that is no read gives selected elements."""
+        if self.is_selected(node.value):
+            axis = self.axis(node.value)
+            first = self.first
+            return extent.takes_one(node, axis) or extent.is_row_index(self.site, first, node, axis)
+        index = extent.index(node)
+        return index is not None and self.is_selected(index) and self._gathers(node, index)
+
+    def _gathers(self, node: cst.Subscript, index: cst.BaseExpression) -> bool:
+        """`table[x[m]]`: whether selected elements are the only index of a whole tensor."""
+        seen, table = self.site.seen(index), self.site.seen(node.value)
+        if extent.index(node) is not index or seen is None or table is None:
+            return False
+        whole = seen.dtypes <= {"int64", "int32"} and self.dims(index) == self.axis(index) == 0
+        if not whole or not table.is_tensor or self.is_selected(node.value):
+            return False
+        self.gathers[node] = None
+        return all(shape[:1] > (0,) for shape in table.shapes)
+
+    # Where it goes.
+
+    def follow(self) -> None:
+        """Find all reads, names and ends. Raises Escape."""
+        self._add(self.first)
+        while self._waiting:
+            leaf = self._waiting.pop()
+            root, end = self._climb(leaf)
+            ends = self.trees.setdefault(root, [])
+            ends += [end] if not any(same_end(end, one) for one in ends) else []
+            for one in (end,) if isinstance(end, Bound) else getattr(end, "names", ()):
+                self._bind(one, root, self.axis(root) - isinstance(end, Unpacked))
+        for name in self.names:
+            if self.definitions is None or not self.definitions.reaching[name] <= set(self.bound):
+                if self.site.document.statement(name) not in self.continuation:
+                    raise Escape(f"`{name.value}` is not always what the mask selects")
+                self.mixed = True
+
+    def _add(self, found: Read) -> None:
+        if found.node not in self.reads:
+            self.reads[found.node] = found
+            self.unsure |= not found.known
+            self._waiting.append(found.node)
+
+    def _bind(self, end: Bound, root: cst.BaseExpression, axis: int) -> None:
+        if end.name in self.bound:
+            return
+        self.bound[end.name], self.axes[end.name] = root, axis
+        if self.definitions is None:
+            raise Escape(f"`{end.name.value}` may be used elsewhere")
+        for use in self.definitions.uses(end.name):
+            if self.site.document.function(use) is not self.definitions.function:
+                raise Escape(f"`{use.value}` is used in a function inside this one")
+            if use not in self.names:
+                self.names[use] = None
+                self._waiting.append(use)
+
+    def _is_bound(self, use: cst.Name) -> bool:
+        if self.definitions is None:
+            return False
+        found = self.definitions.reaching.get(use, frozenset())
+        selected = [self._binds_selected(one) for one in found]
+        if not any(selected):
+            return False
+        if not all(selected) and self.site.document.statement(use) not in self.continuation:
+            raise Escape(f"`{use.value}` is not always what the mask selects")
+        self.names[use] = None
+        self._waiting.append(use)
+        return True
+
+    def _binds_selected(self, binding: cst.CSTNode) -> bool:
+        if binding in self.bound:
+            return True
+        for one in self.site.document.around(binding):
+            if isinstance(one, cst.Assign):
+                return self.is_selected(one.value)
+            if not isinstance(one, cst.Element | cst.Tuple | cst.AssignTarget):
+                return False
+        return False
+
+    def _climb(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, End]:
+        """The outermost expression around `node` that is made of selected elements, and its end."""
+        parent = self.site.document.parent(node)
+        match parent:
+            case cst.BinaryOperation():
+                if isinstance(parent.operator, cst.MatrixMultiply):
+                    raise taken(self.site, parent)
+                self._beside(parent.right if parent.left is node else parent.left)
+                return self._climb(parent)
+            case cst.UnaryOperation() if not isinstance(parent.operator, cst.Not):
+                return self._climb(parent)
+            case cst.Comparison(comparisons=[one]):
+                self._beside(one.comparator)
+                return self._climb(parent)
+            case cst.ComparisonTarget():
+                outer = self.site.document.parent(parent)
+                assert isinstance(outer, cst.Comparison)
+                if len(outer.comparisons) > 1 or isinstance(parent.operator, cst.In | cst.Is):
+                    raise taken(self.site, outer)
+                self._beside(outer.left)
+                return self._climb(outer)
+            case cst.Attribute():
+                return self._attribute(node, parent)
+            case cst.Arg():
+                call = self.site.document.parent(parent)
+                if isinstance(call, cst.Call):
+                    return self._call(node, call)
+            case cst.AssignTarget() | cst.Assign() | cst.AnnAssign() | cst.AugAssign():
+                return node, self._assigned(node, parent)
+            case cst.Subscript() if parent.value is node and self._subscript(parent):
+                return self._climb(parent)
+            case cst.Index():
+                table = self.site.document.parent(self.site.document.parent(parent))
+                if isinstance(table, cst.Subscript) and self._gathers(table, node):
+                    return self._climb(table)
+        raise taken(self.site, parent, node)
+
+    def _attribute(
+        self, node: cst.BaseExpression, parent: cst.Attribute
+    ) -> tuple[cst.BaseExpression, End]:
+        outer = self.site.document.parent(parent)
+        name = parent.attr.value
+        if isinstance(outer, cst.Call) and outer.func is parent:
+            return self._call(node, outer)
+        if name in ("dtype", "device", "is_cuda", "requires_grad", "ndim"):
+            return node, Harmless()
+        if name == "shape" and isinstance(outer, cst.Subscript):
+            match outer.slice:
+                case [cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]:
+                    return node, counted(self.site, outer, node)
+        raise taken(self.site, outer if isinstance(outer, cst.BaseExpression) else parent)
+
+    def _call(self, node: cst.BaseExpression, call: cst.Call) -> tuple[cst.BaseExpression, End]:
+        found = loss(self.site, call)
+        if found is not None:
+            pair = [self.is_selected(one) for one in (found.input, found.target)]
+            if not all(pair):
+                raise Escape(f"only one side of `{self._code(call.func)}` is selected by the mask")
+            return node, found
+        sums = added(self.site, call)
+        if sums is not None and not self.is_selected(sums.base):
+            self._check_added(sums)
+            return node, sums
+        function = mapped(self.site, call)
+        if function is not None and takes_each(self.site, function, self.is_selected, self._beside):
+            return self._climb(call)
+        if self.site.calls(call) == "len":
+            return node, counted(self.site, call, node)
+        made = operation(self.site, call)
+        if made is None:
+            raise taken(self.site, call)
+        if made.name in ops.ELEMENTWISE:
+            for operand in made.operands:
+                if operand is not node and not is_option(made, operand):
+                    self._beside(operand)
+            return self._climb(call)
+        if made.name == "cosine_similarity":
+            pair = [self.is_selected(one) for one in made.operands[:2]]
+            if not all(pair):
+                raise taken(self.site, call)
+        elif node is not made.tensor:
+            raise taken(self.site, call)
+        axis = self.axis(node)
+        if made.name == "linear" and self.dims(node) > axis == 0:
+            return self._climb(call)
+        if made.name in ops.FLATTENING and extent.is_flat(self.site, self.first, made):
+            return self._climb(call)
+        if made.name in ("numel", "nelement") and self.dims(node) == 0:
+            return node, counted(self.site, call, node)
+        if made.name == "size" and ops.integer(made.argument("dim", 0)) == 0 and axis == 0:
+            return node, counted(self.site, call, node)
+        if made.name in ops.NEUTRAL or made.name in ops.ROWWISE:
+            if extent.is_rowwise(self.site, self.first, made, axis):
+                return self._climb(call)
+            if made.name in ops.NEUTRAL and extent.goes_over(self.site, self.first, made, axis):
+                return node, Reduced(made)
+        raise taken(self.site, call)
+
+    def _check_added(self, sums: Added) -> None:
+        """Raises Escape unless index and source are selected, and the rows are what is added."""
+        parts = [one for one in (sums.index, sums.source) if one is not None]
+        selected = [self.is_selected(one) for one in parts]
+        if not all(selected):
+            raise Escape(f"only a part of `{self._code(sums.call)}` is selected by the mask")
+        if any(self.axis(one) for one in parts) or self.dims(sums.index) != 0:
+            raise taken(self.site, sums.call)
+        if sums.source is not None and self.dims(sums.source) and not sums.rows:
+            raise taken(self.site, sums.call)
+
+    def _assigned(self, node: cst.BaseExpression, parent: cst.CSTNode) -> End:
+        document = self.site.document
+        statement = document.parent(parent) if isinstance(parent, cst.AssignTarget) else parent
+        if isinstance(statement, cst.AugAssign) and statement.target is node:
+            self._beside(statement.value)
+            if isinstance(node, cst.Name):
+                return Bound(node, augmented=True)
+            return Stored(statement, self.reads[node])
+        if isinstance(parent, cst.AssignTarget):
+            raise Escape(f"`{self._code(node)}` is assigned to")
+        match statement:
+            case cst.Assign(targets=[one]):
+                target = one.target
+            case cst.AnnAssign() | cst.AugAssign():
+                target = statement.target
+            case _:
+                raise taken(self.site, statement)
+        if isinstance(target, cst.Name):
+            augmented = isinstance(statement, cst.AugAssign)
+            if not augmented or self.is_selected(target):
+                return Bound(target, augmented)
+        if isinstance(target, cst.Tuple | cst.List) and self.axis(node) > 0:
+            names = [one.value for one in target.elements]
+            plain = [one for one in names if isinstance(one, cst.Name)]
+            if len(plain) == len(names):
+                return Unpacked(tuple(map(Bound, plain)))
+        place = read(self.site, target)
+        if place is not None and isinstance(statement, cst.Assign | cst.AugAssign):
+            if not same(place.mask, self.first.mask):
+                raise Escape(f"`{self._code(target)}` is selected by another mask")
+            self.unsure |= not place.known
+            return Stored(statement, place)
+        raise Escape(f"`{self._code(target)}` keeps the selected elements themselves")
+
+    # What stands beside it.
+
+    def _beside(self, other: cst.BaseExpression) -> None:
+        """Raises Escape if an operand does not go with elements at their full shape."""
+        if self.is_selected(other) or self.is_number(other):
+            return
+        seen = self.site.seen(other)
+        if seen is None:
+            if self.first.known and not isinstance(other, cst.Name | cst.Attribute):
+                raise Escape(f"it is not known what `{self._code(other)}` is")
+            self.unsure = True
+            return
+        width = self.first.rest if self.first.axis == 0 else 0
+        wide = [shape for shape in seen.shapes if any(n != 1 for n in shape[: len(shape) - width])]
+        if not seen.is_tensor or wide:
+            raise Escape(
+                f"`{self._code(other)}` goes with the selected elements only, one for each"
+            )
+
+    def _code(self, node: cst.CSTNode) -> str:
+        return self.site.document.code(node)
+
+
+def flow(site: Site) -> Flow | Escape | None:
+    """Where the elements go that the site's node selects; why they cannot be followed; None if it
+    is no read through a mask."""
+    first = read(site, site.node)
+    if first is None:
+        return None
+    known = definitions(site.document, site.node)
+    found = Flow(site, first, known, continuation=continuation(site, first.node))
+    try:
+        found.follow()
+    except Escape as reason:
+        return reason
+    return found

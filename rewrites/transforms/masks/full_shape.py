@@ -1,0 +1,266 @@
+"""How selected elements are written at their full shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.source.document import replaced
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.masks import dimensions as extent
+from fullgraph.rewrites.transforms.masks import operators as ops
+from fullgraph.rewrites.transforms.masks.flow import Flow
+from fullgraph.rewrites.transforms.masks.operators import operation
+from fullgraph.rewrites.transforms.masks.padding import Value, value
+from fullgraph.rewrites.transforms.masks.reads import Read
+from fullgraph.rewrites.transforms.masks.sinks import Escape
+
+_RAISING = frozenset({"remainder", "fmod", "floor_divide", "div", "divide", "true_divide", "pow"})
+
+
+@dataclass(eq=False)
+class Text:
+    """Writes the expressions of one flow. `mask` is how the mask is written."""
+
+    flow: Flow
+    mask: cst.BaseExpression
+    fill: str = "0"
+    """What stands where nothing is selected."""
+    values: dict[cst.CSTNode, float | None] = field(default_factory=dict)
+    """What each bound name is where nothing is selected; None if it is not known."""
+    masks: int = 0
+    """How often the mask was written."""
+
+    # Expressions.
+
+    def full(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """`node` at full shape, its reads filled up where nothing is selected.
+
+        No gradient but zero goes to what is not selected, whatever stands there.
+        """
+        cuts: dict[cst.CSTNode, cst.BaseExpression] = {
+            cut: self.where(self.bare(cut), cut) for cut in self.cuts(node)
+        }
+        return self._replaced(node, cuts)
+
+    def where(self, full: cst.BaseExpression, node: cst.BaseExpression, fill: str = "") -> cst.Call:
+        """`torch.where(mask, full, fill)`, for `full` that `node` became."""
+        made = expression(
+            "{where}({mask}, {full}, {fill})",
+            where=self.torch("where"),
+            mask=self.spread(node),
+            full=full.with_changes(lpar=(), rpar=()),
+            fill=fill or self.fill,
+        )
+        assert isinstance(made, cst.Call)
+        return made
+
+    def spread(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The mask with a dimension of size one for each that `node` has behind the mask's."""
+        first, axis = self.flow.first, self.flow.axis(node)
+        rest = self.flow.dims(node) - axis if first.known else 0
+        ndim = axis + first.dims + rest
+        self.masks += 1
+        return Read(node, node, self.mask, axis, first.dims, ndim).spread(self.mask)
+
+    def bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """`node` with the whole tensors in the place of what is read of them."""
+        return self._replaced(node, {r: found.base for r, found in self.flow.reads.items()})
+
+    def count(self) -> cst.BaseExpression:
+        """How many elements the mask selects."""
+        self.masks += 1
+        return expression("{mask}.sum()", mask=self.mask)
+
+    def torch(self, name: str) -> str:
+        """How the file writes `torch.name`."""
+        return self.flow.site.document.spelling(f"torch.{name}") or f"torch.{name}"
+
+    def _replaced(
+        self, node: cst.BaseExpression, known: Mapping[cst.CSTNode, cst.BaseExpression]
+    ) -> cst.BaseExpression:
+        """`node` with parts replaced; what makes it flat is left out, builtins become torch's."""
+        if node in known:
+            return known[node]
+        inner = {one: known[one] for one in walk(node) if one in known}
+        while isinstance(node, cst.Call) and self._flattens(node):
+            node = node.func.value  # type: ignore[attr-defined]
+            if node in known:
+                return known[node]
+        for one in walk(node):
+            if isinstance(one, cst.Call) and one not in known:
+                name = self.flow.site.calls(one)
+                if name in ops.BUILTIN and self.holds(one):
+                    spelled = self.torch(ops.BUILTIN[name].rpartition(".")[2])
+                    inner[one.func] = expression(spelled)
+                elif self._flattens(one) and one is not node:
+                    inner[one] = self._replaced(one, known)
+        for one in walk(node):
+            if isinstance(one, cst.Subscript) and one in self.flow.gathers:
+                index = extent.index(one)
+                assert index is not None
+                inner[index] = self.neutral(index, "0")
+        return replaced(node, inner)
+
+    def _flattens(self, call: cst.Call) -> bool:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ops.FLATTENING:
+            return False
+        return self.holds(call.func.value)
+
+    def neutral(self, root: cst.BaseExpression, neutral: str) -> cst.BaseExpression:
+        """`root` at full shape with `neutral` where nothing is selected."""
+        fill = self._number(root, neutral)
+        if list(self.cuts(root)) == [root]:
+            found = self.flow.reads.get(root)
+            if neutral in ("0", "False") and found is not None and found.dtype == "bool":
+                mask = self.spread(root)
+                return expression("{base} & {mask}", base=found.base, mask=mask)
+            return self.where(self.bare(root), root, fill)
+        known = self.value(root)
+        if not known.finite:
+            raise Escape("there is no number that could stand where nothing is selected")
+        full = self.full(root)
+        if known.number is not None and known.number == _as_number(neutral):
+            return full
+        return self.where(full, root, fill)
+
+    def _number(self, root: cst.BaseExpression, neutral: str) -> str:
+        """How a neutral element is written for the dtype of `root`."""
+        if neutral not in ("inf", "-inf", "nan"):
+            return neutral
+        seen = self.flow.site.seen(root)
+        dtypes = seen.dtypes if seen is not None else frozenset({self.flow.first.dtype})
+        if all(name.startswith(("float", "bfloat")) for name in dtypes):
+            return f'float("{neutral}")'
+        if neutral == "nan" or len(dtypes) != 1 or "bool" in dtypes:
+            raise Escape("there is no such number as it would take for whole numbers")
+        limit = "min" if neutral == "-inf" else "max"
+        info, name = self.torch("iinfo"), self.torch(next(iter(dtypes)))
+        return f"{info}({name}).{limit}"
+
+    # What they are.
+
+    def holds(self, node: cst.CSTNode) -> bool:
+        """Whether `node` has selected elements in it."""
+        return any(one in self.flow.reads or one in self.flow.names for one in walk(node))
+
+    def cuts(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The largest parts of `node` with reads in them through which no gradient but a multiple
+        of what comes goes: what is filled up there is filled up early enough."""
+        known = (self.flow.reads, self.flow.gathers)
+        if not any(one in found for one in walk(node) for found in known):
+            return
+        if self.is_linear(node):
+            yield node
+            return
+        if isinstance(node, cst.Call):
+            made = operation(self.flow.site, node)
+            plain = tuple(arg.value for arg in node.args)
+            for operand in made.operands if made is not None else plain:
+                yield from self.cuts(operand)
+            return
+        for child in node.children:
+            inner = child.comparator if isinstance(child, cst.ComparisonTarget) else child
+            if isinstance(inner, cst.BaseExpression):
+                yield from self.cuts(inner)
+
+    def is_linear(self, node: cst.BaseExpression) -> bool:
+        """Whether a gradient of zero stays zero on the way back through `node`, whatever the
+        elements are, and nothing in it can raise."""
+        if node in self.flow.reads or node in self.flow.names or not self.holds(node):
+            return True
+        if node in self.flow.gathers:
+            return True
+        match node:
+            case cst.Subscript():  # some of what stands behind the mask's dimensions
+                return self.is_linear(node.value)
+            case cst.UnaryOperation():
+                return self.is_linear(node.expression)
+            case cst.BinaryOperation(operator=cst.Add() | cst.Subtract()):
+                return self.is_linear(node.left) and self.is_linear(node.right)
+            case cst.BinaryOperation(operator=cst.BitAnd() | cst.BitOr() | cst.BitXor()):
+                return self.is_linear(node.left) and self.is_linear(node.right)
+            case cst.BinaryOperation(operator=cst.Multiply()):
+                return self._is_scaled(node.left, node.right)
+            case cst.BinaryOperation(operator=cst.Divide()):
+                return self.flow.is_number(node.right) and self.is_linear(node.left)
+            case cst.Comparison(comparisons=[one]):
+                return self._is_harmless(node.left) and self._is_harmless(one.comparator)
+            case cst.Call():
+                return self._is_linear_call(node)
+        return False
+
+    def _is_harmless(self, node: cst.BaseExpression) -> bool:
+        """Whether elements that are not selected do nothing in `node`, were there no gradient."""
+        if self.is_linear(node):
+            return True
+        floats = all(self._floats())
+        match node:
+            case cst.BinaryOperation(operator=cst.Multiply() | cst.Divide()) if floats:
+                return self._is_harmless(node.left) and self._is_harmless(node.right)
+            case cst.Call():
+                made = operation(self.flow.site, node)
+                if made is None or made.in_place or made.name not in ops.ELEMENTWISE or not floats:
+                    return False
+                return all(self._is_harmless(one) for one in made.operands)
+        return False
+
+    def _is_linear_call(self, node: cst.Call) -> bool:
+        made = operation(self.flow.site, node)
+        if made is None or made.in_place:
+            return False
+        if made.name in ops.SAME | ops.FLATTENING | {"detach"}:
+            return self.is_linear(made.tensor)
+        if made.name in ops.CONSTANT:
+            return all(self._is_harmless(operand) for operand in made.operands)
+        if made.name in ops.LINEAR or self._has_no_gradient(made.name):
+            return all(self.is_linear(operand) for operand in made.operands)
+        if made.name in ("sum", "mean"):  # over what lies behind the mask: others are ends
+            return self.is_linear(made.tensor)
+        if made.name in ops.SCALED and len(made.operands) == 2:
+            left, right = made.operands
+            if made.name in ("mul", "multiply"):
+                return self._is_scaled(left, right)
+            return self.flow.is_number(right) and self.is_linear(left)
+        return False
+
+    def _has_no_gradient(self, name: str) -> bool:
+        """Whether an operation on what is read is one on whole numbers that cannot raise."""
+        return not any(self._floats()) and name in ops.CURVED - _RAISING
+
+    def _floats(self) -> Iterator[bool]:
+        """For all that is read, whether it may have a gradient."""
+        yield from (found.is_float for found in self.flow.reads.values())
+        for one in self.flow.gathers:
+            seen = self.flow.site.seen(one)
+            yield seen is None or any(tensor.is_float for tensor in seen.tensors)
+
+    def _is_scaled(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
+        if self.flow.is_number(right):
+            return self.is_linear(left)
+        return self.flow.is_number(left) and self.is_linear(right)
+
+    def value(self, node: cst.BaseExpression) -> Value:
+        """What `full(node)` is where nothing is selected."""
+        leaves: dict[cst.CSTNode, float] = {cut: float(self.fill) for cut in self.cuts(node)}
+        for one in walk(node):
+            if isinstance(one, cst.Name) and one in self.flow.names:
+                known = self._bound_value(one)
+                if known is None:
+                    return Value(None, True)
+                leaves[one] = known
+        return value(self.flow.site, node, leaves)
+
+    def _bound_value(self, use: cst.Name) -> float | None:
+        definitions = self.flow.definitions
+        assert definitions is not None
+        bindings = definitions.reaching[use] & set(self.flow.bound)
+        found = {self.values.get(binding) for binding in bindings}
+        return next(iter(found)) if len(found) == 1 else None
+
+
+def _as_number(neutral: str) -> float:
+    return {"False": 0.0, "True": 1.0}[neutral] if neutral in ("False", "True") else float(neutral)

@@ -1,0 +1,47 @@
+"""Calls that add elements up by index: `index_add`, `scatter_add`, `bincount`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.masks.operators import integer, operation
+
+_NAMES = frozenset({"index_add", "scatter_add"})
+
+
+@dataclass(frozen=True, eq=False)
+class Added:
+    """`base.index_add(0, index, source)`: where zero is added, nothing changes."""
+
+    call: cst.Call
+    base: cst.BaseExpression
+    index: cst.BaseExpression
+    source: cst.BaseExpression | None
+    """None for ones."""
+    rows: bool = False
+    """Whether whole rows are added."""
+
+
+def added(site: Site, call: cst.Call) -> Added | None:
+    """What a call adds up in the first dimension; None if it is no such call."""
+    made = operation(site, call)
+    if made is None or any(
+        arg.keyword is not None and arg.keyword.value == "out" for arg in call.args
+    ):
+        return None
+    if made.name == "bincount":
+        length = made.argument("minlength", 1)
+        if length is None or made.argument("weights", 0) is not None:
+            return None
+        return Added(call, length, made.tensor, None)
+    options = [made.argument(name, i) for i, name in enumerate(("dim", "index", "source"))]
+    dim, index, source = options
+    source = source if source is not None else made.argument("src", 2)
+    if made.name not in _NAMES or len(made.options) != 3 or index is None or source is None:
+        return None
+    if integer(dim) != 0:
+        return None
+    return Added(call, made.tensor, index, source, made.name == "index_add")

@@ -1,0 +1,95 @@
+"""Calls of torch's losses, as functions or as modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.masks.operators import LOSS_MODULES, LOSSES
+
+_MODULE = "torch.nn.modules.loss."
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """A loss of two tensors."""
+
+    call: cst.Call
+    name: str
+    """As the function is called: "mse_loss"."""
+    input: cst.BaseExpression
+    target: cst.BaseExpression
+    options: dict[str, cst.BaseExpression]
+    """The other arguments by name, those of the module's constructor too."""
+    module: bool = False
+    known: bool = True
+    """Whether the module's constructor was found."""
+
+    @property
+    def reduction(self) -> str:
+        """ "mean", "sum", "none", "batchmean"; "" if unknown."""
+        given = self.options.get("reduction")
+        if given is None:
+            return "mean"
+        return str(given.evaluated_value) if isinstance(given, cst.SimpleString) else ""
+
+
+def loss(site: Site, call: cst.Call) -> Loss | None:
+    """The loss that a call computes; None if it is none that is known."""
+    module, _, name = site.calls(call).rpartition(".")
+    options = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+    plain = [arg.value for arg in call.args if arg.keyword is None]
+    if any(arg.star for arg in call.args):
+        return None
+    if module == "torch.nn.functional" and name in LOSSES:
+        return _loss(call, name, plain, options)
+    seen = site.seen(call.func)
+    kinds = [t.removeprefix(_MODULE) for t in seen.types] if seen is not None else []
+    made = _constructor(site, call.func)
+    kind = kinds[0] if len(kinds) == 1 else ""
+    if made is not None and not kinds:
+        kind = site.document.qualified(made.func).rpartition(".")[2]
+    if kind not in LOSS_MODULES:
+        return None
+    if made is not None:
+        if any(arg.keyword is None or arg.star for arg in made.args):
+            return None
+        options = {a.keyword.value: a.value for a in made.args if a.keyword is not None} | options
+    return _loss(call, LOSS_MODULES[kind], plain, options, module=True, known=made is not None)
+
+
+def _loss(
+    call: cst.Call,
+    name: str,
+    plain: Sequence[cst.BaseExpression],
+    options: dict[str, cst.BaseExpression],
+    *,
+    module: bool = False,
+    known: bool = True,
+) -> Loss | None:
+    pair = [*plain, *(options.pop(key) for key in ("input", "target") if key in options)]
+    if len(pair) != 2 or "size_average" in options or "reduce" in options:
+        return None
+    return Loss(call, name, pair[0], pair[1], options, module, known)
+
+
+def _constructor(site: Site, func: cst.BaseExpression) -> cst.Call | None:
+    """The one call whose result is assigned to the name that `func` is, in the same file."""
+    name = site.document.dotted(func)
+    if isinstance(func, cst.Call):  # nn.MSELoss()(a, b)
+        return func
+    if not name:
+        return None
+    found: list[cst.BaseExpression] = []
+    scope = next((n for n in site.document.around(func) if isinstance(n, cst.ClassDef)), None)
+    within = scope if name.startswith("self.") and scope is not None else site.document.module
+    for one in walk(within):
+        if isinstance(one, cst.Assign) and any(
+            site.document.dotted(target.target) == name for target in one.targets
+        ):
+            found.append(one.value)
+    return found[0] if len(found) == 1 and isinstance(found[0], cst.Call) else None

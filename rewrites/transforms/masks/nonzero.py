@@ -1,0 +1,217 @@
+"""Indices of what is true, `hits = m.nonzero()`, and what code asks of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.definitions import definitions
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.masks.operators import integer, integers
+
+
+class Asked(Enum):
+    """What is asked of the indices."""
+
+    FIRST = "first"
+    LAST = "last"
+    COUNT = "count"
+    ANY = "any"
+    NONE = "none"
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A place that asks something of the indices."""
+
+    node: cst.BaseExpression
+    asked: Asked
+    kept: bool = False
+    """Whether an index has a dimension of size one."""
+    alone: bool = False
+    """Whether it is taken for granted that there is one index only: `.item()`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """`m.nonzero()` and its like."""
+
+    mask: cst.BaseExpression
+    dims: int
+    """The mask's dimensions; 0 if they are not known."""
+    is_bool: bool
+    value: cst.BaseExpression
+    """The outermost expression that is the indices."""
+    flat: bool
+    """Whether the indices have one dimension only."""
+    uses: tuple[cst.BaseExpression, ...]
+    """Where they are used: `value` itself, or the name it is bound to."""
+    bound: bool
+
+    @property
+    def truth(self) -> cst.BaseExpression:
+        """The mask as booleans."""
+        mask = self.mask.with_changes(lpar=(), rpar=())
+        return mask if self.is_bool else expression("{mask} != 0", mask=mask)
+
+
+def hits(site: Site) -> Hits | None:
+    """The indices that the call at a site makes; None if it is no such call."""
+    call = site.node
+    found = nonzero(site, call)
+    if found is None or not isinstance(call, cst.Call):
+        return None
+    mask, is_tuple = found
+    value, flat = flattened(site, call, is_tuple)
+    if is_tuple and not flat:
+        return None
+    seen = site.seen(mask)
+    dims = next(iter(seen.dims)) if seen is not None and len(seen.dims) == 1 else 0
+    is_bool = seen is None or seen.dtypes == {"bool"}
+    uses = _uses(site, value)
+    bound = uses is not None
+    return Hits(mask, dims, is_bool, value, flat, (value,) if uses is None else uses, bound)
+
+
+def nonzero(site: Site, node: cst.CSTNode) -> tuple[cst.BaseExpression, bool] | None:
+    """The mask whose indices a call gives, and whether it gives a tuple of them."""
+    if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
+        return None
+    name = site.calls(node)
+    plain = [arg.value for arg in node.args if arg.keyword is None]
+    options = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
+    given = options.pop("as_tuple", None)
+    is_tuple = isinstance(given, cst.Name) and given.value == "True"
+    if options:
+        return None
+    if name in ("torch.nonzero", "torch.argwhere", "torch.where") and len(plain) == 1:
+        return plain[0], is_tuple or name == "torch.where"
+    method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    if method in ("nonzero", "argwhere") and not plain and isinstance(node.func, cst.Attribute):
+        return node.func.value, is_tuple
+    return None
+
+
+def question(site: Site, found: Hits, use: cst.BaseExpression) -> Question | None:
+    """What one use of the indices asks; None if it needs the indices themselves."""
+    parent = site.document.parent(use)
+    outer = site.document.parents.get(parent)
+    match parent:
+        case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "len":
+            return _compared(site, outer)
+        case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "int":
+            return Question(use, Asked.FIRST, alone=True)
+        case cst.Attribute() if isinstance(outer, cst.Call) and outer.func is parent:
+            return _method(site, found, parent.attr.value, outer)
+        case cst.Attribute() if parent.attr.value == "shape" and isinstance(outer, cst.Subscript):
+            return _compared(site, outer) if _index(outer) == (0,) else None
+        case cst.Subscript() if parent.value is use:
+            return _picked(site, found, parent)
+    return None
+
+
+def answer(asked: Asked, mask: cst.BaseExpression, dim: str = "") -> cst.BaseExpression:
+    """How a question is put to the mask itself, along its dimension `dim` if it has several."""
+    match asked:
+        case Asked.FIRST:
+            return expression("{mask}.int().argmax(" + dim + ")", mask=mask)
+        case Asked.LAST:
+            last = "{mask}.shape[-1] - 1 - {mask}.flip(-1).int().argmax(" + dim + ")"
+            return expression(last, mask=mask)
+        case Asked.COUNT:
+            return expression("{mask}.sum(" + dim + ")", mask=mask)
+        case Asked.ANY:
+            return expression("{mask}.any(" + dim + ")", mask=mask)
+    return expression("~{mask}.any(" + dim + ")", mask=mask)
+
+
+def flattened(
+    site: Site, node: cst.BaseExpression, is_tuple: bool
+) -> tuple[cst.BaseExpression, bool]:
+    """The expression around a call that makes its indices one-dimensional, if there is one."""
+    parent = site.document.parent(node)
+    outer = site.document.parents.get(parent)
+    if isinstance(parent, cst.Subscript) and parent.value is node:
+        if is_tuple and _index(parent) == (0,):
+            return parent, True
+        if not is_tuple and site.document.code(parent).endswith("[:, 0]"):
+            return parent, True
+    if isinstance(parent, cst.Attribute) and isinstance(outer, cst.Call) and not is_tuple:
+        options = [integer(arg.value) for arg in outer.args]
+        flat = {"squeeze": ([1], [-1]), "view": ([-1],), "reshape": ([-1],), "flatten": ([],)}
+        if outer.func is parent and options in flat.get(parent.attr.value, ()):
+            return outer, True
+    return node, False
+
+
+def _uses(site: Site, value: cst.BaseExpression) -> tuple[cst.Name, ...] | None:
+    """The uses of the name that `value` is bound to; None if it is bound to none."""
+    parent = site.document.parent(value)
+    if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
+        return None
+    target = parent.targets[0].target
+    known = definitions(site.document, value)
+    if not isinstance(target, cst.Name) or known is None:
+        return None
+    uses = tuple(known.uses(target))
+    alone = all(known.reaching[use] == {target} for use in uses)
+    return uses if alone else ()
+
+
+def _method(site: Site, found: Hits, name: str, call: cst.Call) -> Question | None:
+    if name in ("numel", "nelement") and not call.args:
+        return _compared(site, call)
+    if name == "size" and [integer(arg.value) for arg in call.args] == [0]:
+        return _compared(site, call)
+    if name == "item" and not call.args and isinstance(call.func, cst.Attribute):
+        return Question(call.func.value, Asked.FIRST, alone=True)
+    if name in ("min", "max") and not call.args:
+        return Question(call, Asked.FIRST if name == "min" else Asked.LAST)
+    return None
+
+
+def _picked(site: Site, found: Hits, node: cst.Subscript) -> Question | None:
+    index = _index(node)
+    if index is None or index[0] not in (0, -1):
+        return None
+    asked = Asked.FIRST if index[0] == 0 else Asked.LAST
+    if found.flat:
+        return Question(node, asked) if len(index) == 1 else None
+    if len(index) == 2:
+        return Question(node, asked) if index[1] == 0 else None
+    outer = site.document.parent(node)
+    if isinstance(outer, cst.Subscript) and outer.value is node and _index(outer) == (0,):
+        return Question(outer, asked)
+    return Question(node, asked, kept=True)
+
+
+def _compared(site: Site, count: cst.BaseExpression) -> Question:
+    """A count, or whether there is one at all."""
+    parent = site.document.parent(count)
+    if isinstance(parent, cst.If | cst.IfExp) and parent.test is count:
+        return Question(count, Asked.ANY)
+    if isinstance(parent, cst.Comparison) and len(parent.comparisons) == 1:
+        one = parent.comparisons[0]
+        case = (type(one.operator), integer(one.comparator))
+        if parent.left is count and case in _SOME:
+            return Question(parent, Asked.ANY)
+        if parent.left is count and case in _NOTHING:
+            return Question(parent, Asked.NONE)
+    return Question(count, Asked.COUNT)
+
+
+_SOME = ((cst.GreaterThan, 0), (cst.NotEqual, 0), (cst.GreaterThanEqual, 1))
+_NOTHING = ((cst.Equal, 0), (cst.LessThan, 1), (cst.LessThanEqual, 0))
+
+
+def _index(node: cst.Subscript) -> tuple[int, ...] | None:
+    """The indices of a subscript, if all are integer literals."""
+    found = [
+        integers(s.slice.value) if isinstance(s.slice, cst.Index) else None for s in node.slice
+    ]
+    if any(one is None or len(one) != 1 for one in found):
+        return None
+    return tuple(one[0] for one in found if one)

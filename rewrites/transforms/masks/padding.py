@@ -1,0 +1,129 @@
+"""What becomes of a number that stands where the mask selects nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import libcst as cst
+import torch
+from torch.nn import functional
+
+from fullgraph.rewrites.analysis.operators import ARITHMETIC, COMPARED
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.transforms.masks import operators as ops
+from fullgraph.rewrites.transforms.masks.elementwise_calls import Mapped, mapped
+from fullgraph.rewrites.transforms.masks.operators import operation
+
+_ANY = 0.7
+"""For a number or a tensor that is not known: all that matters is whether the result is finite."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an expression is where nothing is selected."""
+
+    number: float | None
+    """None if it depends on what is not known."""
+    finite: bool
+    """Whether it and its derivatives are finite."""
+
+
+@dataclass
+class _Unknown:
+    """Whether something that is not known was met."""
+
+    met: bool = False
+
+
+def value(site: Site, node: cst.BaseExpression, leaves: Mapping[cst.CSTNode, float]) -> Value:
+    """The value of `node` when `leaves` inside it have these values."""
+    unknown = _Unknown()
+    grown: list[torch.Tensor] = []
+    try:
+        with torch.enable_grad():
+            result = torch.as_tensor(_evaluate(site, node, leaves, unknown, grown))
+            finite = math.isfinite(result.item())
+            if result.requires_grad:
+                found = torch.autograd.grad(result, grown, allow_unused=True)
+                finite = finite and all(g is None or math.isfinite(g.item()) for g in found)
+    except _Unclear:
+        return Value(None, True)
+    except (RuntimeError, TypeError, ValueError, ZeroDivisionError):
+        return Value(None, False)
+    return Value(None if unknown.met else result.item(), finite)
+
+
+@dataclass(frozen=True)
+class _Inside:
+    """The body of a function, and what its names hold so far, by the nodes that bind them."""
+
+    function: Mapped
+    values: dict[cst.CSTNode | None, torch.Tensor]
+
+
+class _Unclear(Exception):
+    """Something whose value cannot be worked out."""
+
+
+def _evaluate(
+    site: Site,
+    node: cst.BaseExpression,
+    leaves: Mapping[cst.CSTNode, float],
+    unknown: _Unknown,
+    grown: list[torch.Tensor],
+    inside: _Inside | None = None,
+) -> torch.Tensor:
+    def go(one: cst.BaseExpression) -> torch.Tensor:
+        return _evaluate(site, one, leaves, unknown, grown, inside)
+
+    def leaf(number: float) -> torch.Tensor:
+        grown.append(torch.tensor(number, dtype=torch.float64, requires_grad=True))
+        return grown[-1]
+
+    if node in leaves:
+        return leaf(leaves[node])
+    if isinstance(node, cst.Name) and inside is not None:
+        binding = inside.function.binding(node)
+        if binding in inside.values:
+            return inside.values[binding]
+    match node:
+        case cst.Integer() | cst.Float():
+            return torch.tensor(node.evaluated_value, dtype=torch.float64)
+        case cst.UnaryOperation(operator=cst.Minus()):
+            return -go(node.expression)
+        case cst.BinaryOperation() if type(node.operator) in ARITHMETIC:
+            return ARITHMETIC[type(node.operator)](go(node.left), go(node.right))
+        case cst.Comparison(comparisons=[one]) if type(one.operator) in COMPARED:
+            return COMPARED[type(one.operator)](go(node.left), go(one.comparator))
+        case cst.Call() if (function := mapped(site, node)) is not None:
+            within = _Inside(function, {b: go(given) for b, given in function.given.items()})
+            for binding, value in function.assigned.items():
+                within.values[binding] = _evaluate(site, value, leaves, unknown, grown, within)
+            return _evaluate(site, function.result, leaves, unknown, grown, within)
+        case cst.Call():
+            made = operation(site, node)
+            if made is None or made.name not in ops.ELEMENTWISE | ops.FLATTENING:
+                raise _Unclear
+            if made.name in ops.SAME | ops.FLATTENING:
+                return go(made.tensor)
+            if made.name in ("zeros_like", "ones_like"):
+                return torch.tensor(float(made.name == "ones_like"), dtype=torch.float64)
+            if made.name == "detach":
+                return go(made.tensor).detach()
+            function = getattr(torch, made.name, None) or getattr(functional, made.name, None)
+            if function is None:
+                raise _Unclear
+            plain = [go(arg.value) for arg in made.options if arg.keyword is None]
+            named = {a.keyword.value: go(a.value) for a in made.options if a.keyword is not None}
+            first = go(made.tensor)
+            if made.name in ("clamp", "clip") or made.name in dir(torch):
+                return torch.as_tensor(function(first, *plain, **named))
+            numbers = {key: one.item() for key, one in named.items()}
+            return torch.as_tensor(function(first, *(one.item() for one in plain), **numbers))
+    seen = site.seen(node)
+    if seen is not None and seen.is_number and len(seen.values) == 1:
+        return torch.tensor(float(seen.values[0] or 0), dtype=torch.float64)
+    unknown.met = True
+    return leaf(_ANY)

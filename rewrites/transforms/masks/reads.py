@@ -1,0 +1,279 @@
+"""Reads through a boolean mask: `x[m]`, `x[:, m]`, `x.masked_select(m)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.definitions import definitions
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.masks.nonzero import flattened, nonzero
+
+_MASKS = ("isnan", "isfinite", "isinf", "logical_and", "logical_or", "logical_not", "bool")
+"""Calls whose result can only be a mask."""
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """`base[mask]`, or such a place that is assigned to."""
+
+    node: cst.BaseExpression
+    base: cst.BaseExpression
+    mask: cst.BaseExpression
+    axis: int = 0
+    """The first dimension of `base` that the mask goes over."""
+    dims: int = 1
+    """How many dimensions the mask has."""
+    ndim: int = 1
+    """How many dimensions `base` has."""
+    dtype: str = "float32"
+    """As torch prints it."""
+    known: bool = True
+    """Whether shapes and types were seen; else the mask is taken to have the shape of `base`."""
+    plain: bool = True
+    """Whether `base` stands in the source as it is, without other indices."""
+    indices: cst.Call | None = None
+    """Where the mask became the indices that are read with, `m.nonzero()`."""
+
+    @property
+    def rest(self) -> int:
+        """How many dimensions of `base` come after the mask's."""
+        return self.ndim - self.axis - self.dims
+
+    @property
+    def whole(self) -> bool:
+        """Whether the mask decides about single elements."""
+        return self.dims == self.ndim
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype.startswith(("float", "bfloat", "complex"))
+
+    def spread(self, mask: cst.BaseExpression) -> cst.BaseExpression:
+        """`mask` with as many dimensions as it takes to stand beside `base`."""
+        if self.rest == 0:
+            return mask
+        if self.dims == 1:
+            return expression("{mask}[:" + ", None" * self.rest + "]", mask=mask)
+        return expression("{mask}[..." + ", None" * self.rest + "]", mask=mask)
+
+
+def read(site: Site, node: cst.CSTNode) -> Read | None:
+    """What `node` reads through a mask (or where it is assigned to); None if it does not."""
+    if isinstance(node, cst.Subscript):
+        return _subscript(site, node) or _indexed(site, node)
+    if isinstance(node, cst.Call):
+        return _select(site, node)
+    return None
+
+
+def same(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    """Whether two masks are written alike."""
+    return _text(one) == _text(other)
+
+
+def is_name(mask: cst.BaseExpression) -> bool:
+    """Whether a mask is a variable, an attribute of one, or the opposite of one."""
+    if isinstance(mask, cst.UnaryOperation) and isinstance(mask.operator, cst.BitInvert):
+        return is_name(mask.expression)
+    return isinstance(mask, cst.Name) or (isinstance(mask, cst.Attribute) and is_name(mask.value))
+
+
+def repeatable(site: Site, mask: cst.BaseExpression) -> bool:
+    """Whether a mask means the same when it is worked out again."""
+    calls = (one for one in walk(mask) if isinstance(one, cst.Call))
+    return all(site.document.dotted(c.func).rpartition(".")[2] in _REPEATABLE for c in calls) and (
+        not any(isinstance(one, cst.NamedExpr | cst.Lambda | cst.Await) for one in walk(mask))
+    )
+
+
+_REPEATABLE = {*_MASKS, "eq", "ne", "lt", "le", "gt", "ge", "abs", "view", "reshape", "flatten"} | {
+    "squeeze", "unsqueeze", "detach", "float", "long", "int", "sum", "any", "all", "max", "min",
+    "to", "type", "size", "dim", "expand_as", "expand", "argmax", "norm", "len",
+}  # fmt: skip
+
+
+def _subscript(site: Site, node: cst.Subscript) -> Read | None:
+    parts = [one.slice for one in node.slice]
+    masks = [i for i, one in enumerate(parts) if _is_mask(site, one, node)]
+    if len(masks) != 1:
+        return None
+    place = masks[0]
+    index = parts[place]
+    assert isinstance(index, cst.Index)
+    mask = index.value
+    seen, base = site.seen(mask), site.seen(node.value)
+    if seen is None or base is None or len(seen.dims) != 1 or len(base.dims) != 1:
+        plain = len(parts) == 1
+        return Read(node, node.value, mask, known=False) if plain else None
+    dims, ndim = next(iter(seen.dims)), next(iter(base.dims))
+    dtype = next(iter(base.dtypes)) if len(base.dtypes) == 1 else "float32"
+    if dims == 0 or dims > ndim:
+        return None
+    others = [one for i, one in enumerate(parts) if i != place]
+    if any(not _keeps_its_dimension(site, one) for one in others):
+        return None
+    taken = sum(not _is_ellipsis(one) for one in others) + dims
+    axis = _axis(parts[:place], ndim - taken)
+    if all(_is_full(one) for one in others):
+        return Read(node, node.value, mask, axis, dims, ndim, dtype)
+    colons = [cst.SubscriptElement(cst.Slice(lower=None, upper=None)) for _ in range(dims)]
+    slices: list[cst.SubscriptElement] = []
+    for i, one in enumerate(node.slice):
+        slices += colons if i == place else [one.with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+    ints = [isinstance(one, cst.Index) and not _is_ellipsis(one) for one in parts]
+    rest = cst.Subscript(node.value, _spaced(slices))
+    axis -= sum(ints[:place])
+    ndim -= sum(one for i, one in enumerate(ints) if i != place)
+    return Read(node, rest, mask, axis, dims, ndim, dtype, plain=False)
+
+
+def _indexed(site: Site, node: cst.Subscript) -> Read | None:
+    """A read with all indices of a mask: `x[i, j]`, where `i, j = torch.where(m)`."""
+    values = [one.slice.value for one in node.slice if isinstance(one.slice, cst.Index)]
+    if len(values) != len(node.slice):
+        return None
+    origins = [_origin(site, value) for value in values]
+    call, _, _ = origins[0]
+    made = nonzero(site, call) if call is not None else None
+    if made is None or not isinstance(call, cst.Call):
+        return None
+    seen, base = site.seen(made[0]), site.seen(node.value)
+    if seen is None or base is None or len(seen.dims) != 1 or len(base.dims) != 1:
+        return None
+    dims, ndim = next(iter(seen.dims)), next(iter(base.dims))
+    parts = [(index, flat) for one, index, flat in origins if one is call]
+    whole = parts == [(None, False)] and made[1]
+    flat = parts == [(None, True)] and dims == 1
+    taken_apart = parts == [(i, True) for i in range(dims)]
+    if len(parts) != len(values) or not (whole or flat or taken_apart):
+        return None
+    mask = made[0] if seen.dtypes == {"bool"} else expression("{m} != 0", m=made[0])
+    return Read(node, node.value, mask, 0, dims, ndim, next(iter(base.dtypes)), indices=call)
+
+
+def _origin(
+    site: Site, value: cst.BaseExpression
+) -> tuple[cst.BaseExpression | None, int | None, bool]:
+    """The call whose indices `value` is, which of them (None for all), and whether each is flat."""
+    target: cst.CSTNode = value
+    index = None
+    if isinstance(value, cst.Name):
+        known = definitions(site.document, value)
+        bindings = known.reaching.get(value, frozenset()) if known is not None else frozenset()
+        if len(bindings) != 1:
+            return None, None, False
+        target = next(iter(bindings))
+        parent = site.document.parents.get(target)
+        if isinstance(parent, cst.Element):
+            group = site.document.parent(parent)
+            if not isinstance(group, cst.Tuple | cst.List):
+                return None, None, False
+            index = list(group.elements).index(parent)
+            parent = site.document.parents.get(group)
+        assign = site.document.parents.get(parent) if parent is not None else None
+        if not isinstance(parent, cst.AssignTarget) or not isinstance(assign, cst.Assign):
+            return None, None, False
+        value = assign.value
+    if nonzero(site, value) is not None:
+        return value, index, index is not None
+    match value:
+        case cst.Call(func=cst.Attribute(value=inner)) | cst.Subscript(value=inner):
+            pass
+        case _:
+            return None, None, False
+    made = nonzero(site, inner)
+    if made is None or index is not None:
+        return None, None, False
+    return (
+        (inner, None, True) if flattened(site, inner, made[1])[0] is value else (None, None, False)
+    )
+
+
+def _spaced(slices: Sequence[cst.SubscriptElement]) -> list[cst.SubscriptElement]:
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    *front, last = slices
+    return [*(one.with_changes(comma=comma) for one in front), last]
+
+
+def _axis(before: Sequence[cst.BaseSlice], ellipsis: int) -> int:
+    return sum(ellipsis if _is_ellipsis(one) else 1 for one in before)
+
+
+def _select(site: Site, node: cst.Call) -> Read | None:
+    """`x.masked_select(m)` and `torch.masked_select(x, m)`, of one shape."""
+    name = site.calls(node)
+    args = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
+    if len(args) != len(node.args):
+        return None
+    if name == "torch.masked_select" and len(args) == 2:
+        base, mask = args
+    elif isinstance(node.func, cst.Attribute) and node.func.attr.value == "masked_select":
+        if len(args) != 1 or name == "torch.masked_select":
+            return None
+        base, mask = node.func.value, args[0]
+    else:
+        return None
+    seen, tensor = site.seen(mask), site.seen(base)
+    if seen is None or tensor is None:
+        return Read(node, base, mask, known=False)
+    if seen.shapes != tensor.shapes or len(seen.dims) != 1:
+        return None
+    dims = next(iter(seen.dims))
+    return Read(node, base, mask, 0, dims, dims, next(iter(tensor.dtypes)))
+
+
+def _is_mask(site: Site, part: cst.BaseSlice, node: cst.Subscript) -> bool:
+    if not isinstance(part, cst.Index) or part.star is not None:
+        return False
+    seen = site.seen(part.value)
+    if seen is not None:
+        return seen.is_tensor and seen.dtypes == {"bool"} and 0 not in seen.dims
+    if node is site.node:
+        return len(node.slice) == 1
+    return _looks_like_mask(site, part.value)
+
+
+def _looks_like_mask(site: Site, value: cst.BaseExpression) -> bool:
+    """By its text alone: a comparison, or what is made of comparisons."""
+    match value:
+        case cst.Comparison(comparisons=[_]):
+            return True
+        case cst.UnaryOperation(operator=cst.BitInvert()):
+            return True
+        case cst.BinaryOperation(operator=cst.BitAnd() | cst.BitOr()):
+            return True
+        case cst.Call():
+            return site.document.dotted(value.func).rpartition(".")[2] in _MASKS
+    mask = read(site, site.node) if value is not site.node else None
+    return mask is not None and same(mask.mask, value)
+
+
+def _keeps_its_dimension(site: Site, part: cst.BaseSlice) -> bool:
+    """Whether an index beside the mask is a slice, `...` or a number: nothing that broadcasts."""
+    if isinstance(part, cst.Slice):
+        return True
+    if not isinstance(part, cst.Index) or part.star is not None:
+        return False
+    if _is_ellipsis(part) or isinstance(part.value, cst.Integer):
+        return True
+    seen = site.seen(part.value)
+    return seen is not None and set(seen.types) == {"int"}
+
+
+def _is_full(part: cst.BaseSlice) -> bool:
+    bare = isinstance(part, cst.Slice) and part.lower is part.upper is part.step is None
+    return bare or _is_ellipsis(part)
+
+
+def _is_ellipsis(part: cst.BaseSlice) -> bool:
+    return isinstance(part, cst.Index) and isinstance(part.value, cst.Ellipsis)
+
+
+def _text(node: cst.BaseExpression) -> str:
+    bare = node.with_changes(lpar=(), rpar=())
+    return "".join(cst.Module([]).code_for_node(bare).split())

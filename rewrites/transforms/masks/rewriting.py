@@ -1,0 +1,177 @@
+"""The whole edit of a flow: where the mask gets a name, and what it takes for granted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis.definitions import Definitions
+from fullgraph.rewrites.analysis.flow import mutations, walk
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
+from fullgraph.rewrites.source.document import Document, Replacement, replaced
+from fullgraph.rewrites.source.templates import enclosed, reads_back, statement
+from fullgraph.rewrites.transforms.masks.continuation import copied
+from fullgraph.rewrites.transforms.masks.flow import Flow
+from fullgraph.rewrites.transforms.masks.full_shape import Text
+from fullgraph.rewrites.transforms.masks.reads import is_name, repeatable
+from fullgraph.rewrites.transforms.masks.sink_text import Ends
+from fullgraph.rewrites.transforms.masks.sinks import End, Escape, Harmless
+
+_FILLS = ("0", "1", "0.5")
+_LATER = cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.CompFor
+"""What may evaluate a part of itself later, again or not at all."""
+
+
+def ends(flow: Flow) -> list[End]:
+    """The places where the number of selected elements no longer shows."""
+    return [end for found in flow.trees.values() for end in found if not isinstance(end, Harmless)]
+
+
+def rewriting(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -> Rewrite | Refusal:
+    """The flow at full shape. `mask` is how the mask is written, if that is settled."""
+    reason: Escape | None = None
+    for fill in _FILLS:
+        try:
+            return _with_fill(flow, fill, why, mask)
+        except Escape as error:
+            reason = reason or error
+    return Refusal(str(reason))
+
+
+def _with_fill(flow: Flow, fill: str, why: str, settled: cst.BaseExpression | None) -> Rewrite:
+    mask = flow.first.mask.with_changes(lpar=(), rpar=())
+    text = Text(flow, settled or mask, fill)
+    written = Ends(flow, text)
+    edits = _enclosed(flow, written.edits())
+    place = _first_statement(flow)
+    named = settled is None and not is_name(mask) and text.masks > 1
+    if named:
+        if not _can_stand_before(flow, place) and not (
+            repeatable(flow.site, mask) and _holds_still(flow, edits, mask)
+        ):
+            raise Escape("the mask cannot be given a name before it is used")
+        named = _can_stand_before(flow, place)
+    if named:
+        name = flow.site.document.fresh("mask")
+        text = Text(flow, cst.Name(name), fill)
+        written = Ends(flow, text)
+        edits = _enclosed(flow, written.edits())
+        _check(flow, [*flow.reads, *_indices(flow)], mask)
+        replacements = _with_mask(flow, edits, place, name, mask)
+    else:
+        if not repeatable(flow.site, mask) and text.masks > 1:
+            raise Escape("the mask is not the same when it is worked out again")
+        _check(flow, [*flow.reads, *_indices(flow), *edits], mask)
+        replacements = dict(edits)
+    if flow.mixed:
+        line = flow.site.document.statement(flow.first.node)
+        replacements = copied(flow.site, line, flow.continuation, edits, replacements)
+    assumes = list(written.assumes)
+    if flow.unsure:
+        code = flow.site.document.code(flow.first.base)
+        assumes.append(f"the mask is boolean and has the shape of `{code}`")
+    return Rewrite(
+        replacements,
+        why,
+        Applicability.UNSAFE if assumes else Applicability.SAFE,
+        tuple(assumes),
+        imports=("torch",),
+    )
+
+
+def _indices(flow: Flow) -> list[cst.CSTNode]:
+    """Where masks become indices."""
+    return [found.indices for found in flow.reads.values() if found.indices is not None]
+
+
+def _enclosed(
+    flow: Flow, edits: Mapping[cst.CSTNode, cst.CSTNode]
+) -> dict[cst.CSTNode, cst.CSTNode]:
+    """`edits` with parentheses around those that their place needs them for."""
+    found = dict(edits)
+    for node, new in edits.items():
+        parent = flow.site.document.parent(node)
+        if not isinstance(new, cst.BaseExpression) or not isinstance(parent, cst.BaseExpression):
+            continue
+        if not reads_back(replaced(parent, {node: new}), cst.parse_expression):
+            found[node] = enclosed(new)
+    return found
+
+
+def _first_statement(flow: Flow) -> cst.CSTNode:
+    document = flow.site.document
+    first = min(flow.reads, key=lambda node: document.position(node).line)
+    return document.statement(first)
+
+
+def _can_stand_before(flow: Flow, place: cst.CSTNode) -> bool:
+    """Whether a statement put before `place` is evaluated just when the first read is."""
+    if not isinstance(place, cst.SimpleStatementLine) or len(place.body) != 1:
+        return False
+    document = flow.site.document
+    if isinstance(document.parent(place), cst.SimpleStatementSuite):
+        return False
+    inside = [node for node in flow.reads if place in document.around(node)]
+    return not any(
+        isinstance(outer, _LATER)
+        for node in inside
+        for outer in document.around(node)
+        if place in document.around(outer)
+    )
+
+
+def _with_mask(
+    flow: Flow,
+    edits: Mapping[cst.CSTNode, cst.CSTNode],
+    place: cst.CSTNode,
+    name: str,
+    mask: cst.BaseExpression,
+) -> dict[cst.CSTNode, Replacement]:
+    """The edits, with `name = mask` before `place`."""
+    assert isinstance(place, cst.SimpleStatementLine)
+    inside = {n: new for n, new in edits.items() if place in flow.site.document.around(n)}
+    first = statement("{name} = {mask}", name=name, mask=mask)
+    first = first.with_changes(leading_lines=place.leading_lines)
+    rest = replaced(place, inside).with_changes(leading_lines=())
+    outside = {node: new for node, new in edits.items() if node not in inside}
+    return {place: cst.FlattenSentinel([first, rest]), **outside}
+
+
+def _holds_still(flow: Flow, edits: Iterable[cst.CSTNode], mask: cst.BaseExpression) -> bool:
+    try:
+        _check(flow, [*flow.reads, *edits], mask)
+    except Escape:
+        return False
+    return True
+
+
+def _check(flow: Flow, places: Iterable[cst.CSTNode], mask: cst.BaseExpression) -> None:
+    check(flow.site.document, flow.definitions, places, mask)
+
+
+def check(
+    document: Document,
+    known: Definitions | None,
+    places: Iterable[cst.CSTNode],
+    mask: cst.BaseExpression,
+) -> None:
+    """Raises Escape if a mask may mean something else at one of the places."""
+    if known is None:
+        return
+    names = {one.value for one in walk(mask) if isinstance(one, cst.Name)}
+    statements = dict.fromkeys(document.statement(place) for place in places)
+    states = [known.before.get(one, {}) for one in statements]
+    for name in names:
+        if len({state.get(name, frozenset()) for state in states}) > 1:
+            raise Escape(f"`{name}` is another one by the time the mask is needed again")
+    lines = [document.position(one).line for one in statements]
+    for one in known.before:
+        between = min(lines) <= document.position(one).line < max(lines)
+        simple = isinstance(one, cst.SimpleStatementLine)
+        if between and simple and set(_changed(one)) & names:
+            raise Escape(f"`{document.code(one)}` changes the mask before it is needed again")
+
+
+def _changed(node: cst.CSTNode) -> Iterable[str]:
+    return (path.partition(".")[0] for path in mutations(node))

@@ -1,0 +1,362 @@
+"""NumPy scalars made of Python numbers, written without NumPy: `np.ceil(h / 2).astype(int)`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.rewrites.analysis.definitions import definitions
+from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis.seen import Seen
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Replacement
+from fullgraph.rewrites.source.templates import expression
+
+_WHOLE = {
+    "ceil": "math.ceil",
+    "floor": "math.floor",
+    "trunc": "math.trunc",
+    "fix": "math.trunc",
+    "rint": "round",
+    "round": "round",
+    "around": "round",
+    "round_": "round",
+}
+"""What NumPy gives as a float without fraction, and Python as an int."""
+_ONE = {
+    name: name
+    for name in ("sqrt", "exp", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh")
+} | {"fabs": "fabs", "arctan": "atan", "arcsin": "asin", "arccos": "acos"}
+_BINARY = {
+    "power": "{a} ** {b}",
+    "mod": "{a} % {b}",
+    "remainder": "{a} % {b}",
+    "floor_divide": "{a} // {b}",
+    "divide": "{a} / {b}",
+    "true_divide": "{a} / {b}",
+    "add": "{a} + {b}",
+    "subtract": "{a} - {b}",
+    "multiply": "{a} * {b}",
+    "maximum": "max({a}, {b})",
+    "minimum": "min({a}, {b})",
+    "arctan2": "math.atan2({a}, {b})",
+    "hypot": "math.hypot({a}, {b})",
+}
+_FLOATS = ("divide", "true_divide", "arctan2", "hypot")
+_FOLDS = {"prod": "math.prod", "product": "math.prod", "sum": "sum", "max": "max", "amax": "max"}
+_FOLDS |= {"min": "min", "amin": "min"}
+_INTS = ("int", "int64", "int32", "int_", "intp", "long")
+_FLOAT_TYPES = ("float", "float64", "float_", "double")
+_ARRAYS = ("array", "asarray")
+_OPERATORS = (
+    cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.FloorDivide | cst.Modulo | cst.Power
+)
+_SEQUENCES = {"torch.Size", "tuple", "list"}
+
+
+@dataclass(frozen=True)
+class Made:
+    """A Python number: its text, and the text with which it is an int where it has no fraction."""
+
+    node: cst.BaseExpression
+    kind: type
+    whole: cst.BaseExpression | None = None
+    changed: bool = False
+
+
+class PythonNumbers:
+    """Works out what expressions are in Python's numbers, and which definitions must change."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.replacements: dict[cst.CSTNode, Replacement] = {}
+        self.unknown = False
+        """Whether something was taken to be a number that was not seen."""
+        self.failed = False
+        """Whether a use of a name needs NumPy."""
+        self.sequence: cst.BaseExpression | None = None
+        """The shape or tuple of which `size` is one number, in arithmetic of a whole array."""
+        self._defined: dict[cst.CSTNode, type | None] = {}
+
+    def number(self, node: cst.BaseExpression) -> Made | None:
+        """`node` as a Python number; None if it is none, or not one that is understood."""
+        match node:
+            case cst.Integer():
+                return Made(node, int)
+            case cst.Float():
+                return Made(node, float)
+            case cst.UnaryOperation(operator=cst.Minus() | cst.Plus()):
+                inner = self.number(node.expression)
+                if inner is None or not inner.changed:
+                    return inner and Made(node, inner.kind)
+                new = node.with_changes(expression=inner.node)
+                return Made(new, inner.kind, None, True)
+            case cst.BinaryOperation() if isinstance(node.operator, _OPERATORS):
+                return self._operation(node)
+            case cst.Call():
+                return self._call(node)
+            case cst.Name() | cst.Attribute() | cst.Subscript():
+                return self._leaf(node)
+        return None
+
+    def each(self, node: cst.BaseExpression) -> Made | None:
+        """`node`, an array computed from one shape, as a list of numbers."""
+        made = self.number(node)
+        if made is None or self.sequence is None:
+            return None
+        item = made.whole if made.kind is int and made.whole is not None else made.node
+        new = expression("[{item} for size in {all}]", item=item, all=self.sequence)
+        return Made(new, made.kind, None, True)
+
+    # The parts.
+
+    def _operation(self, node: cst.BinaryOperation) -> Made | None:
+        left, right = self.number(node.left), self.number(node.right)
+        if left is None or right is None:
+            return None
+        floating = isinstance(node.operator, cst.Divide) or float in (left.kind, right.kind)
+        changed = left.changed or right.changed
+        new = node.with_changes(left=left.node, right=right.node) if changed else node
+        return Made(new, float if floating else int, None, changed)
+
+    def _leaf(self, node: cst.BaseExpression) -> Made | None:
+        seen = self.site.seen(node)
+        if isinstance(node, cst.Name) and (seen is None or seen.is_ndarray):
+            kind = self._definition(node)
+            if kind is not None:
+                return Made(node, kind)
+        if seen is None:
+            self.unknown = True
+            return Made(node, float)
+        if not seen.is_number:
+            return None
+        return Made(node, float if "float" in seen.types else int)
+
+    def _call(self, call: cst.Call) -> Made | None:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("astype", "item"):
+            return self._method(call, call.func)
+        called = self.site.calls(call)
+        if any(arg.keyword is not None or arg.star for arg in call.args):
+            return None
+        if called in ("int", "float", "round", "abs") and len(call.args) == 1:
+            return self._conversion(call, called, call.args[0].value)
+        if called.startswith("numpy."):
+            return self._numpy(call, called.removeprefix("numpy."))
+        seen = self.site.seen(call)
+        if called in ("max", "min") or called.startswith("math."):
+            return self._python(call, seen)
+        if seen is not None and seen.is_number and not _mentions_numpy(self.site, call):
+            return Made(call, float if "float" in seen.types else int)
+        return None
+
+    def _python(self, call: cst.Call, seen: Seen | None) -> Made | None:
+        """`max(a, b)` and functions of `math`, which take what NumPy makes too."""
+        made = [self.number(arg.value) for arg in call.args]
+        if any(one is None for one in made):
+            return None
+        known = [one for one in made if one is not None]
+        pairs = zip(call.args, known, strict=True)
+        args = [arg.with_changes(value=one.node) for arg, one in pairs]
+        changed = any(one.changed for one in known)
+        whole = seen is not None and seen.types == ("int",)
+        whole = whole or all(one.kind is int for one in known)
+        new = call.with_changes(args=args) if changed else call
+        return Made(new, int if whole else float, None, changed)
+
+    def _method(self, call: cst.Call, func: cst.Attribute) -> Made | None:
+        """`n.astype(int)`, `n.item()`"""
+        made = self.number(func.value)
+        if made is None:
+            return None
+        if func.attr.value == "item" and not call.args:
+            return Made(made.node, made.kind, made.whole, True)
+        if len(call.args) != 1:
+            return None
+        named = self.site.document.qualified(call.args[0].value).removeprefix("numpy.")
+        if m.matches(call.args[0].value, m.SimpleString()):
+            named = call.args[0].value.evaluated_value  # type: ignore[attr-defined]
+        if named in _INTS:
+            return _as_int(made)
+        return _as_float(made) if named in _FLOAT_TYPES else None
+
+    def _conversion(self, call: cst.Call, called: str, value: cst.BaseExpression) -> Made | None:
+        made = self.number(value)
+        if made is None:
+            return None
+        if called == "float" or (called == "abs" and made.changed):
+            new = call.with_changes(args=[call.args[0].with_changes(value=made.node)])
+            kind = float if called == "float" else made.kind
+            return Made(new if made.changed else call, kind, None, made.changed)
+        if called == "int" and made.changed:
+            return _as_int(made)
+        if made.changed:
+            new = call.with_changes(args=[call.args[0].with_changes(value=made.node)])
+            return Made(new, int, None, True)
+        return Made(call, made.kind if called == "abs" else int)
+
+    def _numpy(self, call: cst.Call, name: str) -> Made | None:
+        values = [arg.value for arg in call.args]
+        if name in _ARRAYS and len(values) == 1:
+            return self._array(values[0])
+        if name in _FOLDS and len(values) == 1:
+            return self._fold(name, values[0])
+        made = [self.number(value) for value in values]
+        known = [one for one in made if one is not None]
+        if len(known) < len(made) or not known:
+            return None
+        first = known[0].node
+        if name in _WHOLE and len(known) == 1:
+            whole = expression(f"{_WHOLE[name]}({{a}})", a=first)
+            return Made(expression("float({a})", a=whole), float, whole, True)
+        if name in _ONE and len(known) == 1:
+            return Made(expression(f"math.{_ONE[name]}({{a}})", a=first), float, None, True)
+        if name in _BINARY and len(known) == 2:
+            new = expression(_BINARY[name], a=first, b=known[1].node)
+            floating = name in _FLOATS or float in (known[0].kind, known[1].kind)
+            return Made(new, float if floating else int, None, True)
+        if name == "clip" and len(known) == 3:
+            new = expression("min(max({a}, {b}), {c})", a=first, b=known[1].node, c=known[2].node)
+            return Made(new, float if float in {one.kind for one in known} else int, None, True)
+        if name in ("abs", "absolute") and len(known) == 1:
+            return Made(expression("abs({a})", a=first), known[0].kind, None, True)
+        if name == "square" and len(known) == 1:
+            return Made(expression("{a} ** 2", a=first), known[0].kind, None, True)
+        if name in _INTS and len(known) == 1:
+            return _as_int(known[0])
+        return _as_float(known[0]) if name in _FLOAT_TYPES and len(known) == 1 else None
+
+    def _fold(self, name: str, sequence: cst.BaseExpression) -> Made | None:
+        """`np.prod(x.shape)`"""
+        if isinstance(sequence, cst.List | cst.Tuple):
+            made = [self.number(element.value) for element in sequence.elements]
+            if None in made:
+                return None
+            floating = any(one is not None and one.kind is float for one in made)
+        else:
+            known = self._is_sequence(sequence)
+            if not known:
+                return None
+            seen = self.site.seen(sequence)
+            floating = seen is not None and "float" in seen.items
+        new = expression(f"{_FOLDS[name]}({{all}})", all=sequence)
+        return Made(new, float if floating else int, None, True)
+
+    def _array(self, sequence: cst.BaseExpression) -> Made | None:
+        """`np.array(x.shape)`, of which each number is meant."""
+        same = self.sequence is None or self.sequence.deep_equals(sequence)
+        if not same or not self._is_sequence(sequence):
+            return None
+        self.sequence = sequence
+        seen = self.site.seen(sequence)
+        floating = seen is not None and "float" in seen.items
+        return Made(cst.Name("size"), float if floating else int, None, True)
+
+    def _is_sequence(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a shape, or a tuple or list of numbers."""
+        seen = self.site.seen(node)
+        if seen is None:
+            shape = m.Attribute(attr=m.Name("shape")) | m.Call(
+                func=m.Attribute(attr=m.Name("size")), args=[]
+            )
+            if m.matches(node, shape | m.Subscript(value=shape)):
+                return True
+            self.unknown = True
+            return isinstance(node, cst.Name | cst.Attribute | cst.Subscript)
+        return set(seen.types) <= _SEQUENCES and set(seen.items) <= {"int", "float"}
+
+    # Where names come from.
+
+    def _definition(self, name: cst.Name) -> type | None:
+        """The kind of number a name holds, once its definition is changed; None if unknown."""
+        known = definitions(self.site.document, name)
+        bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
+        if known is None or len(bindings) != 1:
+            return None
+        (binding,) = bindings
+        if binding not in self._defined:
+            self._defined[binding] = None
+            names, kind = self._bound(binding)
+            self._defined |= dict.fromkeys(names, kind)
+            if kind is not None:
+                for use in (use for one in names for use in known.uses(one)):
+                    self._used(use)
+        return self._defined[binding]
+
+    def _bound(self, binding: cst.CSTNode) -> tuple[list[cst.CSTNode], type | None]:
+        """The names that are bound together with one, and the kind of number they get."""
+        parents = self.site.document.parents
+        target = parents.get(binding)
+        above = parents.get(target) if target is not None else None
+        match target, above:
+            case cst.AssignTarget(), cst.Assign(value=value):
+                return [binding], self._assigned(value, self.number(value))
+            case cst.Element(), cst.Tuple() | cst.List():
+                names = [one.value for one in above.elements]
+                assign = parents.get(parents[above])
+                if isinstance(assign, cst.Assign) and all(isinstance(n, cst.Name) for n in names):
+                    inner = PythonNumbers(self.site)
+                    made = inner.each(_without_list(assign.value))
+                    self.unknown |= inner.unknown
+                    return list(names), self._assigned(assign.value, made)
+            case cst.For(iter=cst.Call() as call), _ if target.target is binding:
+                return [binding], self._range(call)
+        return [binding], None
+
+    def _assigned(self, value: cst.BaseExpression, made: Made | None) -> type | None:
+        if made is None:
+            return None
+        if made.changed:
+            self.replacements[value] = made.node
+        return made.kind
+
+    def _range(self, call: cst.Call) -> type | None:
+        """`for i in np.arange(0, n, 2)`"""
+        if self.site.calls(call) != "numpy.arange" or any(arg.keyword for arg in call.args):
+            return None
+        made = [self.number(arg.value) for arg in call.args]
+        if any(one is None or one.kind is not int for one in made):
+            return None
+        pairs = zip(call.args, made, strict=True)
+        args = [arg.with_changes(value=one.node) for arg, one in pairs if one is not None]
+        self.replacements[call] = call.with_changes(func=cst.Name("range"), args=args)
+        return int
+
+    def _used(self, use: cst.Name) -> None:
+        """Write a use of what is now a Python number without NumPy."""
+        best: tuple[cst.Call, Made] | None = None
+        for around in self.site.document.around(use):
+            if isinstance(around, cst.Arg | cst.Attribute):
+                continue
+            made = self.number(around) if isinstance(around, cst.Call) else None
+            if made is None or not made.changed:
+                break
+            best = (around, made)  # type: ignore[assignment]
+        if best is not None:
+            self.replacements[best[0]] = best[1].node
+        elif isinstance(self.site.document.parent(use), cst.Attribute):
+            self.failed = True
+
+
+def _as_int(made: Made) -> Made:
+    if made.kind is int:
+        return Made(made.node, int, None, True)
+    new = made.whole or expression("int({n})", n=made.node)
+    return Made(new, int, new, True)
+
+
+def _as_float(made: Made) -> Made:
+    new = made.node if made.kind is float else expression("float({n})", n=made.node)
+    return Made(new, float, made.whole, True)
+
+
+def _without_list(value: cst.BaseExpression) -> cst.BaseExpression:
+    """`array.tolist()`, which is taken apart at once, without the call."""
+    if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("tolist")), args=[])):
+        return value.func.value  # type: ignore[attr-defined]
+    return value
+
+
+def _mentions_numpy(site: Site, node: cst.CSTNode) -> bool:
+    return any(site.calls(one).startswith("numpy.") for one in walk(node))

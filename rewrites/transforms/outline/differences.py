@@ -1,0 +1,239 @@
+"""What may differ once a statement runs as an operator: nothing, an assumption, or too much."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.rewrites.analysis.seen import Seen
+from fullgraph.rewrites.rule import Refusal
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Document
+from fullgraph.rewrites.transforms.outline.free_variables import Inputs, bound_inside
+from fullgraph.rewrites.transforms.outline.output_calls import writes
+from fullgraph.rewrites.transforms.outline.parameter_types import seen_as
+
+_BUILTINS = frozenset(
+    [
+        "abs",
+        "all",
+        "any",
+        "bool",
+        "dict",
+        "enumerate",
+        "float",
+        "format",
+        "getattr",
+        "hasattr",
+        "int",
+        "isinstance",
+        "len",
+        "list",
+        "max",
+        "min",
+        "range",
+        "repr",
+        "round",
+        "set",
+        "sorted",
+        "str",
+        "sum",
+        "tuple",
+        "type",
+        "zip",
+    ]
+)
+_RANDOM = re.compile(r"\b(rand\w*|normal|bernoulli|multinomial|manual_seed|dropout\w*|choices?)$")
+_CHANGES = re.compile(r"([^_]_|append|extend|insert|pop|update|clear|backward|register_\w+)$")
+"""Last names of calls that change something or that someone may wait for."""
+_NUMBERS = re.compile(r"\.(item|tolist|detach|numpy|size|dim|numel|shape|dtype|device|ndim)\b")
+"""What leaves nothing of autograd in a text."""
+
+
+_REDUCED = re.compile(r"\.(mean|sum|max|min|std|var|norm)\(\)$")
+"""What leaves no dimension: in a format string it shows as a number."""
+
+
+def hindrance(site: Site, statement: cst.CSTNode) -> Refusal | None:
+    """Why a statement cannot run by itself at all; None if it can."""
+    flow = m.Return() | m.Break() | m.Continue() | m.Await() | m.Yield() | m.Del()
+    if m.findall(statement, flow | m.Global() | m.Nonlocal()):
+        return Refusal("it does more than report: control goes on elsewhere")
+    targets = m.AssignTarget(target=~m.Name()) | m.AugAssign(target=~m.Name())
+    if m.findall(statement, targets):
+        return Refusal("it changes an object")
+    if any(isinstance(one, cst.Raise) and one.exc is None for one in _nodes(statement)):
+        return Refusal("it raises what is being handled")
+    if names := _used_after(site.document, statement):
+        return Refusal(f"`{min(names)}` is used after it")
+    for call in _calls(statement):
+        name = site.calls(call) or site.document.code(call.func)
+        if _RANDOM.search(name):
+            return Refusal(f"`{name}` draws random numbers")
+        if _CHANGES.search(name) and not writes(site, call):
+            return Refusal(f"`{name}` changes an object")
+    return None
+
+
+def assumptions(site: Site, statement: cst.CSTNode, taken: Inputs) -> list[str]:
+    """What must hold for the statement to do the same as an operator, one clause each."""
+    found = [f"`{name}` changes nothing" for name in _unknown(site, statement, taken)]
+    tensors = [one for one in taken.parameters if one.seen is not None and one.seen.tensors]
+    if any(tensor.device != "cpu" for one in tensors for tensor in one.seen.tensors):  # type: ignore[union-attr]
+        found.append("the compiled graph is not captured as a CUDA graph")
+    shown = sorted(set(_with_autograd(site, statement)))
+    if shown:
+        found.append(f"`{shown[0]}` may be shown without its `grad_fn=` when compiled")
+    return found
+
+
+def caught(document: Document, statement: cst.CSTNode) -> bool:
+    """Whether some `try` of this file could handle what the statement raises."""
+    function = document.function(statement)
+    name = function.name.value if isinstance(function, cst.FunctionDef) else ""
+    callers = [
+        one
+        for one in document.ranges
+        if isinstance(one, cst.Call)
+        and name not in ("", "forward", "__init__")
+        and document.dotted(one.func).rpartition(".")[2] == name
+    ]
+    return any(
+        isinstance(around, cst.Try | cst.TryStar) and bool(around.handlers or around.finalbody)
+        for place in (statement, *callers)
+        for around in _inside(document, place)
+    )
+
+
+def transformed(document: Document) -> bool:
+    """Whether this file has to do with transforms of functions, such as `torch.func.vmap`."""
+    return bool(re.search(r"\b(vmap|functorch|torch\.func)\b", document.text))
+
+
+def state_before(document: Document, statement: cst.CSTNode) -> bool:
+    """Whether the function changes an object before the statement: when compiled, that change is
+    lost with the rest of the graph if the statement raises."""
+    function = document.function(statement)
+    if function is None:
+        return False
+    changes = m.AssignTarget(target=m.Attribute() | m.Subscript()) | m.AugAssign(
+        target=m.Attribute() | m.Subscript()
+    )
+    line = document.position(statement).line
+    found = [*m.findall(function, changes)]
+    found += [
+        call
+        for call in _calls(function)
+        if _CHANGES.search(document.code(call.func).split("(")[-1])
+    ]
+    return any(document.position(one).line < line for one in found)
+
+
+def _inside(document: Document, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What is around a node within its function."""
+    for one in document.around(node):
+        if isinstance(one, cst.FunctionDef | cst.Lambda):
+            return
+        yield one
+
+
+def _used_after(document: Document, statement: cst.CSTNode) -> set[str]:
+    """The names that the statement binds and its function reads elsewhere."""
+    function = document.function(statement)
+    loops = m.findall(statement, m.CompFor())
+    inner = {n.value for one in loops for n in m.findall(one.target, m.Name())}  # type: ignore[attr-defined]
+    bound = bound_inside(statement) - inner
+    if function is None or not bound:
+        return set()
+    own = {id(name) for name in m.findall(statement, m.Name())}
+    others = [name for name in m.findall(function, m.Name()) if id(name) not in own]
+    return bound & {name.value for name in others}  # type: ignore[attr-defined]
+
+
+def _unknown(site: Site, statement: cst.CSTNode, taken: Inputs) -> list[str]:
+    """What the statement calls of which it is not known that it changes nothing."""
+    found = []
+    for call in _calls(statement):
+        name = site.calls(call)
+        root = _root(call.func)
+        known = (
+            writes(site, call)
+            or isinstance(site.document.parent(call), cst.Raise)
+            or name in _BUILTINS
+            or name.startswith(("torch.", "math.", "numpy.", "str."))
+            or not isinstance(root, cst.Name)
+            or (isinstance(call.func, cst.Attribute) and _is_input(site, root, taken))
+            or (isinstance(call.func, cst.Attribute) and root.value in bound_inside(statement))
+        )
+        if not known:
+            found.append(site.document.code(call.func))
+    return list(dict.fromkeys(found))
+
+
+def _is_input(site: Site, root: cst.Name, taken: Inputs) -> bool:
+    chains = {one.code.partition(".")[0] for one in taken.parameters}
+    return root.value in chains
+
+
+def _with_autograd(site: Site, statement: cst.CSTNode) -> Iterator[str]:
+    """Expressions that become text and whose text may name their `grad_fn`."""
+    for node in _nodes(statement):
+        shown = None
+        if isinstance(node, cst.FormattedStringExpression):
+            shown = None if node.format_spec else node.expression
+        elif isinstance(node, cst.Arg) and _makes_text(site, site.document.parent(node)):
+            shown = node.value
+        elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+            shown = node.right
+        if shown is None or isinstance(shown, cst.FormattedString):
+            continue
+        code = site.document.code(shown)
+        if _NUMBERS.search(code) or not _asks_for_gradient(site, statement, shown):
+            continue
+        yield code
+
+
+def _makes_text(site: Site, call: cst.CSTNode) -> bool:
+    """Whether a call makes text of its arguments."""
+    if not isinstance(call, cst.Call):
+        return False
+    if isinstance(site.document.parent(call), cst.Raise) or writes(site, call):
+        return True
+    return site.calls(call).rpartition(".")[2] in ("str", "repr", "format")
+
+
+def _asks_for_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> bool:
+    """Whether a value asks for a gradient and says so; a number's text in an f-string does not."""
+    seen = seen_as(site, statement, node)
+    formatted = isinstance(site.document.parent(node), cst.FormattedStringExpression)
+    if formatted and seen is None and _REDUCED.search(site.document.code(node)):
+        return False
+    if seen is None:
+        parts = m.findall(node, m.Name() | m.Attribute())
+        facts = [seen_as(site, statement, one) for one in parts]  # type: ignore[arg-type]
+        return any(one is not None and _says_more(one) for one in facts)
+    return _says_more(seen) and not (formatted and seen.dims == {0})
+
+
+def _says_more(seen: Seen) -> bool:
+    """Whether the text of a tensor is another one in eager than in a compiled program."""
+    return seen.requires_grad or any(one.kind == "Parameter" for one in seen.tensors)
+
+
+def _root(node: cst.CSTNode) -> cst.CSTNode:
+    while isinstance(node, cst.Attribute | cst.Call | cst.Subscript):
+        node = node.func if isinstance(node, cst.Call) else node.value
+    return node
+
+
+def _calls(node: cst.CSTNode) -> list[cst.Call]:
+    return [one for one in m.findall(node, m.Call()) if isinstance(one, cst.Call)]
+
+
+def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    yield node
+    for child in node.children:
+        yield from _nodes(child)

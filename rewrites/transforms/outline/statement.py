@@ -1,0 +1,229 @@
+"""The edit: a statement becomes the call of an operator whose body it is.
+
+`torch.compile` calls an operator (`torch.library.custom_op`) when its turn comes and looks at
+nothing inside. Without outputs it would be dropped as dead code, and two of them might change
+places: an ordered effect keeps both from happening, in the default mode, under `fullgraph=True`
+and under Inductor (seen on torch 2.10, 2.13 and 2.15). Eager code goes on to run the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
+from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.source.document import Document, Replacement, replaced
+from fullgraph.rewrites.transforms.outline.differences import (
+    assumptions,
+    caught,
+    hindrance,
+    state_before,
+)
+from fullgraph.rewrites.transforms.outline.free_variables import Inputs, inputs
+
+Accepts = Callable[[Site, cst.CSTNode], bool]
+Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+_DECORATOR = '''\
+def {name}(function):
+    """`function`; torch.compile sees an operator that it neither traces, drops nor reorders."""
+    name = f"{{function.__module__}}::{{function.__name__}}".replace(".", "_")
+    op = {torch}.library.custom_op(name, function, mutates_args=())
+    op.register_fake(lambda *args: None)
+    op.register_effect({torch}._library.effects.EffectType.ORDERED)
+    return lambda *args: (op if {torch}.compiler.is_compiling() else function)(*args)
+'''
+
+
+def statement_of(site: Site, accepts: Accepts) -> Statement | None:
+    """The whole statement to move: with the `if`s around it whose tests need a tensor's values."""
+    document = site.document
+    if document.function(site.node) is None:
+        return None
+    statement = _chain_head(document, site.statement)
+    return _climbed(site, statement, accepts) if accepts(site, statement) else None
+
+
+def outlined(
+    site: Site, statement: Statement, accepts: Accepts, stem: str, why: str
+) -> Rewrite | Refusal:
+    """`statement` moved into an operator called `_<stem>_<function>`."""
+    document = site.document
+    if not Path(document.file).stem.isidentifier():
+        return Refusal("an operator cannot be named after this file")
+    if (refusal := hindrance(site, statement)) is not None:
+        return refusal
+    raises = bool(m.findall(statement, m.Raise() | m.Assert()))
+    if raises and caught(document, statement):
+        return Refusal("what it raises is handled by a `try` that would be compiled with it")
+    taken = inputs(site, statement)
+    if isinstance(taken, Refusal):
+        return taken
+    assumes = assumptions(site, statement, taken)
+    if raises and state_before(document, statement):
+        assumes.append("nobody uses what was changed before a check that fails")
+    name = _name(site, statement, accepts, stem)
+    arguments = ", ".join(one.code for one in taken.parameters)
+    call = cst.parse_statement(f"{name}({arguments})", config=document.module.config_for_parsing)
+    assert isinstance(call, cst.SimpleStatementLine)
+    call = call.with_changes(leading_lines=statement.leading_lines)
+    return Rewrite(
+        _inserted(document, statement, call, _operator(document, name, statement, taken)),
+        why,
+        Applicability.UNSAFE if assumes else Applicability.SAFE,
+        tuple(assumes),
+        imports=("torch",),
+        tests=tuple(_tests(statement)),
+    )
+
+
+def _climbed(site: Site, statement: Statement, accepts: Accepts) -> Statement:
+    while isinstance(around := _if_around(site.document, statement), cst.If):
+        if not (accepts(site, around) and _by_values(site, around)):
+            break
+        statement = around
+    return statement
+
+
+def _chain_head(document: Document, statement: Statement) -> Statement:
+    """The `if` that an `elif` belongs to."""
+    while isinstance(around := document.parent(statement), cst.If) and around.orelse is statement:
+        statement = around
+    return statement
+
+
+def _if_around(document: Document, statement: cst.CSTNode) -> cst.CSTNode | None:
+    """The `if` whose branch a statement is in."""
+    block = document.parent(statement)
+    if not isinstance(block, cst.IndentedBlock):
+        return None
+    around = document.parent(block)
+    if isinstance(around, cst.Else):
+        around = document.parent(around)
+    return _chain_head(document, around) if isinstance(around, cst.If) else None
+
+
+def _by_values(site: Site, statement: cst.If) -> bool:
+    """Whether some test of an `if` asks for the values of a tensor."""
+    return any(_needs_values(site, test) for test in _tests(statement))
+
+
+def _needs_values(site: Site, test: cst.BaseExpression) -> bool:
+    if isinstance(test, cst.BooleanOperation):
+        return _needs_values(site, test.left) or _needs_values(site, test.right)
+    if isinstance(test, cst.UnaryOperation):
+        return _needs_values(site, test.expression)
+    if site.is_tensor(test):
+        return True
+    calls = [cst.ensure_type(one, cst.Call) for one in m.findall(test, m.Call())]
+    return any(
+        site.calls(call).rpartition(".")[2] in ("item", "tolist", "equal", "allclose", "is_nonzero")
+        or any(site.is_tensor(arg.value) and not site.is_tensor(call) for arg in call.args)
+        for call in calls
+    )
+
+
+def _tests(statement: cst.CSTNode) -> list[cst.BaseExpression]:
+    """The tests of an assertion, or of an `if` and its `elif`s."""
+    if isinstance(statement, cst.If):
+        rest = _tests(statement.orelse) if isinstance(statement.orelse, cst.If) else []
+        return [statement.test, *rest]
+    return [cst.ensure_type(one, cst.Assert).test for one in m.findall(statement, m.Assert())]
+
+
+def _name(site: Site, statement: Statement, accepts: Accepts, stem: str) -> str:
+    """A free name; statements of functions of one name get different ones, so that they can be
+    moved together."""
+    document = site.document
+    function = document.function_name(statement)
+    lines = {
+        document.position(_climbed(site, _chain_head(document, one), accepts)).line
+        for one in document.ranges
+        if isinstance(one, cst.SimpleStatementLine | cst.If)
+        and document.function_name(one) == function
+        and accepts(site, one)
+    }
+    number = sorted(lines).index(document.position(statement).line) + 1
+    names = [f"_{stem}_{function.strip('_')}{f'_{n}' if n > 1 else ''}" for n in range(1, 999)]
+    used = [n for n, name in enumerate(names[:99], 1) if document.fresh(name) != name]
+    return names[max(used, default=0) + number - 1]
+
+
+def _operator(
+    document: Document, name: str, statement: Statement, taken: Inputs
+) -> list[cst.BaseStatement]:
+    """The definitions to add: the operator, and its decorator unless the file has it."""
+    torch = document.spelling("torch") or "torch"
+    known = _decorator(document)
+    decorator = known.name.value if known is not None else document.fresh("ordered_op")
+    signature = ", ".join(
+        f"{one.name}: {one.form.annotation.replace('torch.', f'{torch}.')}"
+        for one in taken.parameters
+    )
+    config = document.module.config_for_parsing
+    text = f"@{decorator}\ndef {name}({signature}) -> None:\n{config.default_indent}pass\n"
+    body = replaced(statement, taken.renamed) if taken.renamed else statement
+    operator = cst.ensure_type(cst.parse_statement(text, config=config), cst.FunctionDef)
+    inner = cst.IndentedBlock([body.with_changes(leading_lines=())])
+    found = [_set_apart(operator.with_changes(body=inner))]
+    if known is None:
+        source = _DECORATOR.format(name=decorator, torch=torch)
+        found.insert(0, _set_apart(cst.parse_statement(source)))
+    return found
+
+
+def _set_apart(definition: cst.CSTNode) -> cst.BaseStatement:
+    """A definition with two empty lines before it."""
+    empty = cst.EmptyLine(indent=False)
+    return definition.with_changes(leading_lines=(empty, empty))  # type: ignore[return-value]
+
+
+def _decorator(document: Document) -> cst.FunctionDef | None:
+    """The decorator that an earlier edit put into this file."""
+    torch = document.spelling("torch") or "torch"
+    for one in document.module.body:
+        if isinstance(one, cst.FunctionDef):
+            text = _DECORATOR.format(name=one.name.value, torch=torch)
+            if document.code(one).strip() == text.strip():
+                return one
+    return None
+
+
+def _inserted(
+    document: Document,
+    statement: Statement,
+    call: cst.SimpleStatementLine,
+    definitions: list[cst.BaseStatement],
+) -> dict[cst.CSTNode, Replacement]:
+    """The replacements that put `call` in the place of `statement`, and definitions to the top."""
+    anchor = _anchor(document, statement)
+    if anchor is not None:
+        return {statement: call, anchor: cst.FlattenSentinel([anchor, *definitions])}
+    first = document.module.body[0]
+    inner = replaced(first, {statement: call})
+    return {first: cst.FlattenSentinel([*definitions, _set_apart(inner)])}
+
+
+def _anchor(document: Document, statement: Statement) -> cst.CSTNode | None:
+    """What the definitions stand behind: others of their kind, else what precedes the first
+    definition of the file, imports included."""
+    body = document.module.body
+    known = _decorator(document)
+    if known is not None:
+        name = m.Decorator(m.Name(known.name.value))
+        users = [one for one in body if m.matches(one, m.FunctionDef(decorators=[name]))]
+        return (known, *users)[-1]
+    outer = next(one for one in body if one in (statement, *document.around(statement)))
+    before = list(body[: body.index(outer)])
+    definitions = [i for i, one in enumerate(before) if isinstance(one, _DEFINITIONS)]
+    imports = [i for i, one in enumerate(before) if m.findall(one, _IMPORT)]
+    end = max(definitions[0] if definitions else len(before), imports[-1] + 1 if imports else 0)
+    return before[end - 1] if end else None
+
+
+_DEFINITIONS = cst.FunctionDef | cst.ClassDef
+_IMPORT = m.Import() | m.ImportFrom()

@@ -1,0 +1,334 @@
+"""Calls that are given a number: which take a tensor as well, and what the others become."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+import torch
+
+from fullgraph.rewrites.analysis.classes import definition
+from fullgraph.rewrites.analysis.flow import mutations
+from fullgraph.rewrites.analysis.purity import torch_name
+from fullgraph.rewrites.analysis.torch_names import words
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.scalars.containers import KEPT, STORES, held
+from fullgraph.rewrites.transforms.scalars.scalar import HALF, No, Number
+from fullgraph.rewrites.transforms.scalars.signs import Sign, sign
+
+if TYPE_CHECKING:
+    from fullgraph.rewrites.transforms.scalars.uses import Uses
+
+FINITE = "the number is finite, for otherwise Python raises"
+_TAKES = words(
+    """
+    add add_ copysign div div_ divide divide_ eq fill_ floor_divide floor_divide_ fmod ge
+    greater greater_equal gt le less less_equal lt masked_fill masked_fill_ mul mul_ multiply
+    multiply_ ne not_equal pow pow_ remainder remainder_ sub sub_ subtract subtract_ true_divide
+    where xlogy
+    """
+)
+"""Operations in which a tensor without dimensions does what a number does."""
+_CLAMPS = words("clamp clamp_ clip clip_")
+_BOUNDS = {"clamp_min": "min", "clamp_max": "max", "clamp_min_": "min", "clamp_max_": "max"}
+_SCALED = words("add add_ sub sub_ subtract subtract_")
+"""Operations with `alpha=`, which must be a number."""
+_FILLED = {"full_like": "empty_like", "new_full": "new_empty"}
+_NOT_MET = words("masked_fill masked_fill_ where")
+"""Operations whose first tensor argument is a mask."""
+_MATH = re.compile(
+    r"math\.(sqrt|exp|expm1|log|log2|log10|log1p|sin|cos|tan|tanh|atan|ceil|floor|trunc|fabs|"
+    r"isnan|isinf|isfinite)"
+)
+_WHOLE = ("ceil", "floor", "trunc")
+_TESTS = ("isnan", "isinf", "isfinite")
+_FROM_ZERO = ("sqrt",)
+_ABOVE_ZERO = ("log", "log2", "log10", "log1p")
+
+
+def take(uses: Uses, arg: cst.Arg, number: Number) -> None:
+    """Let a tensor be the argument of a call instead of a number. Raises No."""
+    call = uses.document.parent(arg)
+    if not isinstance(call, cst.Call):
+        raise No("a tensor cannot stand where the number is used")
+    called = uses.site.calls(call)
+    operation = "" if called.startswith("math.") else torch_name(uses.site, call)
+    function = definition(uses.site, call)
+    plain = arg.keyword is None and len(call.args) == 1
+    if called in ("torch.tensor", "torch.as_tensor"):
+        _as_tensor(uses, call, arg, number)
+    elif operation:
+        _operation(uses, call, arg, number, operation)
+    elif called in ("max", "min"):
+        _bound(uses, call, arg, number, called)
+    elif called in ("int", "float", "abs", "round") or _MATH.fullmatch(called):
+        if not plain and called != "round":
+            raise No(f"`{called}` takes more than the number")
+        _converted(uses, call, number, called)
+    elif function is not None:
+        _parameter(uses, function, call, arg, number)
+    elif isinstance(call.func, cst.Attribute) and call.func.attr.value in STORES:
+        uses.keep(arg.value, number)
+        if isinstance(call.func.value, cst.Name):
+            held(uses, call.func.value, number)
+        else:
+            uses.note(KEPT)
+    else:
+        raise No(f"`{uses.document.code(call.func)}` may need a number")
+
+
+def _operation(uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, operation: str) -> None:
+    """An operation of torch on tensors and this number."""
+    keyword = arg.keyword.value if arg.keyword is not None else ""
+    others = [one.value for one in call.args if one is not arg and one.keyword is None]
+    if isinstance(call.func, cst.Attribute) and uses.is_tensor(call.func.value):
+        owner: cst.BaseExpression | None = call.func.value
+    else:
+        owner = None
+    tensors = [one for one in (owner, *others) if one is not None and uses.is_tensor(one)]
+    if operation in _NOT_MET and tensors:
+        mask = next((one for one in tensors if uses.dtypes(one) == {"bool"}), None)
+        tensors = [one for one in tensors if one is not mask]
+    if keyword == "alpha" and operation in _SCALED and others:
+        _scaled(uses, call, arg, others[-1], number)
+    elif operation in _CLAMPS or operation in _BOUNDS:
+        _clamped(uses, call, arg, number, owner)
+    elif operation in _FILLED and (keyword == "fill_value" or arg in call.args[1:2]):
+        rest = [one for one in call.args if one is not arg]
+        rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        name = cst.Name(_FILLED[operation])
+        func = call.func.with_changes(attr=name) if isinstance(call.func, cst.Attribute) else name
+        empty = call.with_changes(func=func, args=rest)
+        uses.write(call, expression("{empty}.fill_({n})", empty=empty, n=arg.value))
+    elif operation == "full" and arg in call.args[1:2] and not keyword:
+        dtype = torch.tensor(number.kind(1)).dtype
+        if not any(one.keyword and one.keyword.value == "dtype" for one in call.args):
+            uses.cast(arg.value, number, dtype)
+    elif operation == "roll":
+        _rolled(uses, call, arg, number, owner)
+    elif operation in ("lerp", "lerp_") and others and tensors:
+        (needed,) = uses.dtypes(tensors[0]) or {""}
+        uses.cast(arg.value, number, getattr(torch, needed))
+    elif operation in _TAKES and keyword in ("", "other", "value", "exponent"):
+        if not tensors:
+            _between_numbers(uses, call, arg, number, others)
+        for one in tensors if operation != "fill_" else ():
+            seen = uses.seen(one)
+            if seen is not None:
+                uses.meet(arg.value, number, seen, divided="div" in operation)
+    else:
+        raise No(f"`{uses.document.code(call.func)}` may need a number")
+
+
+def _rolled(
+    uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, owner: cst.BaseExpression | None
+) -> None:
+    """`x.roll(n, 0)` becomes `x.index_select(0, (torch.arange(len(x)) - n) % len(x))`."""
+    plain = [one.value for one in call.args if one.keyword is None]
+    named = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
+    given = dict(
+        zip(("input", "shifts", "dims"), [owner, *plain] if owner else plain, strict=False)
+    )
+    given |= named
+    tensor, dim = given.get("input"), given.get("dims")
+    seen = uses.seen(tensor) if tensor is not None else None
+    if tensor is None or seen is None or given.get("shifts") is not arg.value:
+        raise No("it is not known what is rolled")
+    if dim is None and seen.dims != {1}:
+        raise No("all dimensions are rolled as one")
+    if dim is not None and uses.kind(dim) is not int:
+        raise No("several dimensions are rolled")
+    uses.widened(arg.value, number)
+    shift = "{places} - {n}"
+    if isinstance(arg.value, cst.UnaryOperation) and isinstance(arg.value.operator, cst.Minus):
+        shift = "{places} + {n}"
+    bare = arg.value.expression if "+" in shift else arg.value  # type: ignore[attr-defined]
+    parts = {"x": tensor, "d": dim or cst.Integer("0")}
+    places = expression("torch.arange({x}.shape[{d}], device={x}.device)", **parts)
+    shifted = expression(shift, places=places, n=bare)
+    uses.write(call, expression("{x}.index_select({d}, {i} % {x}.shape[{d}])", i=shifted, **parts))
+    uses.imports.append("torch")
+
+
+def _between_numbers(
+    uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, others: list[cst.BaseExpression]
+) -> None:
+    """`torch.where(mask, n, 0.0)`: both arms are numbers."""
+    kinds = [kind for one in others if (kind := uses.kind(one)) is not None]
+    if len(kinds) != 1:
+        raise No(f"`{uses.document.code(call.func)}` may need a number")
+    uses.cast(arg.value, number, torch.result_type(number.kind(1), kinds[0](1)))
+
+
+def _clamped(
+    uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, owner: cst.BaseExpression | None
+) -> None:
+    """Two bounds must be two numbers or two tensors: one of each becomes two calls."""
+    rest = [one for one in call.args if one is not arg]
+    tensor = owner
+    if tensor is None:
+        tensor, rest = call.args[0].value, rest[1:]
+    seen = uses.seen(tensor)
+    if seen is None or tensor is arg.value:
+        raise No("it is not known what is clamped")
+    uses.meet(arg.value, number, seen)
+    rest = [one for one in rest if not _is_none(one.value)]
+    if not rest:
+        return
+    if len(rest) > 1 or not isinstance(call.func, cst.Attribute):
+        raise No("there is more than two bounds")
+    is_min = arg.keyword.value == "min" if arg.keyword is not None else call.args[-1] is not arg
+    lower, upper = (arg.value, rest[0].value) if is_min else (rest[0].value, arg.value)
+    name = call.func.attr.value.replace("clip", "clamp")
+    new = f"{{x}}.{name}(min={{lower}}).{name}(max={{upper}})"
+    uses.write(call, expression(new, x=tensor, lower=lower, upper=upper))
+
+
+def _is_none(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def _scaled(
+    uses: Uses, call: cst.Call, alpha: cst.Arg, other: cst.BaseExpression, number: Number
+) -> None:
+    """`x.add_(y, alpha=n)` becomes `x.add_(y * n)`."""
+    seen = uses.seen(other)
+    if seen is None or not seen.is_tensor:
+        raise No("`alpha=` must be a number")
+    uses.meet(alpha.value, number, seen)
+    args = [one for one in call.args if one is not alpha]
+    place = next(n for n, one in enumerate(args) if one.value is other)
+    product = expression("{other} * {n}", other=other, n=alpha.value)
+    args[place] = args[place].with_changes(value=product)
+    args[-1] = args[-1].with_changes(comma=alpha.comma)
+    uses.write(call, call.with_changes(args=args))
+
+
+def _as_tensor(uses: Uses, call: cst.Call, arg: cst.Arg, number: Number) -> None:
+    """`torch.tensor(n, dtype=d)` becomes `n.to(d)`."""
+    options = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
+    if arg.keyword is not None or options.keys() - {"dtype", "device"}:
+        raise No(f"`{uses.document.code(call.func)}` takes more than the number")
+    if number.mixed:
+        raise No("a plain number may stand there too")
+    new = arg.value
+    if options:
+        moved = ", ".join(f"{key}={{{key}}}" for key in options)
+        new = expression(f"{{n}}.to({moved})", n=new, **options)
+    elif number.dtype is not (dtype := torch.tensor(number.kind(1)).dtype):
+        uses.cast(arg.value, number, dtype)
+    elif not number.fresh:
+        new = expression("{n}.clone()", n=new)
+    uses.write(call, new)
+
+
+def _bound(uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, called: str) -> None:
+    """`max(n, 1)` becomes `n.clamp(min=1)`."""
+    others = [one.value for one in call.args if one is not arg]
+    kinds = [uses.kind(one) for one in others]
+    if arg.keyword is not None or not others or any(one.keyword for one in call.args):
+        raise No(f"`{called}` looks into a container")
+    if call in uses.texts and number.mixed:
+        return  # the other argument is a tensor in any case
+    if number.mixed:
+        raise No("a plain number may stand there too")
+    if None in kinds:
+        raise No(f"it is not known what else `{called}` is given")
+    if number.kind is float and call.args[0] is not arg:
+        uses.assume("the number is not NaN, which `max` and `min` may pass over")
+    whole = number.kind is not float
+    number = uses.widened(arg.value, number) if number.dtype is torch.bool else number
+    bound = "min" if called == "max" else "max"
+    parts = {f"o{n}": one for n, one in enumerate(others)}
+    text = "{n}" + "".join(f".clamp({bound}={{{name}}})" for name in parts)
+    uses.write(call, expression(text, n=arg.value, **parts))
+    either = whole != all(kind is not float for kind in kinds)
+    kind = float if float in (number.kind, *kinds) else int
+    dtype = torch.result_type(torch.empty((), dtype=number.dtype), kind(1))
+    uses.absorb(call, Number(kind, dtype, computed=number.computed, either=either))
+
+
+def _converted(uses: Uses, call: cst.Call, number: Number, called: str) -> None:
+    """Built-in functions and those of `math` that give a number for a number."""
+    node, name = call.args[0].value, called.removeprefix("math.")
+    if name == "abs":
+        uses.absorb(call, replace(uses.widened(node, number), fresh=True))
+        return
+    if number.mixed:
+        raise No("a plain number may stand there too")
+    floating = number.dtype.is_floating_point
+    if name == "float":
+        dtype = number.dtype if floating else torch.float32
+        uses.write(call, node)
+        number = uses.cast(node, number, dtype)
+        uses.absorb(call, replace(number, kind=float))
+    elif name in ("int", "round", *_WHOLE):
+        _cut(uses, call, number, {"int": "trunc"}.get(name, name))
+    elif name in _TESTS:
+        uses.write(call, expression(f"{{n}}.{name}()", n=node))
+        uses.absorb(call, Number(bool, torch.bool))
+    else:
+        known = sign(uses.site, node)
+        if name in _FROM_ZERO and not known:
+            uses.assume("the number is not negative, for otherwise Python raises")
+        elif name in _ABOVE_ZERO and known is not Sign.POSITIVE:
+            uses.assume("the number is greater than zero, for otherwise Python raises")
+        elif name in ("exp", "expm1"):
+            uses.assume("the number is small enough for `math.exp`, which raises on overflow")
+        if number.dtype in HALF:
+            number = uses.cast(node, number, torch.float32)
+        new = expression(f"{{n}}.{'abs' if name == 'fabs' else name}()", n=node)
+        uses.write(call, new)
+        dtype = number.dtype if floating else torch.float32
+        uses.absorb(call, Number(float, dtype, computed=True))
+
+
+def _cut(uses: Uses, call: cst.Call, number: Number, name: str) -> None:
+    """`int(n)`, `round(n)`, `math.ceil(n)`."""
+    node, floating = call.args[0].value, number.dtype.is_floating_point
+    digits = call.args[1].value if len(call.args) > 1 else None
+    if digits is not None:
+        if name != "round" or len(call.args) > 2 or not isinstance(digits, cst.Integer):
+            raise No(f"`{name}` takes more than the number")
+        uses.assume("numbers half way between two others may be rounded to the other one")
+        uses.write(call, expression("{n}.round(decimals={d})", n=node, d=digits))
+        uses.absorb(call, replace(number, fresh=True, computed=True))
+        return
+    if floating:
+        uses.assume(FINITE)
+        uses.write(call, expression(f"{{n}}.{name}()", n=node))
+    else:
+        uses.write(call, node)
+    uses.absorb(call, replace(number, kind=int, fresh=number.fresh or floating))
+
+
+def _parameter(
+    uses: Uses, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, number: Number
+) -> None:
+    """The number is handed to a function of this file: its parameter becomes a tensor."""
+    everything = (*function.params.params, *function.params.kwonly_params)
+    found = [one for one in everything if given(function, call, one) is arg.value]
+    if not found or function.decorators or any(one.star for one in call.args):
+        raise No(f"it is not known what `{function.name.value}` does with it")
+    if found[0].name.value in mutations(function.body):
+        raise No(f"`{function.name.value}` changes it in place")
+    others = len(uses.callers(function)) > 1
+    uses.name(found[0].name, replace(number, fresh=False, mixed=number.mixed or others))
+
+
+def given(
+    function: cst.FunctionDef, call: cst.Call, parameter: cst.Param
+) -> cst.BaseExpression | None:
+    """What a call of a function of this file gives one of its parameters."""
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == parameter.name.value:
+            return arg.value
+    positional = list(function.params.params)
+    if isinstance(call.func, cst.Attribute):
+        positional = positional[1:]
+    place = next((n for n, one in enumerate(positional) if one is parameter), len(call.args))
+    if any(arg.star for arg in call.args) or place >= len(call.args):
+        return None
+    return call.args[place].value if call.args[place].keyword is None else None

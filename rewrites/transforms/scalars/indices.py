@@ -1,0 +1,112 @@
+"""Numbers as indices: a tensor can select, as long as it decides no size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+import libcst.matchers as m
+import torch
+
+from fullgraph.rewrites.analysis.flow import mutations
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.scalars.prefix_slices import dimensions_before, reduced
+from fullgraph.rewrites.transforms.scalars.scalar import SIZE, No, Number
+
+if TYPE_CHECKING:
+    from fullgraph.rewrites.transforms.scalars.uses import Uses
+
+INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
+
+
+def index(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
+    """`x[n]` becomes `x[n[None]][0]`, where `node` is n, and `x[n] = y` `x[n[None]] = y`.
+
+    An index without dimensions would be made a number again by indexing. Raises No.
+    """
+    subscript = _subscript(uses, node)
+    before = dimensions_before(subscript, node)
+    number = uses.cast(node, number, _whole(number))
+    uses.convert(node, number, "[None]")
+    parent = uses.document.parent(subscript)
+    if isinstance(parent, cst.AssignTarget | cst.AugAssign):
+        value = _assigned(uses, parent)
+        if len(subscript.slice) > 1 and (value is None or uses.kind(value) is None):
+            raise No("what is assigned would need another dimension")
+        return
+    if isinstance(parent, cst.Attribute) and _in_place(parent):
+        raise No("what it selects is changed in place")
+    function = uses.document.function(subscript)
+    changed = mutations(function.body) if function is not None else ()
+    for one in parent.targets if isinstance(parent, cst.Assign) else ():
+        if isinstance(one.target, cst.Name) and one.target.value in changed:
+            raise No("what it selects is changed in place")
+    uses.convert(subscript, number, f".squeeze({before})" if before else "[0]")
+
+
+def _assigned(uses: Uses, parent: cst.AssignTarget | cst.AugAssign) -> cst.BaseExpression | None:
+    statement = parent if isinstance(parent, cst.AugAssign) else uses.document.parent(parent)
+    return statement.value if isinstance(statement, cst.Assign | cst.AugAssign) else None
+
+
+def bounds(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
+    """`x[n : n + k]` becomes `x[n + torch.arange(k)]`, where `node` is a bound. Raises No."""
+    piece = uses.document.parent(node)
+    assert isinstance(piece, cst.Slice)
+    if piece in uses.others:
+        return
+    subscript = _subscript(uses, piece)
+    lower, length = piece.lower, _length(piece)
+    if lower is None and piece.step is None and piece.upper is node:
+        reduced(uses, subscript, piece, number)
+        return
+    if lower is None or length is None or piece.step is not None or uses.kind(length) is not int:
+        raise No(SIZE)
+    if number.dtype not in (torch.int64, torch.int32):
+        raise No(SIZE)
+    new = expression(
+        "{start} + torch.arange({length}, device={x}.device)",
+        start=lower,
+        length=length,
+        x=subscript.value,
+    )
+    uses.others[piece] = cst.Index(value=new)
+    uses.imports.append("torch")
+    uses.assume(INSIDE)
+
+
+def _subscript(uses: Uses, node: cst.CSTNode) -> cst.Subscript:
+    """The subscript that `node` is an index of, if nothing in it may go wrong."""
+    around = uses.document.around(node)
+    subscript = next((one for one in around if isinstance(one, cst.Subscript)), None)
+    if subscript is None or not uses.is_tensor(subscript.value):
+        raise No("an index of what is no tensor depends on it")
+    for element in subscript.slice:
+        inside = element.slice.value if isinstance(element.slice, cst.Index) else None
+        if inside is None or inside is node or uses.kind(inside) is not None:
+            continue
+        if not m.matches(inside, m.Name("None") | m.Ellipsis()):
+            raise No("it selects together with other tensors")
+    return subscript
+
+
+def _length(piece: cst.Slice) -> cst.BaseExpression | None:
+    """What is added to the lower bound in the upper one."""
+    match piece.lower, piece.upper:
+        case cst.Name() as lower, cst.BinaryOperation(operator=cst.Add()) as upper:
+            if upper.left.deep_equals(lower):
+                return upper.right
+            if upper.right.deep_equals(lower):
+                return upper.left
+    return None
+
+
+def _whole(number: Number) -> torch.dtype:
+    if number.kind is not int:
+        raise No("it is no whole number")
+    return number.dtype if number.dtype in (torch.int32, torch.int64) else torch.int64
+
+
+def _in_place(attribute: cst.Attribute) -> bool:
+    name = attribute.attr.value
+    return name.endswith("_") and not name.endswith("__")

@@ -1,0 +1,91 @@
+"""The first n elements, `x[:n]`, that a reduction takes: it can go over all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+import libcst as cst
+import libcst.matchers as m
+import torch
+
+from fullgraph.rewrites.source.document import replaced
+from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.transforms.masks.operators import integers, operation
+from fullgraph.rewrites.transforms.scalars.scalar import SIZE, No, Number
+from fullgraph.rewrites.transforms.scalars.signs import sign
+
+if TYPE_CHECKING:
+    from fullgraph.rewrites.transforms.scalars.uses import Uses
+
+_NOT_NEGATIVE = "the length is not negative, for then it would count from the end"
+
+
+def reduced(uses: Uses, subscript: cst.Subscript, piece: cst.Slice, number: Number) -> None:
+    """`x[:n].sum(0)` becomes a sum over all, with zeros from n on. Raises No."""
+    parent = uses.document.parent(subscript)
+    call = uses.document.parents.get(parent)
+    made = operation(uses.site, call) if isinstance(call, cst.Call) else None
+    seen = uses.seen(subscript)
+    if made is None or made.tensor is not subscript or seen is None or len(seen.dims) != 1:
+        raise No(SIZE)
+    length, axis = piece.upper, [element.slice for element in subscript.slice].index(piece)
+    plain = (cst.Slice, cst.Integer, cst.Name)
+    before = [one.slice for one in subscript.slice[:axis]]
+    bare = [one.value if isinstance(one, cst.Index) else one for one in before]
+    if not all(isinstance(one, plain) for one in bare) or not made.method or length is None:
+        raise No(SIZE)
+    if made.name not in ("sum", "mean") or number.dtype not in (torch.int64, torch.int32):
+        raise No(SIZE)
+    count = next(iter(seen.dims))
+    place = dimensions_before(subscript, piece) % count
+    dims = integers(made.argument("dim", 0) or made.argument("axis", 99))
+    over = [dim % count for dim in dims] if dims is not None else list(range(count))
+    options = list(made.options)
+    if place not in over or (dims is None and options) or (made.name == "mean" and len(over) > 1):
+        raise No(SIZE)
+    rest = replaced(subscript, {piece: cst.Slice(lower=None, upper=None)})
+    full = subscript.value if len(rest.slice) == 1 else rest
+    behind = "[:" + ", None" * (count - place - 1) + "]" if place < count - 1 else ""
+    where = uses.document.spelling("torch.where") or "torch.where"
+    head = f"torch.arange({{x}}.shape[{axis}], device={{x}}.device) < {{n}}"
+    head = f"({head}){behind}" if behind else head
+    kept = expression(f"{where}({head}, {{full}}, 0)", full=full, x=subscript.value, n=length)
+    new: cst.BaseExpression = made.call.with_changes(
+        func=made.call.func.with_changes(value=kept, attr=cst.Name("sum"))
+    )
+    if made.name == "mean":
+        least = f"{{n}}.clamp(max={{x}}.shape[{axis}])"
+        new = expression(f"{{total}} / {least}", total=new, n=length, x=subscript.value)
+    if not sign(uses.site, length):
+        uses.assume(_NOT_NEGATIVE)
+    uses.imports.append("torch")
+    uses.write(made.call, new)
+
+
+def only_index(subscript: cst.Subscript) -> cst.BaseExpression | None:
+    """The index of a subscript that has one index and no slice."""
+    match subscript.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=value, star=None))]:
+            return value
+    return None
+
+
+def dimensions_before(subscript: cst.Subscript, node: cst.CSTNode) -> int:
+    """How many dimensions of what is selected lie before that of `node`."""
+    count = 0
+    for element in subscript.slice:
+        if element.slice is node:
+            return count
+        if not isinstance(element.slice, cst.Index):
+            count += 1
+        elif element.slice.value is node:
+            return count
+        elif m.matches(element.slice.value, m.Name("None")):
+            count += 1
+        elif m.matches(element.slice.value, m.Ellipsis()):
+            return -1 if element is subscript.slice[-2] else _no("it stands behind an ellipsis")
+    return count
+
+
+def _no(reason: str) -> NoReturn:
+    raise No(reason)
