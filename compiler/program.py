@@ -1,4 +1,4 @@
-"""A program: a callable, its inputs, and how it is to be compiled."""
+"""The program under analysis: a callable, the calls to make, and how to compile it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.ladder import Backend, resolve
-from fullgraph.compiler.private import compile_config as settings
+from fullgraph.compiler.ladder import Backend, Rung, ladder, resolve
+from fullgraph.compiler.private.compile_config import isolated_recompiles, unwrap
 from fullgraph.compiler.private.pytrees import leaves
-from fullgraph.compiler.results import Loss
+from fullgraph.compiler.results import Loss, backward
 
 
 @dataclass(frozen=True)
-class Call:
-    """The arguments of one call."""
+class CallArguments:
+    """The positional and keyword arguments of one call."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -26,10 +26,10 @@ class Call:
 
 @dataclass(frozen=True)
 class Program:
-    """A callable with the calls to make."""
+    """A callable, the calls to make, and the arguments of `torch.compile`."""
 
     target: Callable[..., Any]
-    calls: tuple[Call, ...]
+    calls: tuple[CallArguments, ...]
     loss: Loss
     backend: Backend
     mode: str | None
@@ -38,21 +38,31 @@ class Program:
 
     @property
     def name(self) -> str:
-        """A name for people: the class of a module, the qualified name of a function."""
-        target = self.target
-        name = getattr(target, "__qualname__", None) or type(target).__name__
+        """Display name: the class of a module, the qualified name of a function."""
+        name = getattr(self.target, "__qualname__", None) or type(self.target).__name__
         return str(name).rpartition("<locals>.")[2]
 
     @property
     def backend_name(self) -> str:
-        return self.backend if isinstance(self.backend, str) else _name(self.backend)
+        """Display name of the backend."""
+        return self.backend if isinstance(self.backend, str) else _name_of(self.backend)
+
+    @property
+    def module(self) -> torch.nn.Module | None:
+        """The target if it is a module; else None."""
+        return self.target if isinstance(self.target, torch.nn.Module) else None
+
+    @property
+    def rungs(self) -> tuple[Rung, ...]:
+        """The ladder from eager up to the backend with its mode and options."""
+        return ladder(self.backend, mode=self.mode, options=self.options)
 
     def run(
         self, function: Callable[..., Any], after: Callable[[int], object] = lambda call: None
     ) -> None:
-        """Call `function` with each call's arguments, backward included if there is a loss.
+        """Make every call of `function`, with a backward pass after each if there is a loss.
 
-        `after` is told the number of each call that is done.
+        `after` receives the number of each call that has returned.
         """
         for number, call in enumerate(self.calls):
             output = function(*call.args, **call.kwargs)
@@ -61,12 +71,17 @@ class Program:
             after(number)
 
     def backward(self, output: Any) -> None:
-        """Go backward from the loss of one call's output."""
-        _loss_of(output, self.loss).backward()
+        """Run the backward pass of one call's output.
+
+        Raises RuntimeError if `loss` is True and no output requires a gradient.
+        """
+        unpacked = isinstance(output, Mapping) and not callable(self.loss)
+        if not backward(list(output.values()) if unpacked else output, self.loss):
+            raise RuntimeError("loss=True: no output requires a gradient")
 
     def compiled(self, *, fullgraph: bool = False, isolated: bool = False) -> Callable[..., Any]:
-        """The target under torch.compile; `isolated` keeps its cache apart, where torch can."""
-        extra: dict[str, Any] = settings.isolated_recompiles() if isolated else {}
+        """Return the target under `torch.compile`; `isolated` gives it a cache of its own."""
+        extra: dict[str, Any] = isolated_recompiles() if isolated else {}
         return torch.compile(
             self.target,
             fullgraph=fullgraph,
@@ -78,11 +93,11 @@ class Program:
         )
 
     def objects(self) -> tuple[object, ...]:
-        """Everything of the user's that a call may change."""
+        """Return every object of the user's that a call may change."""
         return (self.target, *((call.args, call.kwargs) for call in self.calls))
 
 
-def program(
+def parse_program(
     model: Any,
     inputs: Any,
     *,
@@ -95,12 +110,13 @@ def program(
     options: Mapping[str, Any] | None = None,
     command: str = "explain",
 ) -> Program:
-    """Read the arguments of `explain`, or of another `command`.
+    """Return the program that the arguments of `explain`, or of another `command`, describe.
 
-    Raises FullgraphError where they cannot be a program. A compiled model or function is taken
-    for what it was made of.
+    A compiled model or function is replaced by the original. `inputs` and each of `calls` are a
+    tensor, a tuple of positional arguments or a dict of keyword arguments. Raises FullgraphError
+    if the arguments do not describe a program that can be called.
     """
-    target = settings.unwrap(model)
+    target = unwrap(model)
     if not callable(target):
         raise FullgraphError(
             f"{command} needs a module or a function, and got {_article(type(model).__name__)}: "
@@ -114,7 +130,7 @@ def program(
     if mode is not None and options is not None:
         raise FullgraphError("torch.compile takes either mode= or options=, not both: drop one.")
     every = tuple(
-        _call(each, kwargs if i == 0 else None) for i, each in enumerate((inputs, *calls))
+        _parse_call(each, kwargs if i == 0 else None) for i, each in enumerate((inputs, *calls))
     )
     for number, call in enumerate(every):
         _check_signature(target, call, number)
@@ -127,21 +143,21 @@ def program(
     return Program(target, every, loss, resolve(backend), mode, dynamic, options)
 
 
-def _call(inputs: Any, kwargs: Mapping[str, Any] | None) -> Call:
-    if isinstance(inputs, Call):
+def _parse_call(inputs: Any, kwargs: Mapping[str, Any] | None) -> CallArguments:
+    if isinstance(inputs, CallArguments):
         return inputs
     if isinstance(inputs, Mapping):
-        return Call((), {**inputs, **(kwargs or {})})
+        return CallArguments((), {**inputs, **(kwargs or {})})
     args = inputs if isinstance(inputs, tuple) and type(inputs) is tuple else (inputs,)
-    return Call(args, dict(kwargs or {}))
+    return CallArguments(args, dict(kwargs or {}))
 
 
-def _check_signature(target: Any, call: Call, number: int) -> None:
+def _check_signature(target: Any, call: CallArguments, number: int) -> None:
     function = target.forward if isinstance(target, torch.nn.Module) else target
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # a C function tells nothing; the call itself will
+        return  # a C function has no signature; the call will raise
     try:
         signature.bind(*call.args, **call.kwargs)
     except TypeError as error:
@@ -153,7 +169,7 @@ def _check_signature(target: Any, call: Call, number: int) -> None:
         ) from None
 
 
-def _check_devices(target: Any, calls: tuple[Call, ...]) -> None:
+def _check_devices(target: Any, calls: tuple[CallArguments, ...]) -> None:
     tensors = leaves([(c.args, dict(c.kwargs)) for c in calls])
     if isinstance(target, torch.nn.Module):
         tensors += [*target.parameters(), *target.buffers()]
@@ -165,21 +181,7 @@ def _check_devices(target: Any, calls: tuple[Call, ...]) -> None:
         )
 
 
-def _loss_of(output: Any, loss: Loss) -> torch.Tensor:
-    if callable(loss):
-        return loss(output)
-    outputs = output.values() if isinstance(output, Mapping) else leaves(output)
-    sums = [
-        leaf.float().sum()
-        for leaf in leaves(list(outputs))
-        if isinstance(leaf, torch.Tensor) and leaf.requires_grad
-    ]
-    if not sums:
-        raise RuntimeError("loss=True: no output requires a gradient")
-    return torch.stack(sums).sum()
-
-
-def _name(backend: Any) -> str:
+def _name_of(backend: Any) -> str:
     return getattr(backend, "__name__", type(backend).__name__)
 
 

@@ -80,7 +80,7 @@ def run(
     outputs = {f"output{path}": leaf for path, leaf in named_leaves(output)}
     told = _told(outputs, places)
     if loss:
-        backward(output, loss, again=bool(inner))
+        backward(output, loss, retain_graph=bool(inner))
     every = {**inputs, **_tensors(module)}
     gradients = {
         name: value(t.grad)
@@ -93,21 +93,22 @@ def run(
     return Results(told, gradients, {**state, **_attributes(module)}, held)
 
 
-def backward(output: Any, loss: Loss, *, again: bool = False) -> None:
-    """Send a loss backward; nothing where no output asks for a gradient.
+def backward(output: Any, loss: Loss, *, retain_graph: bool = False) -> bool:
+    """Run the backward pass of a loss; return whether there was anything to differentiate.
 
-    With `again` the graph is kept: the inputs' own history is needed another time.
+    With `retain_graph` the autograd graph of the inputs can be used once more.
     """
     if callable(loss):
-        loss(output).backward(retain_graph=again)
-        return
+        loss(output).backward(retain_graph=retain_graph)
+        return True
     sums = [
         (leaf.real + leaf.imag if leaf.is_complex() else leaf.float()).sum()
         for leaf in leaves(output)
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad
     ]
     if sums:
-        torch.stack(sums).sum().backward(retain_graph=again)
+        torch.stack(sums).sum().backward(retain_graph=retain_graph)
+    return bool(sums)
 
 
 def reseed(seed: int) -> None:

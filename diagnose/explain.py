@@ -16,7 +16,7 @@ from fullgraph.compiler.isolation.outcome import Outcome
 from fullgraph.compiler.isolation.snapshot import snapshot
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.observe.values import Observations, observe
-from fullgraph.compiler.program import Loss, Program, program
+from fullgraph.compiler.program import Loss, Program, parse_program
 from fullgraph.compiler.sources import live_functions as functions
 from fullgraph.diagnose.causes import grouping as causal
 from fullgraph.diagnose.causes.recompiles import guard_notes
@@ -73,7 +73,7 @@ def explain(
     result. Raises FullgraphError for arguments that cannot be called; a model that raises gives
     an explanation with `error`.
     """
-    subject = program(
+    subject = parse_program(
         model,
         inputs,
         kwargs=kwargs,

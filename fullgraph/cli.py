@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from fullgraph.commands import BAD_INPUT, backends, bisect, explain, fix, minify, rule, run
+from fullgraph.commands import backends, bisect, explain, fix, minify, rule, run
+from fullgraph.commands.arguments import BAD_INPUT
 from fullgraph.compiler.errors import FullgraphError
 
 INTERRUPTED = 130

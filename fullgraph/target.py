@@ -1,4 +1,4 @@
-"""From `FILE.py:NAME` or `pkg.mod:NAME` to a model and its inputs."""
+"""Loads the model and inputs that `FILE.py:NAME` or `pkg.mod:NAME` names."""
 
 from __future__ import annotations
 
@@ -24,53 +24,61 @@ CONVENTION = (
 
 
 @dataclass(frozen=True)
-class Target:
-    """What a command works on."""
+class LoadedTarget:
+    """A model, its inputs, and what the file says about compiling it."""
 
     name: str
     model: Any
     inputs: Any
     calls: tuple[Any, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    """How it is to be compiled, as `bisect` takes it, where the file says so."""
+    """Arguments of `bisect` that the file asks for: "loss", "backend", "dynamic", …"""
     in_force: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Under what it is to be called: the settings and modes that the file asks for."""
+    """Applies the settings and modes that the file asks for."""
     notes: tuple[str, ...] = ()
-    """What to know about it; sentences."""
-
-    def train(self) -> None:
-        """Put it into train mode; a function has none."""
-        if hasattr(self.model, "train"):
-            self.model.train()
+    """Sentences for the user."""
 
 
-def load(spec: str) -> Target:
-    """The model and inputs that `spec` names.
+def load_target(spec: str, *, train: bool = False) -> LoadedTarget:
+    """Return the model and inputs that `spec` names; `train` puts a module into train mode.
 
-    `FILE.py:NAME` and `pkg.mod:NAME` name an nn.Module, a class of one that needs no arguments,
-    a function, or a `build()`. Without NAME, the file's `build()`, `model` or only module is
-    taken. `NAME_calls`, else `calls`, holds further inputs. A script of PyTorch's own minifier
-    needs no NAME either. Raises FullgraphError.
+    `FILE.py:NAME` and `pkg.mod:NAME` name an nn.Module, a module class whose constructor needs no
+    arguments, a function, or a `build()`. The default NAME is the file's `build()`, its `model` or
+    its only module. `NAME_calls`, else `calls`, holds further inputs. A script of PyTorch's own
+    minifier needs no NAME. Raises FullgraphError if there is no such program.
     """
+    target = _load(spec)
+    if train and hasattr(target.model, "train"):
+        target.model.train()
+    return target
+
+
+def _load(spec: str) -> LoadedTarget:
     where, name = _split(spec)
     if not name and Path(where).is_file():
-        from fullgraph.minifier.repro import pytorch_scripts as existing
+        from fullgraph.minifier.repro import pytorch_scripts
 
-        script = existing.load(where)
+        script = pytorch_scripts.load(where)
         if script is not None:
-            options, notes = script.options, script.notes
-            return Target(where, script.module, script.inputs, (), options, script.in_force, notes)
-    module = _module(where)
+            return LoadedTarget(
+                where,
+                script.module,
+                script.inputs,
+                options=script.options,
+                in_force=script.in_force,
+                notes=script.notes,
+            )
+    module = _import(where)
     if not name:
         name = _only_name(module, where)
     if not hasattr(module, name):
-        raise FullgraphError(f"{where} has no name {name!r}; it has {_names(module)}.")
+        raise FullgraphError(f"{where} has no name {name!r}; it has {_own_names(module)}.")
     found = getattr(module, name)
-    if name == "build" or (not hasattr(module, f"{name}_inputs") and _builds(found, name)):
-        return _built(found, f"{where}:{name}", module)
+    if name == "build" or (not hasattr(module, f"{name}_inputs") and _is_build(found, name)):
+        return _call_build(found, f"{where}:{name}", module)
     inputs = _inputs(module, name, where)
     calls = getattr(module, f"{name}_calls", getattr(module, "calls", ()))
-    return Target(f"{where}:{name}", _instance(found, name), inputs, tuple(calls))
+    return LoadedTarget(f"{where}:{name}", _instance(found, name), inputs, tuple(calls))
 
 
 def _split(spec: str) -> tuple[str, str]:
@@ -82,12 +90,12 @@ def _split(spec: str) -> tuple[str, str]:
     return where, name
 
 
-def _module(where: str) -> ModuleType:
+def _import(where: str) -> ModuleType:
     path = Path(where)
     if where.endswith(".py") or path.is_file():
         if not path.is_file():
             raise FullgraphError(f"There is no file {where}: give the path of a Python file.")
-        return _from_file(path)
+        return _import_file(path)
     sys.path.insert(0, "")  # as `python -m` does
     try:
         return importlib.import_module(where)
@@ -103,7 +111,7 @@ def _module(where: str) -> ModuleType:
         raise _import_error(where, error) from error
 
 
-def _from_file(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -149,7 +157,7 @@ def _only_name(module: ModuleType, where: str) -> str:
 
 
 def _is_own_module(module: ModuleType, name: str) -> bool:
-    """Whether `name` is an nn.Module, or a class of one that the file itself defines."""
+    """Return whether `name` is an nn.Module, or a module class that the file defines."""
     import torch
 
     value = getattr(module, name)
@@ -158,12 +166,12 @@ def _is_own_module(module: ModuleType, name: str) -> bool:
     return isinstance(value, torch.nn.Module)
 
 
-def _builds(found: object, name: str) -> bool:
-    """Whether `found` is a function that makes (model, inputs), by its name: "build_resnet"."""
+def _is_build(found: object, name: str) -> bool:
+    """Return whether `found` is a function like `build_resnet` that returns (model, inputs)."""
     return inspect.isfunction(found) and name.startswith("build_") and not _required(found)
 
 
-def _built(build: Callable[[], Any], name: str, module: ModuleType) -> Target:
+def _call_build(build: Callable[[], Any], name: str, module: ModuleType) -> LoadedTarget:
     try:
         result = build()
     except Exception as error:
@@ -176,7 +184,7 @@ def _built(build: Callable[[], Any], name: str, module: ModuleType) -> Target:
             f"{name} must return (model, inputs), and returned {type(result).__name__}."
         )
     calls = result[2] if len(result) == 3 else getattr(module, "calls", ())
-    return Target(name, result[0], result[1], tuple(calls))
+    return LoadedTarget(name, result[0], result[1], tuple(calls))
 
 
 def _inputs(module: ModuleType, name: str, where: str) -> Any:
@@ -186,7 +194,7 @@ def _inputs(module: ModuleType, name: str, where: str) -> Any:
             return value() if inspect.isfunction(value) else value
     build = getattr(module, "build", None)
     if inspect.isfunction(build):
-        return _built(build, f"{where}:build", module).inputs
+        return _call_build(build, f"{where}:build", module).inputs
     raise FullgraphError(
         f"{where} says nothing about the inputs of {name}. {CONVENTION.format(name=name)}"
     )
@@ -214,7 +222,7 @@ def _required(function: Any) -> list[str]:
     return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
 
 
-def _names(module: ModuleType) -> str:
+def _own_names(module: ModuleType) -> str:
     own = [
         name
         for name, value in vars(module).items()

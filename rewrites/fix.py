@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.ladder import Backend
-from fullgraph.compiler.program import Loss, program
+from fullgraph.compiler.program import Loss, parse_program
 from fullgraph.compiler.sources import live_functions as functions
 from fullgraph.rewrites.fixes import Fixes
 from fullgraph.rewrites.loop import Loop, Step
@@ -51,7 +51,7 @@ def fix(
     Nothing is written: `Fixes.diff()` shows the edits, `Fixes.apply()` writes them, `Fixes.model`
     is a patched copy. Raises FullgraphError for arguments that cannot be called.
     """
-    subject = program(
+    subject = parse_program(
         model,
         inputs,
         kwargs=kwargs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from fullgraph.commands import Commands
+from fullgraph.commands.arguments import Commands
 
 
 def add(commands: Commands) -> None:

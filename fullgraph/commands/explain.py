@@ -6,7 +6,13 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fullgraph.commands import BAD_INPUT, Commands
+from fullgraph.commands.arguments import (
+    BAD_INPUT,
+    Commands,
+    add_compilation,
+    add_target,
+    program_arguments,
+)
 from fullgraph.commands.outputs import Stream, add_outputs, saved_report, write
 
 if TYPE_CHECKING:
@@ -19,13 +25,8 @@ def add(commands: Commands) -> None:
         "explain", help="every graph break of a model, by cause, at its expression"
     )
     explain.set_defaults(command=_explain)
-    explain.add_argument("target", metavar="FILE.py[:NAME] | pkg.mod:NAME")
-    explain.add_argument("--backend", default="eager", metavar="NAME", help="default: eager")
-    explain.add_argument("--mode", metavar="NAME", help="torch.compile's mode")
-    explain.add_argument("--dynamic", action="store_true", default=None)
-    explain.add_argument(
-        "--train", action="store_true", help="train mode, with the backward of the summed output"
-    )
+    add_target(explain)
+    add_compilation(explain)
     explain.add_argument("--measure", action="store_true", help="time eager against compiled")
     explain.add_argument("--no-unmask", dest="unmask", action="store_false")
     explain.add_argument("--rounds", type=int, default=12, metavar="N", help="rounds of unmasking")
@@ -37,40 +38,29 @@ def add(commands: Commands) -> None:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from fullgraph.compiler.program import program
-    from fullgraph.diagnose.explain import explanations
-    from fullgraph.target import load
+    from fullgraph.diagnose.explain import explain
 
     saved = saved_report(args.against)
-    target = load(args.target)
-    if args.train:
-        target.train()
-    subject = program(
-        target.model,
-        target.inputs,
-        calls=target.calls,
-        loss=True if args.train else None,
-        backend=args.backend,
-        mode=args.mode,
-        dynamic=args.dynamic,
-    )
     draw = Stream(quiet=args.json)
-    steps = explanations(
-        subject,
-        unmask=args.unmask,
-        measure=args.measure,
-        rounds=args.rounds,
-        seconds=args.seconds,
-    )
-    explanation = None
+    latest: list[Explanation] = []
+
+    def show(explanation: Explanation) -> None:
+        latest[:] = [explanation]
+        draw.update(explanation)
+
     try:
-        for explanation in steps:
-            draw.update(explanation)
+        explanation = explain(
+            **program_arguments(args),
+            unmask=args.unmask,
+            measure=args.measure,
+            rounds=args.rounds,
+            seconds=args.seconds,
+            progress=show,
+        )
     except KeyboardInterrupt:
-        if explanation is not None:
-            write(explanation, args, saved, draw)
+        if latest:
+            write(latest[0], args, saved, draw)
         raise
-    assert explanation is not None
     write(explanation, args, saved, draw)
     if explanation.error is not None or explanation.crashes:
         said = explanation.error or _first_crash(explanation)

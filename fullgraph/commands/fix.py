@@ -7,7 +7,13 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from fullgraph.commands import BAD_INPUT, Commands
+from fullgraph.commands.arguments import (
+    BAD_INPUT,
+    Commands,
+    add_compilation,
+    add_target,
+    program_arguments,
+)
 from fullgraph.compiler.errors import FullgraphError
 
 if TYPE_CHECKING:
@@ -21,7 +27,7 @@ def add(commands: Commands) -> None:
         "fix", help="rewrites that mend a model's causes, each proved against eager"
     )
     parser.set_defaults(command=_fix)
-    parser.add_argument("target", metavar="FILE.py[:NAME] | pkg.mod:NAME")
+    add_target(parser)
     parser.add_argument(
         "--diff", action="store_true", help="print the edits as one diff; exit 1 if any"
     )
@@ -35,11 +41,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="FG3", help="not these rules"
     )
-    parser.add_argument("--backend", default="eager", metavar="NAME", help="default: eager")
-    parser.add_argument("--dynamic", action="store_true", default=None)
-    parser.add_argument(
-        "--train", action="store_true", help="train mode, with the backward of the summed output"
-    )
+    add_compilation(parser, mode=False)
     parser.add_argument("--no-inductor", dest="inductor", action="store_false")
     parser.add_argument("--seconds", type=float, default=300.0, metavar="S", help="time to go on")
 
@@ -47,22 +49,13 @@ def add(commands: Commands) -> None:
 def _fix(args: argparse.Namespace) -> int:
     from fullgraph.rewrites.fix import fix
     from fullgraph.rewrites.rule import every
-    from fullgraph.target import load
 
     known = every()
     for prefix in (*args.select, *args.ignore):
         if not any(rule.code.startswith(prefix) or rule.name.startswith(prefix) for rule in known):
             raise FullgraphError(f"There is no rule {prefix}: `fullgraph rule` lists them all.")
-    target = load(args.target)
-    if args.train:
-        target.train()
     fixes = fix(
-        target.model,
-        target.inputs,
-        calls=target.calls,
-        loss=True if args.train else None,
-        backend=args.backend,
-        dynamic=args.dynamic,
+        **program_arguments(args),
         select=args.select,
         ignore=args.ignore,
         inductor=args.inductor,

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fullgraph.commands import BAD_INPUT, Commands
-from fullgraph.commands.bisect import add_suspect, suspect
+from fullgraph.commands.arguments import BAD_INPUT, Commands, add_failure, failure_arguments
 
 if TYPE_CHECKING:
     from fullgraph.minifier.minified import Progress
@@ -22,7 +21,7 @@ def add(commands: Commands) -> None:
         "minify", help="the smallest script that shows what the compiler does wrong"
     )
     parser.set_defaults(command=_minify)
-    add_suspect(parser)
+    add_failure(parser)
     parser.add_argument("--out", metavar="FILE", help="where to write the script")
     parser.add_argument("--jobs", type=int, metavar="N", help="candidates at a time")
     parser.add_argument(
@@ -45,16 +44,14 @@ def _minify(args: argparse.Namespace) -> int:
     file = Path(args.target.partition(".py:")[0] + ".py" if ".py:" in args.target else args.target)
     line = _Line(sys.stderr.isatty())
     try:
-        with suspect(args) as (model, inputs, options):
+        with failure_arguments(args) as arguments:
             found = minify(
-                model,
-                inputs,
+                **arguments,
                 out=args.out,
                 jobs=args.jobs,
                 repro_after=args.after,
                 source=_source(file),
                 progress=line.show,
-                **options,
             )
     except KeyboardInterrupt:
         line.end()

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fullgraph.commands import Commands
+from fullgraph.commands.arguments import Commands
 from fullgraph.commands.outputs import Stream, add_outputs, saved_report, write
 
 if TYPE_CHECKING:

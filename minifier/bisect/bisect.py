@@ -19,9 +19,9 @@ from fullgraph.compiler.isolation import preload as warm
 from fullgraph.compiler.isolation import process_groups as groups
 from fullgraph.compiler.isolation import processes
 from fullgraph.compiler.isolation import run as isolation
-from fullgraph.compiler.ladder import Backend, Rung, ladder
+from fullgraph.compiler.ladder import Backend, Rung
 from fullgraph.compiler.private import backends
-from fullgraph.compiler.program import program
+from fullgraph.compiler.program import parse_program
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect.bisection import Bisection
 from fullgraph.minifier.bisect.ladder_run import Climb, rung_of, unsteady, with_threads
@@ -145,7 +145,7 @@ def suspect(
     command: str,
 ) -> tuple[Case, tuple[Rung, ...]]:
     """The case that the arguments of `bisect` and `minify` describe, and its ladder."""
-    subject = program(
+    subject = parse_program(
         model,
         inputs,
         kwargs=kwargs,
@@ -169,7 +169,7 @@ def suspect(
         calls=4 if wanted is Kind.RECOMPILE else 1,
         wanted=wanted,
     )
-    rungs = ladder(backend, mode=mode, options=options)
+    rungs = subject.rungs
     if wanted is Kind.BREAK:
         rungs = (rungs[0], replace(rungs[1], fullgraph=True))
     elif wanted is Kind.RECOMPILE:

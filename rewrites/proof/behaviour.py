@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.private.pytrees import leaves
-from fullgraph.compiler.program import Call, Program
+from fullgraph.compiler.program import CallArguments, Program
 
 DEPTH, ITEMS = 6, 2000
 """How deep, and how many items of a container are looked at."""
@@ -74,7 +74,7 @@ class Behaviour:
 def behave(
     subject: Program,
     function: Callable[..., Any],
-    calls: tuple[Call, ...],
+    calls: tuple[CallArguments, ...],
     *,
     backward: bool,
     seed: int = 0,
@@ -162,7 +162,7 @@ def _tensor(value: torch.Tensor, memory: Mapping[int, str]) -> Tensor:
     )
 
 
-def _memory(subject: Program, calls: tuple[Call, ...]) -> dict[int, str]:
+def _memory(subject: Program, calls: tuple[CallArguments, ...]) -> dict[int, str]:
     """The memory of inputs and parameters, by name."""
     found = {}
     for name, tensor in _named(subject, calls):
@@ -171,7 +171,9 @@ def _memory(subject: Program, calls: tuple[Call, ...]) -> dict[int, str]:
     return found
 
 
-def _named(subject: Program, calls: tuple[Call, ...]) -> Iterator[tuple[str, torch.Tensor]]:
+def _named(
+    subject: Program, calls: tuple[CallArguments, ...]
+) -> Iterator[tuple[str, torch.Tensor]]:
     for number, call in enumerate(calls):
         for i, leaf in enumerate(leaves((call.args, dict(call.kwargs)))):
             if isinstance(leaf, torch.Tensor):
@@ -181,7 +183,9 @@ def _named(subject: Program, calls: tuple[Call, ...]) -> Iterator[tuple[str, tor
         yield from subject.target.named_buffers()
 
 
-def _leaves(subject: Program, calls: tuple[Call, ...]) -> Iterator[tuple[str, torch.Tensor]]:
+def _leaves(
+    subject: Program, calls: tuple[CallArguments, ...]
+) -> Iterator[tuple[str, torch.Tensor]]:
     for name, tensor in _named(subject, calls):
         if tensor.is_leaf and tensor.requires_grad:
             yield name, tensor
@@ -201,7 +205,7 @@ def _backward(subject: Program, output: Any) -> None:
         torch.stack([one.double() for one in sums]).sum().backward()
 
 
-def _state(subject: Program, calls: tuple[Call, ...]) -> dict[str, Any]:
+def _state(subject: Program, calls: tuple[CallArguments, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for number, call in enumerate(calls):
         found[f"arguments of call {number}"] = encode((call.args, dict(call.kwargs)))

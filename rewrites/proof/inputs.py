@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import torch
 
 from fullgraph.compiler.private.pytrees import leaves, mapped
-from fullgraph.compiler.program import Call
+from fullgraph.compiler.program import CallArguments
 
-Calls = tuple[Call, ...]
+Calls = tuple[CallArguments, ...]
 Change = Callable[[torch.Tensor], torch.Tensor]
 
 RANDOM = 12
@@ -60,7 +60,7 @@ def changed(calls: Calls, change: Change, only: int | None = None) -> Calls:
         new = _kept(leaf, change)
         return new.requires_grad_(leaf.requires_grad)
 
-    return tuple(Call(mapped(one, c.args), mapped(one, dict(c.kwargs))) for c in calls)
+    return tuple(CallArguments(mapped(one, c.args), mapped(one, dict(c.kwargs))) for c in calls)
 
 
 def asking(calls: Calls) -> bool:
@@ -79,7 +79,7 @@ def _detached(calls: Calls) -> Calls:
             return leaf.detach().requires_grad_(leaf.requires_grad)
         return leaf
 
-    return tuple(Call(mapped(one, c.args), mapped(one, dict(c.kwargs))) for c in calls)
+    return tuple(CallArguments(mapped(one, c.args), mapped(one, dict(c.kwargs))) for c in calls)
 
 
 def _tensors(calls: Calls) -> list[torch.Tensor]:

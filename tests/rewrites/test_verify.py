@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.program import program
+from fullgraph.compiler.program import parse_program
 from fullgraph.rewrites.proof.comparison import NO_BACKWARD
 from fullgraph.rewrites.proof.proof import State
 from fullgraph.rewrites.proof.prove import prove
@@ -22,7 +22,7 @@ TWICE = (X, (X.clone(),))
 
 def proof(before, after, calls=TWICE):
     module = imported(f"{HEAD}\n\ndef f(x):\n{before}\n")
-    subject = program(module.f, calls[0], calls=calls[1:])
+    subject = parse_program(module.f, calls[0], calls=calls[1:])
     return prove(subject, {module.__file__: f"{HEAD}\n\ndef f(x):\n{after}\n"}, seconds=30)
 
 
@@ -73,7 +73,7 @@ def test_a_side_that_no_input_takes_is_told():
     source = Path(module.__file__).read_text()
     line = source.split("\n").index("    if x.shape[0] > 3:") + 1
     test = Position(module.__file__, line, 7, line, 21)
-    found = prove(program(module.f, X), {module.__file__: source + "\n"}, tests=[test])
+    found = prove(parse_program(module.f, X), {module.__file__: source + "\n"}, tests=[test])
     assert found.state is State.ONE_SIDE
     assert found.sides == (("x.shape[0] > 3", "true"),)
     assert "true on every input" in found.reason
