@@ -125,10 +125,10 @@ def process(built: Built) -> dict[str, Any]:
 
 
 def _isolated(built: Built, where: Literal["fork", "process"]) -> dict[str, Any]:
-    from fullgraph.compiler.isolation import run as isolation
+    from fullgraph.compiler.isolation import run_isolated
 
     start = perf_counter()
-    isolation.run(lambda emit: _recording(built), objects=built, where=where)
+    run_isolated(lambda emit: _recording(built), objects=built, where=where)
     return {where: perf_counter() - start}
 
 

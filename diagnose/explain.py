@@ -10,10 +10,14 @@ from typing import Any, TypeVar
 import torch
 
 from fullgraph.compiler.events import Position, Recording
-from fullgraph.compiler.isolation import preload as warm
-from fullgraph.compiler.isolation import run as isolation
-from fullgraph.compiler.isolation.outcome import Outcome
-from fullgraph.compiler.isolation.snapshot import snapshot
+from fullgraph.compiler.isolation import (
+    JobOutcome,
+    choose_process,
+    preload_dynamic_shapes,
+    preload_dynamo,
+    run_isolated,
+    snapshot,
+)
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.observe.values import Observations, observe
 from fullgraph.compiler.program import Loss, Program, parse_program
@@ -128,7 +132,7 @@ class _Work:
         self.subject = subject
         self.where = _position(subject.target)
         self.unrestored: dict[str, None] = {}
-        warm.up()
+        preload_dynamo()
         first = self._trace("default mode")
         self.draft = Draft(subject.name, subject.backend_name, self.where, first)
         self.draft.runs = {"default mode": 1}
@@ -158,7 +162,7 @@ class _Work:
 
     def second_mode(self) -> None:
         """Trace what `fullgraph=True` would meet, then settle it with a real call."""
-        warm.symbols()
+        preload_dynamic_shapes()
         self.draft.capture = self._trace("fullgraph causes", capture=True)
         self.draft.fullgraph = self._trace("fullgraph=True", fullgraph=True)
         self._restored()
@@ -177,7 +181,7 @@ class _Work:
         """Time eager against compiled, in this process."""
         from fullgraph.diagnose.cost import measure
 
-        outcome = isolation.run(
+        outcome = run_isolated(
             lambda emit: measure(self.subject), objects=self.subject.objects(), where="process"
         )
         self.unrestored |= dict.fromkeys(outcome.unrestored)
@@ -269,9 +273,9 @@ class _Work:
 
     def _isolated(
         self, job: Callable[[Callable[[object], None], bool], T], seconds: float | None = None
-    ) -> Outcome[T]:
-        where, _ = isolation.choose(self.subject.objects())
-        outcome = isolation.run(
+    ) -> JobOutcome[T]:
+        where, _ = choose_process(self.subject.objects())
+        outcome = run_isolated(
             lambda emit: job(emit, where == "process"),
             objects=self.subject.objects(),
             seconds=seconds,

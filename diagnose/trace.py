@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.events import Event, Position, Recording
-from fullgraph.compiler.isolation.run import Outcome
+from fullgraph.compiler.isolation import JobOutcome
 from fullgraph.compiler.private import compile_config as settings
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.recording.recorder import record
@@ -73,7 +73,7 @@ def trace(
     return job
 
 
-def traced(outcome: Outcome[Trace]) -> Trace:
+def traced(outcome: JobOutcome[Trace]) -> Trace:
     """The trace an isolated job made: what was heard until then, where it did not end well."""
     if outcome.value is not None:
         value = outcome.value

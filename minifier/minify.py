@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.isolation import fork_server as standby
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import has_fork_server, process_with_own_memory, run_isolated
 from fullgraph.compiler.ladder import Backend, Rung
 from fullgraph.compiler.private.captured_graphs import Level
 from fullgraph.compiler.results import Loss
@@ -143,7 +142,7 @@ def _minified(
         climb = Climb(case, rungs, tries)
         found = None
         last = climb.last  # before the climb goes on
-        if last is not None and not standby.asked():  # its graph is looked at meanwhile
+        if last is not None and not has_fork_server():  # its graph is looked at meanwhile
             coming = _Coming(climb)
             ahead = work(last, coming)
             ahead.late = coming.late
@@ -172,7 +171,7 @@ def _reduced(work: Work, source: str | None, hear: Callable[[object], None]) -> 
         finally:
             work.sandbox.stop()
 
-    outcome = isolation.run(job, where=isolation.aside(), on_message=hear)
+    outcome = run_isolated(job, where=process_with_own_memory(), on_message=hear)
     if outcome.status == "ok":
         return outcome.value
     error = outcome.error

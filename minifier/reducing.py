@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from fullgraph.compiler import results
-from fullgraph.compiler.isolation.snapshot import snapshot
+from fullgraph.compiler.isolation import snapshot
 from fullgraph.compiler.private import captured_graphs as graphs
 from fullgraph.compiler.private import torch_state as settings
 from fullgraph.compiler.results import Loss

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from fullgraph.compiler.isolation import fork_server as standby
+from fullgraph.compiler.isolation import has_fork_server
 from fullgraph.compiler.ladder import RUNGS, Rung
 from fullgraph.compiler.private import captured_graphs as graphs
 from fullgraph.compiler.results import Loss
@@ -214,7 +214,7 @@ class Work:
         hung = any(end.failure is not None and end.failure.kind is Kind.HANG for end in ends)
         took = sum(e.seconds for e in ends if e.failure is None or e.failure.kind is not Kind.HANG)
         least = 5.0 if hung else 30.0
-        begun = _BEGUN if standby.asked() else 0.0
+        begun = _BEGUN if has_fork_server() else 0.0
         self.sandbox.seconds = min(self.sandbox.seconds, begun + max(least, 10 * took))
 
     def step(self, phase: str, before: int, now: int, thing: Any) -> None:

@@ -8,10 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from fullgraph.compiler import results
-from fullgraph.compiler.isolation import accelerators as accelerator
-from fullgraph.compiler.isolation import preload as warm
-from fullgraph.compiler.isolation import run as isolation
-from fullgraph.compiler.isolation.snapshot import snapshot
+from fullgraph.compiler.isolation import (
+    compiler_environment,
+    has_drawn_random_numbers,
+    random_states,
+    run_isolated,
+    snapshot,
+)
 from fullgraph.compiler.private import backends
 from fullgraph.compiler.private import captured_graphs as graphs
 from fullgraph.compiler.private import torch_state as settings
@@ -176,7 +179,7 @@ def _failing_text(work: Work, text: str | None) -> str | None:
 def _facts(text: str, case: Case) -> Facts:
     """What a run of a text tells of it."""
     job = functools.partial(_run, text, case)
-    found = isolation.run(job, where="fork", seconds=60).value
+    found = run_isolated(job, where="fork", seconds=60).value
     return found or Facts("tuple", False, False)
 
 
@@ -185,15 +188,15 @@ def _run(text: str, case: Case, _: object) -> Facts:
     inputs = module.build()[1] if hasattr(module, "build") else module.inputs
     made = built(text, case)
     results.reseed(0)
-    states, before = accelerator.generators(), snapshot(made.objects)
+    states, before = random_states(), snapshot(made.objects)
     found = results.run(made.target, made.args, made.kwargs, module=made.module).outputs
     form = "dict" if made.kwargs else "tuple" if type(inputs) is tuple else "one"
     aliases = [one.alias for one in found.values() if isinstance(one, results.Value)]
     return Facts(
         form,
         isinstance(found.get("output"), results.Value),
-        accelerator.drawn(states),
-        before.changed() or any(name and not name.startswith("output") for name in aliases),
+        has_drawn_random_numbers(states),
+        before.has_changed() or any(name and not name.startswith("output") for name in aliases),
     )
 
 
@@ -278,7 +281,7 @@ class _Writer:
             fresh.stands_alone,
             *(text, check),
             seconds=START + self._work.seconds,
-            environment=warm.known(),
+            environment=compiler_environment(),
             passes_below=not known and fresh.passes_below(text, self._work.sandbox.seconds),
             beside=self._work.sandbox.jobs > 1,
         )
@@ -320,7 +323,7 @@ def _done(work: Work, found: Bisection, draft: Draft | None) -> Minified:
 def _sizes(make: Callable[[], Case]) -> tuple[int, int]:
     """As `Draft` has them, of a program."""
     jobs = [functools.partial(size, make) for size in (_in_dynamo, _in_aten)]
-    found = [isolation.run(job, where="fork", seconds=60).value for job in jobs]
+    found = [run_isolated(job, where="fork", seconds=60).value for job in jobs]
     return found[0] or 0, found[1] or 0
 
 

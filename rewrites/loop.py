@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources.overrides import overlaid
 from fullgraph.compiler.sources.ownership import is_users
@@ -180,7 +180,7 @@ class Loop:
         self._tell("looking at values")
         causes = [c for c in stage.explanation.causes if is_users(c.position.file)]
         with overlaid(stage.texts):
-            outcome = isolation.run(
+            outcome = run_isolated(
                 lambda emit: observe(
                     lambda: self.subject.run(self.subject.target), tuple(watched(causes))
                 ),

@@ -27,11 +27,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _warm() -> None:
-    from fullgraph.compiler.isolation import preload as warm
+    from fullgraph.compiler.isolation import preload_dynamic_shapes, preload_dynamo
     from fullgraph.compiler.private import torch_state as settings
 
-    warm.up()  # before a test's first backward, see there
-    warm.symbols()
+    preload_dynamo()  # before a test's first backward, see there
+    preload_dynamic_shapes()
     settings.time_no_guards()  # torch empties the processor's caches for it, at each compilation
     _into_huge_pages()
 

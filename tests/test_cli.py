@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from fullgraph.cli import main
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.diagnose.report.schema import EXPLAIN
 
 MODEL = """
@@ -85,7 +85,7 @@ def fullgraph(*args: object, cwd: Path | None = None) -> subprocess.CompletedPro
             code = main(command)
         return code, output.getvalue(), errors.getvalue()
 
-    outcome = isolation.run(job, where="fork", seconds=240)
+    outcome = run_isolated(job, where="fork", seconds=240)
     assert outcome.value is not None, outcome
     return subprocess.CompletedProcess(command, *outcome.value)
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 
 from fullgraph.compiler.fallback.copies import copies
-from fullgraph.compiler.isolation import accelerators as accelerator
+from fullgraph.compiler.isolation import has_drawn_random_numbers, random_states, set_random_states
 from fullgraph.compiler.numerics import Difference, difference, mismatches
 from fullgraph.compiler.results import Results, Value, value
 
@@ -91,16 +91,16 @@ class _Runs:
 
     def __init__(self, eager: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
         self._eager, self._inputs = eager, inputs
-        self._start = accelerator.generators()
+        self._start = random_states()
         self._nudged: Results | None = None
         self._copy_parameters = may_write(eager)
 
     def of(self, graph: Graph, inputs: Sequence[Any] | None = None) -> tuple[Results, bool]:
         """What `graph` gives, and whether it drew random numbers. Raises what it raises."""
-        accelerator.set_generators(self._start)
+        set_random_states(self._start)
         with _buffers_kept(self._eager):
             results = _run(graph, self._inputs if inputs is None else inputs, self._copy_parameters)
-        return results, accelerator.drawn(self._start)
+        return results, has_drawn_random_numbers(self._start)
 
     def in_float64(self) -> Results | None:
         """What the graph gives in float64; None if it cannot be run so."""
@@ -241,11 +241,11 @@ def _shaken(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _random_numbers_rewound() -> Iterator[None]:
-    states = accelerator.generators()
+    states = random_states()
     try:
         yield
     finally:
-        accelerator.set_generators(states)
+        set_random_states(states)
 
 
 @contextlib.contextmanager

@@ -8,9 +8,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.fallback.check import Graph, Verdict, check, raises, said
-from fullgraph.compiler.isolation import openmp
-from fullgraph.compiler.isolation import run as isolation
-from fullgraph.compiler.isolation.outcome import Outcome
+from fullgraph.compiler.isolation import JobOutcome, choose_process, pause_openmp, run_isolated
 from fullgraph.compiler.private import backend_call
 
 
@@ -82,7 +80,7 @@ class Trial:
 
 
 def _can_fork() -> bool:
-    return isolation.choose(())[0] == "fork" and openmp.rest()
+    return choose_process(())[0] == "fork" and pause_openmp()
 
 
 def _forked(job: Callable[[], Verdict], seconds: float | None) -> Verdict:
@@ -98,7 +96,7 @@ def _forked(job: Callable[[], Verdict], seconds: float | None) -> Verdict:
 
     try:
         with backend_call.kept_in_children():
-            outcome = isolation.run(
+            outcome = run_isolated(
                 child, seconds=seconds, where="fork", cache=backend_call.cache_folder()
             )
     except OSError as error:
@@ -106,7 +104,7 @@ def _forked(job: Callable[[], Verdict], seconds: float | None) -> Verdict:
     return _verdict(outcome, seconds)
 
 
-def _verdict(outcome: Outcome[Verdict], seconds: float | None) -> Verdict:
+def _verdict(outcome: JobOutcome[Verdict], seconds: float | None) -> Verdict:
     if outcome.value is not None:
         return outcome.value
     if outcome.status == "signal":

@@ -1,50 +1,65 @@
-"""The devices beside the CPU that this process has in use. Nothing here opens one."""
+"""Accelerators that this process has initialised; nothing here initialises one."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol, cast
 
 import torch
 
-
-def generators() -> tuple[torch.Tensor, ...]:
-    """The states of the default generators: of the CPU, and of the devices in use."""
-    module = _module()
-    states = module.get_rng_state_all() if hasattr(module, "get_rng_state_all") else ()
-    return torch.get_rng_state(), *states
+RandomStates = tuple[torch.Tensor, ...]
+"""States of the default generators: of the CPU, then of each initialised device."""
 
 
-def set_generators(states: tuple[torch.Tensor, ...]) -> None:
-    """Put back what `generators` gave."""
+class _DeviceModule(Protocol):
+    """The functions of `torch.cuda` and its like that are used here."""
+
+    def get_rng_state_all(self) -> list[torch.Tensor]: ...
+    def set_rng_state_all(self, states: list[torch.Tensor]) -> None: ...
+    def device_count(self) -> int: ...
+    def memory_allocated(self, device: int) -> int: ...
+    def synchronize(self, device: int) -> None: ...
+
+
+def random_states() -> RandomStates:
+    """Return the states of the default generators."""
+    module = _initialized_module()
+    if module is None or not hasattr(module, "get_rng_state_all"):
+        return (torch.get_rng_state(),)
+    return torch.get_rng_state(), *module.get_rng_state_all()
+
+
+def set_random_states(states: RandomStates) -> None:
+    """Restore what `random_states` returned."""
     torch.set_rng_state(states[0])
-    if len(states) > 1:
-        _module().set_rng_state_all(list(states[1:]))
+    module = _initialized_module()
+    if len(states) > 1 and module is not None:
+        module.set_rng_state_all(list(states[1:]))
 
 
-def drawn(before: tuple[torch.Tensor, ...]) -> bool:
-    """Whether random numbers were drawn since `generators` gave `before`."""
-    return not all(map(torch.equal, generators(), before))
+def has_drawn_random_numbers(since: RandomStates) -> bool:
+    """Return whether a default generator has advanced since `random_states` returned `since`."""
+    return not all(map(torch.equal, random_states(), since))
 
 
-def finish() -> None:
-    """Wait until all is done that the devices were asked for. Raises what was wrong with that."""
-    module = _module()
+def synchronize_devices() -> None:
+    """Wait for all kernels launched so far. Raises the error of a kernel that failed."""
+    module = _initialized_module()
     for index in range(module.device_count() if module is not None else 0):
-        if module.memory_allocated(index):
+        if module is not None and module.memory_allocated(index):
             module.synchronize(index)
 
 
-def usable() -> bool:
-    """Whether the devices do what they are asked: after an illegal access one does nothing more for
-    this process."""
+def devices_are_usable() -> bool:
+    """Return whether the devices still work: after an illegal memory access none does."""
     try:
-        finish()
+        synchronize_devices()
     except RuntimeError:
         return False
     return True
 
 
-def _module() -> Any:
+def _initialized_module() -> _DeviceModule | None:
     device = torch.accelerator.current_accelerator()
     module = torch.get_device_module(device) if device is not None else None
-    return module if getattr(module, "is_initialized", bool)() else None
+    initialized = getattr(module, "is_initialized", bool)()
+    return cast(_DeviceModule, module) if initialized else None

@@ -1,191 +1,211 @@
-"""Running a job in a forked child, which may crash, hang or change what it likes. Linux only.
+"""Jobs in a forked child, which may crash, hang or change anything. Linux only.
 
-The child has the parent's objects as they are, caches included, but a memory, standard streams,
-signal handlers and a process group of its own. What it did to a file, a socket or a server stays
-done, and an open file's position is shared with the parent.
+The child starts with the parent's objects and caches, but has its own memory, standard streams,
+signal handlers and process group. Its effects on files, sockets and servers are real, and it
+shares the position of open files with the parent.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import faulthandler
 import os
 import pickle
-import resource
 import selectors
 import shutil
 import signal
 import struct
-import sys
 import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
-import torch
-
-from fullgraph.compiler.isolation import interrupts, processes, shared_memory
-from fullgraph.compiler.isolation import output_capture as output
-from fullgraph.compiler.isolation import process_groups as groups
-from fullgraph.compiler.isolation.outcome import Error, Outcome, Status, describe, plain
-from fullgraph.compiler.private import torch_state as settings
-from fullgraph.compiler.sources import live_functions as functions
+from fullgraph.compiler.isolation.child_process import enter_child
+from fullgraph.compiler.isolation.interrupts import deferred_interrupts
+from fullgraph.compiler.isolation.job_outcome import (
+    JobError,
+    JobOutcome,
+    JobStatus,
+    describe_exception,
+    pickle_plain,
+)
+from fullgraph.compiler.isolation.output_capture import ClippedText, flush_streams
+from fullgraph.compiler.isolation.process_memory import process_memory
 
 T = TypeVar("T")
+
+Emit = Callable[[object], None]
+"""Sends plain data out of a running job."""
+Job = Callable[[Emit], T]
+
 
 _HEADER = struct.Struct("!cQ")
 """Kind and length of the pickled bytes that follow."""
 _MESSAGE, _VALUE, _ERROR = b"m", b"v", b"e"
 _CHUNK = 1 << 20
 _POLL = 0.05
-"""Seconds between looks at whether the child is still there, when it says nothing, and at its
-memory."""
+"""Seconds between checks of the child's state and memory while it sends nothing."""
+
+
+def _never() -> bool:
+    return False
 
 
 def run_forked(
-    job: Callable[[Callable[[object], None]], T],
+    job: Job[T],
     *,
     seconds: float | None,
-    on_message: Callable[[object], None] | None,
     cache: str | None = None,
-) -> Outcome[T]:
-    """`job` run in a forked child that has `seconds` of wall time.
+    on_message: Emit | None = None,
+) -> JobOutcome[T]:
+    """Run `job` in a forked child for at most `seconds` of wall time.
 
-    Inductor keeps what it builds in the folder `cache`, else in one that is gone afterwards.
-    Whatever ends this call (KeyboardInterrupt and an exception of `on_message` too), the child
-    and the processes it started are killed when it returns.
+    Inductor builds in the folder `cache`, else in a temporary one. Whatever ends this call, a
+    KeyboardInterrupt or an exception of `on_message` too, kills the child and its processes.
     """
-    start = time.monotonic()
-    folder = tempfile.mkdtemp(prefix="fullgraph-")
-    child = _Child()
+    child: ForkedChild[T] = ForkedChild()
     try:
-        child.start(job, cache or folder)
-        ended = child.listen(_deadline(start, seconds), on_message)
+        child.start(job, cache)
+        return child.wait(seconds=seconds, on_message=on_message)
     finally:
-        _end(child, folder)
-    return child.outcome(ended, time.monotonic() - start)
+        child.end()
 
 
 def begin_forked(
-    job: Callable[[Callable[[object], None]], T],
+    job: Job[T],
     *,
     seconds: float | None,
     memory: int | None = None,
     cache: str | None = None,
-    stop: Callable[[], bool] = lambda: False,
-    on_message: Callable[[object], None] | None = None,
-    opened: Callable[[bytearray], Any] = pickle.loads,
-) -> Callable[[], Outcome[T]]:
-    """The same, but only the fork is done now, and the function that is returned does the rest.
+    stop: Callable[[], bool] = _never,
+    on_message: Emit | None = None,
+    load: Callable[[bytearray], Any] = pickle.loads,
+) -> Callable[[], JobOutcome[T]]:
+    """Fork a child that runs `job`; return a function that waits for its outcome.
 
-    `memory` bytes are given to the child and what it starts, above what it has from its parent;
-    `stop` says when to end it, as if its time were over. `opened` makes of its pickled words what
-    messages, value and error hold.
-    The function must be called, in any thread. To fork in another thread than the one that works
-    with torch could copy a lock that is held.
+    The child and what it starts may allocate `memory` bytes more than the child has at its start.
+    When `stop()` is true the child ends as if its time were over. `load` reads the pickled
+    messages, value and error. Call the returned function once, in any thread; but fork in the
+    thread that works with torch, since a fork in another could copy a lock that is held.
     """
-    start = time.monotonic()
-    folder = tempfile.mkdtemp(prefix="fullgraph-")
-    child = _Child(opened)
+    child: ForkedChild[T] = ForkedChild(load)
     try:
-        child.start(job, cache or folder)
+        child.start(job, cache)
     except BaseException:
-        _end(child, folder)
+        child.end()
         raise
-
-    def wait() -> Outcome[T]:
-        try:
-            ended = child.listen(_deadline(start, seconds), on_message, memory, stop)
-        finally:
-            _end(child, folder)
-        return child.outcome(ended, time.monotonic() - start)
-
-    return wait
+    return lambda: child.wait(seconds=seconds, memory=memory, stop=stop, on_message=on_message)
 
 
-def _deadline(start: float, seconds: float | None) -> float | None:
-    return None if seconds is None else start + seconds
-
-
-def _end(child: _Child, folder: str) -> None:
-    child.end()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-class _Child:
+class ForkedChild(Generic[T]):
     """The parent's end of a forked child."""
 
-    def __init__(self, opened: Callable[[bytearray], Any] = pickle.loads) -> None:
-        self._opened = opened
+    def __init__(self, load: Callable[[bytearray], Any] = pickle.loads) -> None:
+        self._load = load
+        self._start = time.monotonic()
+        self._folder: str | None = None
         self._messages: list[object] = []
-        self._clip = output.Clip()
+        self._output = ClippedText()
         self._unread = bytearray()
         self._result: tuple[bytes, Any] | None = None
         self._pid: int | None = None
-        self._status: int | None = None
-        self._words = self._prints = -1
+        self._exit_code: int | None = None
+        self._pipes: list[int] = []
+        """For reading: what the job emits, then what it prints."""
 
-    def start(self, job: Callable[[Callable[[object], None]], T], folder: str) -> None:
-        output.flush()  # else the child would write the same again
+    def start(self, job: Job[T], cache: str | None) -> None:
+        """Fork the child."""
+        self._start = time.monotonic()
+        self._folder = tempfile.mkdtemp(prefix="fullgraph-")
+        flush_streams()  # else the child would write the same again
         parent = os.getpid()
-        with interrupts.held():  # until the child has a handler of its own
-            self._words, words = os.pipe()
-            self._prints, prints = os.pipe()
-            for descriptor in (self._words, self._prints):
+        with deferred_interrupts():  # until the child has a handler of its own
+            emitted, emit_to = os.pipe()
+            printed, print_to = os.pipe()
+            self._pipes = [emitted, printed]
+            for descriptor in self._pipes:
                 os.set_blocking(descriptor, False)
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", DeprecationWarning)  # threads, Python 3.12+
                     pid = os.fork()
                 if pid == 0:
-                    _child_main(job, words, prints, parent, folder)
+                    _run_child(job, emit_to, print_to, parent, cache or self._folder)
                 self._pid = pid
             finally:
-                os.close(words)
-                os.close(prints)
+                os.close(emit_to)
+                os.close(print_to)
 
-    def listen(
+    def wait(
+        self,
+        *,
+        seconds: float | None,
+        memory: int | None = None,
+        stop: Callable[[], bool] = _never,
+        on_message: Emit | None = None,
+    ) -> JobOutcome[T]:
+        """Return the outcome, once the result has arrived or the child is gone or killed."""
+        deadline = None if seconds is None else self._start + seconds
+        try:
+            status = self._listen(deadline, on_message, memory, stop)
+        finally:
+            self.end()
+        return self._outcome(status, time.monotonic() - self._start)
+
+    def end(self) -> None:
+        """Kill the child with all it started; a second call does nothing."""
+        with deferred_interrupts():
+            pid, self._pid = self._pid, None
+            if pid is not None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.killpg(pid, signal.SIGKILL)  # last: the group may not exist yet
+                if self._result is None:
+                    self._reap(pid)
+                else:  # releasing the memory of a big process takes longer than a small trace
+                    threading.Thread(target=self._reap, args=(pid,), daemon=True).start()
+            while self._pipes:
+                os.close(self._pipes.pop())
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _listen(
         self,
         deadline: float | None,
-        on_message: Callable[[object], None] | None,
-        memory: int | None = None,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> Status:
-        """Take in what the child says until its result is there or it is gone.
-
-        Returns "ok", or which limit it met first: "timeout" or "memory".
-        """
+        on_message: Emit | None,
+        memory: int | None,
+        stop: Callable[[], bool],
+    ) -> JobStatus:
+        """Receive from the child; return "ok", or the first limit that it exceeds."""
         assert self._pid is not None
-        more = memory and memory + processes.memory(self._pid)
-        looked = time.monotonic()
-        with selectors.DefaultSelector() as selector, self._watch(selector):
-            for descriptor in (self._words, self._prints):
+        limit = memory and memory + process_memory(self._pid)
+        measured = time.monotonic()
+        with selectors.DefaultSelector() as selector, self._wake_at_exit(selector, self._pid):
+            for descriptor in self._pipes:
                 selector.register(descriptor, selectors.EVENT_READ, self._read)
-            while self._result is None and not self._gone():
+            while self._result is None and not self._has_exited():
                 left = _POLL if deadline is None else min(_POLL, deadline - time.monotonic())
                 if left <= 0 or stop():
                     return "timeout"
-                if more and time.monotonic() - looked > _POLL:
-                    if processes.memory(self._pid) > more:
+                if limit and time.monotonic() - measured > _POLL:
+                    if process_memory(self._pid) > limit:
                         return "memory"
-                    looked = time.monotonic()
+                    measured = time.monotonic()
                 for key, _ in selector.select(left):
                     if key.data is not None and not key.data(key.fd, on_message):
                         selector.unregister(key.fd)
-            for key in list(selector.get_map().values()):  # what it said last
+            for key in list(selector.get_map().values()):  # what it sent last
                 while key.data is not None and key.data(key.fd, on_message, wait=False):
                     pass
         return "ok"
 
+    @staticmethod
     @contextlib.contextmanager
-    def _watch(self, selector: selectors.BaseSelector) -> Iterator[None]:
-        """Wake `selector` as soon as the child ends, where the kernel can; else it is polled."""
-        assert self._pid is not None
+    def _wake_at_exit(selector: selectors.BaseSelector, pid: int) -> Iterator[None]:
+        """Wake `selector` as soon as the child exits, if the kernel has pidfd_open."""
         try:
-            descriptor = os.pidfd_open(self._pid)
+            descriptor = os.pidfd_open(pid)
         except OSError:
             yield
             return
@@ -195,82 +215,68 @@ class _Child:
         finally:
             os.close(descriptor)
 
-    def end(self) -> None:
-        """Kill the child with all it started."""
-        with interrupts.held():
-            if self._pid is not None:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(self._pid, signal.SIGKILL)
-                    os.killpg(self._pid, signal.SIGKILL)  # last: the group may not exist yet
-                if self._result is None:
-                    self._bury()
-                else:  # giving a big process's memory back takes longer than a small trace
-                    threading.Thread(target=self._bury, daemon=True).start()
-            for descriptor in (self._words, self._prints):
-                if descriptor >= 0:
-                    os.close(descriptor)
-
-    def _bury(self) -> None:
-        """Wait until the child is gone, and leave no zombie."""
-        assert self._pid is not None
+    def _reap(self, pid: int) -> None:
+        """Wait until the child has exited, so that no zombie remains."""
         with contextlib.suppress(ChildProcessError):
-            _, status = os.waitpid(self._pid, 0)
-            self._status = os.waitstatus_to_exitcode(status)
+            _, status = os.waitpid(pid, 0)
+            self._exit_code = os.waitstatus_to_exitcode(status)
 
-    def outcome(self, ended: Status, seconds: float) -> Outcome[Any]:
+    def _outcome(self, status: JobStatus, seconds: float) -> JobOutcome[T]:
         shared: dict[str, Any] = {
             "where": "fork",
             "seconds": seconds,
             "messages": tuple(self._messages),
-            "output": self._clip.text(),
+            "output": self._output.text(),
         }
         if self._result is not None:
             kind, content = self._result
             if kind == _VALUE:
-                return Outcome("ok", value=content, **shared)
-            return Outcome("raised", error=content, **shared)
-        if ended != "ok":
-            return Outcome(ended, **shared)
-        if self._status is not None and self._status < 0:
-            return Outcome("signal", signal=signal.Signals(-self._status).name, **shared)
-        code = "unknown" if self._status is None else self._status
+                return JobOutcome("ok", value=content, **shared)
+            return JobOutcome("raised", error=content, **shared)
+        if status != "ok":
+            return JobOutcome(status, **shared)
+        if self._exit_code is not None and self._exit_code < 0:
+            name = signal.Signals(-self._exit_code).name
+            return JobOutcome("signal", signal=name, **shared)
+        code = "unknown" if self._exit_code is None else self._exit_code
         message = f"the process ended itself with exit code {code} before the job was done"
-        return Outcome("raised", error=Error("SystemExit", "builtins", message, ""), **shared)
+        error = JobError("SystemExit", "builtins", message, "")
+        return JobOutcome("raised", error=error, **shared)
 
-    def _gone(self) -> bool:
-        """Whether the child has ended. Its pid stays taken until `end`."""
-        assert self._pid is not None
+    def _has_exited(self) -> bool:
+        """Return whether the child has exited. Its pid stays reserved until `end`."""
+        if self._pid is None:
+            return True
         try:
-            look = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            return os.waitid(os.P_PID, self._pid, look) is not None
+            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self._pid, options) is not None
         except ChildProcessError:  # SIGCHLD is ignored, or another thread waits for all children
             self._pid = None
             return True
 
-    def _read(
-        self, descriptor: int, on_message: Callable[[object], None] | None, wait: bool = True
-    ) -> bool:
-        """Take in what there is. Returns whether there may be more."""
+    def _read(self, descriptor: int, on_message: Emit | None, wait: bool = True) -> bool:
+        """Read what the pipe holds; return whether there may be more."""
         try:
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:
             return wait
-        if descriptor == self._prints:
-            self._clip.feed(data)
+        if descriptor == self._pipes[1]:
+            self._output.feed(data)
             return bool(data)
         self._unread += data
-        self._understand(on_message)
+        self._parse(on_message)
         return bool(data)
 
-    def _understand(self, on_message: Callable[[object], None] | None) -> None:
+    def _parse(self, on_message: Emit | None) -> None:
+        """Take complete messages and the result out of the bytes read so far."""
         while len(self._unread) >= _HEADER.size:
             kind, length = _HEADER.unpack_from(self._unread)
             if len(self._unread) < _HEADER.size + length:
                 return
             try:
-                content = self._opened(self._unread[_HEADER.size : _HEADER.size + length])
+                content = self._load(self._unread[_HEADER.size : _HEADER.size + length])
             except Exception as error:  # of a class that only the child could import
-                kind, content = _ERROR, describe(error)
+                kind, content = _ERROR, describe_exception(error)
             del self._unread[: _HEADER.size + length]
             if kind != _MESSAGE:
                 self._result = kind, content
@@ -280,75 +286,25 @@ class _Child:
                 on_message(content)
 
 
-def _child_main(
-    job: Callable[[Callable[[object], None]], T], words: int, prints: int, parent: int, folder: str
-) -> NoReturn:
-    """The child's whole life. It never returns into the parent's code."""
+def _run_child(job: Job[object], emit_to: int, print_to: int, parent: int, cache: str) -> NoReturn:
+    """Run `job` in the child and exit; never return into the parent's code."""
     try:
-        with os.fdopen(words, "wb") as pipe:
+        with os.fdopen(emit_to, "wb") as pipe:
             lock = threading.Lock()
 
-            def say(kind: bytes, content: bytes) -> None:
+            def send(kind: bytes, content: bytes) -> None:
                 with lock:
                     pipe.write(_HEADER.pack(kind, len(content)))
                     pipe.write(content)
                     pipe.flush()
 
             try:
-                _leave(parent)
-                _own_streams(prints)
-                shared_memory.make_private()
-                _own_compiler(folder)
-                groups.alone()  # the threads that talk to the other ranks are not here
-                result = job(lambda message: say(_MESSAGE, plain(message, "the message")))
-                output.flush()  # the parent listens no longer than to the result
-                say(_VALUE, plain(result, "the result"))
+                enter_child(parent, print_to, cache)
+                result = job(lambda message: send(_MESSAGE, pickle_plain(message, "the message")))
+                flush_streams()  # the parent stops reading once it has the result
+                send(_VALUE, pickle_plain(result, "the result"))
             except BaseException as error:
-                output.flush()
-                say(_ERROR, plain(describe(error, outer_frames=1), "the error"))
+                flush_streams()
+                send(_ERROR, pickle_plain(describe_exception(error, outer_frames=1), "the error"))
     finally:
-        os._exit(0)  # no atexit handler, no finalizer of the parent's runs twice
-
-
-def _leave(parent: int) -> None:
-    """Away from the parent's terminal, signal handlers, debugger and garbage."""
-    os.setsid()
-    end_with_parent(parent)
-    signal.set_wakeup_fd(-1)  # an event loop's
-    for number in signal.valid_signals():
-        if callable(signal.getsignal(number)):
-            signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    functions.set_aside()
-
-
-def end_with_parent(parent: int) -> None:
-    """From now on the kernel kills this process when its parent ends."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def _own_streams(prints: int) -> None:
-    empty = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(empty, 0)
-    sys.stdin = os.fdopen(0, closefd=False)
-    output.to_descriptor(prints)
-    for name in ("stdin", "stdout", "stderr"):
-        setattr(sys, f"__{name}__", getattr(sys, name))
-    os.close(empty)
-    os.close(prints)
-    faulthandler.enable(2)  # a crash says in which Python line; and not on the parent's stderr
-
-
-def _own_compiler(folder: str) -> None:
-    """One thread, no compile cache of the parent's, and files only in `folder`."""
-    # libgomp's threads are not in the child: a parallel op would wait for them for ever
-    torch.set_num_threads(1)
-    settings.compile_in_one_thread()  # nor is Inductor's pool of processes
-    settings.time_no_guards()
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-    os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
-    if "torch._dynamo" in sys.modules:  # else nothing was compiled yet
-        torch.compiler.reset()
+        os._exit(0)  # the parent's atexit handlers and finalizers must not run twice

@@ -1,4 +1,4 @@
-"""Ctrl-C and time limits around code that must not be cut in the middle, or must be."""
+"""Ctrl-C and time limits around code that must not, or must, be interrupted."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from collections.abc import Iterator
 from types import FrameType
 
 
-class OutOfTime(BaseException):
-    """The time that `time_limit` gave is over."""
+class TimeLimitExceeded(BaseException):
+    """The wall time that `time_limit` allowed is over."""
 
 
 @contextlib.contextmanager
-def held() -> Iterator[None]:
-    """Keep a Ctrl-C back until the block is over.
+def deferred_interrupts() -> Iterator[None]:
+    """Defer Ctrl-C to the end of the block.
 
-    By the handler and not by a signal mask: another thread could take the signal.
+    A signal mask would not do: another thread could receive the signal.
     """
     before = signal.getsignal(signal.SIGINT)
     if not _is_main_thread() or before is None:
         yield
         return
-    came: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    deferred: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: deferred.append((number, frame)))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-        if came and callable(before):
-            before(*came[0])
+        if deferred and callable(before):
+            before(*deferred[0])
 
 
-def can_limit() -> bool:
-    """Whether `time_limit` works here: in the main thread, on Unix."""
+def can_limit_time() -> bool:
+    """Return whether `time_limit` works here: on Unix, in the main thread."""
     return hasattr(signal, "setitimer") and _is_main_thread()
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise OutOfTime in the block after `seconds`, and every second until the block gives in.
+    """Raise TimeLimitExceeded in the block after `seconds`, then every second until it ends.
 
-    The program's own alarm is set again afterwards with what is left of it. Does nothing where
-    `can_limit` says no.
+    The program's own alarm is set again afterwards with the time it has left. Does nothing unless
+    `can_limit_time()`.
     """
-    if seconds is None or not can_limit():
+    if seconds is None or not can_limit_time():
         yield
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise OutOfTime
+        raise TimeLimitExceeded
 
     start = time.monotonic()
     left, interval = signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,9 +1,9 @@
-"""What a program can reach from its objects, one part at a time.
+"""Walks over the objects reachable from a program, one state part at a time.
 
-Followed are containers, nn.Modules, tensors, arrays, plain objects, functions (closures, defaults
-and those globals that the user's code names) and the user's own classes. Not followed are Python
-modules, the code of installed packages, threads, locks, sockets, loggers, and whatever C objects
-hide.
+A walk follows containers, nn.Modules, tensors, arrays, plain objects, functions (closures, defaults
+and the globals that the user's code names) and the user's own classes. It does not follow Python
+modules, the code of installed packages, threads, locks, sockets, loggers, and the contents of C
+objects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.isolation import state_parts as parts
-from fullgraph.compiler.isolation.state_parts import Part
+from fullgraph.compiler.isolation.state_parts import StatePart
 from fullgraph.compiler.sources.ownership import Owner, owner
 
 _ATOMS = (
@@ -37,7 +37,7 @@ _OPAQUE = (
     *("torch._", "_thread", "threading", "logging", "weakref", "asyncio", "concurrent."),
     *("multiprocessing.", "socket", "IPython.", "ipykernel.", "zmq."),
 )
-"""How the modules begin whose objects belong to the process, not to a program."""
+"""Prefixes of modules whose objects belong to the process, not to a program."""
 _MODULE_DICTS = re.compile(r"\._(?:parameters|buffers|modules)\['([^']*)'\]")
 _LRU_CACHE = type(functools.cache(len))
 _ITERABLES: tuple[Iterable[Any], ...] = ([], (), "", {}, set(), range(0), reversed([]))
@@ -45,39 +45,39 @@ _ITERATORS = tuple(type(iter(one)) for one in _ITERABLES)
 
 
 @dataclass(frozen=True)
-class Found:
-    """A part, and its state when it was found."""
+class FoundPart:
+    """A state part, and its state when the walk reached it."""
 
-    way: str
-    """How it is reached, as an expression."""
-    part: Part
+    expression: str
+    """How to reach it in Python."""
+    part: StatePart
     state: Any
 
     @property
     def path(self) -> str:
-        """How it is reached, for people: "Net.layers.0.weight"."""
-        return _path(self.way)
+        """Readable path: "Net.layers.0.weight"."""
+        return _path(self.expression)
 
 
-class Walk:
-    """Everything that can be reached from `objects`, each thing once."""
+class ObjectWalk:
+    """Iterator over the parts of everything reachable from `objects`, each object once."""
 
     def __init__(self, objects: Sequence[object], *, memory: bool = True) -> None:
-        """`memory`: whether the bytes of tensors and arrays are read too."""
+        """With `memory` the walk reads the bytes of tensors and arrays too."""
         self._memory = memory
         self._numbers: dict[int, int] = {}
-        self._alive: list[object] = []  # else an id could come up twice
+        self._alive: list[object] = []  # else an id could be reused
         self._waiting: deque[tuple[str, object]] = deque()
         self.unread: list[str] = []
-        """A sentence for each part that would not be read."""
+        """A sentence for each part that could not be read."""
         for number, thing in enumerate(objects):
             self._add(_root(number, thing), thing)
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[FoundPart]:
         while self._waiting:
             path, thing = self._waiting.popleft()
             for part in _parts(thing):
-                if not self._memory and isinstance(part, parts.Memory | parts.Array):
+                if not self._memory and isinstance(part, parts.StoragePart | parts.ArrayPart):
                     continue
                 try:
                     state = part.read()
@@ -90,15 +90,15 @@ class Walk:
                     continue
                 for suffix, child in children:
                     self._add(path + suffix, child)
-                yield Found(path, part, state)
+                yield FoundPart(path, part, state)
 
     @property
     def functions(self) -> list[types.FunctionType]:
-        """The functions met until now."""
+        """The functions reached so far."""
         return [thing for thing in self._alive if isinstance(thing, types.FunctionType)]
 
     def number(self, thing: object) -> int | None:
-        """Which thing it is, in the order of this walk; None for one that is not followed."""
+        """Return the index of an object in this walk; None if the walk does not follow it."""
         return self._numbers.get(id(thing))
 
     def _add(self, path: str, thing: object) -> None:
@@ -109,8 +109,8 @@ class Walk:
         self._waiting.append((path, thing))
 
 
-def _path(way: str) -> str:
-    return _MODULE_DICTS.sub(r".\1", way)
+def _path(expression: str) -> str:
+    return _MODULE_DICTS.sub(r".\1", expression)
 
 
 def _root(number: int, thing: object) -> str:
@@ -119,92 +119,96 @@ def _root(number: int, thing: object) -> str:
     return getattr(thing, "__qualname__", f"objects[{number}]")
 
 
-def _parts(thing: Any) -> list[Part]:
-    """The parts of `thing`; none if it is not to be followed."""
+def _parts(thing: Any) -> list[StatePart]:
+    """Return the parts of `thing`; none if the walk does not follow it."""
     if isinstance(thing, torch.Tensor):
-        return [parts.Place(thing), *_attributes(thing), _Class(thing)]
+        return [parts.TensorPart(thing), *_attributes(thing), _ClassPart(thing)]
     if isinstance(thing, torch.UntypedStorage):
-        return [parts.Memory(thing)]
+        return [parts.StoragePart(thing)]
     if isinstance(thing, list | deque | set):
-        return [parts.Items(thing), *_attributes(thing)]
+        return [parts.ItemsPart(thing), *_attributes(thing)]
     if isinstance(thing, tuple | frozenset):
-        return [_Fixed(thing), *_attributes(thing)]
+        return [_ImmutableItemsPart(thing), *_attributes(thing)]
     if isinstance(thing, dict):
-        return [parts.Entries(thing), *_attributes(thing)]
+        return [parts.EntriesPart(thing), *_attributes(thing)]
     if isinstance(thing, type):
-        return [parts.ClassAttributes(thing)] if _is_users_class(thing) else []
+        return [parts.ClassAttributesPart(thing)] if _is_users_class(thing) else []
     if isinstance(thing, types.FunctionType):
         return _function(thing)
     if isinstance(thing, types.CellType):
-        return [parts.Cell(thing)]
-    wrapped = _wrapped(thing)
+        return [parts.CellPart(thing)]
+    wrapped = _wrapped_names(thing)
     if wrapped:
-        return [parts.Names(thing, wrapped), *_attributes(thing)]
+        return [parts.NamedAttributesPart(thing, wrapped), *_attributes(thing)]
     state = _state(thing)
     if state is not None:
         return [state, *_attributes(thing)]
-    if _opaque(type(thing)) and not isinstance(thing, torch.nn.Module):
+    if _is_opaque(type(thing)) and not isinstance(thing, torch.nn.Module):
         return []
-    return [*_attributes(thing), _Class(thing)]
+    return [*_attributes(thing), _ClassPart(thing)]
 
 
-class _Fixed(parts.Items):
-    """The items of what cannot change."""
+class _ImmutableItemsPart(parts.ItemsPart):
+    """Items of a container that cannot change."""
+
+    kind = "_fixed"
 
     def same(self, one: Any, other: Any) -> bool:
         return True
 
 
-class _Class(Part):
-    """An object's class."""
+class _ClassPart(StatePart):
+    """Class of an object."""
 
-    def read(self) -> parts.Named:
+    kind = "_class"
+
+    def read(self) -> parts.NamedObjects:
         return (("'s class", type(self.target)),)
 
-    def write(self, state: parts.Named) -> None:
+    def write(self, state: parts.NamedObjects) -> None:
         self.target.__class__ = state[0][1]
 
 
-def _attributes(thing: Any) -> list[Part]:
-    found: list[Part] = []
+def _attributes(thing: Any) -> list[StatePart]:
+    found: list[StatePart] = []
     if isinstance(getattr(thing, "__dict__", None), dict):
-        found.append(parts.Attributes(thing))
+        found.append(parts.AttributesPart(thing))
     slots = _slots(type(thing))
     if slots:
-        found.append(parts.Names(thing, slots))
+        found.append(parts.NamedAttributesPart(thing, slots))
     return found
 
 
 def _slots(kind: type) -> tuple[str, ...]:
-    """The names that classes written in Python keep in slots."""
+    """Return the names of the slots of classes written in Python."""
     return tuple(
         name
         for one in kind.__mro__
-        if "__slots__" in vars(one) and not _opaque(one)
+        if "__slots__" in vars(one) and not _is_opaque(one)
         for name, slot in vars(one).items()
         if isinstance(slot, types.MemberDescriptorType)
     )
 
 
-def _function(function: types.FunctionType) -> list[Part]:
-    found: list[Part] = [
-        parts.Names(function, ("__defaults__", "__kwdefaults__")),
-        parts.Attributes(function),
-        *(parts.Cell(cell) for cell in function.__closure__ or ()),
+def _function(function: types.FunctionType) -> list[StatePart]:
+    found: list[StatePart] = [
+        parts.NamedAttributesPart(function, ("__defaults__", "__kwdefaults__")),
+        parts.AttributesPart(function),
+        *(parts.CellPart(cell) for cell in function.__closure__ or ()),
     ]
     if _is_users(function.__code__.co_filename):
         space = function.__globals__
-        found.append(parts.Globals(space, _globals(function.__code__)))
+        found.append(parts.GlobalsPart(space, _globals(function.__code__)))
         for name in _globals(function.__code__):
             module = space.get(name)
             if isinstance(module, types.ModuleType) and _is_users(_file(module)):
                 used = _attribute_names(function.__code__) & vars(module).keys()
-                found.append(parts.Globals(vars(module), used))
+                found.append(parts.GlobalsPart(vars(module), used))
     return found
 
 
 def _globals(code: types.CodeType) -> frozenset[str]:
-    """The global names that `code` uses, inner functions' included."""
+    """Return the global names that `code` and its inner functions use."""
     own = (i.argval for i in dis.get_instructions(code) if i.opname.endswith("_GLOBAL"))
     return frozenset(own).union(*map(_globals, _inner(code)))
 
@@ -217,8 +221,8 @@ def _inner(code: types.CodeType) -> list[types.CodeType]:
     return [const for const in code.co_consts if isinstance(const, types.CodeType)]
 
 
-def _wrapped(thing: Any) -> tuple[str, ...]:
-    """Where an object that stands for another keeps it."""
+def _wrapped_names(thing: object) -> tuple[str, ...]:
+    """Return the attributes in which a wrapper keeps what it wraps."""
     if isinstance(thing, types.MethodType):
         return "__self__", "__func__"
     if isinstance(thing, functools.partial):
@@ -230,51 +234,55 @@ def _wrapped(thing: Any) -> tuple[str, ...]:
     return ()
 
 
-def _state(thing: Any) -> Part | None:
-    """The part of an object that tells and takes its state through methods."""
+def _state(thing: Any) -> StatePart | None:
+    """Return the part of an object that exposes its state through methods."""
     if isinstance(thing, torch.Generator):
-        return parts.State(
+        return parts.GetterPart(
             thing,
             lambda: (bytes(thing.get_state()), thing.initial_seed()),
             lambda state: thing.set_state(torch.tensor(list(state[0]), dtype=torch.uint8)),
         )
     if isinstance(thing, random.Random):
-        return parts.State(thing, thing.getstate, thing.setstate)
+        return parts.GetterPart(thing, thing.getstate, thing.setstate)
     if isinstance(thing, bytearray):
-        return parts.State(thing, lambda: bytes(thing), lambda s: thing.__setitem__(slice(None), s))
+        return parts.GetterPart(
+            thing, lambda: bytes(thing), lambda s: thing.__setitem__(slice(None), s)
+        )
     if isinstance(thing, types.GeneratorType):
-        return parts.State(thing, lambda: thing.gi_frame and thing.gi_frame.f_lasti)
+        return parts.GetterPart(thing, lambda: thing.gi_frame and thing.gi_frame.f_lasti)
     if isinstance(thing, _ITERATORS):
-        return parts.State(thing, lambda: operator.length_hint(thing))
+        return parts.GetterPart(thing, lambda: operator.length_hint(thing))
     if isinstance(thing, itertools.count):
-        return parts.State(thing, lambda: repr(thing))
+        return parts.GetterPart(thing, lambda: repr(thing))
     if isinstance(thing, _LRU_CACHE):
-        return parts.State(thing, lambda: thing.cache_info().currsize)
+        return parts.GetterPart(thing, lambda: thing.cache_info().currsize)
     return _numpy_state(thing)
 
 
-def _numpy_state(thing: Any) -> Part | None:
+def _numpy_state(thing: Any) -> StatePart | None:
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return None
     if isinstance(thing, numpy.ndarray):
-        return parts.Array(thing)
+        return parts.ArrayPart(thing)
     if isinstance(thing, numpy.random.RandomState):
-        return parts.State(thing, thing.get_state, thing.set_state)
+        return parts.GetterPart(thing, thing.get_state, thing.set_state)
     if isinstance(thing, numpy.random.Generator):
         thing = thing.bit_generator
     if isinstance(thing, numpy.random.BitGenerator):
         bits = thing
-        return parts.State(bits, lambda: bits.state, lambda state: setattr(bits, "state", state))
+        return parts.GetterPart(
+            bits, lambda: bits.state, lambda state: setattr(bits, "state", state)
+        )
     return None
 
 
-def _opaque(kind: type) -> bool:
+def _is_opaque(kind: type) -> bool:
     return str(kind.__module__).startswith(_OPAQUE)
 
 
 def _is_users(file: str) -> bool:
-    """Whether `file` is the user's; code from exec counts."""
+    """Return whether `file` is the user's; code from exec counts."""
     return owner(file) is Owner.USER or (file.startswith("<") and not file.startswith("<frozen"))
 
 

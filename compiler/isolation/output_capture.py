@@ -1,4 +1,4 @@
-"""Catching what code prints, from Python and from C."""
+"""Captures what code prints, from Python and from C."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 _LIMIT = 1 << 20
-"""Bytes of output that are kept: three quarters from its beginning, a quarter from its end."""
+"""Bytes of output to keep: three quarters from its beginning, a quarter from its end."""
 
 
-class Clip:
-    """Text of bounded size out of any amount of bytes: its beginning and its end."""
+class ClippedText:
+    """Beginning and end of a byte stream of any length, as text."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._head, self._tail, self._total = bytearray(), bytearray(), 0
         self._head_limit, self._tail_limit = limit - limit // 4, limit // 4
 
     def feed(self, data: bytes) -> None:
+        """Append `data`."""
         self._total += len(data)
         room = max(0, self._head_limit - len(self._head))
         self._head += data[:room]
@@ -32,14 +33,15 @@ class Clip:
             del self._tail[: -self._tail_limit]
 
     def text(self) -> str:
+        """Return the text, with a note in place of what is cut out."""
         tail = self._tail[-self._tail_limit :]
         left_out = self._total - len(self._head) - len(tail)
         gap = f"\n… {left_out} bytes left out …\n".encode() if left_out else b""
         return (self._head + gap + tail).decode("utf-8", errors="replace")
 
 
-def flush() -> None:
-    """Write out what Python's and C's stdout and stderr still hold back."""
+def flush_streams() -> None:
+    """Flush the stdout and stderr of Python and of C."""
     streams: list[Any] = [sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
     for stream in streams:
         with contextlib.suppress(Exception):  # a closed stream, or none at all
@@ -50,9 +52,11 @@ def flush() -> None:
             libc.fflush(ctypes.c_void_p.in_dll(libc, name))
 
 
-def to_descriptor(descriptor: int) -> list[tuple[logging.StreamHandler[TextIO], TextIO]]:
-    """Send descriptors 1 and 2, sys.stdout, sys.stderr and every logging handler's stream to
-    `descriptor`. Returns the handlers changed, each with its former stream."""
+def redirect_output(descriptor: int) -> list[tuple[logging.StreamHandler[TextIO], TextIO]]:
+    """Redirect descriptors 1 and 2, sys.stdout, sys.stderr and all logging to `descriptor`.
+
+    Returns the logging handlers changed, each with its former stream.
+    """
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     sys.stdout = _writer(1)
@@ -65,44 +69,45 @@ def to_descriptor(descriptor: int) -> list[tuple[logging.StreamHandler[TextIO], 
 
 
 def _writer(descriptor: int) -> TextIO:
-    """Text to `descriptor` without a buffer, so that it keeps its order with C's and survives a
-    crash."""
+    """Return an unbuffered text stream, whose output keeps its order with C's in a crash."""
     raw = io.FileIO(descriptor, "w", closefd=False)
     return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", write_through=True)
 
 
 def _stream_handlers() -> list[logging.StreamHandler[TextIO]]:
-    every: list[Any] = logging._handlerList  # type: ignore[attr-defined]  # what exit goes through
+    every: list[Any] = logging._handlerList  # type: ignore[attr-defined]
     handlers = [reference() for reference in every]
-    # a delayed FileHandler has no stream yet, and the handler of last resort none of its own
+    # a delayed FileHandler has no stream yet, and the handler of last resort owns none
     return [h for h in handlers if isinstance(h, logging.StreamHandler) and vars(h).get("stream")]
 
 
-class Capture:
-    """Catches what this process prints between `start` and `stop`.
+class OutputCapture:
+    """Captures what this process prints between `start` and `stop`.
 
-    It goes through an unnamed file, not a pipe: a process left running meanwhile may go on
-    writing to it without blocking anyone.
+    It uses an unnamed file, not a pipe: a process that outlives the capture may write to it
+    without blocking.
     """
 
     def __init__(self) -> None:
         self.text = ""
-        """What was caught, once stopped."""
+        """What was captured, after `stop`."""
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self._undo = contextlib.ExitStack()
 
     def start(self) -> None:
-        flush()
+        """Redirect the output of this process to the file."""
+        flush_streams()
         for number in (1, 2):
-            self._undo.callback(_put_back, number, _duplicate(number))
+            self._undo.callback(_restore_descriptor, number, _duplicate(number))
         for name in ("stdout", "stderr"):
             self._undo.callback(setattr, sys, name, getattr(sys, name))
-        for handler, stream in to_descriptor(self._file.fileno()):
+        for handler, stream in redirect_output(self._file.fileno()):
             self._undo.callback(setattr, handler, "stream", stream)
 
     def stop(self) -> None:
+        """Restore the output, and read the file into `text`."""
         self._release()
-        clip = Clip()
+        clip = ClippedText()
         self._file.seek(0)
         while data := self._file.read(_LIMIT):
             clip.feed(data)
@@ -111,7 +116,7 @@ class Capture:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Print to where it went before, for the length of the block."""
+        """Send output to its original destination for the length of the block."""
         self._release()
         try:
             yield
@@ -119,11 +124,11 @@ class Capture:
             self.start()
 
     def _release(self) -> None:
-        flush()
+        flush_streams()
         self._undo.close()
 
 
-def _put_back(descriptor: int, copy: int | None) -> None:
+def _restore_descriptor(descriptor: int, copy: int | None) -> None:
     if copy is None:
         os.close(descriptor)
     else:
@@ -132,7 +137,7 @@ def _put_back(descriptor: int, copy: int | None) -> None:
 
 
 def _duplicate(descriptor: int) -> int | None:
-    """A copy of `descriptor`; None when it is closed (`python >&-`, a GUI program)."""
+    """Duplicate `descriptor`; None if it is closed (`python >&-`, a GUI program)."""
     try:
         return os.dup(descriptor)
     except OSError:

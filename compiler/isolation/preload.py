@@ -1,4 +1,4 @@
-"""Loading the compiler once, so that a forked child finds it loaded."""
+"""Loads the compiler once in this process, so that forked children find it loaded."""
 
 from __future__ import annotations
 
@@ -6,50 +6,59 @@ import atexit
 import functools
 import shutil
 import tempfile
-from collections.abc import Mapping
 
-from fullgraph.compiler.private import preloading as warming
+from fullgraph.compiler.private.preloading import compile_tiny
 
 
 @functools.cache
-def up() -> None:
-    """Run one tiny backward and compile one tiny function; later calls do nothing.
+def preload_dynamo() -> None:
+    """Run a tiny backward and compile a tiny function; later calls do nothing.
 
-    A first compilation imports and tabulates for about a second, which every forked child would
-    do again. Dynamo's counters, metrics and frame numbers are left as they were, and the tiny
-    function is forgotten.
+    The first compilation spends about a second on imports and tables, which every forked child
+    would spend again. Dynamo's counters, metrics and frame numbers stay as they were, and the tiny
+    function is removed from its caches.
     """
-    warming.compile_tiny("eager")
+    compile_tiny("eager")
 
 
 @functools.cache
-def symbols() -> None:
-    """The same with shapes and numbers that depend on data."""
-    warming.compile_tiny("eager", symbols=True)
+def preload_dynamic_shapes() -> None:
+    """Do the same as `preload_dynamo` with data-dependent shapes and scalars."""
+    compile_tiny("eager", symbols=True)
+
+
+def preload_inductor() -> str:
+    """Do the same with Inductor; return the folder of the headers that all kernels include.
+
+    Raises if Inductor cannot build a kernel.
+    """
+    _compile_with_inductor()
+    return preload_folder()
 
 
 @functools.cache
-def inductor() -> str:
-    """The same with Inductor; the `folder` in which it built what all kernels include."""
-    _known["TORCHINDUCTOR_CACHE_DIR"] = folder()
-    if warming.compile_tiny("inductor", folder()):
-        _known["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
-    return folder()
+def _compile_with_inductor() -> bool:
+    return compile_tiny("inductor", preload_folder())
 
 
 @functools.cache
-def folder() -> str:
-    """A folder for what Inductor builds. It is gone when this process ends; that of a forked child
-    is where temporary files are, until somebody takes it away."""
-    found = tempfile.mkdtemp(prefix="fullgraph-inductor-")
-    atexit.register(shutil.rmtree, found, ignore_errors=True)
-    return found
+def preload_folder() -> str:
+    """Return a folder for what Inductor builds.
+
+    It is removed when this process exits; a forked child leaves its own to whoever removes its
+    temporary files.
+    """
+    folder = tempfile.mkdtemp(prefix="fullgraph-inductor-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
-_known: dict[str, str] = {}
+def compiler_environment() -> dict[str, str]:
+    """Return variables that spare a fresh interpreter the probes of the C++ compiler.
 
-
-def known() -> Mapping[str, str]:
-    """Environment variables with which a fresh interpreter need not find out again what this one
-    knows of the C++ compiler. They change no result."""
-    return dict(_known)
+    They change no result. Empty unless Inductor was preloaded.
+    """
+    if not _compile_with_inductor.cache_info().currsize:
+        return {}
+    trusted = {"TORCHINDUCTOR_VEC_ISA_OK": "1"} if _compile_with_inductor() else {}
+    return {"TORCHINDUCTOR_CACHE_DIR": preload_folder(), **trusted}

@@ -1,9 +1,9 @@
-"""Collectives where the other ranks are not: in a forked child, and in a script that stands alone.
+"""Collectives without the other ranks: in a forked child, and in a standalone script.
 
-A child keeps the groups of its parent with their names and sizes, and computes what a collective
-gives from this rank's data alone. With one rank that is what the real group gives. With more the
-shapes are the real ones and the values are not: a sum over the ranks is this rank's part, and
-what is gathered are copies of it.
+A child keeps its parent's groups with their names and sizes, and computes each collective from
+this rank's data alone. With one rank the results are those of the real group. With more, shapes
+are right and values are not: a sum over the ranks is this rank's part, gathered tensors are copies
+of this rank's.
 """
 
 from __future__ import annotations
@@ -14,48 +14,54 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from fullgraph.compiler.private import fake_process_groups as private
+from fullgraph.compiler.private import fake_process_groups
 
-DEFAULT = "0"
-"""What torch calls the group of all ranks that init_process_group makes."""
+DEFAULT_GROUP = "0"
+"""torch's name for the group of all ranks that init_process_group makes."""
 
 
 @dataclass(frozen=True, order=True)
-class Group:
-    """A process group that a graph names."""
+class GroupSpec:
+    """Name, size and rank of a process group that a graph uses."""
 
-    name: str = DEFAULT
+    name: str = DEFAULT_GROUP
     size: int = 1
     rank: int = 0
 
 
-def live() -> bool:
-    """Whether this process has a process group."""
+def has_process_group() -> bool:
+    """Return whether a process group is initialised in this process."""
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
-def alone() -> bool:
-    """Go on without the other ranks, in a forked child. Returns whether there was a group."""
-    return private.alone()
+def detach_process_groups() -> bool:
+    """In a forked child, continue without the other ranks. Returns whether there was a group."""
+    return fake_process_groups.alone()
 
 
-def used(graph: fx.GraphModule) -> tuple[Group, ...]:
-    """The groups that the functional collectives of a graph and of its subgraphs name, as they
-    are in this process; of one rank where it has no such group."""
+def groups_of_graph(graph: fx.GraphModule) -> tuple[GroupSpec, ...]:
+    """Return the groups that functional collectives of a graph and its subgraphs use.
+
+    A group that this process does not have gets one rank.
+    """
     modules = [each for each in graph.modules() if isinstance(each, fx.GraphModule)]
     nodes = (node for module in modules for node in module.graph.nodes)
-    names = {name for node in nodes if (name := private.named(node)) is not None}
-    return tuple(sorted(Group(name, *private.size_and_rank(name)) for name in names))
+    names = {name for node in nodes if (name := fake_process_groups.named(node)) is not None}
+    return tuple(
+        sorted(GroupSpec(name, *fake_process_groups.size_and_rank(name)) for name in names)
+    )
 
 
-def prelude(groups: Iterable[Group] = (Group(),)) -> str:
-    """The statements with which a script that imports torch makes `groups` of its one process.
+def group_statements(groups: Iterable[GroupSpec] = (GroupSpec(),)) -> str:
+    """Return the statements with which a script of one process initialises `groups`.
 
-    A group of one rank is a real one, on gloo; with more ranks it is torch's "fake" backend,
-    which keeps the sizes and sends nothing.
+    A group of one rank is real, on gloo; with more ranks it uses torch's "fake" backend, which
+    has the sizes and sends nothing.
     """
     found = {group.name: group for group in groups}
-    whole = found.pop(DEFAULT, None) or max(found.values(), key=lambda g: g.size, default=Group())
+    whole = found.pop(DEFAULT_GROUP, None) or max(
+        found.values(), key=lambda g: g.size, default=GroupSpec()
+    )
     size = max([whole.size, *(group.size for group in found.values())])
     fake = "import torch.testing._internal.distributed.fake_pg"
     lines, backend = ([fake], "fake") if size > 1 else ([], "gloo")
@@ -65,9 +71,9 @@ def prelude(groups: Iterable[Group] = (Group(),)) -> str:
         f"rank={rank}, world_size={size})"
     )
     made = 0
-    for group in sorted(found.values(), key=_place):
+    for group in sorted(found.values(), key=_order):
         ranks = _ranks(group, rank, size)
-        if group.name.isdecimal():  # torch counts the groups it makes
+        if group.name.isdecimal():  # torch numbers the groups it makes
             lines += [f"torch.distributed.new_group({ranks})"] * (int(group.name) - made)
             made = int(group.name)
             continue
@@ -78,13 +84,13 @@ def prelude(groups: Iterable[Group] = (Group(),)) -> str:
     return "\n".join(lines)
 
 
-def _place(group: Group) -> tuple[bool, int, str]:
+def _order(group: GroupSpec) -> tuple[bool, int, str]:
     counted = group.name.isdecimal()
     return (not counted, int(group.name) if counted else 0, group.name)
 
 
-def _ranks(group: Group, rank: int, size: int) -> str:
-    """Some ranks, in whose order `rank` of all is `group.rank`."""
+def _ranks(group: GroupSpec, rank: int, size: int) -> str:
+    """Return ranks for the group, among which the global `rank` is at index `group.rank`."""
     before = [r for r in range(size) if r < rank][: group.rank]
     after = [r for r in range(size) if r > rank][: group.size - 1 - len(before)]
     return str([*before, rank, *after])

@@ -1,4 +1,4 @@
-"""What a job can change about the whole process, and how to put it back."""
+"""State of the whole process that a job can change, with getters and setters."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private import torch_state
 
 
 @dataclass(frozen=True)
-class Fact:
-    """One thing about the process. `read` gives a value that `==` compares and `write` takes."""
+class ProcessState:
+    """One piece of process state. `read` returns a value that `==` compares and `write` takes."""
 
     name: str
     read: Callable[[], Any]
     write: Callable[[Any], object]
     show: Callable[[Any], str] = repr
-    """A value as text, for a digest."""
+    """Returns a value as text, for a digest."""
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether this torch has it, and no other setting contradicts it."""
+        try:
+            self.read()
+        except Exception:
+            return False
+        return True
 
 
-def facts() -> list[Fact]:
-    """All that can be read in this process as it is: a library that is not loaded has no state."""
-    return [fact for fact in (*_random(), *_torch(), *_python()) if _readable(fact)]
-
-
-def _readable(fact: Fact) -> bool:
-    try:
-        fact.read()
-    except Exception:  # a setting that this torch lacks, or two that contradict each other
-        return False
-    return True
+def process_states() -> list[ProcessState]:
+    """Return all readable state; a library that is not loaded has none."""
+    return [each for each in (*_random(), *_torch(), *_python()) if each.is_readable]
 
 
 def _bytes(state: torch.Tensor) -> bytes:
@@ -50,22 +51,22 @@ def _tensor(state: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(state), dtype=torch.uint8)
 
 
-def _random() -> Iterator[Fact]:
-    def per_device(backend: Any) -> Fact:
-        return Fact(
+def _random() -> Iterator[ProcessState]:
+    def device_generators(backend: Any) -> ProcessState:
+        return ProcessState(
             f"{backend.__name__} random numbers",
             lambda: [_bytes(state) for state in backend.get_rng_state_all()],
             lambda states: backend.set_rng_state_all([_tensor(state) for state in states]),
         )
 
-    yield Fact(
+    yield ProcessState(
         "torch random numbers",
         lambda: _bytes(torch.get_rng_state()),
         lambda state: torch.set_rng_state(_tensor(state)),
     )
-    yield from (per_device(one) for one in (torch.cuda, torch.xpu) if one.is_initialized())
+    yield from (device_generators(one) for one in (torch.cuda, torch.xpu) if one.is_initialized())
     if torch.backends.mps.is_available():
-        yield Fact(
+        yield ProcessState(
             "torch.mps random numbers",
             lambda: _bytes(torch.mps.get_rng_state()),
             lambda state: torch.mps.set_rng_state(_tensor(state)),
@@ -77,8 +78,8 @@ def _random() -> Iterator[Fact]:
             kind, keys, *rest = numpy.random.get_state()
             return (kind, tuple(keys.tolist()), *rest)
 
-        yield Fact("numpy random numbers", as_tuple, numpy.random.set_state)
-    yield Fact("random numbers of Python", random.getstate, random.setstate)
+        yield ProcessState("numpy random numbers", as_tuple, numpy.random.set_state)
+    yield ProcessState("random numbers of Python", random.getstate, random.setstate)
 
 
 _SETTINGS = (
@@ -90,29 +91,31 @@ _SETTINGS = (
 )
 
 
-def _torch() -> Iterator[Fact]:
-    yield Fact("grad mode", torch.is_grad_enabled, torch.set_grad_enabled)
-    yield Fact("default dtype", torch.get_default_dtype, torch.set_default_dtype)
-    yield Fact("default device", settings.default_device, torch.set_default_device)
+def _torch() -> Iterator[ProcessState]:
+    yield ProcessState("grad mode", torch.is_grad_enabled, torch.set_grad_enabled)
+    yield ProcessState("default dtype", torch.get_default_dtype, torch.set_default_dtype)
+    yield ProcessState("default device", torch_state.default_device, torch.set_default_device)
     yield from (
-        Fact(f"current device of {one.__name__}", one.current_device, one.set_device)
+        ProcessState(f"current device of {one.__name__}", one.current_device, one.set_device)
         for one in (torch.cuda, torch.xpu)
         if one.is_initialized()
     )
-    yield Fact("number of threads", torch.get_num_threads, torch.set_num_threads)
-    yield Fact(
+    yield ProcessState("number of threads", torch.get_num_threads, torch.set_num_threads)
+    yield ProcessState(
         "deterministic algorithms",
         torch.get_deterministic_debug_mode,
         torch.set_deterministic_debug_mode,
     )
-    yield Fact(
+    yield ProcessState(
         "anomaly detection",
         lambda: (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
         lambda now: torch.autograd.set_detect_anomaly(*now),
     )
-    yield Fact("autocast cache", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled)
+    yield ProcessState(
+        "autocast cache", torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled
+    )
     for device in ("cpu", "cuda"):
-        yield Fact(
+        yield ProcessState(
             f"autocast on {device}",
             functools.partial(_autocast, device),
             functools.partial(_set_autocast, device),
@@ -122,17 +125,19 @@ def _torch() -> Iterator[Fact]:
         read = getattr(sdp, f"{kind}_sdp_enabled", None)
         write = getattr(sdp, f"enable_{kind}_sdp", None)
         if read is not None and write is not None:
-            yield Fact(f"{kind} attention", read, write)
+            yield ProcessState(f"{kind} attention", read, write)
     for path, names in _SETTINGS:
         owner = operator.attrgetter(path)(torch)
         for name in names:
-            yield Fact(
+            yield ProcessState(
                 f"torch.{path}.{name}",
                 functools.partial(getattr, owner, name),
                 functools.partial(setattr, owner, name),
             )
-    yield Fact("configuration of torch.compile", settings.configs, settings.set_configs)
-    yield Fact("logging of torch", settings.log_state, settings.set_log_state)
+    yield ProcessState(
+        "configuration of torch.compile", torch_state.configs, torch_state.set_configs
+    )
+    yield ProcessState("logging of torch", torch_state.log_state, torch_state.set_log_state)
 
 
 def _autocast(device: str) -> tuple[bool, torch.dtype]:
@@ -144,14 +149,14 @@ def _set_autocast(device: str, now: tuple[bool, torch.dtype]) -> None:
     torch.set_autocast_dtype(device, now[1])
 
 
-def _python() -> Iterator[Fact]:
-    yield Fact("environment variables", lambda: dict(os.environ), _set_environment)
-    yield Fact("current folder", os.getcwd, os.chdir)
-    yield Fact("sys.path", lambda: list(sys.path), _set_path)
-    yield Fact("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit)
-    yield Fact("standard streams", _streams, _set_streams)
-    yield Fact("warnings filters", lambda: list(warnings.filters), _set_filters)
-    yield Fact("loggers", _loggers, _set_loggers, _show_loggers)
+def _python() -> Iterator[ProcessState]:
+    yield ProcessState("environment variables", lambda: dict(os.environ), _set_environment)
+    yield ProcessState("current folder", os.getcwd, os.chdir)
+    yield ProcessState("sys.path", lambda: list(sys.path), _set_path)
+    yield ProcessState("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit)
+    yield ProcessState("standard streams", _streams, _set_streams)
+    yield ProcessState("warnings filters", lambda: list(warnings.filters), _set_filters)
+    yield ProcessState("loggers", _loggers, _set_loggers, _show_loggers)
 
 
 def _set_path(was: list[str]) -> None:
@@ -175,7 +180,7 @@ def _set_environment(was: dict[str, str]) -> None:
 
 
 def _set_filters(was: list[Any]) -> None:
-    with warnings.catch_warnings():  # its end tells the warnings machinery of the change
+    with warnings.catch_warnings():  # its end invalidates the cached filters
         pass
     warnings.filters[:] = was  # type: ignore[index]
 
@@ -199,5 +204,5 @@ def _set_loggers(was: dict[str, tuple[Any, ...]]) -> None:
 
 
 def _show_loggers(states: dict[str, tuple[Any, ...]]) -> str:
-    """Without those that nobody set up: every import adds some."""
+    """Leave out the loggers that nobody has configured: every import adds some."""
     return repr({name: s for name, s in states.items() if s[0] or any(s[2:])})

@@ -1,9 +1,8 @@
-"""Cutting a forked child off from the memory that it shares with its parent.
+"""Gives a forked child a private copy of the memory that it shares with its parent.
 
-A fork copies ordinary memory on write, but not what is mapped shared: tensors after
-`share_memory_()`, those a DataLoader's worker sent, `torch.from_file(shared=True)`, numpy.memmap,
-multiprocessing.shared_memory. The kernel lists every such mapping, so nothing has to be looked
-for among the user's objects. Linux only.
+A fork copies ordinary memory on write, but not shared mappings: tensors after `share_memory_()`,
+tensors from a DataLoader's worker, `torch.from_file(shared=True)`, numpy.memmap,
+multiprocessing.shared_memory. The kernel lists all such mappings. Linux only.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 @dataclass(frozen=True)
-class Mapping:
-    """A line of /proc/self/maps that is writable and shared."""
+class SharedMapping:
+    """A writable shared mapping, from a line of /proc/self/maps."""
 
     start: int
     size: int
@@ -29,8 +28,8 @@ class Mapping:
     path: str
 
 
-def shared() -> list[Mapping]:
-    """This process's writable shared mappings, those of devices left out."""
+def shared_mappings() -> list[SharedMapping]:
+    """Return this process's writable shared mappings, except those of devices."""
     found = []
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
@@ -43,9 +42,9 @@ def shared() -> list[Mapping]:
     return found
 
 
-def _mapping(span: str, offset: str, inode: str, path: str) -> Mapping:
+def _mapping(span: str, offset: str, inode: str, path: str) -> SharedMapping:
     start, end = (int(part, 16) for part in span.split("-"))
-    return Mapping(start, end - start, int(offset, 16), int(inode), path)
+    return SharedMapping(start, end - start, int(offset, 16), int(inode), path)
 
 
 def _is_device(path: str) -> bool:
@@ -54,18 +53,18 @@ def _is_device(path: str) -> bool:
     return path.startswith(("/dev/", "anon_inode:", "/dmabuf:"))
 
 
-def make_private() -> None:
-    """Give this process its own copy of all shared memory, at the same addresses.
+def make_shared_memory_private() -> None:
+    """Replace every shared mapping by a private copy at the same address.
 
-    A file that still exists is mapped again, private, and costs nothing until it is written;
-    anything else is copied. Raises OSError if the kernel refuses.
+    A file that still exists is mapped again, which costs nothing until it is written; anything
+    else is copied. Raises OSError if the kernel refuses.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     size, flags, address = ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p
     libc.mmap.restype = libc.mremap.restype = address
     libc.mmap.argtypes = [address, size, flags, flags, flags, ctypes.c_long]
     libc.mremap.argtypes = [address, size, size, flags, address]
-    for mapping in shared():
+    for mapping in shared_mappings():
         descriptor = _open(mapping)
         if descriptor is not None:
             how = _PRIVATE | _FIXED
@@ -84,8 +83,8 @@ def make_private() -> None:
             raise OSError(number, f"shared memory cannot be copied: {os.strerror(number)}")
 
 
-def _open(mapping: Mapping) -> int | None:
-    """A descriptor of the file behind `mapping`; None when it is gone or another one by now."""
+def _open(mapping: SharedMapping) -> int | None:
+    """Open the file behind `mapping`; None if it is gone or has been replaced."""
     try:
         descriptor = os.open(mapping.path, os.O_RDONLY)
     except OSError:

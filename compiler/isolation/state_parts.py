@@ -1,7 +1,7 @@
-"""The parts that a program's state is made of: each can be read, compared and written back.
+"""Parts of a program's state, each of which can be read, compared and written back.
 
-A part is the smallest thing that is put back as a whole: a list's items, an object's attributes,
-a tensor's place, its memory, a cell of a closure.
+A part is the smallest unit that is restored as a whole: the items of a list, the attributes of an
+object, the metadata of a tensor, the bytes of its storage, a closure cell.
 """
 
 from __future__ import annotations
@@ -12,52 +12,60 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
-from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private import torch_state
 
 ABSENT = "(absent)"
-"""Stands for a name that is not bound and a cell that is empty."""
+"""Value of an unbound name and of an empty cell."""
 
-Named = tuple[tuple[str, Any], ...]
+NamedObjects = tuple[tuple[str, Any], ...]
 """Objects, each with what it adds to the path: ".weight", "[3]"."""
 
 
-class Part:
+class StatePart:
     """One part of an object. By default its state is the objects in it."""
+
+    kind: ClassVar[str]
+    """Name of the part in a digest."""
 
     def __init__(self, target: Any) -> None:
         self.target = target
 
     def read(self) -> Any:
+        """Return the state."""
         raise NotImplementedError
 
     def write(self, state: Any) -> None:
-        """Make the part have `state` again. Raises whatever stands against it."""
+        """Restore `state`. Raises if that is impossible."""
         raise NotImplementedError
 
     def changed(self, state: Any) -> bool:
-        """Whether the part is no longer as it was in `state`."""
+        """Return whether the state differs from `state`."""
         return not self.same(state, self.read())
 
     def same(self, one: Any, other: Any) -> bool:
-        """Whether two states are the same; objects in it by identity."""
+        """Return whether two states are equal, with objects compared by identity."""
         return len(one) == len(other) and all(
             a[0] == b[0] and a[1] is b[1] for a, b in zip(one, other, strict=True)
         )
 
     def children(self, state: Any) -> Iterable[tuple[str, Any]]:
-        return state
+        """Return the objects in a state, each with what it adds to the path."""
+        children: Iterable[tuple[str, Any]] = state
+        return children
 
     def content(self, state: Any) -> bytes:
-        """What of the state is not in its children, for a digest."""
+        """Return the rest of a state, for a digest."""
         return b""
 
 
-class Items(Part):
-    """Of a list, tuple, deque, set or frozenset."""
+class ItemsPart(StatePart):
+    """Items of a list, tuple, deque, set or frozenset."""
+
+    kind = "items"
 
     def read(self) -> tuple[Any, ...]:
         return tuple(self.target)
@@ -74,14 +82,16 @@ class Items(Part):
         return ((f"[{i}]", item) for i, item in enumerate(state))
 
 
-class Entries(Part):
+class EntriesPart(StatePart):
     """Keys and values of a dict, in order."""
+
+    kind = "entries"
 
     def read(self) -> tuple[Any, ...]:
         return tuple(itertools.chain.from_iterable(list(self.target.items())))
 
     def write(self, state: tuple[Any, ...]) -> None:
-        # past a subclass's own methods, but not past OrderedDict's, which keep its order
+        # bypass a subclass's methods, but not OrderedDict's, which keep its order
         kind = OrderedDict if isinstance(self.target, OrderedDict) else dict
         kind.clear(self.target)
         for key, value in zip(state[::2], state[1::2], strict=True):
@@ -97,29 +107,33 @@ class Entries(Part):
             yield name, value
 
 
-class Attributes(Part):
-    """Of an object, out of its `__dict__`."""
+class AttributesPart(StatePart):
+    """The `__dict__` of an object."""
 
-    def read(self) -> Named:
+    kind = "attributes"
+
+    def read(self) -> NamedObjects:
         return tuple((f".{name}", value) for name, value in list(vars(self.target).items()))
 
-    def write(self, state: Named) -> None:
+    def write(self, state: NamedObjects) -> None:
         attributes = vars(self.target)
         attributes.clear()
         attributes.update((name[1:], value) for name, value in state)
 
 
-class Names(Part):
-    """Some attributes of an object, one by one: slots, a function's defaults, a class's own."""
+class NamedAttributesPart(StatePart):
+    """Given attributes of an object, such as slots or a function's defaults."""
+
+    kind = "names"
 
     def __init__(self, target: Any, names: Sequence[str]) -> None:
         super().__init__(target)
         self.names = names
 
-    def read(self) -> Named:
+    def read(self) -> NamedObjects:
         return tuple((f".{name}", getattr(self.target, name, ABSENT)) for name in self.names)
 
-    def write(self, state: Named) -> None:
+    def write(self, state: NamedObjects) -> None:
         for name, value in state:
             if getattr(self.target, name[1:], ABSENT) is value:
                 continue
@@ -129,19 +143,21 @@ class Names(Part):
                 setattr(self.target, name[1:], value)
 
 
-class ClassAttributes(Part):
-    """What a class itself defines."""
+class ClassAttributesPart(StatePart):
+    """Attributes that a class itself defines."""
+
+    kind = "classattributes"
 
     _OF_PYTHON = ("__dict__", "__weakref__", "__doc__", "__annotations__", "__abstractmethods__")
 
-    def read(self) -> Named:
+    def read(self) -> NamedObjects:
         own = list(vars(self.target).items())
         return tuple((f".{name}", value) for name, value in own if name not in self._OF_PYTHON)
 
-    def children(self, state: Named) -> Named:
+    def children(self, state: NamedObjects) -> NamedObjects:
         return (*state, (".__bases__", self.target.__bases__))
 
-    def write(self, state: Named) -> None:
+    def write(self, state: NamedObjects) -> None:
         before = {name[1:]: value for name, value in state}
         for name in [n for n in vars(self.target) if n not in before and n not in self._OF_PYTHON]:
             delattr(self.target, name)
@@ -150,17 +166,19 @@ class ClassAttributes(Part):
                 setattr(self.target, name, value)
 
 
-class Globals(Part):
-    """Those names of a module's namespace that a function's code uses."""
+class GlobalsPart(StatePart):
+    """Global variables that the code of a function names."""
+
+    kind = "globals"
 
     def __init__(self, target: dict[str, Any], names: Iterable[str]) -> None:
         super().__init__(target)
         self.names = sorted(names)
 
-    def read(self) -> Named:
+    def read(self) -> NamedObjects:
         return tuple((f" → {name}", self.target.get(name, ABSENT)) for name in self.names)
 
-    def write(self, state: Named) -> None:
+    def write(self, state: NamedObjects) -> None:
         for name, (_, value) in zip(self.names, state, strict=True):
             if value is ABSENT:
                 self.target.pop(name, None)
@@ -168,29 +186,33 @@ class Globals(Part):
                 self.target[name] = value
 
 
-class Cell(Part):
-    """The content of a variable that a closure shares."""
+class CellPart(StatePart):
+    """Content of a closure cell."""
 
-    def read(self) -> Named:
+    kind = "cell"
+
+    def read(self) -> NamedObjects:
         try:
             return (("", self.target.cell_contents),)
         except ValueError:
             return (("", ABSENT),)
 
-    def write(self, state: Named) -> None:
+    def write(self, state: NamedObjects) -> None:
         if state[0][1] is ABSENT:
             del self.target.cell_contents
         else:
             self.target.cell_contents = state[0][1]
 
 
-class State(Part):
-    """What an object tells of itself through a getter, as plain data: a generator of random
-    numbers, an iterator. Without `put` it cannot be written."""
+class GetterPart(StatePart):
+    """State that a getter returns as plain data: of a random generator, of an iterator."""
+
+    kind = "state"
 
     def __init__(
         self, target: Any, get: Callable[[], Any], put: Callable[[Any], object] | None = None
     ) -> None:
+        """Without `put` the state cannot be written."""
         super().__init__(target)
         self._get, self._put = get, put
 
@@ -205,15 +227,17 @@ class State(Part):
     def same(self, one: Any, other: Any) -> bool:
         return self.content(one) == self.content(other)
 
-    def children(self, state: Any) -> Named:
+    def children(self, state: Any) -> NamedObjects:
         return ()
 
     def content(self, state: Any) -> bytes:
         return pickle.dumps(state)
 
 
-class Array(Part):
-    """The elements of a numpy array."""
+class ArrayPart(StatePart):
+    """Elements of a NumPy array."""
+
+    kind = "array"
 
     def read(self) -> Any:
         return self.target.copy()
@@ -226,7 +250,7 @@ class Array(Part):
     def same(self, one: Any, other: Any) -> bool:
         return one.shape == other.shape and self.content(one) == self.content(other)
 
-    def children(self, state: Any) -> Named:
+    def children(self, state: Any) -> NamedObjects:
         if state.dtype.hasobject:
             return tuple((f".flat[{i}]", item) for i, item in enumerate(state.flat))
         return ()
@@ -237,8 +261,10 @@ class Array(Part):
         return repr((state.dtype, state.shape)).encode() + state.tobytes()
 
 
-class Memory(Part):
-    """The bytes of a tensor's storage."""
+class StoragePart(StatePart):
+    """Bytes of a tensor's storage."""
+
+    kind = "memory"
 
     def read(self) -> torch.Tensor:
         view = self._view()
@@ -253,7 +279,7 @@ class Memory(Part):
         self._view().copy_(state)
 
     def _view(self) -> torch.Tensor:
-        # a tensor of its own, so that writing does not count as a change of the user's tensors
+        # a separate tensor, so that writing does not bump the version of the user's tensors
         with torch.inference_mode(False):
             bytes_ = torch.empty(0, dtype=torch.uint8, device=self.target.device)
             return bytes_.set_(self.target)
@@ -261,7 +287,7 @@ class Memory(Part):
     def changed(self, state: torch.Tensor) -> bool:
         return not torch.equal(state, self._view().to(state.device))
 
-    def children(self, state: torch.Tensor) -> Named:
+    def children(self, state: torch.Tensor) -> NamedObjects:
         return ()
 
     def content(self, state: torch.Tensor) -> bytes:
@@ -269,12 +295,12 @@ class Memory(Part):
 
 
 @dataclass(frozen=True)
-class _Place:
-    """All of a tensor but its values."""
+class TensorMetadata:
+    """Everything about a tensor except its values."""
 
     alias: torch.Tensor | None
-    """A detached tensor in the same place: storage, offset, sizes, strides, dtype and device.
-    None for a tensor that is made of others."""
+    """A detached alias, with the storage, offset, sizes, strides, dtype and device. None for a
+    wrapper subclass."""
     version: int | None
     requires_grad: bool
     history: Any
@@ -283,14 +309,16 @@ class _Place:
     hooks: Any
 
 
-class Place(Part):
-    """Where a tensor's values lie, and what autograd knows about it."""
+class TensorPart(StatePart):
+    """Metadata of a tensor: its place in memory and its autograd state."""
 
-    def read(self) -> _Place:
+    kind = "place"
+
+    def read(self) -> TensorMetadata:
         tensor = self.target
-        with settings.no_overrides():
-            has_grad = tensor.is_leaf or tensor.retains_grad  # else asking for it warns
-            return _Place(
+        with torch_state.no_overrides():
+            has_grad = tensor.is_leaf or tensor.retains_grad  # else reading it warns
+            return TensorMetadata(
                 alias=tensor.detach() if _has_memory(tensor) else None,
                 version=None if tensor.is_inference() else tensor._version,
                 requires_grad=tensor.requires_grad,
@@ -299,11 +327,11 @@ class Place(Part):
                 hooks=tensor._backward_hooks,
             )
 
-    def write(self, state: _Place) -> None:
-        with settings.no_overrides(), torch.no_grad():
+    def write(self, state: TensorMetadata) -> None:
+        with torch_state.no_overrides(), torch.no_grad():
             self._write(self.target, state)
 
-    def _write(self, tensor: torch.Tensor, state: _Place) -> None:
+    def _write(self, tensor: torch.Tensor, state: TensorMetadata) -> None:
         if state.alias is not None and not _same_place(tensor, state.alias):
             tensor.data = state.alias
         if tensor.grad_fn is not state.history:
@@ -319,9 +347,9 @@ class Place(Part):
         if tensor._backward_hooks is not state.hooks:
             tensor._backward_hooks = state.hooks
         if state.version is not None and tensor._version != state.version:
-            settings.set_version(tensor, state.version)
+            torch_state.set_version(tensor, state.version)
 
-    def same(self, one: _Place, other: _Place) -> bool:
+    def same(self, one: TensorMetadata, other: TensorMetadata) -> bool:
         aliases = one.alias is None or (
             other.alias is not None and _same_place(one.alias, other.alias)
         )
@@ -333,8 +361,8 @@ class Place(Part):
             and one.hooks is other.hooks
         )
 
-    def children(self, state: _Place) -> Iterable[tuple[str, Any]]:
-        inner = settings.inner_tensors(self.target)
+    def children(self, state: TensorMetadata) -> Iterable[tuple[str, Any]]:
+        inner = torch_state.inner_tensors(self.target)
         yield from ((f".{name}", tensor) for name, tensor in inner)
         alias = state.alias
         if alias is not None and _has_storage(alias):
@@ -342,21 +370,21 @@ class Place(Part):
         yield ".grad", state.grad
         yield "'s hooks", state.hooks
 
-    def content(self, state: _Place) -> bytes:
-        told: list[object] = [type(self.target), state.version, state.requires_grad]
-        told += [type(state.history), id(state.history) if state.history else None]
+    def content(self, state: TensorMetadata) -> bytes:
+        content: list[object] = [type(self.target), state.version, state.requires_grad]
+        content += [type(state.history), id(state.history) if state.history else None]
         if state.alias is not None:
-            told += _place(state.alias)
-        return repr(told).encode()
+            content += _place(state.alias)
+        return repr(content).encode()
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:
-    """Whether the values of `tensor` are its own, not those of tensors inside it."""
+    """Return whether `tensor` has values of its own, unlike a wrapper subclass."""
     return type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
 
 
 def _has_storage(tensor: torch.Tensor) -> bool:
-    """Whether the elements are bytes somewhere: not on the meta device, not a ZeroTensor's."""
+    """Return whether the elements are in memory: not on the meta device, not a ZeroTensor's."""
     strided = tensor.layout is torch.strided and tensor.device.type != "meta"
     return strided and not tensor._is_zerotensor()
 

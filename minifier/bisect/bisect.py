@@ -14,11 +14,17 @@ from typing import Any, TypeVar
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.isolation import fork_server as standby
-from fullgraph.compiler.isolation import preload as warm
-from fullgraph.compiler.isolation import process_groups as groups
-from fullgraph.compiler.isolation import processes
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import (
+    available_memory,
+    choose_process,
+    has_fork_server,
+    has_process_group,
+    preload_dynamo,
+    preload_folder,
+    preload_inductor,
+    run_isolated,
+    running_fork_server,
+)
 from fullgraph.compiler.ladder import Backend, Rung
 from fullgraph.compiler.private import backends
 from fullgraph.compiler.program import parse_program
@@ -190,20 +196,22 @@ def away(
     It runs here if that is safe, else in a fresh process, to which it is handed with all it uses.
     Raises FullgraphError where it cannot be.
     """
-    where, why = isolation.choose(case.objects, alone=True)
+    where, why = choose_process(case.objects, fake_collectives=True)
     if where == "fork":
         return work(case, rungs, hear, **how)
-    if groups.live() or sys.platform != "linux":
-        reason = "a process group cannot be handed to another process" if groups.live() else why
+    if has_process_group() or sys.platform != "linux":
+        reason = (
+            "a process group cannot be handed to another process" if has_process_group() else why
+        )
         raise FullgraphError(
             f"{command} tries every candidate in a forked process, and {why}; {reason}: run it in "
             "a process that has not touched the device, or move the model to CPU."
         )
     advice = "define the model in a module that can be imported, or move it to CPU"
     job = functools.partial(work, case, tuple(map(_known_elsewhere, rungs)), **how)
-    with standby.used(work.__module__, inductor=any(rung.needs_inductor for rung in rungs)):
+    with running_fork_server(work.__module__, inductor=any(rung.needs_inductor for rung in rungs)):
         try:
-            outcome = isolation.run(job, where="fork", on_message=hear)
+            outcome = run_isolated(job, where="fork", on_message=hear)
         except FullgraphError as refused:
             raise FullgraphError(
                 f"{command} works in a fresh process, since {why}. {refused}: {advice}."
@@ -242,21 +250,21 @@ class Shop:
     def sandbox(self) -> Iterator[Sandbox]:
         """A sandbox whose children find the compiler loaded, unless to load it would touch a
         device. It raises FullgraphError where Inductor is asked for and cannot build anything."""
-        free = processes.free_memory() // 3
+        free = available_memory() // 3
         cores = os.cpu_count() or 1
-        cold = standby.asked() or torch.accelerator.current_accelerator() is not None
+        cold = has_fork_server() or torch.accelerator.current_accelerator() is not None
         if not cold:
-            warm.up()
+            preload_dynamo()
         sandbox = Sandbox(
-            warm.folder if cold else _inductor,
+            preload_folder if cold else _inductor,
             seconds=self.seconds,
             memory=free if self.memory is None else int(self.memory * 2**30),
-            jobs=self.jobs or (min(cores, _AT_A_TIME) if standby.asked() else cores),
+            jobs=self.jobs or (min(cores, _AT_A_TIME) if has_fork_server() else cores),
             threads=self.threads,
             modes=self.modes,
         )
         try:
-            with self.modes.in_force() if standby.asked() else nullcontext():
+            with self.modes.in_force() if has_fork_server() else nullcontext():
                 yield sandbox
         finally:
             sandbox.stop()
@@ -264,7 +272,7 @@ class Shop:
 
 def _inductor() -> str:
     try:
-        return warm.inductor()
+        return preload_inductor()
     except Exception as error:
         said = str(error).strip().partition("\n")[0]
         raise FullgraphError(

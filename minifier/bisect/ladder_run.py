@@ -9,8 +9,7 @@ from functools import cached_property
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.isolation import fork_server as standby
-from fullgraph.compiler.isolation import process_groups as groups
+from fullgraph.compiler.isolation import has_fork_server, has_process_group
 from fullgraph.compiler.ladder import RUNGS, Rung
 from fullgraph.minifier.bisect.bisection import Bisection
 from fullgraph.minifier.oracle.attempt import EAGER, Ended
@@ -90,7 +89,7 @@ def with_threads(found: Bisection, case: Case, rungs: Sequence[Rung], sandbox: T
 
 
 def _away() -> tuple[str, ...]:
-    if not standby.asked():
+    if not has_fork_server():
         return ()
     return (
         "It was tried in a fresh process: what was changed in imported modules is not so there.",
@@ -180,7 +179,7 @@ def _refusal(ends: Mapping[str, Ended]) -> str:
 
 def _ranks() -> tuple[str, ...]:
     """A note where the other ranks were missing."""
-    others = torch.distributed.get_world_size() - 1 if groups.live() else 0
+    others = torch.distributed.get_world_size() - 1 if has_process_group() else 0
     if not others:
         return ()
     return (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from torch.fx import Node
 
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import process_with_own_memory, run_isolated
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import tracer_state as read
 from fullgraph.minifier.bisect.bisection import Bisection, Cut
@@ -56,11 +56,11 @@ def look_inside(
                 cut, smaller = _beginning(work)
                 part = None if work.spent() else culprit(smaller, rung, failure, sandbox)
             finally:
-                if isolation.aside() == "fork":  # else it is used on
+                if process_with_own_memory() == "fork":  # else it is used on
                     sandbox.stop()
             return cut, part, sandbox.calls
 
-    told = isolation.run(job, where=isolation.aside()).value
+    told = run_isolated(job, where=process_with_own_memory()).value
     if told is None:  # the graph could not even be captured
         return replace(found, culprit=culprit(case, rung, failure, sandbox))
     cut, part, sandbox.calls = told

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fullgraph.compiler.isolation import process_groups as groups
+from fullgraph.compiler.isolation import group_statements, groups_of_graph
 from fullgraph.compiler.numerics import TOLERANCES
 from fullgraph.compiler.private.pytrees import leaves
 from fullgraph.minifier.emit import syntax
@@ -39,7 +39,7 @@ def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> 
         target=name,
         arguments=tuple(values),
         imports=tuple(sorted({*shared.imports, *imports(given + function)})),
-        prelude=groups.prelude(groups.used(graph)) if shared.collective else "",
+        prelude=group_statements(groups_of_graph(graph)) if shared.collective else "",
         under=under(),
         outputs=writer.outputs,
         loss=_loss(returned, writer.outputs),

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.sources.ownership import Owner, owner
 
 Arguments = dict[str, tuple[Any, bool]]
@@ -53,7 +53,7 @@ def arguments(value: object) -> Arguments | None:
     if file is not None and owner(file) is Owner.TORCH:
         number = job(lambda message: None)
     else:
-        number = isolation.run(job, seconds=2 * _SECONDS, objects=(value,)).value
+        number = run_isolated(job, seconds=2 * _SECONDS, objects=(value,)).value
     if number is None:
         return None
     return next(itertools.islice(_choices(value), number, None))

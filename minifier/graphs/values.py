@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fullgraph.compiler.isolation.snapshot import snapshot
+from fullgraph.compiler.isolation import snapshot
 from fullgraph.compiler.private.context_regions import is_switch
 from fullgraph.compiler.private.pytrees import leaves, mapped
 from fullgraph.compiler.results import reseed

@@ -14,8 +14,15 @@ import torch
 
 from fullgraph.compiler import numerics as compare
 from fullgraph.compiler import results
-from fullgraph.compiler.isolation import accelerators as accelerator
-from fullgraph.compiler.isolation.snapshot import Snapshot, devices, snapshot
+from fullgraph.compiler.isolation import (
+    Snapshot,
+    devices_are_usable,
+    devices_of,
+    has_drawn_random_numbers,
+    random_states,
+    snapshot,
+    synchronize_devices,
+)
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import torch_state as settings
 from fullgraph.compiler.private import tracer_state as read
@@ -85,23 +92,23 @@ def attempt(
         with quiet(), settings.repeatable(random):  # each time: restoring ends them
             failure, note = _compiled(case, rung, before, expected)
         say(Ended(rung.name, failure, time.monotonic() - start, note))
-        if failure is not None and (stop or not accelerator.usable()):
+        if failure is not None and (stop or not devices_are_usable()):
             return
 
 
 def _noise(case: Case) -> float | None:
     """The tolerance between two runs of eager: a device may add up in another order each time."""
-    return case.tol if devices(case.objects) - {"cpu", "meta"} else 0.0
+    return case.tol if devices_of(case.objects) - {"cpu", "meta"} else 0.0
 
 
 def _eager(case: Case, before: Snapshot) -> tuple[Results, bool]:
     """What eager gives, and whether it drew random numbers."""
     results.reseed(0)
-    states = accelerator.generators()
+    states = random_states()
     found = _run(case, case.target)
     if case.loss and not found.gradients:
         raise RuntimeError("nothing that goes in asks for a gradient of what comes out")
-    drew = accelerator.drawn(states)
+    drew = has_drawn_random_numbers(states)
     before.restore()
     return found, drew
 
@@ -109,7 +116,7 @@ def _eager(case: Case, before: Snapshot) -> tuple[Results, bool]:
 def _run(case: Case, function: Callable[..., object]) -> Results:
     for _ in range(case.calls):
         found = results.run(function, case.args, case.kwargs, loss=case.loss, module=case.module)
-    accelerator.finish()
+    synchronize_devices()
     return found
 
 
@@ -123,7 +130,7 @@ def _compiled(
             got = _run(case, case.compiled(rung))
         too_slow = slow(case, rung) if case.wanted is Kind.SLOW else None
     except Exception as error:
-        if accelerator.usable():
+        if devices_are_usable():
             before.restore()
         return _raised(case, rung, error), ""
     before.restore()
@@ -175,8 +182,8 @@ def slow(case: Case, rung: Rung) -> Failure | None:
 
 
 def _timed(case: Case, function: Callable[..., object]) -> float:
-    accelerator.finish()
+    synchronize_devices()
     start = time.perf_counter()
     function(*case.args, **case.kwargs)
-    accelerator.finish()
+    synchronize_devices()
     return time.perf_counter() - start

@@ -14,11 +14,14 @@ from typing import Any, TypeVar
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.isolation import fork_server as standby
-from fullgraph.compiler.isolation import interrupts, openmp
-from fullgraph.compiler.isolation import process_state as ambient
-from fullgraph.compiler.isolation import run as isolation
-from fullgraph.compiler.isolation.outcome import Outcome
+from fullgraph.compiler.isolation import (
+    JobOutcome,
+    begin_isolated,
+    deferred_interrupts,
+    has_fork_server,
+    pause_openmp,
+    process_states,
+)
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import kernel_builds as builds
 from fullgraph.compiler.private import torch_state as settings
@@ -109,7 +112,7 @@ class Sandbox:
     def many_threads(self) -> bool:
         """From now on try with as many threads as the program has of its own. Returns whether it
         has several, and OpenMP lets a child have them."""
-        if self._most == 1 or not openmp.rest():
+        if self._most == 1 or not pause_openmp():
             return False
         self.threads = self._most
         return True
@@ -143,7 +146,7 @@ class Sandbox:
 
         cache, before = self.load(rungs), settings.inductor_folder()
         if self.threads > 1:
-            openmp.rest()  # this process may have started some since
+            pause_openmp()  # this process may have started some since
         job = _Try(
             case,
             tuple(rungs),
@@ -158,10 +161,10 @@ class Sandbox:
             repeat_eager=repeat_eager,
         )
         self.calls += 1
-        outcome: Future[Outcome[None]] = Future()
-        with interrupts.held():  # else a child could have nobody who listens to it
+        outcome: Future[JobOutcome[None]] = Future()
+        with deferred_interrupts():  # else a child could have nobody who listens to it
             try:
-                wait = isolation.begin(
+                wait = begin_isolated(
                     job,
                     seconds=self.seconds,
                     memory=self._memory,
@@ -187,13 +190,13 @@ class Modes:
     @classmethod
     def here(cls) -> Modes:
         """Those of this thread."""
-        facts = {f.name: f.read() for f in ambient.facts() if f.name.startswith(_OF_A_THREAD)}
+        facts = {f.name: f.read() for f in process_states() if f.name.startswith(_OF_A_THREAD)}
         return cls(facts, torch.is_inference_mode_enabled())
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
         """Meanwhile they are this thread's, of a process that is a child."""
-        for fact in ambient.facts():
+        for fact in process_states():
             if fact.name in self.facts:
                 fact.write(self.facts[fact.name])
         with torch.inference_mode() if self.inference else contextlib.nullcontext():
@@ -304,7 +307,7 @@ def _settle(future: Future[T], wait: Callable[[], T]) -> None:
         future.set_exception(error)
 
 
-def _report(outcome: Outcome[None]) -> Report:
+def _report(outcome: JobOutcome[None]) -> Report:
     ends = tuple(m for m in outcome.messages if isinstance(m, Ended))
     applied = tuple(m for m in outcome.messages if isinstance(m, str))
     broken = next((why for end in ends if (why := _machine(end.failure))), "")
@@ -321,7 +324,7 @@ def _report(outcome: Outcome[None]) -> Report:
     return Report((*ends, Ended(began[-1], failure, outcome.seconds)), applied=applied)
 
 
-def _ended(outcome: Outcome[None]) -> tuple[Kind, tuple[str, ...], str]:
+def _ended(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str]:
     if outcome.status == "signal":
         name = outcome.signal or "a signal"
         return Kind.CRASH, (name,), f"the process died of {name}"
@@ -336,6 +339,6 @@ def _machine(failure: Failure | None) -> str:
         return ""
     if failure.signature[0] not in _BROKEN:
         return ""
-    if failure.rung == EAGER and not (standby.asked() and failure.signature[0] == OUT_OF_MEMORY):
+    if failure.rung == EAGER and not (has_fork_server() and failure.signature[0] == OUT_OF_MEMORY):
         return ""  # else a device was shared with others
     return f"This machine could not run it: {failure.message.partition(chr(10))[0]}."

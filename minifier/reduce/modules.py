@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from fullgraph.compiler.isolation.snapshot import snapshot
+from fullgraph.compiler.isolation import snapshot
 from fullgraph.compiler.private.pytrees import leaves, mapped
 from fullgraph.minifier.extract.stubs import Passing, Recording
 from fullgraph.minifier.oracle.problem import Problem

@@ -19,8 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from fullgraph.compiler.isolation import run as isolation
-from fullgraph.compiler.isolation.output_capture import Clip
+from fullgraph.compiler.isolation import ClippedText, run_isolated
 from fullgraph.compiler.private import torch_state as settings
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind, normal
 from fullgraph.minifier.repro.script import Check, backend_of, below, lower
@@ -158,7 +157,7 @@ def run(
 
 def _listened(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
     """What a child prints until it ends or the deadline comes; and whether it ended."""
-    clip = Clip()
+    clip = ClippedText()
     assert child.stdout is not None
     with selectors.DefaultSelector() as selector:
         selector.register(child.stdout, selectors.EVENT_READ)
@@ -274,7 +273,7 @@ def passes_below(text: str, seconds: float) -> bool:
     text = text if other is None else lower(text, other)
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
         job = functools.partial(_by_itself, text, folder, other is None)
-        return isolation.run(job, where="fork", seconds=seconds).status == "ok"
+        return run_isolated(job, where="fork", seconds=seconds).status == "ok"
 
 
 def _by_itself(text: str, folder: str, eager: bool, _: object) -> None:

@@ -13,10 +13,13 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.isolation import preload as warm
-from fullgraph.compiler.isolation import run as isolation
-from fullgraph.compiler.isolation.outcome import Outcome
-from fullgraph.compiler.isolation.snapshot import snapshot
+from fullgraph.compiler.isolation import (
+    JobOutcome,
+    choose_process,
+    preload_inductor,
+    run_isolated,
+    snapshot,
+)
 from fullgraph.compiler.private.force_eager import eagerly
 from fullgraph.compiler.private.pytrees import leaves
 from fullgraph.compiler.program import Program
@@ -191,14 +194,14 @@ def _noting(tape: set[bool]) -> Callable[[Any], Any]:
 
 def _isolated(
     subject: Program, seconds: float, job: Callable[[], Run], *, inductor: bool = False
-) -> Outcome[Run]:
+) -> JobOutcome[Run]:
     objects = subject.objects()
-    where, _ = isolation.choose(objects)
+    where, _ = choose_process(objects)
     folder = None
     if inductor and where == "fork":
         with suppress(Exception):  # the child meets it again, and tells
-            folder = warm.inductor()
-    return isolation.run(
+            folder = preload_inductor()
+    return run_isolated(
         lambda emit: job(), objects=objects, seconds=seconds, where=where, cache=folder
     )
 
@@ -213,7 +216,7 @@ def _nudged(
     return ran.value.behaviours[near] if ran.value is not None else None
 
 
-def _compiled(backend: str, outcome: Outcome[Run], eager: Mapping[Case, Behaviour]) -> Check:
+def _compiled(backend: str, outcome: JobOutcome[Run], eager: Mapping[Case, Behaviour]) -> Check:
     """Whether compiled code did what it does in eager."""
     title = "inductor" if backend == "inductor" else "compiled"
     if outcome.value is None:
@@ -251,7 +254,7 @@ def _sides(seen: set[bool]) -> str:
     return {0: "never evaluated", 2: "both"}.get(len(seen), f"{next(iter(seen), None)}".lower())
 
 
-def _ended(outcome: Outcome[Any]) -> str:
+def _ended(outcome: JobOutcome[Any]) -> str:
     if outcome.error is not None:
         return f"{outcome.error.type}: {outcome.error.message}".partition("\n")[0]
     return str(outcome.signal or outcome.status)

@@ -8,8 +8,7 @@ import pytest
 import torch
 import torch._inductor.config as inductor
 
-from fullgraph.compiler.isolation import preload as warm
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import preload_inductor, run_isolated
 from fullgraph.compiler.private.kernel_builds import kept
 
 
@@ -32,14 +31,14 @@ def compiled(folder, before, monkeypatch):
                 return type(error).__name__, last, inner, len(built)
         return value, len(built)
 
-    outcome = isolation.run(job, where="fork", cache=str(folder))
+    outcome = run_isolated(job, where="fork", cache=str(folder))
     assert outcome.value is not None, outcome
     return outcome.value
 
 
 @pytest.fixture
 def folders(tmp_path):
-    warm.inductor()  # a child would load it, and then know of no subprocess to stand in for
+    preload_inductor()  # a child would load it, and then know of no subprocess to stand in for
     for name in ("one", "two"):
         Path(tmp_path, name).mkdir()
     return tmp_path / "one", tmp_path / "two"

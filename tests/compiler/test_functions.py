@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.sources.live_functions import live, remembered
 from tests.rewrites.harness import imported
 
@@ -61,7 +61,7 @@ def test_what_is_made_and_dies_meanwhile(made: tuple[str, Callable[[], Any]]) ->
         assert _names(file) == ["inner", "outer"]
         late = outer()
         assert _names(file) == ["inner", "inner", "outer"]
-        assert isolation.run(lambda emit: _with_another(outer, file)).value == 4
+        assert run_isolated(lambda emit: _with_another(outer, file)).value == 4
         del early, late
         assert _names(file) == ["outer"]
         with remembered():
@@ -83,7 +83,7 @@ def test_a_file_that_is_asked_for_later(tmp_path: Path) -> None:
         second, other = _as_cell(tmp_path)
         kept = one(), other()
         assert _names(second) == _names(first) == ["inner", "outer"]
-        assert isolation.run(lambda emit: _names(second)).value == ["inner", "outer"]
+        assert run_isolated(lambda emit: _names(second)).value == ["inner", "outer"]
     assert kept
     assert gc.get_freeze_count() == 0
 

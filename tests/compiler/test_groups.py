@@ -12,9 +12,8 @@ import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch import fx
 
-from fullgraph.compiler.isolation import process_groups as groups
-from fullgraph.compiler.isolation import run as isolation
-from fullgraph.compiler.isolation.process_groups import Group
+from fullgraph.compiler.isolation import GroupSpec, group_statements, groups_of_graph, run_isolated
+from fullgraph.compiler.isolation.process_groups import detach_process_groups
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def start() -> Iterator[Callable[[int, int], None]]:
     """Start a group of one process, or of more on the backend that sends nothing."""
 
     def made(size: int, rank: int) -> None:
-        exec(groups.prelude([Group(size=size, rank=rank)]))
+        exec(group_statements([GroupSpec(size=size, rank=rank)]))
 
     yield made
     if dist.is_initialized():
@@ -30,7 +29,7 @@ def start() -> Iterator[Callable[[int, int], None]]:
 
 
 def forked(job: Callable[[], object]) -> object:
-    outcome = isolation.run(lambda _: job(), where="fork", seconds=60)
+    outcome = run_isolated(lambda _: job(), where="fork", seconds=60)
     assert outcome.status == "ok", outcome
     return outcome.value
 
@@ -153,7 +152,7 @@ def test_the_parents_group_goes_on(start):
 
 
 def test_without_a_group_nothing_changes():
-    assert forked(groups.alone) is False
+    assert forked(detach_process_groups) is False
 
 
 class Reduced(torch.nn.Module):
@@ -165,13 +164,13 @@ class Reduced(torch.nn.Module):
 
 def test_groups_are_named_by_the_graph():
     graph = fx.symbolic_trace(Reduced())
-    assert groups.used(graph) == (Group("0"), Group("tp"))
-    assert groups.used(fx.symbolic_trace(torch.nn.ReLU())) == ()
+    assert groups_of_graph(graph) == (GroupSpec("0"), GroupSpec("tp"))
+    assert groups_of_graph(fx.symbolic_trace(torch.nn.ReLU())) == ()
 
 
 def test_the_sizes_of_groups_that_are_live(start):
     start(2, 1)
-    assert groups.used(fx.symbolic_trace(Reduced())) == (Group("0", 2, 1), Group("tp"))
+    assert groups_of_graph(fx.symbolic_trace(Reduced())) == (GroupSpec("0", 2, 1), GroupSpec("tp"))
 
 
 SCRIPT = """
@@ -186,14 +185,14 @@ for name, size in {names}:
 @pytest.mark.parametrize(
     "given",
     [
-        [Group()],
-        [Group("2")],
-        [Group("0", 4, 3), Group("1", 2, 1), Group("3", 4, 0), Group("tp", 2, 0)],
+        [GroupSpec()],
+        [GroupSpec("2")],
+        [GroupSpec("0", 4, 3), GroupSpec("1", 2, 1), GroupSpec("3", 4, 0), GroupSpec("tp", 2, 0)],
     ],
 )
 def test_a_script_has_the_groups_it_names(given):
     script = SCRIPT.format(
-        prelude=groups.prelude(given), names=[(group.name, group.size) for group in given]
+        prelude=group_statements(given), names=[(group.name, group.size) for group in given]
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     told = [line for line in done.stdout.splitlines() if not line.startswith("[Gloo]")]
@@ -201,7 +200,7 @@ def test_a_script_has_the_groups_it_names(given):
 
 
 def test_the_usual_script_needs_one_line():
-    assert groups.prelude() == (
+    assert group_statements() == (
         'torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), '
         "rank=0, world_size=1)"
     )

@@ -19,9 +19,8 @@ import torch
 import torch._dynamo
 from torch import nn
 
-from fullgraph.compiler.isolation import shared_memory
-from fullgraph.compiler.isolation.run import choose, run
-from fullgraph.compiler.isolation.snapshot import digest
+from fullgraph.compiler.isolation import choose_process, run_isolated, state_digest
+from fullgraph.compiler.isolation.shared_memory import shared_mappings
 
 both = pytest.mark.parametrize("where", ["fork", "process"])
 
@@ -93,31 +92,31 @@ def train(model: nn.Module, x: torch.Tensor) -> None:
 def test_nothing_of_a_model_or_the_process_changes(where, monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))  # others may use the usual one
     model, x = Untidy(), torch.randn(8, 4)
-    if where == "fork" and choose([])[0] == "process":
-        pytest.skip(choose([])[1])
+    if where == "fork" and choose_process([])[0] == "process":
+        pytest.skip(choose_process([])[1])
     with torch.no_grad():
         torch.compile(model, backend="eager")(x)
-    before = digest([model, x, train])
-    outcome = run(lambda emit: train(model, x), objects=[model, x, train], where=where)
+    before = state_digest([model, x, train])
+    outcome = run_isolated(lambda emit: train(model, x), objects=[model, x, train], where=where)
     assert outcome.status == "ok", outcome.error
     assert outcome.unrestored == ()
-    assert digest([model, x, train]) == before
+    assert state_digest([model, x, train]) == before
 
 
 @both
 def test_compiling_changes_nothing_either(where):
     model, x = Untidy(), torch.randn(8, 4)
     torch.compile(nn.Linear(4, 4), backend="aot_eager")(x).sum().backward()
-    if where == "fork" and choose([])[0] == "process":
-        pytest.skip(choose([])[1])
-    before = digest([model, x])
+    if where == "fork" and choose_process([])[0] == "process":
+        pytest.skip(choose_process([])[1])
+    before = state_digest([model, x])
 
     def job(emit):
         torch.compile(model, backend="aot_eager")(x).sum().backward()
 
-    outcome = run(job, objects=[model, x], where=where)
+    outcome = run_isolated(job, objects=[model, x], where=where)
     assert outcome.status == "ok", outcome.error
-    assert digest([model, x]) == before
+    assert state_digest([model, x]) == before
 
 
 class Counting:
@@ -164,7 +163,7 @@ def test_other_compiled_functions_do_not_recompile_and_hide_nothing(where, capsy
 
     use_all()
     graphs = mine.graphs
-    before = digest([whole, skipped, limited])
+    before = state_digest([whole, skipped, limited])
 
     def job(emit):
         isolated = {"isolate_recompiles": True} if torch.__version__ >= "2.13" else {}
@@ -173,11 +172,11 @@ def test_other_compiled_functions_do_not_recompile_and_hide_nothing(where, capsy
             torch.compile(function, backend=seen, **isolated)(torch.ones(40))
             emit(seen.graphs)
 
-    outcome = run(job, where=where)
+    outcome = run_isolated(job, where=where)
     # before torch 2.13 the versions of `limited` count for everyone who compiles it
     own_count = where == "fork" or torch.__version__ >= "2.13"
     assert outcome.messages == (1, 1, 1 if own_count else 0)
-    assert digest([whole, skipped, limited]) == before
+    assert state_digest([whole, skipped, limited]) == before
     use_all()
     assert mine.graphs == graphs
 
@@ -190,7 +189,7 @@ def test_versions_added_beside_the_users_own_are_dead_and_told():
     def job(emit):
         torch.compile(whole, backend="eager")(torch.ones(3))
 
-    outcome = run(job, where="process")
+    outcome = run_isolated(job, where="process")
     (sentence,) = [s for s in outcome.unrestored if "Dynamo" in s]
     assert "Dynamo's cache of whole" in sentence
     assert "keeps 1 dead entry" in sentence
@@ -206,12 +205,12 @@ def test_compiled_coroutines_are_looked_at_without_starting_them():
     def job(emit):
         with pytest.raises(StopIteration):
             torch.compile(coroutine, backend="eager")(torch.ones(2)).send(None)
-        before = digest([coroutine])
-        assert run(lambda emit: 1, where="process").value == 1
-        return digest([coroutine]) == before
+        before = state_digest([coroutine])
+        assert run_isolated(lambda emit: 1, where="process").value == 1
+        return state_digest([coroutine]) == before
 
     # in a child: what torch made of the coroutine may crash the process when it is freed
-    outcome = run(job, where="fork")
+    outcome = run_isolated(job, where="fork")
     assert outcome.value is True, outcome.output
 
 
@@ -223,7 +222,7 @@ def test_code_compiled_only_by_the_job_is_forgotten():
         torch.compile(fresh, backend="eager")(torch.ones(3))
 
     names = set(globals())
-    run(job, where="process")
+    run_isolated(job, where="process")
     assert not [n for n in set(globals()) - names if "import" in n]
     mine = Counting()
     torch.compile(fresh, backend=mine)(torch.ones(3))
@@ -234,7 +233,7 @@ def test_code_compiled_only_by_the_job_is_forgotten():
 def test_parallel_ops_run_after_the_parent_ran_some(where):
     big = torch.randn(800, 800)
     _ = big @ big
-    outcome = run(lambda emit: float((big @ big).sum()), seconds=60, where=where)
+    outcome = run_isolated(lambda emit: float((big @ big).sum()), seconds=60, where=where)
     assert outcome.status == "ok"
 
 
@@ -253,13 +252,13 @@ def test_a_child_has_shared_memory_of_its_own(tmp_path):
         mapped.flush()
         return [float(memory.sum()) for memory in (tensor, file, mapped, gone)]
 
-    assert run(job, where="fork").value == [3, 4, 4, 32]
+    assert run_isolated(job, where="fork").value == [3, 4, 4, 32]
     assert [float(memory.sum()) for memory in (tensor, file, mapped, gone)] == [0, 0, 0, 28]
 
 
 def test_every_shared_mapping_is_found(tmp_path):
     mapped = np.memmap(tmp_path / "m", dtype="float32", mode="w+", shape=4)
-    assert str(tmp_path / "m") in {mapping.path for mapping in shared_memory.shared()}
+    assert str(tmp_path / "m") in {mapping.path for mapping in shared_mappings()}
     del mapped
 
 
@@ -278,7 +277,7 @@ def test_output_of_python_and_c_is_caught(where, capfd):
         ctypes.CDLL(None).puts(b"from c")
 
     print("before")
-    outcome = run(job, where=where)
+    outcome = run_isolated(job, where=where)
     logger.removeHandler(handler)
     print("after")
     lines = sorted(outcome.output.splitlines())
@@ -289,7 +288,7 @@ def test_output_of_python_and_c_is_caught(where, capfd):
 
 @both
 def test_output_is_bounded(where):
-    outcome = run(lambda emit: print("a" * 3_000_000 + "z"), where=where)
+    outcome = run_isolated(lambda emit: print("a" * 3_000_000 + "z"), where=where)
     assert len(outcome.output) < 1_100_000
     assert "bytes left out" in outcome.output
     assert outcome.output.endswith("z\n")
@@ -308,7 +307,7 @@ def test_messages_arrive_at_once(where, capsys):
             emit(n)
             print("said", n)
 
-    outcome = run(job, on_message=listen, where=where)
+    outcome = run_isolated(job, on_message=listen, where=where)
     assert arrived == [0, 1, 2] == list(outcome.messages)
     assert outcome.output == "said 0\nsaid 1\nsaid 2\n"
     assert capsys.readouterr().out == "heard 0\nheard 1\nheard 2\n"
@@ -319,7 +318,7 @@ def test_an_exception_is_told(where):
     def job(emit):
         raise ValueError("no such thing")
 
-    outcome = run(job, where=where)
+    outcome = run_isolated(job, where=where)
     assert outcome.status == "raised"
     assert (outcome.error.type, outcome.error.message) == ("ValueError", "no such thing")
     assert outcome.error.traceback.count("File ") == 1
@@ -335,27 +334,27 @@ def test_an_exception_that_cannot_be_pickled_is_told_too(where):
     def job(emit):
         raise Private
 
-    outcome = run(job, where=where)
+    outcome = run_isolated(job, where=where)
     assert outcome.error.type.endswith("Private")
     assert outcome.error.exception is None
 
 
 @both
 def test_a_result_that_is_not_plain_data_is_an_error(where):
-    outcome = run(lambda emit: lambda: 0, where=where)
+    outcome = run_isolated(lambda emit: lambda: 0, where=where)
     assert outcome.status == "raised"
     assert "the result is a function that cannot be pickled" in outcome.error.message
 
 
 @both
 def test_a_large_result_arrives(where):
-    outcome = run(lambda emit: b"x" * 50_000_000, seconds=60, where=where)
+    outcome = run_isolated(lambda emit: b"x" * 50_000_000, seconds=60, where=where)
     assert len(outcome.value) == 50_000_000
 
 
 @both
 def test_sys_exit_does_not_end_the_program(where):
-    outcome = run(lambda emit: sys.exit(3), where=where)
+    outcome = run_isolated(lambda emit: sys.exit(3), where=where)
     assert (outcome.status, outcome.error.type) == ("raised", "SystemExit")
 
 
@@ -365,7 +364,7 @@ def test_a_failing_listener_is_the_callers_error(where):
         raise LookupError("listener")
 
     with pytest.raises(LookupError, match="listener"):
-        run(lambda emit: emit(1), on_message=listen, where=where)
+        run_isolated(lambda emit: emit(1), on_message=listen, where=where)
 
 
 @both
@@ -375,7 +374,7 @@ def test_time_runs_out(where):
         while True:
             time.sleep(0.01)
 
-    outcome = run(job, seconds=1, where=where)
+    outcome = run_isolated(job, seconds=1, where=where)
     assert outcome.status == "timeout"
     assert outcome.messages == ("started",)
 
@@ -385,7 +384,7 @@ def test_a_time_limit_keeps_the_programs_own_alarm():
     before = signal.signal(signal.SIGALRM, lambda *_: rang.append(1))
     left = signal.setitimer(signal.ITIMER_REAL, 100)
     try:
-        run(lambda emit: None, seconds=5, where="process")
+        run_isolated(lambda emit: None, seconds=5, where="process")
         assert 50 < signal.getitimer(signal.ITIMER_REAL)[0] <= 100
     finally:
         signal.signal(signal.SIGALRM, before)
@@ -399,7 +398,7 @@ def test_processes_started_by_a_hanging_child_end_with_it(tmp_path):
         emit(child.pid)
         child.wait()
 
-    outcome = run(job, seconds=2, where="fork")
+    outcome = run_isolated(job, seconds=2, where="fork")
     (pid,) = outcome.messages
     for _ in range(500):
         if not os.path.exists(f"/proc/{pid}"):
@@ -420,14 +419,14 @@ def test_a_crash_is_a_signal_and_loses_no_message(name):
             ctypes.string_at(0)
         os.abort()
 
-    outcome = run(job, where="fork")
+    outcome = run_isolated(job, where="fork")
     assert (outcome.status, outcome.signal) == ("signal", name)
     assert outcome.messages == ("first",)
     assert outcome.output.startswith("last words\nFatal Python error")
 
 
 def test_a_child_that_leaves_early_is_told():
-    outcome = run(lambda emit: os._exit(3), where="fork")
+    outcome = run_isolated(lambda emit: os._exit(3), where="fork")
     assert outcome.status == "raised"
     assert "exit code 3" in outcome.error.message
 
@@ -435,29 +434,36 @@ def test_a_child_that_leaves_early_is_told():
 def test_no_zombie_and_no_descriptor_stays():
     before = sorted(os.listdir("/proc/self/fd"))
     for _ in range(3):
-        run(lambda emit: None, where="fork")
+        run_isolated(lambda emit: None, where="fork")
     assert sorted(os.listdir("/proc/self/fd")) == before
     for thread in threading.enumerate():  # what waits for a killed child
-        if "_bury" in thread.name:
+        if "_reap" in thread.name:
             thread.join(10)
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 
 
 def test_a_child_reads_nothing_from_the_terminal():
-    assert run(lambda emit: sys.stdin.read() + str(os.read(0, 1)), where="fork").value == "b''"
+    assert (
+        run_isolated(lambda emit: sys.stdin.read() + str(os.read(0, 1)), where="fork").value
+        == "b''"
+    )
 
 
 def test_it_works_in_a_thread():
     outcomes = []
-    thread = threading.Thread(target=lambda: outcomes.append(run(lambda emit: 5, where="fork")))
+    thread = threading.Thread(
+        target=lambda: outcomes.append(run_isolated(lambda emit: 5, where="fork"))
+    )
     thread.start()
     thread.join()
     assert outcomes[0].value == 5
 
 
 def test_it_works_inside_itself():
-    outcome = run(lambda emit: run(lambda emit: os.getpid(), where="fork").value, where="fork")
+    outcome = run_isolated(
+        lambda emit: run_isolated(lambda emit: os.getpid(), where="fork").value, where="fork"
+    )
     assert outcome.value not in (None, os.getpid())
 
 
@@ -477,7 +483,7 @@ def test_streams_that_are_no_files_are_left_alone(monkeypatch):
     stream = OutStream()
     monkeypatch.setattr(sys, "stdout", stream)
     for where in ("fork", "process"):
-        assert run(lambda emit: print("inside"), where=where).output == "inside\n"
+        assert run_isolated(lambda emit: print("inside"), where=where).output == "inside\n"
     print("outside")
     assert stream.text == "outside\n"
 
@@ -489,8 +495,7 @@ def test_ctrl_c_puts_everything_back(where, tmp_path):
         textwrap.dedent(
             f"""
             import os, signal, time, torch
-            from fullgraph.compiler.isolation.run import run
-            from fullgraph.compiler.isolation.snapshot import digest
+            from fullgraph.compiler.isolation import run_isolated, state_digest
 
             model = torch.nn.BatchNorm1d(2)
             x = torch.randn(4, 2)
@@ -505,11 +510,11 @@ def test_ctrl_c_puts_everything_back(where, tmp_path):
                 print("child", pid, flush=True)
                 os.kill(os.getpid(), signal.SIGINT)
 
-            before = digest([model, x])
+            before = state_digest([model, x])
             try:
-                run(job, objects=[model, x], on_message=on_message, where="{where}")
+                run_isolated(job, objects=[model, x], on_message=on_message, where="{where}")
             except KeyboardInterrupt:
-                print("interrupted", digest([model, x]) == before, flush=True)
+                print("interrupted", state_digest([model, x]) == before, flush=True)
             """
         )
     )
@@ -529,10 +534,10 @@ def test_buffered_output_and_exit_handlers_do_not_run_twice(tmp_path):
         textwrap.dedent(
             """
             import atexit, sys
-            from fullgraph.compiler.isolation.run import run
+            from fullgraph.compiler.isolation import run_isolated
             atexit.register(print, "at exit")
             sys.stdout.write("held back ")
-            run(lambda emit: None, where="fork")
+            run_isolated(lambda emit: None, where="fork")
             """
         )
     )
@@ -544,7 +549,7 @@ def test_a_live_process_group_keeps_the_job_in_process(tmp_path):
     store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
-        where, why = choose([torch.ones(1)])
+        where, why = choose_process([torch.ones(1)])
         assert where == "process"
         assert "process group" in why
 
@@ -553,7 +558,7 @@ def test_a_live_process_group_keeps_the_job_in_process(tmp_path):
             torch.distributed.all_reduce(x)
             return float(x.sum())
 
-        outcome = run(job, seconds=60)
+        outcome = run_isolated(job, seconds=60)
         assert (outcome.value, outcome.where) == (2.0, "process")
         assert any("collectives ran" in sentence for sentence in outcome.unrestored)
     finally:
@@ -562,15 +567,15 @@ def test_a_live_process_group_keeps_the_job_in_process(tmp_path):
 
 AUTOGRAD_FIRST_IN_AOT = """
 import torch
-from fullgraph.compiler.isolation.run import choose, run
+from fullgraph.compiler.isolation import choose_process, run_isolated
 
 def job(emit):
     torch.compile(torch.nn.Linear(3, 3), backend="aot_eager")(torch.ones(2, 3)).sum().backward()
 
 job(None)
-where, why = choose([])
+where, why = choose_process([])
 assert where == "fork" or "autograd" in why, why
-outcome = run(job)
+outcome = run_isolated(job)
 assert outcome.status == "ok", outcome.error
 """
 
@@ -581,9 +586,9 @@ def test_a_backward_works_after_one_in_the_parent():
 
 CHOICE = """
 import torch
-from fullgraph.compiler.isolation.run import choose
-print(choose([torch.nn.Linear(2, 2), {"a": torch.ones(1)}]))
-print(choose([[torch.ones(1, device="meta")]]))
+from fullgraph.compiler.isolation import choose_process
+print(choose_process([torch.nn.Linear(2, 2), {"a": torch.ones(1)}]))
+print(choose_process([[torch.ones(1, device="meta")]]))
 """
 
 
@@ -601,12 +606,12 @@ def test_writing_to_the_compile_cache_is_told(monkeypatch, tmp_path):
         time.sleep(0.02)  # a file's time is that of the last clock tick
         (tmp_path / "entry").touch()
 
-    outcome = run(job, where="process")
+    outcome = run_isolated(job, where="process")
     assert outcome.unrestored == (f"TorchInductor's cache in {tmp_path} was written to.",)
 
 
 def test_a_child_has_a_compile_cache_of_its_own():
-    folder = run(lambda emit: os.environ["TORCHINDUCTOR_CACHE_DIR"], where="fork").value
+    folder = run_isolated(lambda emit: os.environ["TORCHINDUCTOR_CACHE_DIR"], where="fork").value
     assert folder != os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     assert not os.path.exists(folder)
 
@@ -617,6 +622,6 @@ def test_a_thread_left_running_is_told():
     def job(emit):
         threading.Thread(target=stop.wait, name="left over", daemon=True).start()
 
-    outcome = run(job, where="process")
+    outcome = run_isolated(job, where="process")
     stop.set()
-    assert "Threads that were started still run: left over." in outcome.unrestored
+    assert "Threads that were started still run_isolated: left over." in outcome.unrestored

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from fullgraph.compiler.isolation.snapshot import devices, digest, snapshot
+from fullgraph.compiler.isolation import devices_of, snapshot, state_digest
 
 
 @pytest.fixture(autouse=True)
@@ -35,11 +35,11 @@ class Slotted:
 
 def put_back(objects, change):
     """Whether `change` changed `objects`, and a snapshot undid it without a complaint."""
-    before, saved = digest(objects), snapshot(objects)
+    before, saved = state_digest(objects), snapshot(objects)
     change()
-    assert digest(objects) != before
+    assert state_digest(objects) != before
     assert saved.restore() == ()
-    assert digest(objects) == before
+    assert state_digest(objects) == before
 
 
 CONTAINERS = {
@@ -251,4 +251,4 @@ def test_circles_and_deep_nesting():
 def test_devices_are_those_of_reachable_tensors():
     model = nn.Linear(2, 2)
     model.extra = {"a": [torch.ones(1, device="meta")]}
-    assert devices([model]) == {"cpu", "meta"}
+    assert devices_of([model]) == {"cpu", "meta"}

@@ -8,7 +8,7 @@ import torch
 from torch._dynamo.utils import counters
 from torch._subclasses import FakeTensorMode
 
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.private import preloading as warming
 
 
@@ -24,5 +24,5 @@ def test_the_callers_surroundings_do_not_matter(surroundings, symbols):
             warming.compile_tiny("eager", symbols=symbols)
         return dict(counters) == before
 
-    outcome = isolation.run(job, where="fork")
+    outcome = run_isolated(job, where="fork")
     assert outcome.value is True, outcome

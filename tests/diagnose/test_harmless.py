@@ -15,8 +15,7 @@ import torch
 from torch import nn
 
 from fullgraph import explain
-from fullgraph.compiler.isolation import run as isolation
-from fullgraph.compiler.isolation.snapshot import digest
+from fullgraph.compiler.isolation import choose_process, state_digest
 
 SEEN: list[int] = []
 
@@ -58,7 +57,7 @@ def where(request: pytest.FixtureRequest) -> Iterator[Literal["fork", "process"]
             "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
         )
     try:
-        assert isolation.choose(())[0] == request.param
+        assert choose_process(())[0] == request.param
         yield request.param
     finally:
         if request.param == "process":
@@ -67,9 +66,9 @@ def where(request: pytest.FixtureRequest) -> Iterator[Literal["fork", "process"]
 
 def before_and_after(model: nn.Module, x: torch.Tensor, call: Callable[[], object]) -> None:
     call()  # modules that are loaded on the way are no change
-    before = digest((model, x, SEEN))
+    before = state_digest((model, x, SEEN))
     call()
-    after = digest((model, x, SEEN))
+    after = state_digest((model, x, SEEN))
     assert {k: (v, after.get(k)) for k, v in before.items() if after.get(k) != v} == {}
 
 

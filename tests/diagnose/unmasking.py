@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from fullgraph.compiler.events import Recording
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.recording.recorder import record
 from fullgraph.compiler.sources.source import read
 from fullgraph.diagnose.unmask.trial import Outcome, Trial, perform
@@ -15,7 +15,7 @@ from fullgraph.diagnose.unmask.unmask import Round, unmask
 
 def forked(work: Callable[[], object]) -> object:
     """The result of `work` in a forked child."""
-    outcome = isolation.run(lambda emit: work(), where="fork")
+    outcome = run_isolated(lambda emit: work(), where="fork")
     assert outcome.status == "ok", (outcome.status, outcome.error)
     return outcome.value
 

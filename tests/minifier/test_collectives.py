@@ -11,14 +11,14 @@ import torch.distributed as dist
 from torch import nn
 
 from fullgraph import bisect, minify
-from fullgraph.compiler.isolation import process_groups as groups
+from fullgraph.compiler.isolation import GroupSpec, group_statements
 
 
 @pytest.fixture(autouse=True)
 def _group(request: pytest.FixtureRequest) -> Iterator[None]:
     """One rank on gloo, or as many as a test is parametrized with, of which nobody answers."""
     ranks = getattr(request, "param", 1)
-    exec(groups.prelude([groups.Group(size=ranks)]))
+    exec(group_statements([GroupSpec(size=ranks)]))
     yield
     dist.destroy_process_group()
 

@@ -20,7 +20,7 @@ import torch._inductor.config as inductor
 
 from fullgraph import FullgraphError, bisect
 from fullgraph.cli import main
-from fullgraph.compiler.isolation import preload as warm
+from fullgraph.compiler.isolation import compiler_environment, preload_inductor
 from fullgraph.minifier.repro.pytorch_scripts import Loaded, load
 
 AFTER_AOT = {"TORCHDYNAMO_REPRO_AFTER": "aot"}
@@ -57,8 +57,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     def write(kind: str, folder: Path) -> None:
         arguments, environment = MADE[kind]
         built = shutil.ignore_patterns("fxgraph", "aotautograd")  # as a user's machine has it
-        known = {} if kind == "runnable" else warm.known()  # whose settings are looked at
-        shutil.copytree(warm.inductor(), folder / "cache", ignore=built)
+        known = {} if kind == "runnable" else compiler_environment()  # whose settings are looked at
+        shutil.copytree(preload_inductor(), folder / "cache", ignore=built)
         subprocess.run(
             [sys.executable, str(Path(__file__).with_name("failing.py")), *arguments],
             cwd=folder,

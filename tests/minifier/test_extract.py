@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.extract.constructor_arguments import structure
 from fullgraph.minifier.extract.extract import from_builder, from_file, standalone
@@ -36,7 +36,7 @@ def same(text: str, target: Callable[..., Any], *args: Any, **kwargs: Any) -> No
         model, given, named = call(loaded(text))
         return torch.equal(model(*given, **named), expected)
 
-    outcome = isolation.run(job)
+    outcome = run_isolated(job)
     assert outcome.value, f"{outcome.error and outcome.error.traceback}\n{text}"
 
 
@@ -160,7 +160,7 @@ def test_frozen_parts_and_modes_of_their_own() -> None:
         frozen = made.layers[0].lin.weight.requires_grad
         return made.training, made.drop.training, frozen
 
-    assert isolation.run(job).value == (False, True, False)
+    assert run_isolated(job).value == (False, True, False)
 
 
 def test_torch_layers_and_containers() -> None:
@@ -180,7 +180,7 @@ def test_torch_layers_and_containers() -> None:
         made, _, _ = call(loaded(text))
         return f"{made} {[p.dtype for p in made.parameters()]}"
 
-    assert isolation.run(job).value == f"{model} {[p.dtype for p in model.parameters()]}"
+    assert run_isolated(job).value == f"{model} {[p.dtype for p in model.parameters()]}"
     assert "nn.Conv2d(3, 8, 3, padding=1, bias=False)" in text
     assert "nn.MultiheadAttention(8, 2, batch_first=True)" in text
     assert "nn.TransformerEncoderLayer(8, 2, dim_feedforward=16)" in text
@@ -221,7 +221,7 @@ def test_strides_of_drawn_inputs_stay() -> None:
     def job(say: Callable[[object], None]) -> list[Any]:
         return [(t.shape, t.stride(), t.dtype, t.requires_grad) for t in call(loaded(text))[1]]
 
-    assert isolation.run(job).value == [
+    assert run_isolated(job).value == [
         (t.shape, t.stride(), t.dtype, t.requires_grad) for t in inputs
     ]
 
@@ -245,7 +245,7 @@ def test_a_builder_with_what_it_reaches() -> None:
         model, args, _ = call(loaded(text))
         return str(model(*args).shape)
 
-    assert isolation.run(job).value == "torch.Size([2, 4])"
+    assert run_isolated(job).value == "torch.Size([2, 4])"
 
 
 FILE = """
@@ -277,7 +277,7 @@ def test_a_file_with_a_name(tmp_path: Path, name: str, expected: list[int]) -> N
         model, args, _ = call(loaded(text))
         return model(*args).tolist()
 
-    assert isolation.run(job).value == expected
+    assert run_isolated(job).value == expected
 
 
 def test_a_name_that_is_not_there_is_refused(tmp_path: Path) -> None:

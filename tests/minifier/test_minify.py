@@ -15,8 +15,7 @@ from torch import nn
 
 from fullgraph import FullgraphError, minify
 from fullgraph.cli import main
-from fullgraph.compiler.isolation import openmp
-from fullgraph.compiler.isolation import preload as warm
+from fullgraph.compiler.isolation import pause_openmp, preload_inductor
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 
 SECONDS = 240
@@ -418,8 +417,8 @@ def command(file, out):
 def forked(file, out):
     """The command in a fork of this process, which has loaded all it needs, and what it prints in
     a file beside `out`; returns its pid."""
-    warm.inductor()
-    openmp.rest()
+    preload_inductor()
+    pause_openmp()
     child = os.fork()
     if not child:
         try:

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from fullgraph import FullgraphError, bisect
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import choose_process
 from fullgraph.compiler.private import torch_state as settings
 from fullgraph.minifier.minify import minify
 from tests.minifier.touched import touched
@@ -24,7 +24,7 @@ from tests.minifier.touched import touched
 @pytest.fixture(autouse=True)
 def away():
     with touched():
-        assert isolation.choose(())[0] == "process"
+        assert choose_process(())[0] == "process"
         yield
 
 
@@ -63,7 +63,7 @@ def test_a_setting_goes_along_and_nothing_is_changed(inductor):
     assert found.culprit.part == "lowerings" and "relu" in found.culprit.what
     assert found.cut.code == "return self.norm(torch.relu(self.linear(x) - self.shift)).sin()"
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
-    assert not any("standby" in Path(f"/proc/{pid}/cmdline").read_text() for pid in children)
+    assert not any("fork_server" in Path(f"/proc/{pid}/cmdline").read_text() for pid in children)
 
 
 def test_a_model_comes_down_to_its_relu(inductor, tmp_path):
@@ -191,18 +191,18 @@ def test_nothing_is_left_where_it_is_ended(sent, tmp_path):
     while len(all_of_them := family(running.pid)) < 4:  # the one that forks, the bisection, a try
         assert running.poll() is None
         time.sleep(0.1)
-    (standby,) = {
+    (socket,) = {
         cmdline(pid)[4]
         for pid in all_of_them
-        if cmdline(pid)[3:4] == ["fullgraph.compiler.isolation.fork_server"]
+        if cmdline(pid)[3:4] == ["fullgraph.compiler.isolation.fork_server_main"]
     }
     running.send_signal(sent)
     assert running.wait(60) != 0
     while any(map(cmdline, all_of_them)):
         time.sleep(0.1)
     if sent == signal.SIGINT:
-        assert not Path(standby).parent.exists()
-    shutil.rmtree(Path(standby).parent, ignore_errors=True)
+        assert not Path(socket).parent.exists()
+    shutil.rmtree(Path(socket).parent, ignore_errors=True)
 
 
 def family(pid):

@@ -19,7 +19,7 @@ import torch
 from torch.testing import assert_close
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.sources import live_functions as functions
 from fullgraph.compiler.sources.overrides import overlaid
 from fullgraph.diagnose.explain import explain
@@ -96,7 +96,7 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
         if not last.causes:
             break
         with overlaid({file: text} if text != source else {}):
-            facts = isolation.run(
+            facts = run_isolated(
                 lambda emit, causes=last.causes: observe(
                     lambda: subject(*args, **(kwargs or {})), watched(causes)
                 )
@@ -143,7 +143,7 @@ def offered(
     facts = Facts()
     if args:
         subject = _subject(module)
-        facts = isolation.run(lambda emit: observe(lambda: subject(*args), [place])).value
+        facts = run_isolated(lambda emit: observe(lambda: subject(*args), [place])).value
     node = document.node(place)
     assert node is not None, f"{expression!r} is no node"
     site = Site(document, node, category, facts)

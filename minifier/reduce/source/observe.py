@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.extract.objects import Spelling
 from fullgraph.minifier.reduce.source.load import FILE, call, loaded
@@ -66,7 +66,7 @@ def observe(text: str) -> Facts:
     Functions with decorators that need their own source are left alone if need be.
     """
     for decorated in (True, False):
-        outcome = isolation.run(lambda say, d=decorated: _run(text, d), seconds=SECONDS)  # type: ignore[misc]
+        outcome = run_isolated(lambda say, d=decorated: _run(text, d), seconds=SECONDS)  # type: ignore[misc]
         if outcome.value is not None:
             return outcome.value
     return Facts()

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.minifier.oracle.problem import Problem, Verdict
 from fullgraph.minifier.reduce.source.load import call, loaded
 from fullgraph.minifier.reduce.source.source import reduce
@@ -26,7 +26,7 @@ def breaks(text: str) -> str:
             return str(error).partition("\n")[0]
         return "compiles"
 
-    return isolation.run(job, seconds=60).value or ""
+    return run_isolated(job, seconds=60).value or ""
 
 
 def differs(text: str) -> bool:
@@ -38,7 +38,7 @@ def differs(text: str) -> bool:
         got = torch.compile(model, backend="eager")(*args, **kwargs)
         return described(expected) != described(got)
 
-    return bool(isolation.run(job, seconds=60).value)
+    return bool(run_isolated(job, seconds=60).value)
 
 
 def described(value: Any) -> Any:

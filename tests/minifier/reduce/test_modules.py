@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from fullgraph.compiler.isolation import run as isolation
-from fullgraph.compiler.isolation.snapshot import digest
+from fullgraph.compiler.isolation import run_isolated, state_digest
 from fullgraph.minifier.oracle.problem import Problem, Verdict
 from fullgraph.minifier.reduce.modules import Act, Plan, Recorded, put, record, reduce
 
@@ -65,7 +64,7 @@ def problem(model: nn.Module, recorded: Recorded, fails: Callable[[], bool]) -> 
             with apply(model, plan, recorded):
                 return fails()
 
-        failed = isolation.run(job, seconds=60).value
+        failed = run_isolated(job, seconds=60).value
         return Verdict.SAME if failed else Verdict.PASSES
 
     return Problem(Plan(), partial(partial, judge), key=str)
@@ -73,9 +72,9 @@ def problem(model: nn.Module, recorded: Recorded, fails: Callable[[], bool]) -> 
 
 def test_recording_leaves_the_model_alone() -> None:
     model = Model()
-    before = digest([model])
+    before = state_digest([model])
     recorded = record(model, lambda: model(IDS))
-    assert digest([model]) == before
+    assert state_digest([model]) == before
     assert "blocks" not in recorded.outputs
     assert recorded.outputs["embed"].argument is None
     assert recorded.outputs["blocks.0"].argument == 0

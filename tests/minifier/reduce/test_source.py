@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fullgraph.compiler.isolation import run as isolation
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.minifier.oracle.problem import Problem, Verdict
 from fullgraph.minifier.reduce.source.load import call, loaded
 from fullgraph.minifier.reduce.source.source import reduce
@@ -27,7 +27,7 @@ def runs(text: str, fails) -> bool:
     def job(say) -> bool:
         return bool(fails(*call(loaded(text))))
 
-    return bool(isolation.run(job, seconds=60).value)
+    return bool(run_isolated(job, seconds=60).value)
 
 
 def test_a_graph_break_in_a_model_of_300_lines() -> None:

@@ -1,4 +1,4 @@
-"""What the kernel tells about other processes. Linux only."""
+"""Memory of processes and of the machine, as the kernel reports it. Linux only."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 
-def memory(pid: int) -> int:
-    """Bytes of memory that a process and those it started have of their own; 0 for one that is
-    gone. Files that are mapped do not count."""
+def process_memory(pid: int) -> int:
+    """Return the anonymous memory of a process and its descendants in bytes; 0 if it is gone.
+
+    Mapped files do not count.
+    """
     total = 0
     with contextlib.suppress(OSError):
         status = Path(f"/proc/{pid}/status").read_text()
@@ -17,12 +19,12 @@ def memory(pid: int) -> int:
         total += int(found[1]) * 1024 if found else 0
         for thread in Path(f"/proc/{pid}/task").iterdir():
             for child in (thread / "children").read_text().split():
-                total += memory(int(child))
+                total += process_memory(int(child))
     return total
 
 
-def free_memory() -> int:
-    """Bytes that this machine could still give to programs."""
+def available_memory() -> int:
+    """Return the memory that this machine can still give to programs, in bytes."""
     found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    assert found is not None, "every Linux since 3.14 tells"
+    assert found is not None, "Linux reports it since 3.14"
     return int(found[1]) * 1024

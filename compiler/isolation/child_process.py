@@ -1,0 +1,74 @@
+"""What makes a forked child independent of its parent. Linux only."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import resource
+import signal
+import sys
+
+import torch
+
+from fullgraph.compiler.isolation.output_capture import redirect_output
+from fullgraph.compiler.isolation.process_groups import detach_process_groups
+from fullgraph.compiler.isolation.shared_memory import make_shared_memory_private
+from fullgraph.compiler.private import torch_state
+from fullgraph.compiler.sources import live_functions
+
+
+def enter_child(parent: int, output: int, cache: str) -> None:
+    """Detach this forked child from its parent.
+
+    Its output goes to the descriptor `output`, and what its compiler builds to the folder `cache`.
+    """
+    _detach_from(parent)
+    _replace_streams(output)
+    make_shared_memory_private()
+    _reset_compiler(cache)
+    detach_process_groups()  # the threads that talk to the other ranks are not here
+
+
+def end_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when its parent exits; exit if it has already."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _detach_from(parent: int) -> None:
+    """Leave the parent's terminal, signal handlers, debugger and garbage collection."""
+    os.setsid()
+    end_with_parent(parent)
+    signal.set_wakeup_fd(-1)  # of an event loop
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    live_functions.set_aside()
+
+
+def _replace_streams(output: int) -> None:
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    sys.stdin = os.fdopen(0, closefd=False)
+    redirect_output(output)
+    for name in ("stdin", "stdout", "stderr"):
+        setattr(sys, f"__{name}__", getattr(sys, name))
+    os.close(empty)
+    os.close(output)
+    faulthandler.enable(2)  # a crash names its Python line, and not on the parent's stderr
+
+
+def _reset_compiler(cache: str) -> None:
+    """Use one thread, none of the parent's compiled code, and files in `cache` only."""
+    # libgomp's threads are not in the child: a parallel op would wait for them forever
+    torch.set_num_threads(1)
+    torch_state.compile_in_one_thread()  # nor is Inductor's pool of processes
+    torch_state.time_no_guards()
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
+    os.environ["TRITON_CACHE_DIR"] = os.path.join(cache, "triton")
+    if "torch._dynamo" in sys.modules:  # else nothing was compiled yet
+        torch.compiler.reset()

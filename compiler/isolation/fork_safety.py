@@ -1,0 +1,74 @@
+"""Decides whether a job can run in a forked child of this process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from fullgraph.compiler.isolation.job_outcome import JobProcess
+from fullgraph.compiler.isolation.process_groups import has_process_group
+from fullgraph.compiler.isolation.snapshots import devices_of
+
+
+def choose_process(
+    objects: Sequence[object], *, fake_collectives: bool = False
+) -> tuple[JobProcess, str]:
+    """Return where to run a job that uses `objects`, and the reason as half a sentence.
+
+    A live process group keeps the job in this process, unless `fake_collectives` says that the
+    child may compute its collectives without the other ranks.
+    """
+    if sys.platform != "linux":
+        return "process", f"a fork is not safe on {sys.platform}"
+    if has_process_group() and not fake_collectives:
+        return "process", "a process group is live, and its threads do not survive a fork"
+    for accelerator in (torch.cuda, torch.xpu):
+        if accelerator.is_initialized():
+            return "process", f"{accelerator.__name__} is initialised and does not survive a fork"
+    if _has_open_gpu_driver():
+        return "process", "a GPU driver is open in this process and does not survive a fork"
+    if _has_autograd_threads():
+        return "process", "autograd's device threads run here, and a fork has no backward then"
+    if _has_other_accelerator():
+        found = sorted(devices_of(objects) - {"cpu", "meta"})
+        if found:
+            return "process", f"there are tensors on {', '.join(found)}"
+    return "fork", "everything is on CPU"
+
+
+def _has_other_accelerator() -> bool:
+    """Return whether tensors may be on a device other than CPU, CUDA and XPU."""
+    known = torch.accelerator.current_accelerator()
+    return "torch_xla" in sys.modules or not (known is None or known.type in ("cuda", "xpu"))
+
+
+def _has_open_gpu_driver() -> bool:
+    """Return whether this process has a GPU driver open.
+
+    `torch.cuda.is_available()` opens one without initialising CUDA.
+    """
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):  # closed since it was listed
+                if os.readlink(f"/proc/self/fd/{name}").startswith(("/dev/nvidia", "/dev/kfd")):
+                    return True
+    return False
+
+
+def _has_autograd_threads() -> bool:
+    """Return whether autograd has started a thread for each device.
+
+    The first backward starts them if there are devices; on a CUDA build without a GPU, if that
+    backward runs in AOTAutograd.
+    """
+    with contextlib.suppress(OSError):
+        for thread in os.listdir("/proc/self/task"):
+            with contextlib.suppress(OSError):  # ended since it was listed
+                if Path(f"/proc/self/task/{thread}/comm").read_text().startswith("pt_autograd_"):
+                    return True
+    return False

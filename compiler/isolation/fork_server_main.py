@@ -1,0 +1,135 @@
+"""The fork server's process: loads the compiler once, then forks a child for each request."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pickle
+import sys
+import tempfile
+import threading
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from multiprocessing.connection import Connection, Listener
+
+import torch
+
+from fullgraph.compiler.isolation.child_process import end_with_parent
+from fullgraph.compiler.isolation.fork_safety import choose_process
+from fullgraph.compiler.isolation.fork_server import (
+    COMMAND,
+    CONNECTION,
+    INDUCTOR,
+    READY,
+    ForkRequest,
+)
+from fullgraph.compiler.isolation.forked_child import Emit, begin_forked
+from fullgraph.compiler.isolation.job_outcome import JobOutcome, describe_exception
+from fullgraph.compiler.isolation.openmp import pause_openmp
+from fullgraph.compiler.isolation.preload import preload_dynamo, preload_inductor
+from fullgraph.compiler.isolation.process_state import process_states
+from fullgraph.compiler.private import torch_state
+from fullgraph.compiler.private.pickling import unpacked
+
+_IMPORT_LESS = "FULLGRAPH_FORK_SERVER_IMPORTS_LESS"
+"""Environment variable of a server whose predecessor initialised a device by its imports."""
+
+
+def serve(address: str, parent: str, compiler: str, *modules: str) -> None:
+    """Fork a child for each request at `address`, until the process `parent` exits."""
+    end_with_parent(int(parent))
+    tempfile.tempdir = os.path.dirname(address)  # the client removes what is left there
+    torch_state.compile_in_one_thread()  # starts no pool of processes
+    _preload(modules, compiler == INDUCTOR)
+    CONNECTION.address = address
+    with Listener(address, "AF_UNIX", backlog=64) as listener:
+        sys.stdout.buffer.write(READY)
+        sys.stdout.buffer.flush()
+        os.dup2(2, 1)  # nobody reads the pipe any more
+        while True:
+            connection = listener.accept()
+            try:
+                request: ForkRequest = pickle.loads(connection.recv_bytes())
+            except (EOFError, OSError):  # the client is gone
+                continue
+            _fork_for(request, connection)
+
+
+def _fork_for(request: ForkRequest, connection: Connection) -> None:
+    """Fork a child in this thread, and pass on what it sends in another."""
+
+    def on_message(message: object) -> None:
+        _send(connection, True, message)
+
+    pause_openmp()
+    try:
+        wait = begin_forked(
+            lambda emit: _run(request, emit),
+            seconds=request.seconds,
+            memory=request.memory,
+            cache=request.cache,
+            stop=connection.poll,
+            on_message=on_message,
+            load=bytes,
+        )
+    except OSError as error:
+        outcome = JobOutcome[object]("raised", "fork", 0.0, error=describe_exception(error))
+        _send(connection, False, outcome)
+        return
+    threading.Thread(target=_answer, args=(connection, wait), daemon=True).start()
+
+
+def _answer(connection: Connection, wait: Callable[[], JobOutcome[object]]) -> None:
+    with connection:
+        _send(connection, False, replace(wait(), messages=()))
+
+
+def _send(connection: Connection, message: bool, content: object) -> None:
+    with contextlib.suppress(OSError):  # the client is gone
+        connection.send_bytes(pickle.dumps((message, content)))
+
+
+def _run(request: ForkRequest, emit: Emit) -> object:
+    """In the child: take over the client's state, then run its job."""
+    sys.path[:] = request.path
+    sys.modules["__main__"] = types.ModuleType("__main__")  # for definitions of the client's
+    os.chdir(request.folder)
+    state, settings, job = unpacked(request.job)
+    for name in torch_state.changed().keys() - settings.keys():
+        torch_state.reset(name)
+    torch_state.set_forever(settings)
+    for each in process_states():
+        if each.name in state and each.read() != state[each.name]:
+            each.write(state[each.name])
+    result: object = job(emit)
+    return result
+
+
+def _preload(modules: Iterable[str], inductor: bool) -> None:
+    """Load the modules, Dynamo and perhaps Inductor without initialising a device.
+
+    Without a device Dynamo and Inductor also compile something. If an import initialises a device,
+    a new process that imports less replaces this one.
+    """
+    for module in modules:
+        importlib.import_module(module)
+    imports_less = bool(os.environ.get(_IMPORT_LESS))
+    if torch.accelerator.current_accelerator() is None:
+        preload_dynamo()
+        if inductor:
+            with contextlib.suppress(Exception):  # no C++ compiler: the job that needs it says so
+                preload_inductor()
+    elif not imports_less:
+        importlib.import_module("torch._dynamo")
+        if inductor:
+            importlib.import_module("torch._inductor.compile_fx")
+    if imports_less or choose_process(())[0] == "fork":
+        return
+    os.environ[_IMPORT_LESS] = "1"
+    os.execv(sys.executable, [*COMMAND, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])

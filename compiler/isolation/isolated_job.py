@@ -1,0 +1,144 @@
+"""Runs a callable of the user's without leaving a trace of it.
+
+On CPU it runs in a forked child, which cannot change anything of the user's. If a fork is not safe
+it runs in this process, and what it changed is restored.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from fullgraph.compiler.isolation.external_effects import ExternalEffects
+from fullgraph.compiler.isolation.fork_safety import choose_process
+from fullgraph.compiler.isolation.fork_server import begin_in_fork_server, has_fork_server
+from fullgraph.compiler.isolation.forked_child import Emit, Job, begin_forked, run_forked
+from fullgraph.compiler.isolation.interrupts import (
+    TimeLimitExceeded,
+    can_limit_time,
+    deferred_interrupts,
+    time_limit,
+)
+from fullgraph.compiler.isolation.job_outcome import (
+    JobError,
+    JobOutcome,
+    JobProcess,
+    JobStatus,
+    describe_exception,
+    pickle_plain,
+)
+from fullgraph.compiler.isolation.output_capture import OutputCapture
+from fullgraph.compiler.isolation.snapshots import snapshot
+from fullgraph.compiler.private.dynamo_caches import Caches
+
+T = TypeVar("T")
+
+
+def run_isolated(
+    job: Job[T],
+    *,
+    objects: Sequence[object] = (),
+    seconds: float | None = None,
+    on_message: Emit | None = None,
+    where: JobProcess | None = None,
+    cache: str | None = None,
+) -> JobOutcome[T]:
+    """Run `job(emit)` isolated, and return how it ended.
+
+    `objects` is what the job uses: what is restored after a run in this process, and what
+    `choose_process` looks at if `where` is None. `emit(value)` sends plain data to `on_message`
+    and to `JobOutcome.messages` at once, so that a crash loses none of it. The result of the job
+    must be plain data too; both arrive as copies.
+
+    The job has `seconds` of wall time; in this process only code that returns to Python's main
+    thread can be stopped. Forked children share what Inductor builds in the folder `cache`, else
+    each has its own. Raises KeyboardInterrupt and the exceptions of `on_message`, after everything
+    is restored.
+    """
+    if (where or choose_process(objects)[0]) == "process":
+        return _run_here(job, objects, seconds, on_message)
+    if has_fork_server():
+        return begin_in_fork_server(job, seconds=seconds, on_message=on_message, cache=cache)()
+    return run_forked(job, seconds=seconds, on_message=on_message, cache=cache)
+
+
+def begin_isolated(
+    job: Job[T],
+    *,
+    seconds: float | None,
+    memory: int | None = None,
+    cache: str | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Callable[[], JobOutcome[T]]:
+    """Begin `job` in a forked child of this process or of its fork server.
+
+    Returns a function that waits for the outcome; the arguments are those of `begin_forked`.
+    """
+    begin = begin_in_fork_server if has_fork_server() else begin_forked
+    return begin(job, seconds=seconds, memory=memory, cache=cache, stop=stop)
+
+
+def process_with_own_memory() -> JobProcess:
+    """Return where to run a job that needs the memory of this process as it is.
+
+    A process that has a fork server is already a child of it, and runs the job itself.
+    """
+    return "process" if has_fork_server() else "fork"
+
+
+def _run_here(
+    job: Job[T], objects: Sequence[object], seconds: float | None, on_message: Emit | None
+) -> JobOutcome[T]:
+    start = time.monotonic()
+    messages: list[object] = []
+    listener_errors: list[Exception] = []
+    capture = OutputCapture()
+
+    def emit(message: object) -> None:
+        messages.append(pickle.loads(pickle_plain(message, "the message")))
+        if on_message is None:
+            return
+        with capture.paused():
+            try:
+                on_message(messages[-1])
+            except Exception as failure:
+                listener_errors.append(failure)
+                raise
+
+    status: JobStatus = "ok"
+    value: T | None = None
+    error: JobError | None = None
+    before = snapshot(objects)
+    caches = Caches(before.codes)
+    effects = ExternalEffects()
+    try:
+        caches.hide()
+        capture.start()
+        with time_limit(seconds):
+            value = pickle.loads(pickle_plain(job(emit), "the result"))
+    except TimeLimitExceeded:
+        status = "timeout"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as raised:
+        status, error = "raised", describe_exception(raised, outer_frames=1)
+    finally:
+        with deferred_interrupts():
+            capture.stop()
+            unrestored = [*caches.restore(), *before.restore(), *effects.changes()]
+    if listener_errors:
+        raise listener_errors[0]
+    if seconds is not None and not can_limit_time():
+        unrestored.append("The time limit was not kept: that takes Unix and the main thread.")
+    return JobOutcome(
+        status,
+        "process",
+        time.monotonic() - start,
+        value=value,
+        messages=tuple(messages),
+        error=error,
+        output=capture.text,
+        unrestored=tuple(unrestored),
+    )

@@ -1,0 +1,84 @@
+"""How an isolated job ended, as plain values."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+T = TypeVar("T")
+
+JobStatus = Literal["ok", "raised", "signal", "timeout", "memory"]
+JobProcess = Literal["fork", "process"]
+"""Where a job runs: in a forked child, or in this process."""
+
+
+@dataclass(frozen=True)
+class JobError:
+    """An exception that ended a job."""
+
+    type: str
+    """Qualified name of the class without its module, as in the last line of a traceback."""
+    module: str
+    message: str
+    traceback: str
+    """As Python prints it, from the job down; "" if there is none."""
+    exception: BaseException | None = None
+    """A copy without traceback; None if the exception cannot be pickled."""
+
+
+@dataclass(frozen=True)
+class JobOutcome(Generic[T]):
+    """How an isolated job ended, and everything it emitted before."""
+
+    status: JobStatus
+    where: JobProcess
+    seconds: float
+    """Wall time of the job, isolation included."""
+    value: T | None = None
+    """What the job returned, if `status` is "ok"."""
+    messages: tuple[object, ...] = ()
+    """What the job emitted, in order, however the job ended."""
+    error: JobError | None = None
+    signal: str | None = None
+    """"SIGSEGV", "SIGABRT" …, if `status` is "signal"."""
+    output: str = ""
+    """What the job wrote to stdout and stderr, from C and C++ too. Of more than a megabyte the
+    middle is cut out."""
+    unrestored: tuple[str, ...] = ()
+    """What could not be restored, one sentence each."""
+
+
+def describe_exception(exception: BaseException, *, outer_frames: int = 0) -> JobError:
+    """Return `exception` as a value, without the `outer_frames` outermost traceback frames."""
+    frames = exception.__traceback__
+    for _ in range(outer_frames):
+        frames = frames.tb_next if frames is not None else None
+    kind = type(exception)
+    try:
+        message = str(exception)
+        lines = traceback.format_exception(kind, exception, frames)
+    except Exception as failure:  # the user's __str__ raises
+        message, lines = f"(its message raised {type(failure).__name__})", []
+    return JobError(kind.__qualname__, kind.__module__, message, "".join(lines), _copy(exception))
+
+
+def _copy(exception: BaseException) -> BaseException | None:
+    """Return `exception` pickled and unpickled; None if its type changes on the way."""
+    try:
+        copy: BaseException = pickle.loads(pickle.dumps(exception))
+    except Exception:
+        return None
+    return copy if type(copy) is type(exception) else None
+
+
+def pickle_plain(value: object, what: str) -> bytes:
+    """Return `value` pickled. Raises TypeError, which names `what`, if it cannot be pickled."""
+    try:
+        return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        raise TypeError(
+            f"{what} is a {type(value).__qualname__} that cannot be pickled, and only plain data "
+            f"leaves an isolated job: {error}"
+        ) from error

@@ -1,0 +1,107 @@
+"""Snapshots of a program's objects and of the process, which can be restored."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from types import CodeType
+
+import torch
+
+from fullgraph.compiler.isolation.object_graph import FoundPart, ObjectWalk
+from fullgraph.compiler.isolation.process_state import process_states
+from fullgraph.compiler.private.dynamo_caches import Caches
+from fullgraph.compiler.private.torch_state import no_overrides
+
+
+class Snapshot:
+    """State of objects and process at one time; copies of tensors are on their device if it has
+    room."""
+
+    def __init__(self, objects: Sequence[object]) -> None:
+        walk = ObjectWalk(objects)
+        # reading a view's history gives it that of its base: restore bases first
+        self._found = sorted(walk, key=lambda found: _is_view(found.part.target))
+        self._unread = tuple(walk.unread)
+        self._process = [(each, each.read()) for each in process_states()]
+        self.codes: tuple[CodeType, ...] = tuple(f.__code__ for f in walk.functions)
+        """Code of the functions reached."""
+
+    def restore(self) -> tuple[str, ...]:
+        """Restore what changed; return a sentence for all that cannot be restored or read.
+
+        A snapshot can be restored any number of times.
+        """
+        failed = list(self._unread)
+        for found in self._found:
+            try:
+                if found.part.changed(found.state):
+                    found.part.write(found.state)
+            except Exception as error:
+                failed.append(f"{found.path} was changed and cannot be put back: {error}.")
+        for each, value in self._process:
+            try:
+                if each.read() != value:
+                    each.write(value)
+            except Exception as error:
+                failed.append(f"The {each.name} cannot be put back: {error}.")
+        return tuple(dict.fromkeys(failed))
+
+    def has_changed(self) -> bool:
+        """Return whether an object has changed or cannot be read; the process does not count."""
+        try:
+            return any(found.part.changed(found.state) for found in self._found)
+        except Exception:
+            return True
+
+
+def snapshot(objects: Sequence[object]) -> Snapshot:
+    """Record `objects`, everything reachable from them, and the state of the process.
+
+    That is random numbers, modes, configuration, environment and logging, but not Dynamo's caches.
+    """
+    return Snapshot(objects)
+
+
+def devices_of(objects: Sequence[object]) -> frozenset[str]:
+    """Return the types of the devices of all tensors reachable from `objects`."""
+    found = (found.part.target for found in ObjectWalk(objects, memory=False))
+    return frozenset(thing.device.type for thing in found if isinstance(thing, torch.Tensor))
+
+
+def state_digest(objects: Sequence[object]) -> dict[str, str]:
+    """Return a hash of everything that isolation must leave unchanged, by description.
+
+    Tensors and arrays are hashed byte by byte, objects by identity within the walk: two digests of
+    the same objects in one process are equal exactly if nothing changed.
+    """
+    walk = ObjectWalk(objects)
+    found = list(walk)
+    hashes: dict[str, str] = {}
+    for one in found:
+        title = f"{one.path}: {one.part.kind}"
+        name, number = title, 2
+        while name in hashes:
+            name, number = f"{title} {number}", number + 1
+        hashes[name] = hashlib.sha256(_content(one, walk)).hexdigest()
+    for each in process_states():
+        hashes[each.name] = hashlib.sha256(each.show(each.read()).encode()).hexdigest()
+    codes = [function.__code__ for function in walk.functions]
+    return hashes | Caches(codes).summary()
+
+
+def _is_view(thing: object) -> bool:
+    with no_overrides():
+        return isinstance(thing, torch.Tensor) and thing._is_view()
+
+
+def _content(found: FoundPart, walk: ObjectWalk) -> bytes:
+    """Return the content of a part as bytes."""
+    children = []
+    for name, child in found.part.children(found.state):
+        number = walk.number(child)
+        children.append(f"{name}={child!r}" if number is None else f"{name}=#{number}")
+    if isinstance(found.part.target, set | frozenset):
+        children.sort()
+    kind = found.part.kind
+    return "\0".join((kind, *children)).encode() + found.part.content(found.state)
