@@ -108,7 +108,7 @@ def resolve(backend: Backend) -> Backend:
 
 def _first_sentence(name: str) -> str:
     """What a backend's own documentation says first; "" where it says nothing."""
-    from fullgraph.compiler.private.backends import registered
+    from fullgraph.compiler.private import find_backend
 
-    doc = inspect.getdoc(registered(name)) or ""
+    doc = inspect.getdoc(find_backend(name)) or ""
     return " ".join(doc.partition("\n\n")[0].split()).partition(". ")[0]

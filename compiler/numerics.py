@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import torch
 
-from fullgraph.compiler.private.pytrees import mapped
+from fullgraph.compiler.private import tree_map
 from fullgraph.compiler.results import Results, Value
 
 Kind = Literal["result", "metadata", "gradient", "mutation"]
@@ -145,7 +145,7 @@ def in_float64(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
     """Copies in which every floating-point tensor is float64 and every complex one complex128."""
     if isinstance(module, torch.nn.Module):
         module = copy.deepcopy(module).double()
-    return module, mapped(_double, args), mapped(_double, kwargs)
+    return module, tree_map(_double, args), tree_map(_double, kwargs)
 
 
 def _double(thing: Any) -> Any:

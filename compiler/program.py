@@ -11,8 +11,7 @@ import torch
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend, Rung, ladder, resolve
-from fullgraph.compiler.private.compile_config import isolated_recompiles, unwrap
-from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.compiler.private import isolate_recompiles_kwargs, tree_leaves, unwrap_compiled
 from fullgraph.compiler.results import Loss, backward
 
 
@@ -81,7 +80,7 @@ class Program:
 
     def compiled(self, *, fullgraph: bool = False, isolated: bool = False) -> Callable[..., Any]:
         """Return the target under `torch.compile`; `isolated` gives it a cache of its own."""
-        extra: dict[str, Any] = isolated_recompiles() if isolated else {}
+        extra: dict[str, Any] = isolate_recompiles_kwargs() if isolated else {}
         return torch.compile(
             self.target,
             fullgraph=fullgraph,
@@ -116,7 +115,7 @@ def parse_program(
     tensor, a tuple of positional arguments or a dict of keyword arguments. Raises FullgraphError
     if the arguments do not describe a program that can be called.
     """
-    target = unwrap(model)
+    target = unwrap_compiled(model)
     if not callable(target):
         raise FullgraphError(
             f"{command} needs a module or a function, and got {_article(type(model).__name__)}: "
@@ -170,7 +169,7 @@ def _check_signature(target: Any, call: CallArguments, number: int) -> None:
 
 
 def _check_devices(target: Any, calls: tuple[CallArguments, ...]) -> None:
-    tensors = leaves([(c.args, dict(c.kwargs)) for c in calls])
+    tensors = tree_leaves([(c.args, dict(c.kwargs)) for c in calls])
     if isinstance(target, torch.nn.Module):
         tensors += [*target.parameters(), *target.buffers()]
     devices = {t.device.type for t in tensors if isinstance(t, torch.Tensor)}

@@ -10,8 +10,12 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private import torch_state as settings
-from fullgraph.compiler.private.pytrees import containers, leaves, named_leaves
+from fullgraph.compiler.private import (
+    container_types,
+    disable_torch_function,
+    named_tree_leaves,
+    tree_leaves,
+)
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None))
 _HELD = (*_ATOMS, torch.Tensor, list, tuple, dict)
@@ -77,7 +81,7 @@ def run(
         for tensor in inner:
             tensor.retain_grad()
     output = function(*args, **kwargs)
-    outputs = {f"output{path}": leaf for path, leaf in named_leaves(output)}
+    outputs = {f"output{path}": leaf for path, leaf in named_tree_leaves(output)}
     told = _told(outputs, places)
     if loss:
         backward(output, loss, retain_graph=bool(inner))
@@ -89,7 +93,7 @@ def run(
     }
     left = {**dict(_named_inputs(args, kwargs)), **_tensors(module)}
     state = {name: _leaf(thing) for name, thing in left.items()}
-    held = {f"output{path}": kind.__qualname__ for path, kind in containers(output)}
+    held = {f"output{path}": kind.__qualname__ for path, kind in container_types(output)}
     return Results(told, gradients, {**state, **_attributes(module)}, held)
 
 
@@ -103,7 +107,7 @@ def backward(output: Any, loss: Loss, *, retain_graph: bool = False) -> bool:
         return True
     sums = [
         (leaf.real + leaf.imag if leaf.is_complex() else leaf.float()).sum()
-        for leaf in leaves(output)
+        for leaf in tree_leaves(output)
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad
     ]
     if sums:
@@ -121,7 +125,7 @@ def reseed(seed: int) -> None:
 
 def value(tensor: torch.Tensor, alias: str = "", *, copied: bool = True) -> Value:
     """What `tensor` is now. Without `copied` its elements may change with it."""
-    with settings.no_overrides(), torch.no_grad():
+    with disable_torch_function(), torch.no_grad():
         strided = tensor.layout is torch.strided
         return Value(
             type(tensor).__name__,
@@ -159,9 +163,9 @@ def content(tensor: torch.Tensor, *, copied: bool = True) -> torch.Tensor | None
 
 
 def _named_inputs(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for path, leaf in named_leaves(tuple(args)):
+    for path, leaf in named_tree_leaves(tuple(args)):
         yield f"input{path}", leaf
-    for path, leaf in named_leaves(dict(kwargs)):
+    for path, leaf in named_tree_leaves(dict(kwargs)):
         yield f"input{path}", leaf
 
 
@@ -181,7 +185,7 @@ def _attributes(module: torch.nn.Module | None) -> dict[str, Any]:
         for path, each in module.named_modules()
         for name, thing in vars(each).items()
         if isinstance(thing, _HELD) and not name.startswith("_")
-        for way, leaf in named_leaves(thing)
+        for way, leaf in named_tree_leaves(thing)
         if isinstance(leaf, _HELD)
     }
 

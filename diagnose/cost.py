@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from fullgraph.compiler.private import compile_config as settings
+from fullgraph.compiler.private import silence_torch_logs
 from fullgraph.compiler.program import Program
 from fullgraph.diagnose.explanation import Measurement
 
@@ -24,7 +24,7 @@ def measure(program: Program) -> Measurement:
     Seconds are medians; `compile` is what the first compiled step took beyond a later one. Peak
     memory is CUDA's, in bytes; on CPU it is not known.
     """
-    with settings.quiet():
+    with silence_torch_logs():
         return _measure(program)
 
 

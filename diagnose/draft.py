@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from fullgraph.compiler.events import Break, Failure, Position, Recording
 from fullgraph.compiler.observe.values import Observations
-from fullgraph.compiler.private import compile_config as settings
+from fullgraph.compiler.private import current_stance, has_dispatch_mode, is_compile_disabled
 from fullgraph.compiler.recording.recorder import RECOMPILE_LIMIT
 from fullgraph.diagnose.causes import grouping as causal
 from fullgraph.diagnose.causes.places import key, place_of
@@ -263,12 +263,12 @@ def nothing_compiled(target: object, trace: Trace, where: Position | None) -> Fa
     if any(describe_skip(skip.reason) for skip in recording.skips):
         return None
     place = where or Position("", 0)
-    stance = settings.stance()
-    if callable(target) and settings.is_disabled(target):
+    stance = current_stance()
+    if callable(target) and is_compile_disabled(target):
         reason = "It is excluded from compilation by `torch.compiler.disable`."
     elif stance not in (None, "default"):
         reason = f"`torch.compiler.set_stance({stance!r})` is active: nothing is compiled."
-    elif settings.dispatch_mode_active():
+    elif has_dispatch_mode():
         reason = "A TorchDispatchMode is active, under which torch.compile does not work."
     elif recording.timings:
         return None  # traced to its end: there is no tensor operation in it

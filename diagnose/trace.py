@@ -13,7 +13,7 @@ import torch
 
 from fullgraph.compiler.events import Event, Position, Recording
 from fullgraph.compiler.isolation import JobOutcome
-from fullgraph.compiler.private import compile_config as settings
+from fullgraph.compiler.private import capture_scalars_and_shapes, silence_torch_logs
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.recording.recorder import record
 from fullgraph.compiler.sources.ownership import is_users
@@ -57,8 +57,8 @@ def trace(
         done = []
         raised = None
         before = numbers(program.target)
-        captures = settings.fullgraph_capture() if capture else nullcontext()
-        with settings.quiet(), captures, record(program.target, emit) as recorder:
+        captures = capture_scalars_and_shapes() if capture else nullcontext()
+        with silence_torch_logs(), captures, record(program.target, emit) as recorder:
             try:
                 compiled = program.compiled(fullgraph=fullgraph, isolated=in_process)
                 program.run(compiled, lambda _: done.append(len(recorder.recording.events)))

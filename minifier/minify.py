@@ -16,7 +16,7 @@ from typing import Any
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.isolation import has_fork_server, process_with_own_memory, run_isolated
 from fullgraph.compiler.ladder import Backend, Rung
-from fullgraph.compiler.private.captured_graphs import Level
+from fullgraph.compiler.private import GraphLevel
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect.bisect import Shop, away, suspect
 from fullgraph.minifier.bisect.bisection import Bisection
@@ -43,7 +43,7 @@ def minify(
     tol: float | None = None,
     check_strides: bool = True,
     kind: str | None = None,
-    repro_after: Level | None = None,
+    repro_after: GraphLevel | None = None,
     budget: float | None = None,
     jobs: int | None = None,
     seconds: float = SECONDS,
@@ -124,7 +124,7 @@ def _minified(
     place: tuple[Path, str],
     shop: Shop,
     deadline: float | None,
-    repro_after: Level | None,
+    repro_after: GraphLevel | None,
     source: str | None,
 ) -> Minified:
     """What `minify` does where forks are safe. `place` is of the journal, with the work's name."""

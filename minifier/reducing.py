@@ -12,8 +12,14 @@ import torch
 
 from fullgraph.compiler import results
 from fullgraph.compiler.isolation import snapshot
-from fullgraph.compiler.private import captured_graphs as graphs
-from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private import (
+    GraphLevel,
+    capture_graph,
+    count_graph_calls,
+    has_functorch_transform,
+    non_default_config,
+    reset_config,
+)
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.graphs.graph import Graph
 from fullgraph.minifier.oracle.case import Case
@@ -50,7 +56,7 @@ def reduced(work: Work) -> Reduced | None:
     if problem is None:
         return None
     before = problem.start.ops
-    needed = tuple(settings.changed())
+    needed = tuple(non_default_config())
     try:
         with forgiven(work):
             by_graph.reduce(problem)
@@ -82,7 +88,7 @@ def _begun(work: Work) -> Problem[Graph] | None:
     while levels:
         level = levels.pop(0)
         found = captured(work.case, level)
-        if levels and any(graphs.transforms(graph.module) for graph in found):
+        if levels and any(has_functorch_transform(graph.module) for graph in found):
             levels.append(level)
             continue
         problem = _first(work, found)
@@ -156,7 +162,7 @@ def _key(work: Work, graph: Graph, loss: Loss) -> str:
     return f"{work.name} {loss} {graph.key}"
 
 
-def captured(case: Case, level: graphs.Level = "dynamo") -> list[Graph]:
+def captured(case: Case, level: GraphLevel = "dynamo") -> list[Graph]:
     """The graphs that a program becomes, each with its inputs as they were: Dynamo's, or those of
     AOTAutograd, forward and backward."""
     before = snapshot(case.objects)
@@ -170,9 +176,9 @@ def captured(case: Case, level: graphs.Level = "dynamo") -> list[Graph]:
 
     found = []
     try:
-        for number in range(graphs.count(run, level)):
+        for number in range(count_graph_calls(run, level)):
             before.restore()
-            reached = graphs.reach(run, number, level)
+            reached = capture_graph(run, number, level)
             if reached is not None:
                 found.append(Graph(*reached))
     except Exception:
@@ -185,7 +191,7 @@ def captured(case: Case, level: graphs.Level = "dynamo") -> list[Graph]:
 def _needed(work: Work, graph: Graph) -> tuple[str, ...]:
     """The settings that are not torch's own and without which `graph` does not fail."""
     case, tries = work.alone(graph), work.tries(f"settings {graph.key}")
-    needed = list(settings.changed())
+    needed = list(non_default_config())
     for name in list(needed):
         rest = [other for other in needed if other != name]
         made = functools.partial(_with, case, rest)
@@ -197,9 +203,9 @@ def _needed(work: Work, graph: Graph) -> tuple[str, ...]:
 
 def _with(case: Case, kept: Sequence[str]) -> Case:
     """`case`, in a process in which only the settings `kept` are not torch's own."""
-    for name in settings.changed():
+    for name in non_default_config():
         if name not in kept:
-            settings.reset(name)
+            reset_config(name)
     return case
 
 

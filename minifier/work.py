@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from fullgraph.compiler.isolation import has_fork_server
 from fullgraph.compiler.ladder import RUNGS, Rung
-from fullgraph.compiler.private import captured_graphs as graphs
+from fullgraph.compiler.private import GraphLevel
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect.bisection import Bisection
 from fullgraph.minifier.bisect.ladder_run import unsteady
@@ -58,7 +58,7 @@ class Work:
     say: Callable[[object], object] = lambda _: None
     deadline: float | None = None
     """When the budget is over, in `time.monotonic` seconds."""
-    levels: tuple[graphs.Level, ...] = ("dynamo", "aot")
+    levels: tuple[GraphLevel, ...] = ("dynamo", "aot")
     """Whose graphs are looked at, in this order."""
     seconds: float = SECONDS
     """What a fresh interpreter is given."""
@@ -177,7 +177,7 @@ class Work:
         return self.unsteady(self.case, "steady")
 
     @property
-    def possible(self) -> tuple[graphs.Level, ...]:
+    def possible(self) -> tuple[GraphLevel, ...]:
         """Whose graphs can be had: what makes them must not be what fails."""
         if self.case.wanted in (Kind.BREAK, Kind.RECOMPILE):
             return ()

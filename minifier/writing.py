@@ -15,9 +15,7 @@ from fullgraph.compiler.isolation import (
     run_isolated,
     snapshot,
 )
-from fullgraph.compiler.private import backends
-from fullgraph.compiler.private import captured_graphs as graphs
-from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private import count_aten_calls, is_local_backend, non_default_config
 from fullgraph.minifier.bisect.bisection import Bisection
 from fullgraph.minifier.bisect.culprit import Culprit, culprit
 from fullgraph.minifier.bisect.ladder_run import again
@@ -133,7 +131,7 @@ def _from_source(work: Work, text: str | None) -> Draft | None:
     after = reduced_text(work, before)
     make = functools.partial(built, after, work.case)
     parts = program(after, _facts(after, work.case))
-    draft = writer.draft(parts, tuple(settings.changed()), make, len(before.splitlines()))
+    draft = writer.draft(parts, tuple(non_default_config()), make, len(before.splitlines()))
     return replace(draft, unit="lines")
 
 
@@ -205,10 +203,10 @@ class _Writer:
 
     def __init__(self, work: Work) -> None:
         self._work, self._rung, self._failure = work, work.rung, work.failure
-        self._changed = settings.changed()
+        self._changed = non_default_config()
         self.backward = bool(work.case.loss)
         backend = self._rung.backend
-        self._named = isinstance(backend, str) and not backends.of_this_process(backend)
+        self._named = isinstance(backend, str) and not is_local_backend(backend)
         self._backend = backend if isinstance(backend, str) else self._rung.name
 
     def script(
@@ -333,4 +331,4 @@ def _in_dynamo(make: Callable[[], Case], _: object) -> int:
 
 def _in_aten(make: Callable[[], Case], _: object) -> int:
     case = make()
-    return graphs.count_aten(case.target, case.args, case.kwargs, case.dynamic)
+    return count_aten_calls(case.target, case.args, case.kwargs, case.dynamic)

@@ -28,11 +28,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _warm() -> None:
     from fullgraph.compiler.isolation import preload_dynamic_shapes, preload_dynamo
-    from fullgraph.compiler.private import torch_state as settings
+    from fullgraph.compiler.private import skip_guard_profiling
 
     preload_dynamo()  # before a test's first backward, see there
     preload_dynamic_shapes()
-    settings.time_no_guards()  # torch empties the processor's caches for it, at each compilation
+    skip_guard_profiling()  # torch empties the processor's caches for it, at each compilation
     _into_huge_pages()
 
 
@@ -55,13 +55,13 @@ def _forgotten(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     import torch._dynamo
     import torch._inductor.config
 
-    from fullgraph.compiler.private import torch_state as settings
+    from fullgraph.compiler.private import get_configs, set_configs
 
-    before = settings.configs()
+    before = get_configs()
     modules, path = {*sys.modules}, [*sys.path]
     yield
     torch._dynamo.reset()
-    settings.set_configs(before)
+    set_configs(before)
     folder = str(tmp_path_factory.getbasetemp())
     for name in sys.modules.keys() - modules:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):

@@ -16,7 +16,15 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.fallback.check import Graph
 from fullgraph.compiler.fallback.trial import Trial, numbers
 from fullgraph.compiler.ladder import Backend, Rung, ladder
-from fullgraph.compiler.private import backend_call
+from fullgraph.compiler.private import (
+    copy_graph_module,
+    current_compile_id,
+    draws_eager_random_numbers,
+    find_graph_origin,
+    may_be_zero_or_one,
+    resolve_backend,
+    unwrap_compiled_graph,
+)
 
 Check = Literal["first", "off"]
 _ATTRIBUTE = "_fullgraph_net"
@@ -136,7 +144,7 @@ class Net:
         rungs = ladder(backend, mode=None if mode == "default" else mode, options=options)
         self._rungs = [rung for rung in reversed(rungs) if rung.backend not in (None, "eager")]
         self._compilers = [
-            backend_call.compiler(
+            resolve_backend(
                 rung.backend or "eager", mode=rung.mode, options=rung.options, dynamic=dynamic
             )
             for rung in self._rungs
@@ -168,7 +176,7 @@ class Net:
         if self._is_off():
             top = self._compilers[0](module, list(inputs))
             return self._note(top, graph, self._rungs[0].name)
-        eager = backend_call.duplicate(module)
+        eager = copy_graph_module(module)
         known = numbers(inputs)
         reasons: list[str] = []
         for rung, compiler in zip(self._rungs, self._compilers, strict=True):
@@ -176,7 +184,7 @@ class Net:
             verdict, compiled = trial.compile_and_check(compiler, module, list(inputs), known)
             if compiled is None:
                 reasons.append(f"{rung.name} {verdict.reason}")
-                module = backend_call.duplicate(eager)  # a compiler may have edited the other
+                module = copy_graph_module(eager)  # a compiler may have edited the other
                 continue
             done = replace(
                 graph,
@@ -207,7 +215,7 @@ class Net:
         """Whether the rung draws the random numbers that eager draws."""
         if rung.name == "aot_eager":
             return True
-        return rung.backend == "inductor" and backend_call.fallback_random(rung.options)
+        return rung.backend == "inductor" and draws_eager_random_numbers(rung.options)
 
     def _by_class(
         self, compiled: Graph, trial: Trial, inputs: Sequence[Any], known: Sequence[Any] | None
@@ -216,12 +224,12 @@ class Net:
         sizes = [
             i
             for i, thing in enumerate(inputs)
-            if isinstance(thing, torch.SymInt) and backend_call.may_be_small(thing)
+            if isinstance(thing, torch.SymInt) and may_be_zero_or_one(thing)
         ]
         if known is not None and not sizes:
             return compiled
         table: dict[int, Graph] = {}
-        index, bare = len(self.graphs) - 1, backend_call.bare(compiled)
+        index, bare = len(self.graphs) - 1, unwrap_compiled_graph(compiled)
 
         def first(key: int, args: Sequence[Any]) -> Graph:
             verdict, graph = trial.check(compiled, args), self.graphs[index]
@@ -269,8 +277,8 @@ class Net:
 
 
 def _describe(module: torch.fx.GraphModule) -> GuardedGraph:
-    file, line, function = backend_call.begins(module)
-    return GuardedGraph(backend_call.name(), _near(file), line, function, "", False)
+    file, line, function = find_graph_origin(module)
+    return GuardedGraph(current_compile_id(), _near(file), line, function, "", False)
 
 
 def _near(file: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private import tensors
+from fullgraph.compiler.private import compute_from_leaf, view_with_bits_of, zero_tensor_like
 
 _LARGER = 4
 """How many times as large as a tensor its memory may be to be copied as a whole."""
@@ -61,7 +61,7 @@ def _fresh(
     """A copy without history."""
     if tensor.is_meta or not _has_memory(tensor):
         if tensor._is_zerotensor():
-            return tensors.zeros_like(tensor)
+            return zero_tensor_like(tensor)
         return tensor.detach().clone()
     storage = tensor.untyped_storage()
     place = storage.data_ptr()
@@ -73,7 +73,7 @@ def _fresh(
         storage = memory[place] = memory.get(place) or storage.clone()
         offset = int(tensor.storage_offset())
     empty = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-    return tensors.read_like(empty.set_(storage, offset, tensor.shape, tensor.stride()), tensor)
+    return view_with_bits_of(empty.set_(storage, offset, tensor.shape, tensor.stride()), tensor)
 
 
 def _part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
@@ -94,26 +94,7 @@ def _as_it_was(fresh: torch.Tensor, tensor: torch.Tensor) -> tuple[torch.Tensor,
     if tensor.is_leaf:
         fresh.requires_grad_()
         return fresh, fresh
-    return computed(fresh)
-
-
-def computed(fresh: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A tensor in the memory of `fresh`, but with a history, and the leaf of its gradient."""
-    leaf = fresh.detach().requires_grad_()
-    with torch.enable_grad():
-        return _Computed.apply(leaf, [fresh]), leaf
-
-
-class _Computed(torch.autograd.Function):
-    """A tensor that is no leaf, and no view of one."""
-
-    @staticmethod
-    def forward(ctx: Any, leaf: torch.Tensor, made: list[torch.Tensor]) -> torch.Tensor:
-        return made[0]
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Any, None]:
-        return gradients[0], None
+    return compute_from_leaf(fresh)
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:

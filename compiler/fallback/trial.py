@@ -9,7 +9,16 @@ import torch
 
 from fullgraph.compiler.fallback.check import Graph, Verdict, check, raises, said
 from fullgraph.compiler.isolation import JobOutcome, choose_process, pause_openmp, run_isolated
-from fullgraph.compiler.private import backend_call
+from fullgraph.compiler.private import (
+    dynamo_control_exceptions,
+    hint_of_symbol,
+    import_inductor,
+    inductor_cache_dir,
+    is_fake_tensor,
+    keep_compiler_in_children,
+    outside_compilation,
+    save_compilation_metrics,
+)
 
 
 class Trial:
@@ -41,28 +50,28 @@ class Trial:
         def job() -> tuple[Verdict, Graph | None]:
             try:
                 compiled = compiler(module, inputs)
-            except backend_call.passed_on():
+            except dynamo_control_exceptions():
                 raise
             except Exception as error:
                 return Verdict("raises", raises(error)), None
             if known is None:
                 return Verdict("unknown"), compiled
-            with backend_call.outside():
+            with outside_compilation():
                 return self._compare(compiled, known), compiled
 
         if not _can_fork():
-            take_back = backend_call.compilation_metrics()
+            take_back = save_compilation_metrics()
             verdict, compiled = job()
             if verdict.fails:
                 take_back()
             return verdict, None if verdict.fails else compiled
-        backend_call.load()
+        import_inductor()
         verdict = _forked(lambda: job()[0], self._seconds)
         if verdict.fails:
             return verdict, None
         try:
             return verdict, compiler(module, inputs)
-        except backend_call.passed_on():
+        except dynamo_control_exceptions():
             raise
         except Exception as error:
             return Verdict("raises", raises(error)), None
@@ -91,13 +100,13 @@ def _forked(job: Callable[[], Verdict], seconds: float | None) -> Verdict:
         torch.set_num_threads(threads)  # it is part of what is generated, and openmp rests
         try:
             return job()
-        except backend_call.passed_on():
+        except dynamo_control_exceptions():
             return Verdict("unknown")
 
     try:
-        with backend_call.kept_in_children():
+        with keep_compiler_in_children():
             outcome = run_isolated(
-                child, seconds=seconds, where="fork", cache=backend_call.cache_folder()
+                child, seconds=seconds, where="fork", cache=inductor_cache_dir(load=True)
             )
     except OSError as error:
         return Verdict("unknown", f"no child could be forked: {error}")
@@ -119,11 +128,9 @@ def _verdict(outcome: JobOutcome[Verdict], seconds: float | None) -> Verdict:
 def numbers(inputs: Sequence[Any]) -> list[Any] | None:
     """The inputs of the call that is compiled, sizes as numbers; None if they are not known."""
     symbols = (torch.SymInt, torch.SymFloat, torch.SymBool)
-    numbers = [
-        backend_call.number(thing) if isinstance(thing, symbols) else thing for thing in inputs
-    ]
+    numbers = [hint_of_symbol(thing) if isinstance(thing, symbols) else thing for thing in inputs]
     unknown = (
-        number is None or backend_call.is_fake(number)
+        number is None or is_fake_tensor(number)
         for number, thing in zip(numbers, inputs, strict=True)
         if thing is not None
     )

@@ -14,7 +14,7 @@ import torch
 from fullgraph.compiler.isolation.output_capture import redirect_output
 from fullgraph.compiler.isolation.process_groups import detach_process_groups
 from fullgraph.compiler.isolation.shared_memory import make_shared_memory_private
-from fullgraph.compiler.private import torch_state
+from fullgraph.compiler.private import compile_in_process, skip_guard_profiling
 from fullgraph.compiler.sources import live_functions
 
 
@@ -66,8 +66,8 @@ def _reset_compiler(cache: str) -> None:
     """Use one thread, none of the parent's compiled code, and files in `cache` only."""
     # libgomp's threads are not in the child: a parallel op would wait for them forever
     torch.set_num_threads(1)
-    torch_state.compile_in_one_thread()  # nor is Inductor's pool of processes
-    torch_state.time_no_guards()
+    compile_in_process()  # nor is Inductor's pool of processes
+    skip_guard_profiling()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     os.environ["TRITON_CACHE_DIR"] = os.path.join(cache, "triton")
     if "torch._dynamo" in sys.modules:  # else nothing was compiled yet

@@ -8,7 +8,7 @@ import time
 
 import torch
 
-from fullgraph.compiler.private.torch_state import inductor_folder, sequence_numbers
+from fullgraph.compiler.private import collective_counts, inductor_cache_dir
 
 
 class ExternalEffects:
@@ -19,7 +19,7 @@ class ExternalEffects:
 
     def __init__(self) -> None:
         self._threads = set(threading.enumerate())
-        self._groups = sequence_numbers()
+        self._groups = collective_counts()
         self._cuda = torch.cuda.is_initialized()
         self._memory = _gpu_memory()
         self._start = time.time_ns()
@@ -30,7 +30,7 @@ class ExternalEffects:
         names = sorted(t.name for t in set(threading.enumerate()) - self._threads)
         if names:
             sentences.append(f"Threads that were started still run: {', '.join(names)}.")
-        for group, number in sequence_numbers().items():
+        for group, number in collective_counts().items():
             ran = number - self._groups.get(group, 0)
             if ran:
                 sentences.append(
@@ -42,7 +42,7 @@ class ExternalEffects:
             sentences.append(
                 "CUDA's allocator keeps memory it reserved; its peaks include this run."
             )
-        folder = inductor_folder()
+        folder = inductor_cache_dir()
         if _last_write(folder) > self._start:
             sentences.append(f"TorchInductor's cache in {folder} was written to.")
         return tuple(sentences)

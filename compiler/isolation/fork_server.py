@@ -25,8 +25,7 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.isolation.forked_child import Emit, Job
 from fullgraph.compiler.isolation.job_outcome import JobError, JobOutcome, describe_exception
 from fullgraph.compiler.isolation.process_state import process_states
-from fullgraph.compiler.private import torch_state
-from fullgraph.compiler.private.pickling import packed
+from fullgraph.compiler.private import non_default_config, serialize
 
 T = TypeVar("T")
 
@@ -122,7 +121,7 @@ def begin_in_fork_server(
     The arguments are those of `begin_forked`. Raises FullgraphError if the job cannot be pickled.
     """
     assert CONNECTION.address is not None
-    content = packed((_state_to_send(), torch_state.changed(), job))
+    content = serialize((_state_to_send(), non_default_config(), job))
     request = ForkRequest(sys.path, os.getcwd(), content, seconds, memory, cache)
     messages: list[object] = []
     connection = Client(CONNECTION.address, "AF_UNIX")

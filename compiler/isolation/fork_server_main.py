@@ -30,8 +30,13 @@ from fullgraph.compiler.isolation.job_outcome import JobOutcome, describe_except
 from fullgraph.compiler.isolation.openmp import pause_openmp
 from fullgraph.compiler.isolation.preload import preload_dynamo, preload_inductor
 from fullgraph.compiler.isolation.process_state import process_states
-from fullgraph.compiler.private import torch_state
-from fullgraph.compiler.private.pickling import unpacked
+from fullgraph.compiler.private import (
+    compile_in_process,
+    deserialize,
+    non_default_config,
+    reset_config,
+    set_config,
+)
 
 _IMPORT_LESS = "FULLGRAPH_FORK_SERVER_IMPORTS_LESS"
 """Environment variable of a server whose predecessor initialised a device by its imports."""
@@ -41,7 +46,7 @@ def serve(address: str, parent: str, compiler: str, *modules: str) -> None:
     """Fork a child for each request at `address`, until the process `parent` exits."""
     end_with_parent(int(parent))
     tempfile.tempdir = os.path.dirname(address)  # the client removes what is left there
-    torch_state.compile_in_one_thread()  # starts no pool of processes
+    compile_in_process()  # starts no pool of processes
     _preload(modules, compiler == INDUCTOR)
     CONNECTION.address = address
     with Listener(address, "AF_UNIX", backlog=64) as listener:
@@ -96,10 +101,10 @@ def _run(request: ForkRequest, emit: Emit) -> object:
     sys.path[:] = request.path
     sys.modules["__main__"] = types.ModuleType("__main__")  # for definitions of the client's
     os.chdir(request.folder)
-    state, settings, job = unpacked(request.job)
-    for name in torch_state.changed().keys() - settings.keys():
-        torch_state.reset(name)
-    torch_state.set_forever(settings)
+    state, settings, job = deserialize(request.job)
+    for name in non_default_config().keys() - settings.keys():
+        reset_config(name)
+    set_config(settings)
     for each in process_states():
         if each.name in state and each.read() != state[each.name]:
             each.write(state[each.name])

@@ -31,7 +31,7 @@ from fullgraph.compiler.isolation.job_outcome import (
 )
 from fullgraph.compiler.isolation.output_capture import OutputCapture
 from fullgraph.compiler.isolation.snapshots import snapshot
-from fullgraph.compiler.private.dynamo_caches import Caches
+from fullgraph.compiler.private import DynamoCaches
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ def _run_here(
     value: T | None = None
     error: JobError | None = None
     before = snapshot(objects)
-    caches = Caches(before.codes)
+    caches = DynamoCaches(before.codes)
     effects = ExternalEffects()
     try:
         caches.hide()

@@ -7,7 +7,7 @@ import functools
 import shutil
 import tempfile
 
-from fullgraph.compiler.private.preloading import compile_tiny
+from fullgraph.compiler.private import compile_tiny
 
 
 @functools.cache

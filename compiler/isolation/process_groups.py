@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from fullgraph.compiler.private import fake_process_groups
+from fullgraph.compiler.private import group_name_of, group_size_and_rank, replace_process_groups
 
 DEFAULT_GROUP = "0"
 """torch's name for the group of all ranks that init_process_group makes."""
@@ -36,7 +36,7 @@ def has_process_group() -> bool:
 
 def detach_process_groups() -> bool:
     """In a forked child, continue without the other ranks. Returns whether there was a group."""
-    return fake_process_groups.alone()
+    return replace_process_groups()
 
 
 def groups_of_graph(graph: fx.GraphModule) -> tuple[GroupSpec, ...]:
@@ -46,10 +46,8 @@ def groups_of_graph(graph: fx.GraphModule) -> tuple[GroupSpec, ...]:
     """
     modules = [each for each in graph.modules() if isinstance(each, fx.GraphModule)]
     nodes = (node for module in modules for node in module.graph.nodes)
-    names = {name for node in nodes if (name := fake_process_groups.named(node)) is not None}
-    return tuple(
-        sorted(GroupSpec(name, *fake_process_groups.size_and_rank(name)) for name in names)
-    )
+    names = {name for node in nodes if (name := group_name_of(node)) is not None}
+    return tuple(sorted(GroupSpec(name, *group_size_and_rank(name)) for name in names))
 
 
 def group_statements(groups: Iterable[GroupSpec] = (GroupSpec(),)) -> str:

@@ -15,7 +15,13 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private import torch_state
+from fullgraph.compiler.private import (
+    get_configs,
+    get_default_device,
+    get_log_state,
+    set_configs,
+    set_log_state,
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ _SETTINGS = (
 def _torch() -> Iterator[ProcessState]:
     yield ProcessState("grad mode", torch.is_grad_enabled, torch.set_grad_enabled)
     yield ProcessState("default dtype", torch.get_default_dtype, torch.set_default_dtype)
-    yield ProcessState("default device", torch_state.default_device, torch.set_default_device)
+    yield ProcessState("default device", get_default_device, torch.set_default_device)
     yield from (
         ProcessState(f"current device of {one.__name__}", one.current_device, one.set_device)
         for one in (torch.cuda, torch.xpu)
@@ -134,10 +140,8 @@ def _torch() -> Iterator[ProcessState]:
                 functools.partial(getattr, owner, name),
                 functools.partial(setattr, owner, name),
             )
-    yield ProcessState(
-        "configuration of torch.compile", torch_state.configs, torch_state.set_configs
-    )
-    yield ProcessState("logging of torch", torch_state.log_state, torch_state.set_log_state)
+    yield ProcessState("configuration of torch.compile", get_configs, set_configs)
+    yield ProcessState("logging of torch", get_log_state, set_log_state)
 
 
 def _autocast(device: str) -> tuple[bool, torch.dtype]:

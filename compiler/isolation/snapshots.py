@@ -10,8 +10,7 @@ import torch
 
 from fullgraph.compiler.isolation.object_graph import FoundPart, ObjectWalk
 from fullgraph.compiler.isolation.process_state import process_states
-from fullgraph.compiler.private.dynamo_caches import Caches
-from fullgraph.compiler.private.torch_state import no_overrides
+from fullgraph.compiler.private import DynamoCaches, disable_torch_function
 
 
 class Snapshot:
@@ -87,11 +86,11 @@ def state_digest(objects: Sequence[object]) -> dict[str, str]:
     for each in process_states():
         hashes[each.name] = hashlib.sha256(each.show(each.read()).encode()).hexdigest()
     codes = [function.__code__ for function in walk.functions]
-    return hashes | Caches(codes).summary()
+    return hashes | DynamoCaches(codes).summary()
 
 
 def _is_view(thing: object) -> bool:
-    with no_overrides():
+    with disable_torch_function():
         return isinstance(thing, torch.Tensor) and thing._is_view()
 
 

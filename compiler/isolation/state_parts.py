@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from fullgraph.compiler.private import torch_state
+from fullgraph.compiler.private import disable_torch_function, inner_tensors, set_tensor_version
 
 ABSENT = "(absent)"
 """Value of an unbound name and of an empty cell."""
@@ -316,7 +316,7 @@ class TensorPart(StatePart):
 
     def read(self) -> TensorMetadata:
         tensor = self.target
-        with torch_state.no_overrides():
+        with disable_torch_function():
             has_grad = tensor.is_leaf or tensor.retains_grad  # else reading it warns
             return TensorMetadata(
                 alias=tensor.detach() if _has_memory(tensor) else None,
@@ -328,7 +328,7 @@ class TensorPart(StatePart):
             )
 
     def write(self, state: TensorMetadata) -> None:
-        with torch_state.no_overrides(), torch.no_grad():
+        with disable_torch_function(), torch.no_grad():
             self._write(self.target, state)
 
     def _write(self, tensor: torch.Tensor, state: TensorMetadata) -> None:
@@ -347,7 +347,7 @@ class TensorPart(StatePart):
         if tensor._backward_hooks is not state.hooks:
             tensor._backward_hooks = state.hooks
         if state.version is not None and tensor._version != state.version:
-            torch_state.set_version(tensor, state.version)
+            set_tensor_version(tensor, state.version)
 
     def same(self, one: TensorMetadata, other: TensorMetadata) -> bool:
         aliases = one.alias is None or (
@@ -362,7 +362,7 @@ class TensorPart(StatePart):
         )
 
     def children(self, state: TensorMetadata) -> Iterable[tuple[str, Any]]:
-        inner = torch_state.inner_tensors(self.target)
+        inner = inner_tensors(self.target)
         yield from ((f".{name}", tensor) for name, tensor in inner)
         alias = state.alias
         if alias is not None and _has_storage(alias):

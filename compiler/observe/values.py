@@ -14,8 +14,7 @@ import torch
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.observe.slots import NoSlot, Slot, Use, parts, slots, test_around
 from fullgraph.compiler.observe.value_copies import is_numpy, is_plain, signature, snapshot
-from fullgraph.compiler.private.force_eager import eagerly
-from fullgraph.compiler.private.tracer_state import shape_text
+from fullgraph.compiler.private import force_eager, shape_text
 from fullgraph.compiler.sources.edited_functions import ORIGINAL, Edit, recoded
 from fullgraph.diagnose.causes.places import key
 
@@ -90,7 +89,7 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Observatio
 def attempt(run: Callable[[], object]) -> str | None:
     """Run eagerly, whatever is compiled inside; return what was raised as "ValueError: text"."""
     try:
-        with eagerly():
+        with force_eager():
             run()
     except Exception as error:
         return f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -14,7 +14,7 @@ import torch
 _FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)')
 
 
-def compiler(
+def resolve_backend(
     backend: str | Callable[..., Any],
     *,
     mode: str | None = None,
@@ -28,19 +28,12 @@ def compiler(
     return torch._TorchCompileWrapper(backend, mode, chosen, dynamic)
 
 
-def load() -> None:
+def import_inductor() -> None:
     """Import what Inductor needs, so that a forked child finds it."""
     import torch._inductor.compile_fx  # noqa: F401
 
 
-def cache_folder() -> str:
-    """Where Inductor keeps what it compiles."""
-    from torch._inductor.runtime import cache_dir_utils
-
-    return os.environ.get("TORCHINDUCTOR_CACHE_DIR") or cache_dir_utils.default_cache_dir()
-
-
-def passed_on() -> tuple[type[BaseException], ...]:
+def dynamo_control_exceptions() -> tuple[type[BaseException], ...]:
     """The exceptions with which a backend talks to Dynamo: start again, skip, break the graph."""
     from torch._dynamo import exc
 
@@ -49,14 +42,7 @@ def passed_on() -> tuple[type[BaseException], ...]:
     return tuple(kind for kind in known if kind is not None)
 
 
-def name() -> str:
-    """The name of the compilation that runs, "0/0" for the first; "" if none does."""
-    from torch._guards import CompileContext
-
-    return str(CompileContext.current_compile_id() or "")
-
-
-def begins(module: torch.fx.GraphModule) -> tuple[str, int, str]:
+def find_graph_origin(module: torch.fx.GraphModule) -> tuple[str, int, str]:
     """File, line and function of the user's code with which a graph begins; ("", 0, "") if
     nothing tells."""
     for node in module.graph.nodes:
@@ -66,7 +52,7 @@ def begins(module: torch.fx.GraphModule) -> tuple[str, int, str]:
     return "", 0, ""
 
 
-def duplicate(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+def copy_graph_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """The same graph once more, on the same parameters and buffers: compilers edit theirs."""
     graph = copy.deepcopy(module.graph)
     for old, new in zip(module.graph.nodes, graph.nodes, strict=True):
@@ -81,7 +67,7 @@ def duplicate(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 @contextlib.contextmanager
-def outside() -> Iterator[None]:
+def outside_compilation() -> Iterator[None]:
     """Run compiled code as if no compilation were going on."""
     from torch._guards import compile_context, tracing
 
@@ -95,7 +81,7 @@ def outside() -> Iterator[None]:
         vars(metrics).update(before)
 
 
-def compilation_metrics() -> Callable[[], None]:
+def save_compilation_metrics() -> Callable[[], None]:
     """A function that takes back what compilers note of themselves from now on: another one, in
     the same compilation, must not note it twice."""
     metrics = _metrics()
@@ -110,7 +96,7 @@ def _metrics() -> Any:
 
 
 @contextlib.contextmanager
-def kept_in_children() -> Iterator[None]:
+def keep_compiler_in_children() -> Iterator[None]:
     """Let children that are forked now have the compiler as it is, in the middle of its work."""
     reset, here = torch.compiler.reset, os.getpid()
     torch.compiler.reset = lambda: reset() if os.getpid() == here else None
@@ -120,7 +106,7 @@ def kept_in_children() -> Iterator[None]:
         torch.compiler.reset = reset
 
 
-def bare(compiled: Callable[..., Any]) -> Callable[..., Any]:
+def unwrap_compiled_graph(compiled: Callable[..., Any]) -> Callable[..., Any]:
     """A compiled graph without the wrapper that keeps Dynamo out of it, for a caller that Dynamo
     wraps itself: each costs about two microseconds a call."""
     from torch._dynamo import eval_frame
@@ -128,25 +114,25 @@ def bare(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return getattr(eval_frame, "innermost_fn", lambda graph: graph)(compiled)
 
 
-def number(symbol: Any) -> Any:
+def hint_of_symbol(symbol: Any) -> Any:
     """The number that a symbolic one stands for in the call that is compiled; None if none."""
     return symbol.node.hint
 
 
-def may_be_small(symbol: Any) -> bool:
+def may_be_zero_or_one(symbol: Any) -> bool:
     """Whether a graph with this size may also be called with 0 or 1."""
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     return not statically_known_true(symbol >= 2)
 
 
-def is_fake(thing: Any) -> bool:
+def is_fake_tensor(thing: Any) -> bool:
     from torch._subclasses.fake_tensor import FakeTensor
 
     return isinstance(thing, FakeTensor)
 
 
-def fallback_random(options: Mapping[str, Any]) -> bool:
+def draws_eager_random_numbers(options: Mapping[str, Any]) -> bool:
     """Whether Inductor draws the random numbers that eager draws."""
     import torch._inductor.config as config
 

@@ -6,18 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 
-def registered(name: str) -> Callable[..., Any] | None:
+def find_backend(name: str) -> Callable[..., Any] | None:
     """The backend function registered under `name`, if it is loaded already; loads nothing."""
     from torch._dynamo.backends import registry
 
     return getattr(registry, "_COMPILER_FNS", {}).get(name)
 
 
-def of_this_process(name: str) -> bool:
+def is_local_backend(name: str) -> bool:
     """Whether only this process knows the backend `name`: it is neither torch's nor a package's."""
     from torch._dynamo.backends import registry
 
-    function = registered(name)
+    function = find_backend(name)
     if function is None or getattr(registry, "_BACKENDS", {}).get(name) is not None:
         return False
     return not str(getattr(function, "__module__", "")).startswith("torch.")

@@ -7,27 +7,29 @@ from typing import Any, Literal
 
 import torch
 
-Captured = tuple[torch.fx.GraphModule, tuple[Any, ...]]
-Level = Literal["dynamo", "aot"]
+CapturedGraph = tuple[torch.fx.GraphModule, tuple[Any, ...]]
+GraphLevel = Literal["dynamo", "aot"]
 
 
 class _Reached(BaseException):
     """The graph that was waited for is about to run."""
 
 
-def count(run: Callable[[Callable[..., Any]], object], level: Level = "dynamo") -> int:
+def count_graph_calls(
+    run: Callable[[Callable[..., Any]], object], level: GraphLevel = "dynamo"
+) -> int:
     """How many times graphs are called while `run(backend)` runs."""
     calls = []
     run(_backend(lambda module, inputs: calls.append(module), level))
     return len(calls)
 
 
-def reach(
-    run: Callable[[Callable[..., Any]], object], number: int, level: Level = "dynamo"
-) -> Captured | None:
+def capture_graph(
+    run: Callable[[Callable[..., Any]], object], number: int, level: GraphLevel = "dynamo"
+) -> CapturedGraph | None:
     """The graph of call `number` (from 0) while `run(backend)` runs, and its inputs as they are
     just before; the run ends there. None if there is no such call."""
-    found: list[Captured] = []
+    found: list[CapturedGraph] = []
     calls = 0
 
     def listen(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
@@ -46,7 +48,7 @@ def reach(
 
 
 def _backend(
-    listen: Callable[[torch.fx.GraphModule, Sequence[Any]], object], level: Level
+    listen: Callable[[torch.fx.GraphModule, Sequence[Any]], object], level: GraphLevel
 ) -> Callable[..., Any]:
     """A backend that runs graphs as they are, and tells `listen` of each call before."""
 
@@ -69,13 +71,15 @@ def _backend(
     return aot_autograd(fw_compiler=boxed, bw_compiler=boxed, decompositions=select_decomp_table())
 
 
-def transforms(module: torch.fx.GraphModule) -> bool:
+def has_functorch_transform(module: torch.fx.GraphModule) -> bool:
     """Whether a graph of Dynamo's has calls inside a transform of torch.func (grad, vmap, jvp):
     it enters and leaves their levels by private functions."""
     return any("_functorch" in str(getattr(n.target, "__module__", "")) for n in module.graph.nodes)
 
 
-def count_aten(target: Callable[..., Any], args: Any, kwargs: Any, dynamic: bool | None) -> int:
+def count_aten_calls(
+    target: Callable[..., Any], args: Any, kwargs: Any, dynamic: bool | None
+) -> int:
     """The number of calls in the ATen graphs of one forward."""
     from torch._dynamo.backends.common import aot_autograd
 

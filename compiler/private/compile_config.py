@@ -13,7 +13,7 @@ import torch
 
 
 @contextlib.contextmanager
-def fullgraph_capture() -> Iterator[None]:
+def capture_scalars_and_shapes() -> Iterator[None]:
     """Trace what `fullgraph=True` traces by itself since torch 2.10: scalars, dynamic shapes."""
     import torch._dynamo.config as config
 
@@ -22,7 +22,7 @@ def fullgraph_capture() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def silence_torch_logs() -> Iterator[None]:
     """Keep torch's own logs and warnings off the streams on which the user's output is caught."""
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "torch"]
     loggers = [logging.getLogger(name) for name in ("torch", *names)]
@@ -42,7 +42,7 @@ def quiet() -> Iterator[None]:
             logger.handlers = handlers
 
 
-def unwrap(target: Any) -> Any:
+def unwrap_compiled(target: Any) -> Any:
     """What the user wrote, when given what `torch.compile` made of it."""
     if getattr(target, "_torchdynamo_disable", False):  # a wrapper that is meant
         return target
@@ -55,7 +55,7 @@ def unwrap(target: Any) -> Any:
     return target
 
 
-def is_disabled(target: Callable[..., object]) -> bool:
+def is_compile_disabled(target: Callable[..., object]) -> bool:
     """Whether `torch.compiler.disable` excludes `target` itself from compilation."""
     function = target.forward if isinstance(target, torch.nn.Module) else target
     return any(
@@ -64,7 +64,7 @@ def is_disabled(target: Callable[..., object]) -> bool:
     )
 
 
-def stance() -> str | None:
+def current_stance() -> str | None:
     """The stance set by `torch.compiler.set_stance`, or None where this torch does not tell."""
     from torch._dynamo import eval_frame
 
@@ -72,13 +72,13 @@ def stance() -> str | None:
     return getattr(current, "stance", None)
 
 
-def isolated_recompiles() -> dict[str, bool]:
+def isolate_recompiles_kwargs() -> dict[str, bool]:
     """Arguments of torch.compile that keep its cache apart from other compiled functions'."""
     known = "isolate_recompiles" in inspect.signature(torch.compile).parameters
     return {"isolate_recompiles": True} if known else {}
 
 
-def dispatch_mode_active() -> bool:
+def has_dispatch_mode() -> bool:
     """Whether a TorchDispatchMode of the user's is active."""
     from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 

@@ -25,18 +25,18 @@ _ENTERS = {
 _EXITS = re.compile(r"_exit_\w+|\w+_decrement_nesting|_record_function_exit|\w+_hooks_enable")
 
 
-def is_switch(node: Node) -> bool:
+def is_mode_switch(node: Node) -> bool:
     """Whether a call is there for the mode that it sets, enters or leaves."""
     name = _name(node)
     return name in _SETS or _exit_of(name) is not None or bool(_EXITS.fullmatch(name))
 
 
-def is_set(node: Node) -> bool:
+def is_grad_switch(node: Node) -> bool:
     """Whether a call switches gradients on or off, for all calls after it."""
     return _name(node) in _SETS
 
 
-def idle(calls: Sequence[Node]) -> list[Node]:
+def find_redundant_switches(calls: Sequence[Node]) -> list[Node]:
     """Those switches among a graph's calls that no call feels, in an order to erase them in.
 
     A region with nothing in it, a state that is set anew before a call, or that is so already.
@@ -49,7 +49,7 @@ def idle(calls: Sequence[Node]) -> list[Node]:
     return found
 
 
-def region(node: Node, calls: Sequence[Node]) -> list[Node]:
+def find_region(node: Node, calls: Sequence[Node]) -> list[Node]:
     """A switch with the one that undoes it, which can only go together; empty for one that is
     needed to undo another."""
     after = calls[calls.index(node) + 1 :]
@@ -78,7 +78,7 @@ def _state(node: Node, calls: Sequence[Node]) -> Any:
     return sets[-1] if sets else torch.is_grad_enabled()
 
 
-def is_wrapped(tensor: torch.Tensor) -> bool:
+def is_functorch_wrapped(tensor: torch.Tensor) -> bool:
     """Whether a tensor belongs to a level of `vmap` or `grad` and means nothing outside of it."""
     probe = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
     return probe is not None and probe(tensor)
@@ -103,7 +103,7 @@ def _repeated(calls: list[Node]) -> list[Node]:
             if node.args[0] is now:
                 return [node]
             now = node.args[0]
-        elif is_switch(node):
+        elif is_mode_switch(node):
             now = None
     return []
 

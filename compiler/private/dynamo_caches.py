@@ -51,7 +51,7 @@ class _Code:
     """The compiled versions. Each has a code object of its own, so these tell them apart."""
 
 
-class Caches:
+class DynamoCaches:
     """Dynamo's memory as it was when this was made.
 
     Between `hide` and `restore` code that was skipped or had reached its recompile limit is

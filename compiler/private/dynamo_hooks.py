@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import torch
 
 
-class Listener(Protocol):
+class CompileListener(Protocol):
     """Who wants to know. Every argument is torch's own live object: read it, keep nothing."""
 
     def broke(self, tx: Any, reason: str, exc: BaseException | None) -> None: ...
@@ -35,7 +35,7 @@ class Listener(Protocol):
 
 
 @contextlib.contextmanager
-def listening(listener: Listener) -> Iterator[tuple[str, ...]]:
+def listen(listener: CompileListener) -> Iterator[tuple[str, ...]]:
     """Have torch tell `listener` what happens; yields what this torch cannot tell.
 
     Wraps nest: an inner `listening` hears what the outer one hears.
@@ -54,7 +54,7 @@ def _swap(stack: contextlib.ExitStack, owner: Any, name: str, make: Callable[[An
     return True
 
 
-def _breaks(stack: contextlib.ExitStack, listener: Listener) -> bool:
+def _breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
     def make(old: Any) -> Any:
@@ -68,7 +68,7 @@ def _breaks(stack: contextlib.ExitStack, listener: Listener) -> bool:
     return _swap(stack, InstructionTranslatorBase, "log_graph_break", make)
 
 
-def _escapes(stack: contextlib.ExitStack, listener: Listener) -> bool:
+def _escapes(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo.convert_frame import ConvertFrameAssert
 
     def make(old: Any) -> Any:
@@ -84,7 +84,7 @@ def _escapes(stack: contextlib.ExitStack, listener: Listener) -> bool:
     return _swap(stack, ConvertFrameAssert, "__call__", make)
 
 
-def _skips(stack: contextlib.ExitStack, listener: Listener) -> bool:
+def _skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo.convert_frame import CatchErrorsWrapper
 
     def make(old: Any) -> Any:
@@ -98,7 +98,7 @@ def _skips(stack: contextlib.ExitStack, listener: Listener) -> bool:
     return _swap(stack, CatchErrorsWrapper, "_handle_skip", make)
 
 
-def _graphs(stack: contextlib.ExitStack, listener: Listener) -> bool:
+def _graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo.output_graph import OutputGraph
 
     def make(old: Any) -> Any:
@@ -115,7 +115,7 @@ def _graphs(stack: contextlib.ExitStack, listener: Listener) -> bool:
     return _swap(stack, OutputGraph, "call_user_compiler", make)
 
 
-def _recompiles(stack: contextlib.ExitStack, listener: Listener) -> bool:
+def _recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo import convert_frame
 
     def make(old: Any) -> Any:
@@ -130,7 +130,7 @@ def _recompiles(stack: contextlib.ExitStack, listener: Listener) -> bool:
     return _swap(stack, convert_frame, "get_and_maybe_log_recompilation_reasons", make)
 
 
-def _timings(stack: contextlib.ExitStack, listener: Listener) -> bool:
+def _timings(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo import utils
 
     context = utils.get_metrics_context()  # of this thread, where CPU backward runs too
@@ -149,7 +149,7 @@ def _timings(stack: contextlib.ExitStack, listener: Listener) -> bool:
     return _swap(stack, context, "_on_exit", make)
 
 
-_PLACES: tuple[tuple[Callable[[contextlib.ExitStack, Listener], bool], str], ...] = (
+_PLACES: tuple[tuple[Callable[[contextlib.ExitStack, CompileListener], bool], str], ...] = (
     (_breaks, "graph breaks inside the tracer"),
     (_escapes, "generators, recompile limits and crashes"),
     (_skips, "why a frame ran eager without a break"),

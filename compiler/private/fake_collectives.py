@@ -10,7 +10,7 @@ import torch
 _library: torch.library.Library | None = None
 
 
-def fill(backend: Any) -> None:
+def register_fake_collectives(backend: Any) -> None:
     """From now on results are written from this rank's data, if `backend` does not do so itself.
 
     As later versions of torch do: of what is scattered this rank's part, of what is exchanged what

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private import fake_collectives as filling
+from fullgraph.compiler.private.fake_collectives import register_fake_collectives
 
 
-def alone() -> bool:
+def replace_process_groups() -> bool:
     """Let every process group of this process do its collectives here, and wait for nobody.
 
     Each group keeps its name, its size, this rank and its Python object, so what the model holds
@@ -63,11 +63,11 @@ def _alone(group: Any) -> Any:
             return gloo(torch.distributed.HashStore(), 0, 1, datetime.timedelta(minutes=5))
     make = getattr(c10d.FakeProcessGroup, "_create_internal", c10d.FakeProcessGroup)
     backend = make(group.rank(), group.size())
-    filling.fill(backend)
+    register_fake_collectives(backend)
     return backend
 
 
-def size_and_rank(name: str) -> tuple[int, int]:
+def group_size_and_rank(name: str) -> tuple[int, int]:
     """Of the group that functional collectives call `name`; (1, 0) if this process has none."""
     try:
         from torch.distributed.distributed_c10d import _resolve_process_group
@@ -78,7 +78,7 @@ def size_and_rank(name: str) -> tuple[int, int]:
         return 1, 0
 
 
-def named(node: torch.fx.Node) -> str | None:
+def group_name_of(node: torch.fx.Node) -> str | None:
     """The group that a call of a functional collective names; None for any other node."""
     target: Any = node.target
     if isinstance(target, torch._ops.OpOverloadPacket):  # as Dynamo calls it

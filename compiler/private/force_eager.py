@@ -13,7 +13,7 @@ _CONTROL = ("cond", "while_loop")
 
 
 @contextlib.contextmanager
-def eagerly() -> Iterator[None]:
+def force_eager() -> Iterator[None]:
     """What is compiled runs uncompiled; `torch.cond` and `torch.while_loop` do as in eager code.
 
     These compile themselves there. Under the stance "force_eager" they do not, miss the tensors

@@ -15,7 +15,7 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def kept(folder: str, before: str | None) -> Iterator[None]:
+def reuse_kernel_builds(folder: str, before: str | None) -> Iterator[None]:
     """Meanwhile take from `before`, the folder of another Inductor cache, what it has and `folder`,
     the one in use, lacks: their files are named by their content. What the compiler refuses is kept
     in `folder` and refused again."""

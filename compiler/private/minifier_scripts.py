@@ -15,10 +15,10 @@ from typing import Any, Literal, NoReturn, cast
 
 import torch
 
-from fullgraph.compiler.private import torch_state as settings
-from fullgraph.compiler.private.compile_config import quiet
+from fullgraph.compiler.private.compile_config import silence_torch_logs
+from fullgraph.compiler.private.torch_state import get_configs
 
-PACKAGE = "torch._dynamo.repro"
+REPRO_PACKAGE = "torch._dynamo.repro"
 """Where such a script imports `run_repro` from."""
 _LEVELS: tuple[Literal["dynamo", "aot"], ...] = ("dynamo", "aot")
 _CONFIGS = (
@@ -30,7 +30,7 @@ _CONFIGS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class ReproCall:
     """A call of `run_repro`, and what held when it was made."""
 
     level: Literal["dynamo", "aot"]
@@ -42,29 +42,29 @@ class Call:
     """Size and rank of each process group the script asked for, by name."""
 
 
-class Reached(BaseException):
+class ReproReached(BaseException):
     """`run_repro` was called: nothing after it is to run."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: ReproCall) -> None:
         super().__init__()
         self.call = call
 
 
 @contextlib.contextmanager
-def standing_in() -> Iterator[None]:
+def intercept_run_repro() -> Iterator[None]:
     """Where a script calls `run_repro`, raise `Reached`; where it asks for groups, remember."""
     groups: dict[str, Mapping[str, int]] = {}
 
     def reach(level: Literal["dynamo", "aot"]) -> Callable[..., NoReturn]:
         def run_repro(mod: torch.nn.Module, load_args: Any, **options: Any) -> NoReturn:
             grad = torch.is_grad_enabled()
-            raise Reached(Call(level, mod, load_args, options, grad, dict(groups)))
+            raise ReproReached(ReproCall(level, mod, load_args, options, grad, dict(groups)))
 
         return run_repro
 
     with contextlib.ExitStack() as stack:
         for level in _LEVELS:
-            module = importlib.import_module(f"{PACKAGE}.after_{level}")
+            module = importlib.import_module(f"{REPRO_PACKAGE}.after_{level}")
             _replace(stack, module, "run_repro", reach(level))
             _replace(stack, module, "setup_fake_process_groups", groups.update)
         yield
@@ -77,12 +77,12 @@ def _replace(stack: contextlib.ExitStack, module: Any, name: str, value: object)
 
 
 @contextlib.contextmanager
-def groups_started(groups: Mapping[str, Mapping[str, int]]) -> Iterator[None]:
+def start_fake_process_groups(groups: Mapping[str, Mapping[str, int]]) -> Iterator[None]:
     """The process groups of such a script, which send nothing; none where there are some."""
     if not groups or torch.distributed.is_initialized():
         yield
         return
-    start = importlib.import_module(f"{PACKAGE}.after_aot").setup_fake_process_groups
+    start = importlib.import_module(f"{REPRO_PACKAGE}.after_aot").setup_fake_process_groups
     start(groups)
     try:
         yield
@@ -91,7 +91,7 @@ def groups_started(groups: Mapping[str, Mapping[str, int]]) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class ReproInputs:
     """What the reader of such a script gives."""
 
     args: tuple[Any, ...]
@@ -105,7 +105,7 @@ class Inputs:
     """Inputs that cannot be saved and are None here."""
 
 
-def inputs(load_args: Callable[[Any], object], folder: str | None) -> Inputs:
+def read_repro_inputs(load_args: Callable[[Any], object], folder: str | None) -> ReproInputs:
     """What `load_args` reads from `folder`; what is not there is generated as torch does it."""
     from torch._dynamo.debug_utils import InputReader
 
@@ -132,25 +132,25 @@ def inputs(load_args: Callable[[Any], object], folder: str | None) -> Inputs:
             told["nothing"].append(script_class_name)
             super().opaque(script_class_name)
 
-    with quiet():
+    with silence_torch_logs():
         reader = Reader(save_dir=folder)
         load_args(reader)
     told["nothing"] = tuple(told["nothing"])
-    return Inputs(tuple(reader.args), **told)
+    return ReproInputs(tuple(reader.args), **told)
 
 
 Configs = dict[str, dict[str, Any]]
-Kernels = tuple[Any, ...]
+KernelTable = tuple[Any, ...]
 
 
-def configs() -> Configs:
+def load_configs() -> Configs:
     """Every setting of the compiler, by module and name."""
     for name in _CONFIGS:
         importlib.import_module(name)
-    return settings.configs()
+    return get_configs()
 
 
-def changes(before: Configs, after: Configs) -> Configs:
+def changed_configs(before: Configs, after: Configs) -> Configs:
     """The settings of `after` that `before` has otherwise."""
     return {
         module: {name: value for name, value in named.items() if before[module].get(name) != value}
@@ -158,7 +158,7 @@ def changes(before: Configs, after: Configs) -> Configs:
     }
 
 
-def configs_of(environment: Mapping[str, str]) -> Configs:
+def configs_in_environment(environment: Mapping[str, str]) -> Configs:
     """The settings that torch would start with in `environment`, which it reads when it is
     imported, where they are not those of this process's environment."""
     here = {name: _fresh(name) for name in _CONFIGS}
@@ -169,7 +169,7 @@ def configs_of(environment: Mapping[str, str]) -> Configs:
     finally:
         os.environ.clear()
         os.environ.update(kept)
-    return changes(here, there)
+    return changed_configs(here, there)
 
 
 def _fresh(name: str) -> dict[str, Any]:
@@ -189,13 +189,13 @@ def _fresh(name: str) -> dict[str, Any]:
     return {key: value for key, value in values.items() if isinstance(value, plain)}
 
 
-def kernels() -> Kernels:
+def get_kernel_table() -> KernelTable:
     """The user's Triton kernels that graphs name by number."""
     table = _kernel_table()
     return tuple(copy.copy(getattr(table, name)) for name in _TABLES) if table is not None else ()
 
 
-def set_kernels(saved: Kernels) -> None:
+def set_kernel_table(saved: KernelTable) -> None:
     table = _kernel_table()
     for name, value in zip(_TABLES, saved, strict=False):
         setattr(table, name, copy.copy(value))

@@ -92,7 +92,7 @@ def _at(path: str) -> object:
     return thing
 
 
-def needs_import(path: str) -> str | None:
+def required_import(path: str) -> str | None:
     """The submodule of torch on the way to `path` that `import torch` alone may not load."""
     head = path.rpartition(".")[0]
     lazy = ("torch.nn.attention.", "torch._functorch.", "torch._higher_order_ops.")
@@ -106,20 +106,20 @@ Kind = Literal["grad", "inference", "autocast", "sdpa", "end"]
 
 
 @dataclass(frozen=True)
-class Region:
+class RegionCall:
     """Half of a `with`."""
 
     kind: Kind
     """ "end" for the call that leaves the region whose beginning is its argument."""
 
 
-def region(target: object) -> Region | None:
+def region_call(target: object) -> RegionCall | None:
     """What half of a `with` a function is; None for any other."""
     name = getattr(target, "__name__", "")
     if not str(getattr(target, "__module__", "")).startswith("torch"):
         return None
     kind = _REGIONS.get(name)
-    return None if kind is None else Region(kind)
+    return None if kind is None else RegionCall(kind)
 
 
 _REGIONS: dict[str, Kind] = {
@@ -167,7 +167,7 @@ def numpy_call(target: object) -> NumpyCall | None:
 # --- operators that somebody registered ---
 
 
-def foreign_op(target: object) -> str | None:
+def custom_op_name(target: object) -> str | None:
     """ "namespace::name" of an operator that does not come with torch; None for all else."""
     if isinstance(target, torch._ops.OpOverload):
         name = target._schema.name
@@ -178,7 +178,7 @@ def foreign_op(target: object) -> str | None:
     return None if name.split("::")[0] in _BUILT_IN else name
 
 
-def definition(name: str) -> tuple[Callable[..., Any], ...]:
+def custom_op_functions(name: str) -> tuple[Callable[..., Any], ...]:
     """The Python functions that `torch.library.custom_op` was given for an operator: its body,
     its fake, its setup_context and its backward, those that there are. Empty for any other."""
     try:
@@ -230,14 +230,14 @@ def add_triton_kernel(kernel: Any) -> int:
     return kernel_side_table.add_kernel(kernel)
 
 
-def add_constants(arguments: dict[str, Any]) -> int:
+def add_triton_constants(arguments: dict[str, Any]) -> int:
     """The same for arguments that are no tensors."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table.add_constant_args(arguments)
 
 
-def numbers_are_read() -> bool:
+def captures_scalars() -> bool:
     """Whether Dynamo captures `Tensor.item()`. If not, one in a graph is a float of the program's,
     which Dynamo made a tensor of."""
     from torch._dynamo import config
@@ -245,14 +245,14 @@ def numbers_are_read() -> bool:
     return bool(getattr(config, "capture_scalar_outputs", True))
 
 
-def is_assertion(target: object) -> bool:
+def is_scalar_assertion(target: object) -> bool:
     """Whether it asserts what `torch._check` was asked for."""
     return (
         isinstance(target, torch._ops.OpOverload) and target._schema.name == "aten::_assert_scalar"
     )
 
 
-def mutates(target: object) -> bool:
+def is_mutating_op(target: object) -> bool:
     """Whether an operator's schema says that it writes to an argument."""
     schema = getattr(target, "_schema", None)
     if isinstance(target, torch._ops.OpOverloadPacket):
@@ -261,12 +261,12 @@ def mutates(target: object) -> bool:
     return bool(getattr(schema, "is_mutable", False))
 
 
-def draws(target: object) -> bool:
+def is_random_op(target: object) -> bool:
     """Whether an operator draws random numbers."""
     return isinstance(target, torch._ops.OpOverload) and (
         torch.Tag.nondeterministic_seeded in target.tags
     )
 
 
-def is_higher_order(target: object) -> bool:
+def is_higher_order_op(target: object) -> bool:
     return isinstance(target, torch._ops.HigherOrderOperator)

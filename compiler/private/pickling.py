@@ -23,14 +23,19 @@ from torch.fx.node import map_aggregate, map_arg
 from torch.nn.utils import parametrize
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.fallback.copies import computed
-from fullgraph.compiler.private import operator_names as naming
-from fullgraph.compiler.private import tensors
+from fullgraph.compiler.private.operator_names import (
+    add_triton_constants,
+    add_triton_kernel,
+    triton_constants,
+    triton_function,
+    triton_kernel,
+)
+from fullgraph.compiler.private.tensors import compute_from_leaf, zero_tensor_like
 
 _PROTOCOL = 5
 
 
-def packed(thing: object) -> bytes:
+def serialize(thing: object) -> bytes:
     """`thing` for `unpacked` of another process with the same packages and `sys.path`.
 
     Tensors keep their devices, strides, common memory and place in autograd; functions and classes
@@ -49,7 +54,7 @@ def packed(thing: object) -> bytes:
     return data.getvalue()
 
 
-def unpacked(data: bytes) -> Any:
+def deserialize(data: bytes) -> Any:
     """What `packed` was given. Raises what the modules raise that define it."""
     return torch.load(io.BytesIO(data), weights_only=False)
 
@@ -85,7 +90,7 @@ class _Pickler(cloudpickle.Pickler):
             )
         if isinstance(thing, types.ModuleType) and _importable(thing):
             return importlib.import_module, (thing.__name__,)  # also one of a class of its own
-        function = naming.triton_function(thing)
+        function = triton_function(thing)
         if function is not None:
             return _kernel(thing, function)
         return super().reducer_override(thing)
@@ -219,11 +224,11 @@ def _leaf(
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    return tensors.zeros_like(torch.empty((), dtype=dtype, device=device).expand(shape))
+    return zero_tensor_like(torch.empty((), dtype=dtype, device=device).expand(shape))
 
 
 def _with_history(tensor: torch.Tensor) -> torch.Tensor:
-    return computed(tensor)[0]
+    return compute_from_leaf(tensor)[0]
 
 
 def _in_inference(made: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -238,9 +243,9 @@ class _Used(str):
     """The name of a node, where another uses it."""
 
 
-_NUMBERS = {"kernel_idx": naming.triton_kernel, "constant_args_idx": naming.triton_constants}
+_NUMBERS = {"kernel_idx": triton_kernel, "constant_args_idx": triton_constants}
 """Arguments that are numbers of things which only this process knows."""
-_NUMBERED = {"kernel_idx": naming.add_triton_kernel, "constant_args_idx": naming.add_constants}
+_NUMBERED = {"kernel_idx": add_triton_kernel, "constant_args_idx": add_triton_constants}
 
 
 def _parts(module: GraphModule) -> tuple[Any, ...]:

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from fullgraph.compiler.private import kernel_builds as builds
-from fullgraph.compiler.private import torch_state as settings
-from fullgraph.compiler.private.compile_config import fullgraph_capture
+from fullgraph.compiler.private.compile_config import capture_scalars_and_shapes
+from fullgraph.compiler.private.kernel_builds import reuse_kernel_builds
+from fullgraph.compiler.private.torch_state import inductor_cache_dir
 
 
 def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = False) -> bool:
@@ -45,7 +45,7 @@ def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = Fals
         # On a CUDA build without a GPU the first backward starts autograd's device threads if it
         # comes after fake tensors, and a forked child has no backward then.
         torch.ones(1, requires_grad=True, device="cpu").backward()
-    captures = fullgraph_capture() if symbols else contextlib.nullcontext()
+    captures = capture_scalars_and_shapes() if symbols else contextlib.nullcontext()
     outside = _disable_current_modes()
     with torch.random.fork_rng(devices=[]), torch.no_grad(), outside, captures:
         trusted = _compile(tiny, backend, cache)
@@ -68,11 +68,11 @@ def _compile(tiny: Any, backend: str, cache: str | None) -> bool:
     from torch._inductor import cpp_builder  # noqa: F401  what it builds with
 
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    before = settings.inductor_folder()
+    before = inductor_cache_dir()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     threads = torch.get_num_threads()
     try:
-        with inductor.patch(compile_threads=1), builds.kept(cache, before):
+        with inductor.patch(compile_threads=1), reuse_kernel_builds(cache, before):
             torch.set_num_threads(1)  # or the children cannot start any
             if _trusting(tiny, backend):
                 return True

@@ -27,7 +27,7 @@ class Subsystem:
     """Module, name and value of the setting that switches it off; None where it is counted."""
 
 
-def subsystems() -> tuple[Subsystem, ...]:
+def list_subsystems() -> tuple[Subsystem, ...]:
     """What this torch lets one switch off, in the order of compilation; empty if it cannot say."""
     try:
         from torch._inductor.compiler_bisector import BACKENDS
@@ -80,7 +80,7 @@ def _subsystem(rung: str, part: Any) -> Subsystem:
 
 
 @contextlib.contextmanager
-def off(parts: Iterable[Subsystem]) -> Iterator[None]:
+def disable_subsystems(parts: Iterable[Subsystem]) -> Iterator[None]:
     """Apply none of some parts. Only for a process of its own, see `limited`."""
     made: dict[tuple[str, str], Any] = {}
     for part in parts:
@@ -98,7 +98,7 @@ def off(parts: Iterable[Subsystem]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def limited(part: Subsystem, limit: int, tell: Callable[[str], object]) -> Iterator[None]:
+def limit_subsystem(part: Subsystem, limit: int, tell: Callable[[str], object]) -> Iterator[None]:
     """Apply a part that is counted at most `limit` times; `tell` hears what each application is.
 
     Only for a process of its own: it stands in for torch's method.

@@ -1,16 +1,35 @@
-"""Tensors whose elements are not simply what lies in their memory."""
+"""Tensors that public functions do not make: zero tensors, lazy views, results with a leaf."""
 
 from __future__ import annotations
 
 import torch
 
 
-def zeros_like(tensor: torch.Tensor) -> torch.Tensor:
-    """A ZeroTensor, as autograd makes them: it has a shape and no memory."""
+def zero_tensor_like(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a ZeroTensor with the shape of `tensor`: it has no memory, as autograd makes them."""
     return torch._efficientzerotensor(tuple(tensor.shape), dtype=tensor.dtype, device=tensor.device)
 
 
-def read_like(plain: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
-    """`plain`, conjugated and negated on reading if `model` is."""
-    read = plain.conj() if model.is_conj() else plain
-    return torch._neg_view(read) if model.is_neg() else read
+def view_with_bits_of(plain: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
+    """Return `plain` with the conjugate bit and the negative bit of `model`."""
+    view = plain.conj() if model.is_conj() else plain
+    return torch._neg_view(view) if model.is_neg() else view
+
+
+def compute_from_leaf(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a non-leaf tensor in the memory of `values`, and the leaf it was computed from."""
+    leaf = values.detach().requires_grad_()
+    with torch.enable_grad():
+        return _Identity.apply(leaf, [values]), leaf
+
+
+class _Identity(torch.autograd.Function):
+    """Function whose result is neither a leaf nor a view of one; its gradient is passed through."""
+
+    @staticmethod
+    def forward(ctx: object, leaf: torch.Tensor, values: list[torch.Tensor]) -> torch.Tensor:
+        return values[0]
+
+    @staticmethod
+    def backward(ctx: object, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradients[0], None

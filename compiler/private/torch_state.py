@@ -21,20 +21,20 @@ _CONFIGS = (
 )
 
 
-def configs() -> dict[str, dict[str, Any]]:
+def get_configs() -> dict[str, dict[str, Any]]:
     """Every setting of the compiler's configuration modules that are loaded."""
     return {name: sys.modules[name].get_config_copy() for name in _CONFIGS if name in sys.modules}
 
 
 def set_configs(saved: dict[str, dict[str, Any]]) -> None:
-    now = configs()
+    now = get_configs()
     for name, settings in saved.items():
         for key, value in settings.items():
             if now[name].get(key) != value:
                 setattr(sys.modules[name], key, value)
 
 
-def changed() -> dict[str, Any]:
+def non_default_config() -> dict[str, Any]:
     """The settings of Dynamo, AOTAutograd and Inductor that are not as torch has them, by full
     name: {"torch._inductor.config.cpp.simdlen": 8}. Those that change no result are left out."""
     found = {}
@@ -56,14 +56,14 @@ def changed() -> dict[str, Any]:
 _HARMLESS = {"compile_threads", "verbose", "fx_graph_cache", "enable_autograd_cache"}
 
 
-def reset(name: str) -> None:
+def reset_config(name: str) -> None:
     """Set one of `changed` as torch has it."""
     module, short = _split(name)
     config: Any = sys.modules[module]
     setattr(config, short, config._config[short].default)
 
 
-def set_forever(settings: Mapping[str, object]) -> None:
+def set_config(settings: Mapping[str, object]) -> None:
     """Make settings, named as in `changed`, those of this process."""
     for name, value in settings.items():
         module, short = _split(name)
@@ -77,7 +77,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def set_to(settings: Mapping[str, object]) -> Iterator[None]:
+def patch_config(settings: Mapping[str, object]) -> Iterator[None]:
     """Run with settings, "torch._dynamo.config.allow_rnn" for example; put all back on exit.
 
     Raises AttributeError for a setting that this torch does not have.
@@ -85,7 +85,7 @@ def set_to(settings: Mapping[str, object]) -> Iterator[None]:
     named = {tuple(name.rpartition(".")[::2]): value for name, value in settings.items()}
     for module, _ in named:
         importlib.import_module(module)
-    before = configs()
+    before = get_configs()
     try:
         for (module, key), value in named.items():
             getattr(sys.modules[module], key)
@@ -102,7 +102,7 @@ def mode_options(mode: str) -> dict[str, Any]:
     return dict(torch._inductor.list_mode_options(mode))
 
 
-def compile_in_one_thread() -> None:
+def compile_in_process() -> None:
     """Let Inductor compile here, not in a pool of processes."""
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     config = sys.modules.get("torch._inductor.config")
@@ -110,7 +110,7 @@ def compile_in_one_thread() -> None:
         config.compile_threads = 1  # type: ignore[attr-defined]
 
 
-def time_no_guards() -> None:
+def skip_guard_profiling() -> None:
     """Let Dynamo not measure, for a log, how long each new set of guards takes: it empties the
     processor's caches for it, which is a fifth of what a small frame's compilation costs."""
     guards: Any = sys.modules.get("torch._dynamo.guards")
@@ -119,7 +119,7 @@ def time_no_guards() -> None:
 
 
 @contextlib.contextmanager
-def compile_threads(number: int) -> Iterator[None]:
+def use_compile_threads(number: int) -> Iterator[None]:
     """Let Inductor build so many C++ kernels at a time, in a forked child: the threads that its
     parent had for that are not there."""
     import torch._inductor.config as inductor
@@ -135,7 +135,7 @@ def compile_threads(number: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def repeatable(random: bool) -> Iterator[None]:
+def compile_uncached(random: bool) -> Iterator[None]:
     """Compile everything anew; and with `random` draw the numbers that eager draws."""
     import torch._functorch.config as functorch
     import torch._inductor.config as inductor
@@ -148,7 +148,7 @@ def repeatable(random: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def one_compilation(wanted: bool) -> Iterator[None]:
+def forbid_recompiles(wanted: bool) -> Iterator[None]:
     """With `wanted`, raise where a function would be compiled a second time."""
     import torch._dynamo.config as dynamo
 
@@ -156,30 +156,30 @@ def one_compilation(wanted: bool) -> Iterator[None]:
         yield
 
 
-def default_device() -> torch.device | None:
+def get_default_device() -> torch.device | None:
     """What `torch.set_default_device` was given; None if it was not called."""
     context = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
     mode = getattr(context, "device_context", None)
     return getattr(mode, "device", None)
 
 
-def log_state() -> dict[str, Any]:
+def get_log_state() -> dict[str, Any]:
     """Which of torch's loggers and artifacts `torch._logging.set_logs` has switched on."""
     state = getattr(getattr(torch._logging, "_internal", None), "log_state", None)
     return {name: copy.copy(value) for name, value in vars(state).items()} if state else {}
 
 
 def set_log_state(saved: dict[str, Any]) -> None:
-    if saved != log_state():
+    if saved != get_log_state():
         vars(torch._logging._internal.log_state).update(saved)
 
 
-def no_overrides() -> contextlib.AbstractContextManager[None]:
+def disable_torch_function() -> contextlib.AbstractContextManager[None]:
     """Look at tensors past the `__torch_function__` of their classes."""
     return torch._C.DisableTorchFunctionSubclass()
 
 
-def set_version(tensor: torch.Tensor, version: int) -> None:
+def set_tensor_version(tensor: torch.Tensor, version: int) -> None:
     """Set the counter with which autograd notices that a saved tensor was changed in place."""
     torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
 
@@ -206,7 +206,7 @@ def inner_tensors(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
     return []
 
 
-def sequence_numbers() -> dict[str, int]:
+def collective_counts() -> dict[str, int]:
     """How many collectives each process group has begun."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return {}
@@ -222,8 +222,9 @@ def sequence_numbers() -> dict[str, int]:
     return numbers
 
 
-def inductor_folder() -> str | None:
-    """Where Inductor keeps what it compiled; None while it is not loaded."""
+def inductor_cache_dir(*, load: bool = False) -> str | None:
+    """Return the folder of Inductor's cache; None while Inductor is not loaded, unless `load`."""
+    name = "torch._inductor.runtime.cache_dir_utils"
+    module: Any = importlib.import_module(name) if load else sys.modules.get(name)
     folder = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    module = sys.modules.get("torch._inductor.runtime.cache_dir_utils")
     return folder or (module.default_cache_dir() if module is not None else None)

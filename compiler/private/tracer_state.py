@@ -8,12 +8,12 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
-import fullgraph
 from fullgraph.compiler.events import Node, Position
 from fullgraph.compiler.sources.ownership import is_users
 
@@ -24,7 +24,7 @@ _MOVE = re.compile(r"NOP|COPY|SWAP|DUP_|ROT_|STORE_|TO_BOOL|NOT_TAKEN|CACHE")
 _FRAME_LINE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
 
 
-def compile_id() -> str:
+def current_compile_id() -> str:
     """The id of the compilation under way, such as "0/1" or "!0/3/0"; "" outside of one."""
     from torch._guards import CompileContext
 
@@ -52,14 +52,14 @@ def frame_position(code: CodeType) -> Position:
     return Position(code.co_filename, code.co_firstlineno, function=function_name(code.co_name))
 
 
-def translators(tx: Any, exc: BaseException | None) -> list[Any]:
+def running_tracers(tx: Any, exc: BaseException | None) -> list[Any]:
     """The tracers that were running, from the frame being compiled to the innermost inlined one.
 
     `tx` is the tracer that caught `exc`; those it had inlined are found in the traceback.
     """
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-    exc = root_of(exc)
+    exc = root_cause_of(exc)
     innermost = tx
     step = exc.__traceback__ if exc is not None else None
     while step is not None:
@@ -76,7 +76,7 @@ def translators(tx: Any, exc: BaseException | None) -> list[Any]:
     return chain[::-1]
 
 
-def root_of(exc: BaseException | None) -> BaseException | None:
+def root_cause_of(exc: BaseException | None) -> BaseException | None:
     """What `exc` wraps, when it was raised while another graph break was handled."""
     while exc is not None:
         before = exc.__cause__ or exc.__context__
@@ -161,7 +161,7 @@ def summary_positions(stack: traceback.StackSummary | None) -> tuple[Position, .
     )
 
 
-def modules(txs: list[Any]) -> Iterator[torch.nn.Module]:
+def running_modules(txs: list[Any]) -> Iterator[torch.nn.Module]:
     """The modules whose methods are running, innermost first."""
     for tx in reversed(txs):
         for name in _selves(tx.f_code):
@@ -211,11 +211,11 @@ def graph_nodes(gm: torch.fx.GraphModule) -> tuple[tuple[Node, ...], tuple[str, 
         elif node.op == "output":
             outputs = len(node.args[0]) if isinstance(node.args[0], tuple | list) else 1
         elif node.op.startswith("call_"):
-            nodes.append(graph_call(node, gm))
+            nodes.append(describe_node(node, gm))
     return tuple(nodes), tuple(inputs), outputs
 
 
-def graph_call(node: torch.fx.Node, gm: torch.fx.GraphModule) -> Node:
+def describe_node(node: torch.fx.Node, gm: torch.fx.GraphModule) -> Node:
     """What a call of a graph is, and the innermost line of the user's it came from."""
     found = _FRAME_LINE.findall(node.meta.get("stack_trace") or "")
     file, line = _innermost_user(found)
@@ -223,7 +223,7 @@ def graph_call(node: torch.fx.Node, gm: torch.fx.GraphModule) -> Node:
 
 
 _TORCH = torch.__path__[0]
-_OURS = fullgraph.__path__[0]
+_OURS = str(Path(__file__).parents[2])
 
 
 def _innermost_user(frames: list[tuple[str, str]]) -> tuple[str | None, int | None]:
@@ -239,7 +239,7 @@ def _target(node: torch.fx.Node, gm: torch.fx.GraphModule) -> str:
     return getattr(node.target, "__name__", None) or str(node.target)
 
 
-def guard_lines(output: Any) -> dict[str, tuple[Position, ...]]:
+def guard_positions(output: Any) -> dict[str, tuple[Position, ...]]:
     """The user's lines behind the guards of the graph being built, by the guarded source."""
     lines: dict[str, tuple[Position, ...]] = {}
     context = getattr(getattr(output, "tracing_context", None), "guards_context", None)
@@ -250,7 +250,7 @@ def guard_lines(output: Any) -> dict[str, tuple[Position, ...]]:
     return lines
 
 
-def surroundings() -> tuple[str, ...]:
+def active_modes() -> tuple[str, ...]:
     """What is switched on right now: "no_grad", "inference_mode", "autocast(cpu, bfloat16)"."""
     state = []
     if torch.is_inference_mode_enabled():
@@ -264,7 +264,7 @@ def surroundings() -> tuple[str, ...]:
     return tuple(state)
 
 
-def is_of_dynamo(error: BaseException) -> bool:
+def is_dynamo_error(error: BaseException) -> bool:
     """Whether Dynamo raised it: a graph break under fullgraph=True, a recompile that was not
     wanted."""
     from torch._dynamo import exc

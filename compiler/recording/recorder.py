@@ -23,8 +23,22 @@ from fullgraph.compiler.events import (
     Skip,
     Timing,
 )
-from fullgraph.compiler.private import dynamo_hooks as hooks
-from fullgraph.compiler.private import tracer_state as read
+from fullgraph.compiler.private import (
+    active_modes,
+    calling_position,
+    current_compile_id,
+    frame_position,
+    function_name,
+    gb_ids,
+    graph_nodes,
+    guard_positions,
+    listen,
+    root_cause_of,
+    running_modules,
+    running_tracers,
+    summary_positions,
+    tx_position,
+)
 from fullgraph.compiler.recording import graph_break_message as gb_message
 from fullgraph.compiler.recording import guard_message
 from fullgraph.compiler.sources.ownership import is_users
@@ -49,7 +63,7 @@ def record(
     >>> recorder.recording.breaks
     """
     recorder = Recorder(root, tell)
-    with hooks.listening(recorder) as unknown:
+    with listen(recorder) as unknown:
         recorder.unknown = unknown
         yield recorder
 
@@ -85,7 +99,7 @@ class Recorder:
         exc = exc or _current_break()
         if exc is not None and not self._first_time(exc):
             return
-        txs = read.translators(tx, exc)
+        txs = running_tracers(tx, exc)
         text = _text_of(exc, reason)
         if text.wrappers or tx.maybe_has_backedge() or reason.startswith("Failed to handle"):
             fate = Fate.SKIPPED
@@ -96,7 +110,7 @@ class Recorder:
         self._add_break(txs[0].f_code, _stack_of(txs, exc), fate, text, txs)
 
     def escaped(self, frame: Any, exc: BaseException, one_graph: bool) -> None:
-        self._broken.add(read.frame_position(frame.f_code))
+        self._broken.add(frame_position(frame.f_code))
         if not self._first_time(exc):
             return
         limit = exc.__cause__ if type(exc).__name__ == "FailOnRecompileLimitHit" else None
@@ -107,8 +121,8 @@ class Recorder:
             if name in _BARE_LIMITS:
                 text = gb_message.BreakText(RECOMPILE_LIMIT, "GB0039", str(told))
             if text.gb_type == RECOMPILE_LIMIT:
-                self._forget_recompile(read.frame_position(frame.f_code))
-            txs = read.translators(None, told)
+                self._forget_recompile(frame_position(frame.f_code))
+            txs = running_tracers(None, told)
             stack = _stack_of(txs, told)
             fate = Fate.RAISED if one_graph else Fate.SKIPPED
             self._add_break(frame.f_code, stack, fate, text, txs, _id_of(exc))
@@ -117,8 +131,8 @@ class Recorder:
         else:
             self._add(
                 Failure(
-                    _id_of(exc) or read.compile_id(),
-                    read.frame_position(frame.f_code),
+                    _id_of(exc) or current_compile_id(),
+                    frame_position(frame.f_code),
                     _stage(exc),
                     _error_name(exc),
                     str(exc),
@@ -128,7 +142,7 @@ class Recorder:
             )
 
     def skipped(self, code: Any, reason: str) -> None:
-        frame = read.frame_position(code)
+        frame = frame_position(code)
         # A frame that just broke was told already; torch and Python themselves are never compiled.
         if frame in self._broken or (frame, reason) in self._told or not is_users(frame.file):
             return
@@ -137,17 +151,17 @@ class Recorder:
 
     def graph(self, output: Any, gm: torch.fx.GraphModule) -> None:
         tx = output.root_tx
-        frame = read.frame_position(tx.f_code)
-        for source, lines in read.guard_lines(output).items():
+        frame = frame_position(tx.f_code)
+        for source, lines in guard_positions(output).items():
             self._guard_lines.setdefault((frame, source), lines)
-        nodes, inputs, outputs = read.graph_nodes(gm)
+        nodes, inputs, outputs = graph_nodes(gm)
         why = getattr(output, "compile_subgraph_reason", None) or getattr(
             gm, "compile_subgraph_reason", None
         )
         if why is not None and not why.graph_break:
             why = None
-        stack = read.summary_positions(why.user_stack) if why else ()
-        compile_id = read.compile_id()
+        stack = summary_positions(why.user_stack) if why else ()
+        compile_id = current_compile_id()
         self._add(
             Graph(
                 compile_id,
@@ -169,7 +183,7 @@ class Recorder:
                 return
 
     def recompiled(self, frame: Any, reasons: list[str]) -> None:
-        where = read.frame_position(frame.f_code)
+        where = frame_position(frame.f_code)
         guards = [guard_message.parse(reason) for reason in reasons]
         known = [
             lines[-1]
@@ -179,7 +193,7 @@ class Recorder:
         told = [guard.position for guard in guards if guard.position is not None]
         self._add(
             Recompile(
-                read.compile_id(),
+                current_compile_id(),
                 where,
                 tuple(guard.text for guard in guards),
                 tuple(dict.fromkeys(told or known)),
@@ -202,7 +216,7 @@ class Recorder:
                 Position(
                     field("co_filename") or "",
                     field("co_firstlineno") or 0,
-                    function=read.function_name(field("co_name") or ""),
+                    function=function_name(field("co_name") or ""),
                 ),
                 seconds("dynamo_cumulative_compile_time_us"),
                 seconds("aot_autograd_cumulative_compile_time_us"),
@@ -229,31 +243,31 @@ class Recorder:
         txs: list[Any],
         compile_id: str = "",
     ) -> None:
-        frame = read.frame_position(code)
+        frame = frame_position(code)
         stack = stack or (frame,)
         users = any(is_users(position.file) for position in stack)
         self._add(
             Break(
-                compile_id or read.compile_id(),
+                compile_id or current_compile_id(),
                 frame,
                 stack,
                 fate,
                 text.gb_type,
-                text.gb_id or read.gb_ids().get(text.gb_type),
+                text.gb_id or gb_ids().get(text.gb_type),
                 text.explanation.partition("\n")[0] or text.gb_type,
                 text.context,
                 text.explanation,
                 text.hints,
                 text.wrappers,
                 self._module_paths(txs),
-                read.surroundings(),
-                None if users else read.calling_position(),
+                active_modes(),
+                None if users else calling_position(),
             )
         )
 
     def _module_paths(self, txs: list[Any]) -> tuple[str, ...]:
         """The innermost running module, and those beside it that run the same code."""
-        for module in read.modules(txs):
+        for module in running_modules(txs):
             path = self._names.get(id(module))
             if path is not None:
                 return tuple(self._siblings.get((path.rpartition(".")[0], type(module)), (path,)))
@@ -283,7 +297,7 @@ def _current_break() -> BaseException | None:
 
 def _text_of(exc: BaseException | None, reason: str = "") -> gb_message.BreakText:
     """What `exc` says: the root cause, with what it is wrapped in."""
-    root = read.root_of(exc)
+    root = root_cause_of(exc)
     text = gb_message.parse(_message(root) or reason or str(exc))
     if root is exc or text.wrappers:
         return text
@@ -298,8 +312,8 @@ def _message(exc: BaseException | None) -> str:
 def _stack_of(txs: list[Any], exc: BaseException | None) -> tuple[Position, ...]:
     """The tracers' positions; torch's own stack where it goes deeper (an exception that the
     user's code raised in an inlined call is only seen by the caller's tracer)."""
-    stack = tuple(map(read.tx_position, txs))
-    real = read.summary_positions(getattr(read.root_of(exc), "real_stack", None))
+    stack = tuple(map(tx_position, txs))
+    real = summary_positions(getattr(root_cause_of(exc), "real_stack", None))
     return real if len(real) > len(stack) else stack
 
 
@@ -322,7 +336,5 @@ def _error_name(exc: BaseException) -> str:
 
 
 def _failure_stack(exc: BaseException) -> tuple[Position, ...]:
-    txs = read.translators(None, exc)
-    return tuple(map(read.tx_position, txs)) or read.summary_positions(
-        getattr(exc, "real_stack", None)
-    )
+    txs = running_tracers(None, exc)
+    return tuple(map(tx_position, txs)) or summary_positions(getattr(exc, "real_stack", None))

@@ -26,7 +26,7 @@ from fullgraph.compiler.isolation import (
     running_fork_server,
 )
 from fullgraph.compiler.ladder import Backend, Rung
-from fullgraph.compiler.private import backends
+from fullgraph.compiler.private import find_backend, is_local_backend
 from fullgraph.compiler.program import parse_program
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect.bisection import Bisection
@@ -229,8 +229,8 @@ def away(
 
 def _known_elsewhere(rung: Rung) -> Rung:
     """A rung with the function of a backend that only this process knows by name."""
-    if isinstance(rung.backend, str) and backends.of_this_process(rung.backend):
-        return replace(rung, backend=backends.registered(rung.backend))
+    if isinstance(rung.backend, str) and is_local_backend(rung.backend):
+        return replace(rung, backend=find_backend(rung.backend))
     return rung
 
 

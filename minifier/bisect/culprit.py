@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fullgraph.compiler.ladder import Rung
-from fullgraph.compiler.private.subsystems import Subsystem, subsystems
+from fullgraph.compiler.private import Subsystem, list_subsystems
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Failure
 from fullgraph.minifier.oracle.problem import Verdict
@@ -40,7 +40,7 @@ class Culprit:
 def culprit(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> Culprit | None:
     """The first part of `rung` without which `case` does not fail any more; None if there is
     none, or this torch cannot switch parts off."""
-    parts = [part for part in subsystems() if part.rung == rung.backend]
+    parts = [part for part in list_subsystems() if part.rung == rung.backend]
     search = _Search(case, rung, failure, sandbox)
     groups = _groups(parts)
     for number, group in enumerate(groups):

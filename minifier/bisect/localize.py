@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from fullgraph.compiler.isolation import process_with_own_memory, run_isolated
 from fullgraph.compiler.ladder import Rung
-from fullgraph.compiler.private import tracer_state as read
+from fullgraph.compiler.private import describe_node
 from fullgraph.minifier.bisect.bisection import Bisection, Cut
 from fullgraph.minifier.bisect.culprit import Culprit, culprit
 from fullgraph.minifier.bisect.ladder_run import rung_of
@@ -82,7 +82,7 @@ def _beginning(work: Work) -> tuple[Cut | None, Case]:
 
 def _cut(graph: Graph, last: Node) -> Cut:
     calls = graph.calls
-    told = read.graph_call(last, graph.module)
+    told = describe_node(last, graph.module)
     place = f"{Path(told.file).name}:{told.line}" if told.file else ""
     code = linecache.getline(told.file, told.line).strip() if told.file and told.line else ""
     return Cut(calls.index(last) + 1, len(calls), told.target, place, code)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fullgraph.compiler.private import operator_names as naming
+from fullgraph.compiler.private import RegionCall
 from fullgraph.minifier.emit import syntax
 
 Write = Callable[[Any], ast.expr]
@@ -48,7 +48,7 @@ class Blocks:
         """Whether that is a block inside the function."""
         return len(self._blocks) > 1
 
-    def switch(self, node: fx.Node, region: naming.Region, write: Write) -> None:
+    def switch(self, node: fx.Node, region: RegionCall, write: Write) -> None:
         """Begin or end the block that a node stands for."""
         match region.kind:
             case "end":

@@ -10,7 +10,7 @@ from torch import fx
 
 from fullgraph.compiler.isolation import group_statements, groups_of_graph
 from fullgraph.compiler.numerics import TOLERANCES
-from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.compiler.private import tree_leaves
 from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.graph_writer import Shared, Writer
 from fullgraph.minifier.emit.input_statements import assigned
@@ -52,7 +52,7 @@ def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> 
 
 def _returned(graph: fx.GraphModule, knowledge: Knowledge) -> list[Any]:
     """What is known of what a graph returns, flat."""
-    found = leaves(graph.graph.output_node().args[0])
+    found = tree_leaves(graph.graph.output_node().args[0])
     return [knowledge.of(node) if isinstance(node, fx.Node) else node for node in found]
 
 

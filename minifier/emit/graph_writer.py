@@ -11,7 +11,16 @@ from typing import Any
 import torch
 from torch import fx
 
-from fullgraph.compiler.private import operator_names as naming
+from fullgraph.compiler.private import (
+    custom_op_name,
+    is_collective,
+    is_higher_order_op,
+    is_scalar_assertion,
+    is_sdpa_backend,
+    numpy_call,
+    region_call,
+    required_import,
+)
 from fullgraph.minifier.emit import higher_order, numpy_calls, syntax
 from fullgraph.minifier.emit.blocks import Blocks
 from fullgraph.minifier.emit.literals import imports, literal
@@ -135,17 +144,17 @@ class Writer:
             raise Unwritable(
                 f"The graph calls module {node.target}; only functions can be written."
             )
-        if naming.is_sdpa_backend(node.target):
+        if is_sdpa_backend(node.target):
             self._values[node] = syntax.path(f"torch.nn.attention.SDPBackend.{node.args[0]}")
             return
-        region = naming.region(node.target)
+        region = region_call(node.target)
         if region is not None:
             self._flush()
             self._blocks.switch(node, region, self.value)
             return
         if self._in_place(node) or self._unpacked(node):
             return
-        self.shared.collective |= naming.is_collective(node.target)
+        self.shared.collective |= is_collective(node.target)
         made = self._fitting(node)
         if purity.orders(node):
             self._flush()
@@ -160,7 +169,7 @@ class Writer:
         """A node's expression, in which no more stands than a line holds."""
         inside = {used: self._pending[used] for used in _used(node) if used in self._pending}
         made = self._expression(node)
-        if not inside or naming.is_higher_order(node.target) or len(syntax.text(made)) <= _LINE:
+        if not inside or is_higher_order_op(node.target) or len(syntax.text(made)) <= _LINE:
             return made
         self._pending.update(inside)
         longest = max(inside, key=lambda used: len(syntax.text(inside[used])))
@@ -287,14 +296,14 @@ class Writer:
             made = self.value(node.args[0])
             return made if numpy_calls.is_view_for(node) else self._method(node, made)
         target: Any = node.target
-        if naming.is_higher_order(target):
+        if is_higher_order_op(target):
             public = higher_order.written(node, self)
             if public is not None:
                 return public
-        wrapped = naming.numpy_call(target)
+        wrapped = numpy_call(target)
         if wrapped is not None:
             return numpy_calls.written(node, wrapped, self)
-        if naming.is_assertion(target):
+        if is_scalar_assertion(target):
             return syntax.call(syntax.path("torch._check"), [self.value(node.args[0])], {})
         args = [self.value(arg) for arg in node.args]
         kwargs = {key: self.value(arg) for key, arg in node.kwargs.items()}
@@ -307,14 +316,14 @@ class Writer:
         return syntax.call(self._callee(target), args, kwargs)
 
     def _callee(self, target: Any) -> ast.expr:
-        foreign = naming.foreign_op(target)
+        foreign = custom_op_name(target)
         if foreign is not None:
             texts, lines = definitions(foreign)
             self.shared.definitions.update(texts)
             self.shared.imports.update(lines)
         made = syntax.constant(target)
         dotted = syntax.text(made)
-        module = naming.needs_import(dotted)
+        module = required_import(dotted)
         if module is not None:
             self.shared.imports.add(f"import {module}")
         if dotted.startswith(("math.", "operator.")):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
-from fullgraph.compiler.private import operator_names as naming
+from fullgraph.compiler.private import public_name, triton_constants, triton_function, triton_kernel
 from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.operator_definitions import kernel
 from fullgraph.minifier.emit.program_text import Unwritable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def written(node: fx.Node, writer: Writer) -> ast.expr | None:
     """A higher-order call as a person writes it; None: as it stands. Raises Unwritable."""
-    title = (naming.public_name(node.target) or "").rpartition(".")[2]
+    title = (public_name(node.target) or "").rpartition(".")[2]
     make = _WRITERS.get(title)
     return None if make is None else make(node, writer)
 
@@ -53,13 +53,13 @@ def _kernel(node: fx.Node, writer: Writer) -> ast.expr:
     grids = told["grid"]
     if told.get("tma_descriptor_metadata") or any(grid != grids[0] for grid in grids):
         raise Unwritable("This launch of a Triton kernel cannot be written as Python source.")
-    function = naming.triton_function(naming.triton_kernel(told["kernel_idx"]))
+    function = triton_function(triton_kernel(told["kernel_idx"]))
     if function is None:
         raise Unwritable("The source of a Triton kernel cannot be found.")
     texts, imports = kernel(function)
     writer.shared.definitions.update(texts)
     writer.shared.imports.update(imports)
-    arguments = {**told["kwargs"], **naming.triton_constants(told["constant_args_idx"])}
+    arguments = {**told["kwargs"], **triton_constants(told["constant_args_idx"])}
     launched = ast.Subscript(syntax.name(function.__name__), writer.value(tuple(grids[0])))
     return syntax.call(launched, [], {key: writer.value(arg) for key, arg in arguments.items()})
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from fullgraph.compiler.private import operator_names as naming
+from fullgraph.compiler.private import NumpyCall, numpy_call
 from fullgraph.minifier.emit import syntax
 
 if TYPE_CHECKING:
     from fullgraph.minifier.emit.graph_writer import Writer
 
 
-def written(node: fx.Node, call: naming.NumpyCall, writer: Writer) -> ast.expr:
+def written(node: fx.Node, call: NumpyCall, writer: Writer) -> ast.expr:
     """A wrapped call as a person writes it, with tensors made arrays where they go in."""
     args = [_array(arg, writer) for arg in node.args]
     kwargs = {key: _array(arg, writer) for key, arg in node.kwargs.items()}
@@ -34,12 +34,12 @@ def written(node: fx.Node, call: naming.NumpyCall, writer: Writer) -> ast.expr:
 def is_view_for(node: fx.Node) -> bool:
     """Whether a node is what Dynamo makes of `x.numpy()`, which `written` says again."""
     same = node.target == "view_as" and len(node.args) == 2 and node.args[0] is node.args[1]
-    return same and all(naming.numpy_call(user.target) for user in node.users)
+    return same and all(numpy_call(user.target) for user in node.users)
 
 
 def _array(thing: Any, writer: Writer) -> ast.expr:
     made = writer.value(thing)
-    if not isinstance(thing, fx.Node) or naming.numpy_call(thing.target) is not None:
+    if not isinstance(thing, fx.Node) or numpy_call(thing.target) is not None:
         return made
     value = writer.knowledge.of(thing)
     if value is not None and not isinstance(value, torch.Tensor):

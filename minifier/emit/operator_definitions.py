@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private import operator_names as naming
+from fullgraph.compiler.private import custom_op_functions, triton_function
 from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.program_text import Unwritable
 
@@ -21,7 +21,7 @@ def definitions(name: str) -> tuple[dict[str, str], set[str]]:
 
     Raises Unwritable for one that was not made by `torch.library.custom_op`.
     """
-    functions = naming.definition(name)
+    functions = custom_op_functions(name)
     if not functions:
         raise Unwritable(
             f"The operator {name} is not defined in Python by torch.library.custom_op."
@@ -75,7 +75,7 @@ def _name(used: str, thing: Any, texts: dict[str, str], imports: set[str]) -> No
             imports.add(f"import {thing.__name__}{tail}")
     elif type(thing).__name__ == "CustomOpDef":
         return  # its definition is collected with the operator
-    elif (inner := naming.triton_function(thing)) is not None:
+    elif (inner := triton_function(thing)) is not None:
         _collect(inner, texts, imports)
     elif inspect.isfunction(thing) and f"{thing.__module__}.{thing.__qualname__}" not in texts:
         _collect(thing, texts, imports)

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private import operator_names as naming
+from fullgraph.compiler.private import public_name
 from fullgraph.minifier.emit.program_text import Unwritable
 
 _WIDTH = 100
@@ -181,7 +181,7 @@ def constant(thing: Any) -> ast.expr:
                 thing.__name__ if thing.__module__ == "builtins" else f"torch.{thing.__name__}"
             )
     if callable(thing):
-        known = naming.public_name(thing) or _function(thing)
+        known = public_name(thing) or _function(thing)
         if known is not None:
             return path(known)
     raise Unwritable(f"A {type(thing).__name__} in the graph cannot be written as Python source.")

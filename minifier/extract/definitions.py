@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private import operator_names as naming
+from fullgraph.compiler.private import public_name
 from fullgraph.compiler.sources.source import first_line
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.extract.origins import (
@@ -315,7 +315,7 @@ def _import_line(path: str, name: str) -> str:
 
 def _path(thing: Any) -> str | None:
     """The "module:name" by which a library's thing is imported; None if there is none."""
-    public = naming.public_name(thing) if callable(thing) else None
+    public = public_name(thing) if callable(thing) else None
     if public is not None and not public.startswith("torch.ops."):
         module, _, title = public.rpartition(".")
         return f"{module}:{title}" if module in sys.modules else None

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fullgraph.compiler.private.pytrees import mapped
+from fullgraph.compiler.private import tree_map
 from fullgraph.minifier.graphs.graph import Graph
 from fullgraph.minifier.graphs.interpreter import Running
 
@@ -33,7 +33,7 @@ class Feasible:
 
 def _runs(graph: Graph) -> bool:
     try:
-        _Meta(graph.module).over(mapped(_meta, graph.inputs))
+        _Meta(graph.module).over(tree_map(_meta, graph.inputs))
     except Exception:
         return False
     return True

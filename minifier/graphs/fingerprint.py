@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private import disable_torch_function, inner_tensors
 from fullgraph.compiler.results import content
 from fullgraph.minifier.emit.numbers import bits
 
@@ -29,9 +29,9 @@ def described(value: Any, places: dict[int, int] | None = None) -> str:
     """
     if not isinstance(value, torch.Tensor):
         return _argument(value, {})
-    with settings.no_overrides(), torch.no_grad():
+    with disable_torch_function(), torch.no_grad():
         parts = [*outline(value), *_memory(value, {} if places is None else places)]
-        parts += [described(inner, places) for _, inner in settings.inner_tensors(value)]
+        parts += [described(inner, places) for _, inner in inner_tensors(value)]
         elements = value.detach() if _is_bytes(value) else content(value)
         if elements is not None:
             parts.append(_hash(elements))

@@ -13,8 +13,12 @@ import networkx as nx
 import torch
 from torch.fx import GraphModule, Node
 
-from fullgraph.compiler.private.context_regions import idle, is_switch, is_wrapped
-from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.compiler.private import (
+    find_redundant_switches,
+    is_functorch_wrapped,
+    is_mode_switch,
+    tree_leaves,
+)
 from fullgraph.minifier.graphs.fingerprint import fingerprint
 from fullgraph.minifier.graphs.values import Values, values
 
@@ -69,7 +73,7 @@ class Graph:
     @cached_property
     def outputs(self) -> tuple[Node, ...]:
         """The nodes that are returned, in order; one that is returned twice is there twice."""
-        returned = leaves(self.module.graph.output_node().args[0])
+        returned = tree_leaves(self.module.graph.output_node().args[0])
         return tuple(node for node in returned if isinstance(node, Node))
 
     @property
@@ -140,7 +144,7 @@ class _Builder:
     ) -> None:
         self._old, self._instead, self._arguments = old, instead, arguments
         self._wired, self._constants = wired, constants
-        self._keep = keep | {node for node in old.calls if is_switch(node)} - instead.keys()
+        self._keep = keep | {node for node in old.calls if is_mode_switch(node)} - instead.keys()
         self._values = old.values()
         self._graph = torch.fx.Graph()
         self._new: dict[Node, Any] = {}
@@ -165,7 +169,7 @@ class _Builder:
         """What the rest of the old graph uses of the calls that stay, and the inputs it returns."""
         times = Counter(self._old.outputs)
         for node in self._old.module.graph.nodes:
-            if node in self._keep and not is_switch(node):
+            if node in self._keep and not is_mode_switch(node):
                 beyond = any(not self._wired or user not in self._keep for user in node.users)
                 if is_returnable(self._values[node]):
                     yield from [node] * max(times[node], int(beyond))
@@ -200,7 +204,7 @@ class _Builder:
 
     def _is_there(self, node: Node, user: Node | None) -> bool:
         """Whether the new graph has `node`, and it holds what `user` used."""
-        if is_switch(node):
+        if is_mode_switch(node):
             return True
         if node.op == "get_attr" and not self._constants:
             return not isinstance(self._values[node], torch.Tensor)
@@ -228,7 +232,7 @@ class _Builder:
 
     def _input(self, value: torch.Tensor, node: Node) -> Node:
         if id(value) not in self._made:
-            if is_wrapped(value):
+            if is_functorch_wrapped(value):
                 raise Inseparable(f"{node.name} is inside of a transform")
             writes = (self._values.writes.get(call, frozenset()) for call in self._keep)
             written = any(places & self._values.places(node) for places in writes)
@@ -252,7 +256,7 @@ class _Builder:
         stays = {self._new.get(node) for node in self._values.effects & self._keep}
         while True:
             calls = [node for node in self._graph.nodes if node.op.startswith("call_")]
-            for node in idle(calls):
+            for node in find_redundant_switches(calls):
                 self._graph.erase_node(node)
                 stays.discard(node)
             unused = [
@@ -281,4 +285,4 @@ def is_returnable(value: Any) -> bool:
     """Whether a graph can return `value`: it holds a tensor, and no other object."""
     if isinstance(value, list | tuple):
         return bool(value) and all(is_returnable(item) for item in value)
-    return isinstance(value, torch.Tensor) and not is_wrapped(value)
+    return isinstance(value, torch.Tensor) and not is_functorch_wrapped(value)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.compiler.private import tree_leaves
 from fullgraph.minifier.graphs.graph import Graph
 
 _RUNS_BODY = {
@@ -59,7 +59,7 @@ def _body(graph: Graph, node: Node) -> tuple[Node, list[Any]] | None:
     else:
         return None
     module = _module(graph, part)
-    after = leaves(node.args[node.args.index(parts[-1]) + 1 :])
+    after = tree_leaves(node.args[node.args.index(parts[-1]) + 1 :])
     operands = [operand for operand in after if not isinstance(operand, str)]
     if module is None or len(operands) != len(_placeholders(module)):
         return None

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Interpreter, Node
 
-from fullgraph.compiler.private.context_regions import is_set, region
+from fullgraph.compiler.private import find_region, is_grad_switch
 
 
 class Running(Interpreter):
@@ -18,8 +18,10 @@ class Running(Interpreter):
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module, garbage_collect_values=False)
         calls = [node for node in module.graph.nodes if node.op.startswith("call_")]
-        entered = [node for node in calls if not is_set(node)]
-        self._exits = {node: pair[1] for node in entered if len(pair := region(node, calls)) > 1}
+        entered = [node for node in calls if not is_grad_switch(node)]
+        self._exits = {
+            node: pair[1] for node in entered if len(pair := find_region(node, calls)) > 1
+        }
         self._open: list[Node] = []
 
     def over(self, inputs: Sequence[Any]) -> None:

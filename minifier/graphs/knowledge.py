@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fullgraph.compiler.private import operator_names as naming
+from fullgraph.compiler.private import captures_scalars
 from fullgraph.minifier.graphs import purity
 from fullgraph.minifier.graphs.values import values
 
@@ -65,4 +65,4 @@ def is_float(node: fx.Node, value: Any) -> bool:
     if not isinstance(value, torch.Tensor) or value.dtype != torch.float64 or value.dim():
         return False
     read = bool(node.users) and all(user.target == "item" for user in node.users)
-    return read and not naming.numbers_are_read()
+    return read and not captures_scalars()

@@ -9,7 +9,13 @@ from typing import Any
 import torch
 from torch import fx
 
-from fullgraph.compiler.private import operator_names as naming
+from fullgraph.compiler.private import (
+    custom_op_name,
+    is_higher_order_op,
+    is_mutating_op,
+    is_random_op,
+    public_name,
+)
 
 _DRAWING = frozenset(
     {
@@ -36,7 +42,7 @@ def every(module: fx.GraphModule) -> Iterator[fx.Node]:
 def _title(node: fx.Node) -> str:
     target: Any = node.target
     if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
-        return (naming.public_name(target) or "").split(".")[3]
+        return (public_name(target) or "").split(".")[3]
     return target if isinstance(target, str) else str(getattr(target, "__name__", ""))
 
 
@@ -45,7 +51,7 @@ def writes(node: fx.Node) -> bool:
     if node.op not in ("call_function", "call_method"):
         return False
     title = _title(node)
-    if node.target is operator.setitem or naming.mutates(node.target) or "out" in node.kwargs:
+    if node.target is operator.setitem or is_mutating_op(node.target) or "out" in node.kwargs:
         return True
     if getattr(node.target, "__module__", "") == "_operator":
         return title.startswith("i") and title not in ("is_", "is_not", "index", "inv", "invert")
@@ -61,7 +67,7 @@ def draws(node: fx.Node) -> bool:
     title = _title(node)
     if title == "scaled_dot_product_attention":
         return bool(node.kwargs.get("dropout_p") or (*node.args, *[0] * 5)[4])
-    return title in _DRAWING or naming.draws(node.target)
+    return title in _DRAWING or is_random_op(node.target)
 
 
 def orders(node: fx.Node) -> bool:
@@ -69,7 +75,7 @@ def orders(node: fx.Node) -> bool:
     if node.op == "call_method":
         return writes(node) or draws(node)
     target: Any = node.target
-    if naming.is_higher_order(target) or naming.foreign_op(target) is not None:
+    if is_higher_order_op(target) or custom_op_name(target) is not None:
         return True
     title = _title(node)
     return writes(node) or draws(node) or title in _STATEFUL or _is_private(target, title)

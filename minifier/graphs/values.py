@@ -11,8 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fullgraph.compiler.isolation import snapshot
-from fullgraph.compiler.private.context_regions import is_switch
-from fullgraph.compiler.private.pytrees import leaves, mapped
+from fullgraph.compiler.private import is_mode_switch, tree_leaves, tree_map
 from fullgraph.compiler.results import reseed
 from fullgraph.minifier.graphs.interpreter import Running
 
@@ -129,7 +128,7 @@ class _Run(Running):
         copies: dict[Place, torch.UntypedStorage] = {}
         for node, value in self._values.items():
             if self._places[node] & places:
-                kept = mapped(lambda leaf: _copied(leaf, copies), value)
+                kept = tree_map(lambda leaf: _copied(leaf, copies), value)
                 self._later.setdefault(node, []).append((until, kept))
 
     def values(self) -> Values:
@@ -151,7 +150,7 @@ class _Run(Running):
     def _has_effect(self, node: Node) -> bool:
         if not node.op.startswith("call_"):
             return False
-        if node in self.writes or is_switch(node) or not node.users:
+        if node in self.writes or is_mode_switch(node) or not node.users:
             return True
         return node.op != "call_module" and node.is_impure(impure_random=False)
 
@@ -179,7 +178,7 @@ def _with_own_history(value: Any) -> Any:
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _place(tensor: torch.Tensor) -> list[Place]:

@@ -24,9 +24,12 @@ from fullgraph.compiler.isolation import (
     synchronize_devices,
 )
 from fullgraph.compiler.ladder import Rung
-from fullgraph.compiler.private import torch_state as settings
-from fullgraph.compiler.private import tracer_state as read
-from fullgraph.compiler.private.compile_config import quiet
+from fullgraph.compiler.private import (
+    compile_uncached,
+    forbid_recompiles,
+    is_dynamo_error,
+    silence_torch_logs,
+)
 from fullgraph.compiler.results import Results
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import (
@@ -89,7 +92,7 @@ def attempt(
     for rung in rungs:
         say(Began(rung.name))
         start = time.monotonic()
-        with quiet(), settings.repeatable(random):  # each time: restoring ends them
+        with silence_torch_logs(), compile_uncached(random):  # each time: restoring ends them
             failure, note = _compiled(case, rung, before, expected)
         say(Ended(rung.name, failure, time.monotonic() - start, note))
         if failure is not None and (stop or not devices_are_usable()):
@@ -126,7 +129,7 @@ def _compiled(
     """What is wrong on a rung; and if nothing is, what looked wrong."""
     torch.compiler.reset()
     try:
-        with settings.one_compilation(case.wanted is Kind.RECOMPILE):
+        with forbid_recompiles(case.wanted is Kind.RECOMPILE):
             got = _run(case, case.compiled(rung))
         too_slow = slow(case, rung) if case.wanted is Kind.SLOW else None
     except Exception as error:
@@ -150,7 +153,7 @@ def _compiled(
 
 def _raised(case: Case, rung: Rung, error: Exception) -> Failure:
     failure = of_exception(rung.name, error)
-    if case.wanted in (Kind.BREAK, Kind.RECOMPILE) and read.is_of_dynamo(error):
+    if case.wanted in (Kind.BREAK, Kind.RECOMPILE) and is_dynamo_error(error):
         signature = failure.signature if case.wanted is Kind.BREAK else ()
         return replace(failure, kind=case.wanted, signature=signature)
     return failure

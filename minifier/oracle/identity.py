@@ -13,8 +13,7 @@ from pathlib import Path
 import torch
 
 from fullgraph.compiler.ladder import Rung
-from fullgraph.compiler.private import pytrees as trees
-from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private import non_default_config, tree_leaves
 from fullgraph.minifier.oracle.case import Case
 
 
@@ -23,7 +22,7 @@ def identity(case: Case, rungs: Sequence[Rung]) -> str:
     target = case.target
     kind = type(target) if isinstance(target, torch.nn.Module) else target
     state = case.module.state_dict() if case.module else {}
-    leaves = trees.leaves((case.args, dict(case.kwargs), list(state.values())))
+    leaves = tree_leaves((case.args, dict(case.kwargs), list(state.values())))
     told = [
         getattr(kind, "__module__", ""),
         getattr(kind, "__qualname__", ""),
@@ -31,7 +30,7 @@ def identity(case: Case, rungs: Sequence[Rung]) -> str:
         repr([(x.shape, x.dtype) if isinstance(x, torch.Tensor) else type(x) for x in leaves]),
         repr([(rung.name, str(rung.options)) for rung in rungs]),
         repr((case.dynamic, case.tol, case.strides, case.wanted, bool(case.loss))),
-        repr(sorted((name, _told(value)) for name, value in settings.changed().items())),
+        repr(sorted((name, _told(value)) for name, value in non_default_config().items())),
         torch.__version__,
         importlib.metadata.version("fullgraph"),
     ]

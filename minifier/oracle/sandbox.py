@@ -23,9 +23,14 @@ from fullgraph.compiler.isolation import (
     process_states,
 )
 from fullgraph.compiler.ladder import Rung
-from fullgraph.compiler.private import kernel_builds as builds
-from fullgraph.compiler.private import torch_state as settings
-from fullgraph.compiler.private.subsystems import Subsystem, limited, off
+from fullgraph.compiler.private import (
+    Subsystem,
+    disable_subsystems,
+    inductor_cache_dir,
+    limit_subsystem,
+    reuse_kernel_builds,
+    use_compile_threads,
+)
 from fullgraph.minifier.oracle.attempt import EAGER, Began, Ended, attempt
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Failure, Kind
@@ -144,7 +149,7 @@ class Sandbox:
         makes the case is called in the child; if it raises, the case could not be tried.
         """
 
-        cache, before = self.load(rungs), settings.inductor_folder()
+        cache, before = self.load(rungs), inductor_cache_dir()
         if self.threads > 1:
             pause_openmp()  # this process may have started some since
         job = _Try(
@@ -228,12 +233,12 @@ class _Try:
             torch.set_num_threads(self.threads)
         with self.modes.in_force(), contextlib.ExitStack() as stack:
             if self.folders:
-                stack.enter_context(builds.kept(*self.folders))
+                stack.enter_context(reuse_kernel_builds(*self.folders))
             if self.limit:
-                stack.enter_context(limited(*self.limit, say))
-            stack.enter_context(off(self.without))
+                stack.enter_context(limit_subsystem(*self.limit, say))
+            stack.enter_context(disable_subsystems(self.without))
             if self.building is not None:
-                stack.enter_context(settings.compile_threads(self.building))
+                stack.enter_context(use_compile_threads(self.building))
             made = self.case if isinstance(self.case, Case) else self.case()
             attempt(made, self.rungs, say, stop=not self.every, repeat_eager=self.repeat_eager)
 

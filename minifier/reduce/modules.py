@@ -13,7 +13,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from fullgraph.compiler.isolation import snapshot
-from fullgraph.compiler.private.pytrees import leaves, mapped
+from fullgraph.compiler.private import tree_leaves, tree_map
 from fullgraph.minifier.extract.stubs import Passing, Recording
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.halving import taken
@@ -214,7 +214,7 @@ class _Watch:
             if known is not None:
                 argument = known.argument if known.argument in like else None
                 weight += known.weight
-            values = (*(known.values if known else ()), mapped(_own, value))
+            values = (*(known.values if known else ()), tree_map(_own, value))
             self.outputs[path] = Output(values, argument, weight)
 
         return hook
@@ -242,7 +242,7 @@ def _own(leaf: Any) -> Any:
 
 def _looks_like(value: Any, argument: Any) -> bool:
     """Whether two values have the same structure, and tensors of the same kind and layout."""
-    ones, others = leaves(value), leaves(argument)
+    ones, others = tree_leaves(value), tree_leaves(argument)
     if type(value) is not type(argument) or len(ones) != len(others):
         return False
     return bool(ones) and all(map(_same_kind, ones, others))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from fullgraph.compiler.private.torch_state import mode_options
+from fullgraph.compiler.private import mode_options
 from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.program_text import Program, Unwritable
 from fullgraph.minifier.extract.definitions import Sources

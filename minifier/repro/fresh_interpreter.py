@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.compiler.isolation import ClippedText, run_isolated
-from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private import non_default_config, reset_config
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind, normal
 from fullgraph.minifier.repro.script import Check, backend_of, below, lower
 
@@ -283,8 +283,8 @@ def _by_itself(text: str, folder: str, eager: bool, _: object) -> None:
         os.environ[_DISABLE] = "1"
     os.chdir(folder)
     code = compile(text, NAME, "exec")
-    for name in settings.changed():
-        settings.reset(name)
+    for name in non_default_config():
+        reset_config(name)
     with ThreadPoolExecutor(1) as pool:  # modes are a thread's own
         pool.submit(exec, code, {"__name__": "__main__"}).result()
 

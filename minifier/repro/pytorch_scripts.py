@@ -21,9 +21,23 @@ import torch
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.ladder import Backend
-from fullgraph.compiler.private import minifier_scripts as repros
-from fullgraph.compiler.private import torch_state as settings
-from fullgraph.compiler.private.minifier_scripts import Call, Configs, Inputs, Kernels
+from fullgraph.compiler.private import (
+    REPRO_PACKAGE,
+    Configs,
+    KernelTable,
+    ReproCall,
+    ReproInputs,
+    ReproReached,
+    changed_configs,
+    configs_in_environment,
+    get_kernel_table,
+    intercept_run_repro,
+    load_configs,
+    read_repro_inputs,
+    set_configs,
+    set_kernel_table,
+    start_fake_process_groups,
+)
 
 _OWN = (  # where torch writes and what it prints; none of it changes a result
     "TORCH_COMPILE_DEBUG",
@@ -73,7 +87,7 @@ class Loaded:
     environment: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Size and rank of its process groups, by name."""
-    kernels: Kernels = ()
+    kernels: KernelTable = ()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -91,9 +105,9 @@ class Loaded:
         those of before."""
         with _undone(), contextlib.ExitStack() as stack:
             os.environ.update(self.environment)
-            settings.set_configs(self.settings)
-            repros.set_kernels(self.kernels)
-            stack.enter_context(repros.groups_started(self.groups))
+            set_configs(self.settings)
+            set_kernel_table(self.kernels)
+            stack.enter_context(start_fake_process_groups(self.groups))
             stack.enter_context(torch.set_grad_enabled(self.grad))
             if self.autocast is not None:
                 stack.enter_context(torch.amp.autocast(self.autocast))
@@ -112,20 +126,20 @@ def load(path: str | os.PathLike[str]) -> Loaded | None:
         return None
     notes: list[str] = []
     with _undone(), torch.random.fork_rng(devices=[]):
-        before, kept = repros.configs(), dict(os.environ)
+        before, kept = load_configs(), dict(os.environ)
         torch.default_generator.manual_seed(0)
         call = _executed(file, tree, notes)
-        wanted = _lasting(repros.changes(before, repros.configs()))
+        wanted = _lasting(changed_configs(before, load_configs()))
         environment = {
             name: value
             for name, value in os.environ.items()
             if kept.get(name) != value and not name.startswith(_OWN)
         }
-        kernels = repros.kernels()
+        kernels = get_kernel_table()
         folder = _folder(file, call.options.get("save_dir"))
         found = _inputs(file, call, folder)
     if environment:
-        started = repros.configs_of(environment)
+        started = configs_in_environment(environment)
         for name, values in _lasting(started).items():
             wanted[name] = {**values, **wanted.get(name, {})}
     notes += _notes(found, call, folder, _constants(tree, call.module))
@@ -133,12 +147,12 @@ def load(path: str | os.PathLike[str]) -> Loaded | None:
 
 
 def _loaded(
-    call: Call,
-    found: Inputs,
+    call: ReproCall,
+    found: ReproInputs,
     notes: tuple[str, ...],
     wanted: Configs,
     environment: Mapping[str, str],
-    kernels: Kernels,
+    kernels: KernelTable,
 ) -> Loaded:
     options, dynamo = call.options, call.level == "dynamo"
     accuracy = bool(options.get("accuracy"))
@@ -188,7 +202,7 @@ def _parsed(file: Path) -> ast.Module | None:
     except (OSError, UnicodeDecodeError):
         return None
     except SyntaxError as error:
-        if repros.PACKAGE not in text:
+        if REPRO_PACKAGE not in text:
             return None
         raise FullgraphError(
             f"{file} is no Python at line {error.lineno}: PyTorch's minifier writes its own "
@@ -196,21 +210,21 @@ def _parsed(file: Path) -> ast.Module | None:
         ) from None
     imports = (node for node in ast.walk(tree or ast.Module([], [])))
     if any(
-        isinstance(node, ast.ImportFrom) and (node.module or "").startswith(repros.PACKAGE)
+        isinstance(node, ast.ImportFrom) and (node.module or "").startswith(REPRO_PACKAGE)
         for node in imports
     ):
         return tree
     return None
 
 
-def _executed(file: Path, tree: ast.Module, notes: list[str]) -> Call:
+def _executed(file: Path, tree: ast.Module, notes: list[str]) -> ReproCall:
     """What the script calls `run_repro` with. Adds to `notes` what this torch does not know."""
     module = ModuleType(_free_name(file.stem))
     module.__file__ = str(file)
     sys.modules[module.__name__] = module  # Dynamo looks its globals up there
     sys.path.insert(0, str(file.parent.resolve()))
     try:
-        with repros.standing_in():
+        with intercept_run_repro():
             for statement in tree.body:
                 code = compile(ast.Module(_as_main(statement), []), str(file), "exec")
                 try:
@@ -219,7 +233,7 @@ def _executed(file: Path, tree: ast.Module, notes: list[str]) -> Call:
                     if not _sets_config(statement):
                         raise
                     notes.append(f"This torch has no setting for {ast.unparse(statement)!r}.")
-    except repros.Reached as reached:
+    except ReproReached as reached:
         return reached.call
     except Exception as error:
         raise _unusable(file, error) from error
@@ -250,9 +264,9 @@ def _free_name(stem: str) -> str:
     return name
 
 
-def _inputs(file: Path, call: Call, folder: str | None) -> Inputs:
+def _inputs(file: Path, call: ReproCall, folder: str | None) -> ReproInputs:
     try:
-        return repros.inputs(call.load_args, folder)
+        return read_repro_inputs(call.load_args, folder)
     except Exception as error:
         raise _unusable(file, error) from error
 
@@ -290,7 +304,9 @@ def _constants(tree: ast.Module, module: torch.nn.Module) -> list[str]:
     return [*buffers, *(name for name, _ in module.named_parameters())]
 
 
-def _notes(found: Inputs, call: Call, folder: str | None, constants: list[str]) -> Iterator[str]:
+def _notes(
+    found: ReproInputs, call: ReproCall, folder: str | None, constants: list[str]
+) -> Iterator[str]:
     rule = "random numbers, and zeros where they are integers"
     if found.lost:
         where = folder or call.options.get("save_dir")
@@ -312,11 +328,11 @@ def _of(count: int) -> str:
 @contextlib.contextmanager
 def _undone() -> Iterator[None]:
     """Put back the compiler's settings, the environment and the table of Triton kernels."""
-    configs, kernels, environment = repros.configs(), repros.kernels(), dict(os.environ)
+    configs, kernels, environment = load_configs(), get_kernel_table(), dict(os.environ)
     try:
         yield
     finally:
-        settings.set_configs(configs)
-        repros.set_kernels(kernels)
+        set_configs(configs)
+        set_kernel_table(kernels)
         os.environ.clear()
         os.environ.update(environment)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.private.force_eager import eagerly
+from fullgraph.compiler.private import force_eager
 from fullgraph.compiler.sources.edited_functions import ORIGINAL, Edit, recoded
 from fullgraph.compiler.sources.source import Function, Source, first_line, read
 from fullgraph.rewrites.analysis.seen import Plain, Seen, TensorSeen
@@ -53,7 +53,7 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Facts:
     with recoded(edits):
         raised = None
         try:
-            with eagerly():
+            with force_eager():
                 run()
         except Exception as error:
             raised = f"{type(error).__name__}: {error}".partition("\n")[0]

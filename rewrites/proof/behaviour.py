@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.compiler.private import tree_leaves
 from fullgraph.compiler.program import CallArguments, Program
 
 DEPTH, ITEMS = 6, 2000
@@ -175,7 +175,7 @@ def _named(
     subject: Program, calls: tuple[CallArguments, ...]
 ) -> Iterator[tuple[str, torch.Tensor]]:
     for number, call in enumerate(calls):
-        for i, leaf in enumerate(leaves((call.args, dict(call.kwargs)))):
+        for i, leaf in enumerate(tree_leaves((call.args, dict(call.kwargs)))):
             if isinstance(leaf, torch.Tensor):
                 yield f"input {i} of call {number}", leaf
     if isinstance(subject.target, torch.nn.Module):
@@ -195,10 +195,10 @@ def _backward(subject: Program, output: Any) -> None:
     if subject.loss:
         subject.backward(output)
         return
-    values = output.values() if isinstance(output, Mapping) else leaves(output)
+    values = output.values() if isinstance(output, Mapping) else tree_leaves(output)
     sums = [
         leaf.float().nansum() if leaf.is_floating_point() else leaf.abs().sum()
-        for leaf in leaves(list(values))
+        for leaf in tree_leaves(list(values))
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.numel()
     ]
     if sums:

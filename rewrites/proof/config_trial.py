@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fullgraph.compiler.private import torch_state as private
+from fullgraph.compiler.private import patch_config
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.proof.proof import Check, Proof, State
 
@@ -33,7 +33,7 @@ def switched(
 ) -> Switched:
     """Explain and prove a program again under `settings`, which are put back."""
     try:
-        with private.set_to(settings):
+        with patch_config(settings):
             return Switched(explained(), proved())
     except AttributeError:
         names = ", ".join(settings)

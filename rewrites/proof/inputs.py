@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from fullgraph.compiler.private.pytrees import leaves, mapped
+from fullgraph.compiler.private import tree_leaves, tree_map
 from fullgraph.compiler.program import CallArguments
 
 Calls = tuple[CallArguments, ...]
@@ -60,7 +60,7 @@ def changed(calls: Calls, change: Change, only: int | None = None) -> Calls:
         new = _kept(leaf, change)
         return new.requires_grad_(leaf.requires_grad)
 
-    return tuple(CallArguments(mapped(one, c.args), mapped(one, dict(c.kwargs))) for c in calls)
+    return tuple(CallArguments(tree_map(one, c.args), tree_map(one, dict(c.kwargs))) for c in calls)
 
 
 def asking(calls: Calls) -> bool:
@@ -79,11 +79,11 @@ def _detached(calls: Calls) -> Calls:
             return leaf.detach().requires_grad_(leaf.requires_grad)
         return leaf
 
-    return tuple(CallArguments(mapped(one, c.args), mapped(one, dict(c.kwargs))) for c in calls)
+    return tuple(CallArguments(tree_map(one, c.args), tree_map(one, dict(c.kwargs))) for c in calls)
 
 
 def _tensors(calls: Calls) -> list[torch.Tensor]:
-    found = leaves([(call.args, dict(call.kwargs)) for call in calls])
+    found = tree_leaves([(call.args, dict(call.kwargs)) for call in calls])
     return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
 
 

@@ -20,8 +20,7 @@ from fullgraph.compiler.isolation import (
     run_isolated,
     snapshot,
 )
-from fullgraph.compiler.private.force_eager import eagerly
-from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.compiler.private import force_eager, tree_leaves
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources.edited_functions import ORIGINAL, Edit, recoded
 from fullgraph.compiler.sources.overrides import overlaid
@@ -161,7 +160,7 @@ def _behaviour(subject: Program, case: Case, special: bool, backend: str | None)
     if case.backward:
         inputs.asking(calls)
     if backend is None:
-        with eagerly():
+        with force_eager():
             return behave(subject, subject.target, calls, backward=case.backward, seed=case.number)
     options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
     compiled = torch.compile(subject.target, backend=backend, options=options)
@@ -230,7 +229,7 @@ def _compiled(backend: str, outcome: JobOutcome[Run], eager: Mapping[Case, Behav
 
 def _learns(subject: Program) -> bool:
     """Whether an input or a parameter asks for a gradient, as the user gave them."""
-    given = leaves([(call.args, dict(call.kwargs)) for call in subject.calls])
+    given = tree_leaves([(call.args, dict(call.kwargs)) for call in subject.calls])
     if isinstance(subject.target, torch.nn.Module):
         given += list(subject.target.parameters())
     return any(isinstance(one, torch.Tensor) and one.requires_grad for one in given)

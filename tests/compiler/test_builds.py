@@ -9,7 +9,7 @@ import torch
 import torch._inductor.config as inductor
 
 from fullgraph.compiler.isolation import preload_inductor, run_isolated
-from fullgraph.compiler.private.kernel_builds import kept
+from fullgraph.compiler.private import reuse_kernel_builds
 
 
 def compiled(folder, before, monkeypatch):
@@ -22,7 +22,7 @@ def compiled(folder, before, monkeypatch):
 
     def job(emit):
         monkeypatch.setattr(subprocess, "run", counted)
-        with kept(str(folder), before and str(before)):
+        with reuse_kernel_builds(str(folder), before and str(before)):
             try:
                 value = torch.compile(lambda x: torch.relu(x) + 3)(torch.arange(-2.0, 6)).tolist()
             except Exception as error:

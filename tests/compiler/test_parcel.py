@@ -13,8 +13,14 @@ from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from fullgraph import FullgraphError
-from fullgraph.compiler.private import operator_names as naming
-from fullgraph.compiler.private.pickling import packed, unpacked
+from fullgraph.compiler.private import (
+    add_triton_constants,
+    add_triton_kernel,
+    deserialize,
+    serialize,
+    triton_constants,
+    triton_kernel,
+)
 from fullgraph.minifier.graphs.fingerprint import described, fingerprint
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.reducing import captured
@@ -24,7 +30,7 @@ ONES = torch.ones(2)
 
 
 def again(thing):
-    return unpacked(packed(thing))
+    return deserialize(serialize(thing))
 
 
 def grown():
@@ -149,12 +155,12 @@ def kernel(pointer):
 def test_a_triton_kernel_is_known_by_another_number():
     assert again(kernel) is kernel
     graph = torch.fx.Graph()
-    where = {"kernel_idx": naming.add_triton_kernel(kernel), "constant_args_idx": 0}
-    where["constant_args_idx"] = naming.add_constants({"n": 3})
+    where = {"kernel_idx": add_triton_kernel(kernel), "constant_args_idx": 0}
+    where["constant_args_idx"] = add_triton_constants({"n": 3})
     graph.call_function(torch.ops.higher_order.cond, (), where)
     (node,) = again(torch.fx.GraphModule(nn.Module(), graph)).graph.nodes
-    assert naming.triton_kernel(node.kwargs["kernel_idx"]) is kernel
-    assert naming.triton_constants(node.kwargs["constant_args_idx"]) == {"n": 3}
+    assert triton_kernel(node.kwargs["kernel_idx"]) is kernel
+    assert triton_constants(node.kwargs["constant_args_idx"]) == {"n": 3}
 
 
 def test_functions_that_nobody_could_import_come_along(tmp_path):
@@ -163,16 +169,16 @@ def test_functions_that_nobody_could_import_come_along(tmp_path):
     exec(text, vars(module))
     sys.modules["stray"] = module
     try:
-        data = packed((module.Stray(), lambda x: operator.mul(x, 10)))
+        data = serialize((module.Stray(), lambda x: operator.mul(x, 10)))
     finally:
         del sys.modules["stray"]
     (tmp_path / "data").write_bytes(data)
-    there = "from fullgraph.compiler.private.pickling import unpacked\nimport sys\n"
-    there += "stray, ten = unpacked(open(sys.argv[1], 'rb').read())\nprint(stray(1), ten(5))"
+    there = "from fullgraph.compiler.private import deserialize\nimport sys\n"
+    there += "stray, ten = deserialize(open(sys.argv[1], 'rb').read())\nprint(stray(1), ten(5))"
     command = [sys.executable, "-c", there, str(tmp_path / "data")]
     assert subprocess.check_output(command, text=True, timeout=100) == "3 50\n"
 
 
 def test_what_cannot_be_handed_on_is_said():
     with pytest.raises(FullgraphError, match=r"cannot be handed to another process: .*lock"):
-        packed({"lock": threading.Lock()})
+        serialize({"lock": threading.Lock()})

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fullgraph.compiler.private.context_regions import idle, is_switch, region
+from fullgraph.compiler.private import find_redundant_switches, find_region, is_mode_switch
 from tests.minifier.capture import captured
 
 
@@ -16,7 +16,7 @@ def _calls(function: Any) -> tuple[Node, ...]:
 
 
 def test_other_calls_are_no_switches() -> None:
-    assert not any(is_switch(node) for node in _calls(lambda x: x.sin().add_(1).exp_()))
+    assert not any(is_mode_switch(node) for node in _calls(lambda x: x.sin().add_(1).exp_()))
 
 
 def test_autocast_is_left_by_its_own_exit() -> None:
@@ -28,9 +28,9 @@ def test_autocast_is_left_by_its_own_exit() -> None:
 
     calls = _calls(function)
     outer, inner, _, inner_exit, _, outer_exit = calls
-    assert region(outer, calls) == [outer, outer_exit]
-    assert region(inner, calls) == [inner, inner_exit]
-    assert region(outer_exit, calls) == []
+    assert find_region(outer, calls) == [outer, outer_exit]
+    assert find_region(inner, calls) == [inner, inner_exit]
+    assert find_region(outer_exit, calls) == []
 
 
 def test_gradients_are_switched_on_again() -> None:
@@ -41,16 +41,16 @@ def test_gradients_are_switched_on_again() -> None:
 
     calls = _calls(function)
     off, _, on, _ = calls
-    assert region(off, calls) == [off, on] and region(on, calls) == []
-    assert idle([off, on]) == [off, on]
-    assert idle(calls) == []
+    assert find_region(off, calls) == [off, on] and find_region(on, calls) == []
+    assert find_redundant_switches([off, on]) == [off, on]
+    assert find_redundant_switches(calls) == []
 
 
 def test_nested_transforms() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.func.vmap(torch.func.vmap(torch.sin))(x)
 
-    calls = [node for node in _calls(function) if is_switch(node)]
+    calls = [node for node in _calls(function) if is_mode_switch(node)]
     outer, inner, inner_exit, outer_exit = calls
-    assert region(outer, calls) == [outer, outer_exit]
-    assert region(inner, calls) == [inner, inner_exit]
+    assert find_region(outer, calls) == [outer, outer_exit]
+    assert find_region(inner, calls) == [inner, inner_exit]

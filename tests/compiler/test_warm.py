@@ -9,7 +9,7 @@ from torch._dynamo.utils import counters
 from torch._subclasses import FakeTensorMode
 
 from fullgraph.compiler.isolation import run_isolated
-from fullgraph.compiler.private import preloading as warming
+from fullgraph.compiler.private import compile_tiny
 
 
 @pytest.mark.parametrize("symbols", [False, True])
@@ -21,7 +21,7 @@ def test_the_callers_surroundings_do_not_matter(surroundings, symbols):
     def job(emit):
         before = copy.deepcopy(dict(counters))
         with surroundings():
-            warming.compile_tiny("eager", symbols=symbols)
+            compile_tiny("eager", symbols=symbols)
         return dict(counters) == before
 
     outcome = run_isolated(job, where="fork")

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.private.captured_graphs import reach
+from fullgraph.compiler.private import capture_graph
 from fullgraph.minifier.graphs.graph import Graph
 
 
 def captured(function: Callable[..., Any], *inputs: Any, dynamic: bool | None = None) -> Graph:
     """The first graph of `function`, with what it is called with."""
     torch._dynamo.reset()
-    found = reach(
+    found = capture_graph(
         lambda backend: torch.compile(function, backend=backend, dynamic=dynamic)(*inputs), 0
     )
     assert found is not None

@@ -16,7 +16,7 @@ from torch import nn
 
 from fullgraph import FullgraphError, bisect
 from fullgraph.compiler.isolation import choose_process
-from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private import get_configs
 from fullgraph.minifier.minify import minify
 from tests.minifier.touched import touched
 
@@ -49,7 +49,7 @@ def crashing(graph, inputs):
 
 def state():
     """What is to be left as it was."""
-    return torch.get_rng_state().tolist(), settings.configs(), os.environ.copy(), [*sys.path]
+    return torch.get_rng_state().tolist(), get_configs(), os.environ.copy(), [*sys.path]
 
 
 def test_a_setting_goes_along_and_nothing_is_changed(inductor):

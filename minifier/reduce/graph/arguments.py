@@ -9,7 +9,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from fullgraph.compiler.private.context_regions import is_switch
+from fullgraph.compiler.private import is_mode_switch
 from fullgraph.minifier.graphs.feasibility import Feasible
 from fullgraph.minifier.graphs.graph import Arguments, Graph, Inseparable
 from fullgraph.minifier.oracle.problem import Problem
@@ -35,7 +35,7 @@ def simplify(problem: Problem[Graph]) -> None:
 
 def _is_internal(node: Node) -> bool:
     """Whether a call is one that torch makes, not a person: a switch, or a transform's."""
-    return is_switch(node) or "functorch" in str(getattr(node.target, "__module__", ""))
+    return is_mode_switch(node) or "functorch" in str(getattr(node.target, "__module__", ""))
 
 
 def _named(graph: Graph, name: str) -> Node | None:

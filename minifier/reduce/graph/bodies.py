@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fullgraph.compiler.private.context_regions import is_switch
+from fullgraph.compiler.private import is_mode_switch
 from fullgraph.minifier.graphs.graph import Graph
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce import search
@@ -63,7 +63,7 @@ def _without(graph: Graph, path: Path, names: list[str]) -> Iterator[Graph]:
 
 def _twin(node: Node, gone: set[Node]) -> Node | None:
     """The nearest node of the same shape and dtype that a call is made of, and that is not gone."""
-    if not node.op.startswith("call_") or is_switch(node) or not node.users:
+    if not node.op.startswith("call_") or is_mode_switch(node) or not node.users:
         return None
     front, seen = [node], {node}
     while front:

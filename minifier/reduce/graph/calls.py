@@ -12,7 +12,7 @@ import networkx as nx
 import torch
 from torch.fx import Node
 
-from fullgraph.compiler.private.context_regions import is_switch, region
+from fullgraph.compiler.private import find_region, is_mode_switch
 from fullgraph.minifier.graphs.feasibility import Feasible
 from fullgraph.minifier.graphs.graph import Graph, Inseparable, is_returnable
 from fullgraph.minifier.graphs.inline import bodies, inlined
@@ -50,7 +50,9 @@ def _open(problem: Problem[Graph]) -> None:
 def _steps(graph: Graph) -> list[Node]:
     """The calls that do not only switch a mode or pick from a result."""
     return [
-        node for node in graph.calls if not is_switch(node) and node.target is not operator.getitem
+        node
+        for node in graph.calls
+        if not is_mode_switch(node) and node.target is not operator.getitem
     ]
 
 
@@ -159,8 +161,8 @@ def _minimal(problem: Problem[Graph]) -> None:
 
 def _each_without(graph: Graph, node: Node) -> Iterator[Make]:
     """The ways to do without one call."""
-    if is_switch(node):
-        gone = dict.fromkeys(region(node, graph.calls))
+    if is_mode_switch(node):
+        gone = dict.fromkeys(find_region(node, graph.calls))
         keep = [call for call in graph.calls if call not in gone]
         if gone:
             yield partial(graph.part, keep, outputs=graph.outputs, instead=gone)

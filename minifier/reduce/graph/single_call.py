@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fullgraph.compiler.private.context_regions import is_switch, is_wrapped
-from fullgraph.compiler.private.pytrees import leaves
+from fullgraph.compiler.private import is_functorch_wrapped, is_mode_switch, tree_leaves
 from fullgraph.minifier.graphs.fingerprint import named, outline
 from fullgraph.minifier.graphs.graph import Graph, Inseparable
 from fullgraph.minifier.oracle.problem import Problem
@@ -80,14 +79,14 @@ def _singles(graph: Graph) -> list[_Single]:
     kinds: dict[Any, Node] = {}
     signs = functools.cache(_signs)
     for node in graph.calls:
-        if not (is_switch(node) or node.target is operator.getitem):
+        if not (is_mode_switch(node) or node.target is operator.getitem):
             kinds.setdefault(_kind(graph, node, signs), node)
     often = Counter(node.target for node in graph.calls)
     singles = []
     for kind, node in kinds.items():
         moves = values.places(node) <= {p for n in node.all_input_nodes for p in values.places(n)}
         suspicion = (0.2 if moves and node not in values.effects else 1.0) / often[node.target]
-        special = any(sign is True for sign in leaves(kind))
+        special = any(sign is True for sign in tree_leaves(kind))
         if _runs(graph, node):
             singles.append(_Single(node, suspicion * (10.0 if special else 1.0)))
     return sorted(singles, key=lambda single: -single.suspicion)
@@ -126,7 +125,7 @@ def _kind(graph: Graph, node: Node, signs: Callable[[torch.Tensor], tuple[bool, 
 
 def _signs(tensor: torch.Tensor) -> tuple[bool, ...]:
     """What is special about a tensor: a layout of its own, no elements, NaN, infinity, size."""
-    if is_wrapped(tensor):
+    if is_functorch_wrapped(tensor):
         return ()
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor._is_zerotensor():
         return (True,)

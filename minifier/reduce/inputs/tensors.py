@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import torch
 
-from fullgraph.compiler.private import torch_state as settings
+from fullgraph.compiler.private import inner_tensors
 
 LARGE = 1e6
 """An element of this size is special, as NaN and infinity are."""
@@ -25,7 +25,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
         or tensor._is_zerotensor()
         or tensor.is_conj()
         or tensor.is_neg()
-        or settings.inner_tensors(tensor)
+        or inner_tensors(tensor)
     )
 
 
@@ -121,7 +121,7 @@ def detached(tensor: torch.Tensor) -> torch.Tensor:
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
     """Without a layout of its own, quantisation, lazy conjugation, or memory that is missing."""
-    if is_plain(tensor) or (settings.inner_tensors(tensor) and tensor.layout is torch.strided):
+    if is_plain(tensor) or (inner_tensors(tensor) and tensor.layout is torch.strided):
         return tensor
     plain = tensor.detach()
     if tensor._is_zerotensor():
