@@ -12,7 +12,8 @@ from fullgraph.compiler.isolation import group_statements, groups_of_graph
 from fullgraph.compiler.numerics import TOLERANCES
 from fullgraph.compiler.private import tree_leaves
 from fullgraph.minifier.emit import syntax
-from fullgraph.minifier.emit.graph_writer import Shared, Writer
+from fullgraph.minifier.emit.graph_writer import Writer
+from fullgraph.minifier.emit.node_writer import Shared
 from fullgraph.minifier.emit.input_statements import assigned
 from fullgraph.minifier.emit.literals import imports
 from fullgraph.minifier.emit.program_text import Program

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from fullgraph.minifier.emit import higher_order, numpy_calls, syntax
 from fullgraph.minifier.emit.blocks import Blocks
 from fullgraph.minifier.emit.literals import imports, literal
 from fullgraph.minifier.emit.names import Names
+from fullgraph.minifier.emit.node_writer import NodeWriter, Shared
 from fullgraph.minifier.emit.operator_definitions import definitions
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.graphs import purity
@@ -38,18 +38,8 @@ _CONSTANT = 120
 """Characters of a constant tensor that may stand in the function; others become arguments."""
 
 
-@dataclass
-class Shared:
-    """What the functions of one script have in common."""
-
-    imports: set[str] = field(default_factory=set)
-    definitions: dict[str, str] = field(default_factory=dict)
-    constants: dict[str, torch.Tensor] = field(default_factory=dict)
-    collective: bool = False
-
-
-class Writer:
-    """Writes one function."""
+class Writer(NodeWriter):
+    """Writer of one function."""
 
     def __init__(self, shared: Shared, knowledge: Knowledge | None = None) -> None:
         self.shared = shared

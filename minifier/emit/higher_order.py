@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import fx
 
 from fullgraph.compiler.private import public_name, triton_constants, triton_function, triton_kernel
 from fullgraph.minifier.emit import syntax
+from fullgraph.minifier.emit.node_writer import NodeWriter
 from fullgraph.minifier.emit.operator_definitions import kernel
 from fullgraph.minifier.emit.program_text import Unwritable
 
-if TYPE_CHECKING:
-    from fullgraph.minifier.emit.graph_writer import Writer
 
-
-def written(node: fx.Node, writer: Writer) -> ast.expr | None:
+def written(node: fx.Node, writer: NodeWriter) -> ast.expr | None:
     """A higher-order call as a person writes it; None: as it stands. Raises Unwritable."""
     title = (public_name(node.target) or "").rpartition(".")[2]
     make = _WRITERS.get(title)
     return None if make is None else make(node, writer)
 
 
-def _cond(node: fx.Node, writer: Writer) -> ast.expr:
+def _cond(node: fx.Node, writer: NodeWriter) -> ast.expr:
     return syntax.call(syntax.path("torch.cond"), [writer.value(arg) for arg in node.args], {})
 
 
-def _checkpoint(node: fx.Node, writer: Writer) -> ast.expr:
+def _checkpoint(node: fx.Node, writer: NodeWriter) -> ast.expr:
     args = [writer.value(arg) for arg in node.args]
     kwargs = {key: writer.value(arg) for key, arg in node.kwargs.items()}
     return syntax.call(syntax.path("torch.utils.checkpoint.checkpoint"), args, kwargs)
 
 
-def _region(node: fx.Node, writer: Writer) -> ast.expr:
+def _region(node: fx.Node, writer: NodeWriter) -> ast.expr:
     """A call of a compiled region, whose function is defined before all others."""
     body, _, *operands = node.args
     module = writer.submodule(body)
@@ -47,7 +45,7 @@ def _region(node: fx.Node, writer: Writer) -> ast.expr:
     return syntax.call(syntax.name(name), [writer.value(operand) for operand in operands], {})
 
 
-def _kernel(node: fx.Node, writer: Writer) -> ast.expr:
+def _kernel(node: fx.Node, writer: NodeWriter) -> ast.expr:
     """A launch of a Triton kernel, which is defined before all others."""
     told: dict[str, Any] = dict(node.kwargs)
     grids = told["grid"]
@@ -64,7 +62,7 @@ def _kernel(node: fx.Node, writer: Writer) -> ast.expr:
     return syntax.call(launched, [], {key: writer.value(arg) for key, arg in arguments.items()})
 
 
-def _autograd_function(node: fx.Node, writer: Writer) -> ast.expr:
+def _autograd_function(node: fx.Node, writer: NodeWriter) -> ast.expr:
     """A torch.autograd.Function with the two graphs as its methods."""
     told = {"non_differentiable_idx", "saved_for_backward_idx", "dirty_idx"}
     if set(node.kwargs) - told or node.kwargs.get("dirty_idx"):

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
 
 from fullgraph.compiler.private import NumpyCall, numpy_call
 from fullgraph.minifier.emit import syntax
-
-if TYPE_CHECKING:
-    from fullgraph.minifier.emit.graph_writer import Writer
+from fullgraph.minifier.emit.node_writer import NodeWriter
 
 
-def written(node: fx.Node, call: NumpyCall, writer: Writer) -> ast.expr:
+def written(node: fx.Node, call: NumpyCall, writer: NodeWriter) -> ast.expr:
     """A wrapped call as a person writes it, with tensors made arrays where they go in."""
     args = [_array(arg, writer) for arg in node.args]
     kwargs = {key: _array(arg, writer) for key, arg in node.kwargs.items()}
@@ -37,7 +35,7 @@ def is_view_for(node: fx.Node) -> bool:
     return same and all(numpy_call(user.target) for user in node.users)
 
 
-def _array(thing: Any, writer: Writer) -> ast.expr:
+def _array(thing: Any, writer: NodeWriter) -> ast.expr:
     made = writer.value(thing)
     if not isinstance(thing, fx.Node) or numpy_call(thing.target) is not None:
         return made

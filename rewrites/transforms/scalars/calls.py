@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import libcst as cst
 import torch
@@ -17,9 +16,7 @@ from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, STORES, held
 from fullgraph.rewrites.transforms.scalars.scalar import HALF, No, Number
 from fullgraph.rewrites.transforms.scalars.signs import Sign, sign
-
-if TYPE_CHECKING:
-    from fullgraph.rewrites.transforms.scalars.uses import Uses
+from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits, argument_for
 
 FINITE = "the number is finite, for otherwise Python raises"
 _TAKES = words(
@@ -48,7 +45,7 @@ _FROM_ZERO = ("sqrt",)
 _ABOVE_ZERO = ("log", "log2", "log10", "log1p")
 
 
-def take(uses: Uses, arg: cst.Arg, number: Number) -> None:
+def take(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
     """Let a tensor be the argument of a call instead of a number. Raises No."""
     call = uses.document.parent(arg)
     if not isinstance(call, cst.Call):
@@ -79,7 +76,9 @@ def take(uses: Uses, arg: cst.Arg, number: Number) -> None:
         raise No(f"`{uses.document.code(call.func)}` may need a number")
 
 
-def _operation(uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, operation: str) -> None:
+def _operation(
+    uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, operation: str
+) -> None:
     """An operation of torch on tensors and this number."""
     keyword = arg.keyword.value if arg.keyword is not None else ""
     others = [one.value for one in call.args if one is not arg and one.keyword is None]
@@ -123,7 +122,7 @@ def _operation(uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, operati
 
 
 def _rolled(
-    uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, owner: cst.BaseExpression | None
+    uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, owner: cst.BaseExpression | None
 ) -> None:
     """`x.roll(n, 0)` becomes `x.index_select(0, (torch.arange(len(x)) - n) % len(x))`."""
     plain = [one.value for one in call.args if one.keyword is None]
@@ -153,7 +152,7 @@ def _rolled(
 
 
 def _between_numbers(
-    uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, others: list[cst.BaseExpression]
+    uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, others: list[cst.BaseExpression]
 ) -> None:
     """`torch.where(mask, n, 0.0)`: both arms are numbers."""
     kinds = [kind for one in others if (kind := uses.kind(one)) is not None]
@@ -163,7 +162,7 @@ def _between_numbers(
 
 
 def _clamped(
-    uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, owner: cst.BaseExpression | None
+    uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, owner: cst.BaseExpression | None
 ) -> None:
     """Two bounds must be two numbers or two tensors: one of each becomes two calls."""
     rest = [one for one in call.args if one is not arg]
@@ -191,7 +190,7 @@ def _is_none(node: cst.BaseExpression) -> bool:
 
 
 def _scaled(
-    uses: Uses, call: cst.Call, alpha: cst.Arg, other: cst.BaseExpression, number: Number
+    uses: UseEdits, call: cst.Call, alpha: cst.Arg, other: cst.BaseExpression, number: Number
 ) -> None:
     """`x.add_(y, alpha=n)` becomes `x.add_(y * n)`."""
     seen = uses.seen(other)
@@ -206,7 +205,7 @@ def _scaled(
     uses.write(call, call.with_changes(args=args))
 
 
-def _as_tensor(uses: Uses, call: cst.Call, arg: cst.Arg, number: Number) -> None:
+def _as_tensor(uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number) -> None:
     """`torch.tensor(n, dtype=d)` becomes `n.to(d)`."""
     options = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
     if arg.keyword is not None or options.keys() - {"dtype", "device"}:
@@ -224,7 +223,7 @@ def _as_tensor(uses: Uses, call: cst.Call, arg: cst.Arg, number: Number) -> None
     uses.write(call, new)
 
 
-def _bound(uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, called: str) -> None:
+def _bound(uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, called: str) -> None:
     """`max(n, 1)` becomes `n.clamp(min=1)`."""
     others = [one.value for one in call.args if one is not arg]
     kinds = [uses.kind(one) for one in others]
@@ -250,7 +249,7 @@ def _bound(uses: Uses, call: cst.Call, arg: cst.Arg, number: Number, called: str
     uses.absorb(call, Number(kind, dtype, computed=number.computed, either=either))
 
 
-def _converted(uses: Uses, call: cst.Call, number: Number, called: str) -> None:
+def _converted(uses: UseEdits, call: cst.Call, number: Number, called: str) -> None:
     """Built-in functions and those of `math` that give a number for a number."""
     node, name = call.args[0].value, called.removeprefix("math.")
     if name == "abs":
@@ -285,7 +284,7 @@ def _converted(uses: Uses, call: cst.Call, number: Number, called: str) -> None:
         uses.absorb(call, Number(float, dtype, computed=True))
 
 
-def _cut(uses: Uses, call: cst.Call, number: Number, name: str) -> None:
+def _cut(uses: UseEdits, call: cst.Call, number: Number, name: str) -> None:
     """`int(n)`, `round(n)`, `math.ceil(n)`."""
     node, floating = call.args[0].value, number.dtype.is_floating_point
     digits = call.args[1].value if len(call.args) > 1 else None
@@ -305,30 +304,14 @@ def _cut(uses: Uses, call: cst.Call, number: Number, name: str) -> None:
 
 
 def _parameter(
-    uses: Uses, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, number: Number
+    uses: UseEdits, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, number: Number
 ) -> None:
     """The number is handed to a function of this file: its parameter becomes a tensor."""
     everything = (*function.params.params, *function.params.kwonly_params)
-    found = [one for one in everything if given(function, call, one) is arg.value]
+    found = [one for one in everything if argument_for(function, call, one) is arg.value]
     if not found or function.decorators or any(one.star for one in call.args):
         raise No(f"it is not known what `{function.name.value}` does with it")
     if found[0].name.value in mutations(function.body):
         raise No(f"`{function.name.value}` changes it in place")
     others = len(uses.callers(function)) > 1
     uses.name(found[0].name, replace(number, fresh=False, mixed=number.mixed or others))
-
-
-def given(
-    function: cst.FunctionDef, call: cst.Call, parameter: cst.Param
-) -> cst.BaseExpression | None:
-    """What a call of a function of this file gives one of its parameters."""
-    for arg in call.args:
-        if arg.keyword is not None and arg.keyword.value == parameter.name.value:
-            return arg.value
-    positional = list(function.params.params)
-    if isinstance(call.func, cst.Attribute):
-        positional = positional[1:]
-    place = next((n for n, one in enumerate(positional) if one is parameter), len(call.args))
-    if any(arg.star for arg in call.args) or place >= len(call.args):
-        return None
-    return call.args[place].value if call.args[place].keyword is None else None

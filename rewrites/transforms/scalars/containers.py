@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import libcst as cst
 import torch
@@ -11,9 +10,7 @@ import torch
 from fullgraph.rewrites.analysis.definitions import definitions
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.scalars.scalar import No, Number, combined
-
-if TYPE_CHECKING:
-    from fullgraph.rewrites.transforms.scalars.uses import Uses
+from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 KEPT = "whoever reads the number that is kept can do with a tensor"
 RETURNED = "the caller can do with a tensor in place of the number"
@@ -24,7 +21,7 @@ _MEANS = ("numpy.mean", "numpy.average", "statistics.mean", "statistics.fmean")
 _DISPLAYS = cst.Tuple | cst.List | cst.Dict | cst.Element | cst.DictElement
 
 
-def put(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
+def put(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
     """Let a tensor be an element of the display or comprehension that holds `node`. Raises No."""
     element = uses.document.parent(node)
     if isinstance(element, cst.DictElement) and element.key is node:
@@ -57,7 +54,7 @@ def put(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
             raise No("it goes into a container")
 
 
-def held(uses: Uses, binding: cst.Name, number: Number) -> None:
+def held(uses: UseEdits, binding: cst.Name, number: Number) -> None:
     """Follow the container that a name is bound to."""
     known = definitions(uses.document, binding)
     if known is None:
@@ -69,7 +66,7 @@ def held(uses: Uses, binding: cst.Name, number: Number) -> None:
             read(uses, use, replace(number, mixed=True))
 
 
-def read(uses: Uses, container: cst.BaseExpression, number: Number) -> None:
+def read(uses: UseEdits, container: cst.BaseExpression, number: Number) -> None:
     """Let a container of numbers, at a place that reads it, be one of tensors. Raises No."""
     parent = uses.document.parent(container)
     match parent:
@@ -94,7 +91,7 @@ def read(uses: Uses, container: cst.BaseExpression, number: Number) -> None:
             raise No("it goes into a container that is read again")
 
 
-def _passed(uses: Uses, container: cst.BaseExpression, arg: cst.Arg, number: Number) -> None:
+def _passed(uses: UseEdits, container: cst.BaseExpression, arg: cst.Arg, number: Number) -> None:
     call = uses.document.parent(arg)
     assert isinstance(call, cst.Call)
     called = uses.site.calls(call)
@@ -125,14 +122,14 @@ def _as_list(container: cst.BaseExpression) -> cst.BaseExpression:
     return cst.ListComp(elt=container.elt, for_in=container.for_in)
 
 
-def _has_numbers(uses: Uses, whole: cst.CSTNode) -> bool:
+def _has_numbers(uses: UseEdits, whole: cst.CSTNode) -> bool:
     """Whether plain numbers stand in a display, which cannot be stacked or summed as tensors."""
     elements = whole.elements if isinstance(whole, cst.List | cst.Tuple) else ()
     return any(uses.kind(element.value) is not None for element in elements)
 
 
 def _taken_apart(
-    uses: Uses, names: cst.Tuple, value: cst.CSTNode, node: cst.BaseExpression, number: Number
+    uses: UseEdits, names: cst.Tuple, value: cst.CSTNode, node: cst.BaseExpression, number: Number
 ) -> None:
     """`a, b = x.item(), 1`"""
     elements = value.elements if isinstance(value, cst.Tuple) else ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 import libcst.matchers as m
 import torch
@@ -12,14 +10,12 @@ from fullgraph.rewrites.analysis.flow import mutations
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.scalars.prefix_slices import dimensions_before, reduced
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, No, Number
-
-if TYPE_CHECKING:
-    from fullgraph.rewrites.transforms.scalars.uses import Uses
+from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
 
 
-def index(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
+def index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
     """`x[n]` becomes `x[n[None]][0]`, where `node` is n, and `x[n] = y` `x[n[None]] = y`.
 
     An index without dimensions would be made a number again by indexing. Raises No.
@@ -44,12 +40,14 @@ def index(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
     uses.convert(subscript, number, f".squeeze({before})" if before else "[0]")
 
 
-def _assigned(uses: Uses, parent: cst.AssignTarget | cst.AugAssign) -> cst.BaseExpression | None:
+def _assigned(
+    uses: UseEdits, parent: cst.AssignTarget | cst.AugAssign
+) -> cst.BaseExpression | None:
     statement = parent if isinstance(parent, cst.AugAssign) else uses.document.parent(parent)
     return statement.value if isinstance(statement, cst.Assign | cst.AugAssign) else None
 
 
-def bounds(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
+def bounds(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
     """`x[n : n + k]` becomes `x[n + torch.arange(k)]`, where `node` is a bound. Raises No."""
     piece = uses.document.parent(node)
     assert isinstance(piece, cst.Slice)
@@ -75,7 +73,7 @@ def bounds(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
     uses.assume(INSIDE)
 
 
-def _subscript(uses: Uses, node: cst.CSTNode) -> cst.Subscript:
+def _subscript(uses: UseEdits, node: cst.CSTNode) -> cst.Subscript:
     """The subscript that `node` is an index of, if nothing in it may go wrong."""
     around = uses.document.around(node)
     subscript = next((one for one in around if isinstance(one, cst.Subscript)), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import libcst as cst
 import libcst.matchers as m
@@ -13,14 +13,12 @@ from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.masks.operators import integers, operation
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, No, Number
 from fullgraph.rewrites.transforms.scalars.signs import sign
-
-if TYPE_CHECKING:
-    from fullgraph.rewrites.transforms.scalars.uses import Uses
+from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 _NOT_NEGATIVE = "the length is not negative, for then it would count from the end"
 
 
-def reduced(uses: Uses, subscript: cst.Subscript, piece: cst.Slice, number: Number) -> None:
+def reduced(uses: UseEdits, subscript: cst.Subscript, piece: cst.Slice, number: Number) -> None:
     """`x[:n].sum(0)` becomes a sum over all, with zeros from n on. Raises No."""
     parent = uses.document.parent(subscript)
     call = uses.document.parents.get(parent)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -11,15 +10,13 @@ from fullgraph.rewrites.analysis.definitions import definitions
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED, STORES, read
 from fullgraph.rewrites.transforms.scalars.scalar import No, Number
-
-if TYPE_CHECKING:
-    from fullgraph.rewrites.transforms.scalars.uses import Uses
+from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 _FOLDS = ("sum", "max", "min")
 
 
 def spread(
-    uses: Uses, node: cst.BaseExpression, tensor: cst.BaseExpression, number: Number
+    uses: UseEdits, node: cst.BaseExpression, tensor: cst.BaseExpression, number: Number
 ) -> None:
     """Let `node`, the numbers of `tensor` in a list, be a tuple of tensors. Raises No."""
     parent = uses.document.parent(node)
@@ -40,7 +37,7 @@ def spread(
     _go(uses, node, replace(number, fresh=False))
 
 
-def _go(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
+def _go(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
     """Follow a tuple of tensors that was a list of numbers."""
     parent = uses.document.parent(node)
     match parent:
@@ -71,7 +68,7 @@ def _go(uses: Uses, node: cst.BaseExpression, number: Number) -> None:
             read(uses, node, number)
 
 
-def _passed(uses: Uses, node: cst.BaseExpression, arg: cst.Arg, number: Number) -> None:
+def _passed(uses: UseEdits, node: cst.BaseExpression, arg: cst.Arg, number: Number) -> None:
     """`for i, n in enumerate(numbers)`, `zip(numbers, names)`."""
     call = uses.document.parent(arg)
     loop = uses.document.parent(call)
@@ -87,7 +84,7 @@ def _passed(uses: Uses, node: cst.BaseExpression, arg: cst.Arg, number: Number) 
         raise No(f"`{called}` may need numbers")
 
 
-def _to(uses: Uses, target: cst.BaseExpression, number: Number) -> None:
+def _to(uses: UseEdits, target: cst.BaseExpression, number: Number) -> None:
     """One of the numbers is assigned."""
     match target:
         case cst.Name():

@@ -8,89 +8,21 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.rewrites.analysis.classes import definition
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.analysis.inferred import inferred
-from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.site import Site
 from fullgraph.rewrites.transforms.scalars import calls, containers
 from fullgraph.rewrites.transforms.scalars import indices as places
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED
-from fullgraph.rewrites.transforms.scalars.edits import Edits
-from fullgraph.rewrites.transforms.scalars.scalar import HALF, NARROW, No, Number, combined, met
+from fullgraph.rewrites.transforms.scalars.scalar import No, Number, combined
 from fullgraph.rewrites.transforms.scalars.signs import Sign, nonzero, sign
+from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 _DIVIDES = "nothing is divided by zero, which would raise for numbers"
-_PRECISE = "it may be computed in float32, where Python computes in float64"
 _ARITHMETIC = cst.Add | cst.Subtract | cst.Multiply | cst.Divide | cst.FloorDivide | cst.Modulo
 _BITS = cst.BitAnd | cst.BitOr | cst.BitXor
 _ORDER = cst.LessThan | cst.LessThanEqual | cst.GreaterThan | cst.GreaterThanEqual
 
 
-class Uses(Edits):
-    """The edits that let tensors take the place of numbers, and what they take for granted."""
-
-    def __init__(self, site: Site) -> None:
-        super().__init__(site.document)
-        self.site = site
-        self.assumes: dict[str, None] = {}
-        self.done: set[cst.CSTNode] = set()
-        self.numbers = False
-
-    # What is known.
-
-    def seen(self, node: cst.BaseExpression) -> Seen | None:
-        """What is known of an expression; of a parameter, what its one caller gives it."""
-        seen = inferred(self.site, node)
-        if seen is None and isinstance(node, cst.Name):
-            argument = self._argument(node)
-            seen = None if argument is None else inferred(self.site, argument)
-        return seen
-
-    def _argument(self, name: cst.Name) -> cst.BaseExpression | None:
-        known = definitions(self.document, name)
-        bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
-        parameter = self.document.parents.get(next(iter(bindings))) if len(bindings) == 1 else None
-        if known is None or not isinstance(parameter, cst.Param):
-            return None
-        assert isinstance(known.function, cst.FunctionDef)
-        callers = self.callers(known.function)
-        return calls.given(known.function, callers[0], parameter) if len(callers) == 1 else None
-
-    def dtypes(self, node: cst.BaseExpression) -> frozenset[str]:
-        """The dtypes a tensor was seen to have."""
-        seen = self.seen(node)
-        return frozenset() if seen is None else seen.dtypes
-
-    def kind(self, node: cst.BaseExpression) -> type | None:
-        """`int`, `float` or `bool` for a Python number; None for anything else."""
-        match node:
-            case cst.Integer():
-                return int
-            case cst.Float():
-                return float
-            case cst.Name(value="True" | "False"):
-                return bool
-            case cst.UnaryOperation(operator=cst.Minus()):
-                return self.kind(node.expression)
-        seen = self.seen(node)
-        if seen is None or not seen.is_number:
-            return None
-        return float if "float" in seen.types else int
-
-    def meet(
-        self, node: cst.BaseExpression, number: Number, *others: Seen, divided: bool = False
-    ) -> None:
-        """Let the tensor at `node` take part in an operation with other tensors."""
-        tensors = [tensor for other in others for tensor in other.tensors]
-        needed = met(number, tensors, divided)
-        if needed is not None:
-            self.cast(node, number, needed)
-        double = any(tensor.dtype == "float64" for tensor in tensors)
-        if number.computed and double and number.dtype is not torch.float64:
-            self.assume(_PRECISE)
-
-    # Where it goes.
+class Uses(UseEdits):
+    """Edits that let a tensor stand at every use of a number."""
 
     def absorb(self, node: cst.BaseExpression, number: Number) -> None:
         """Let a tensor stand for the number at `node`. Raises No."""
@@ -133,43 +65,6 @@ class Uses(Edits):
             case _:
                 raise No("a tensor cannot stand where the number is used")
 
-    def keep(self, node: cst.BaseExpression, number: Number) -> None:
-        """Give the tensor at `node`, which will be read later, memory of its own."""
-        parent = self.document.parent(node)
-        names = {node.value} if isinstance(node, cst.Name) else set()
-        if names and isinstance(parent, cst.Assign):
-            names |= {n.target.value for n in parent.targets if isinstance(n.target, cst.Name)}
-        shared = not isinstance(parent, cst.Return) and names & self._augmented_names(node)
-        if shared or not number.fresh:
-            self.convert(node, number, ".clone()")
-
-    def name(self, name: cst.Name, number: Number) -> None:
-        """Every use of a name that now is a tensor must be able to do with one."""
-        known = definitions(self.document, name)
-        if known is None:
-            raise No("the number is a global variable")
-        for use in known.uses(name):
-            if use in self.done:
-                continue
-            self.done.add(use)
-            mixed = number.mixed or known.reaching[use] != frozenset({name})
-            self.absorb(use, replace(number, mixed=mixed))
-
-    def assume(self, clause: str) -> None:
-        """Take something for granted."""
-        self.assumes[clause] = None
-
-    def note(self, clause: str) -> None:
-        """Take for granted that whoever gets a number can do with a tensor."""
-        self.assumes[clause] = None
-        self.numbers = True
-
-    def _augmented_names(self, node: cst.CSTNode) -> set[str]:
-        """The names that the function around `node` changes by `+=` and the like."""
-        function = self.document.function(node)
-        found = m.findall(function, m.AugAssign(target=m.Name())) if function else ()
-        return {one.target.value for one in found}  # type: ignore[attr-defined]
-
     def _operation(
         self, parent: cst.BinaryOperation, node: cst.BaseExpression, number: Number
     ) -> None:
@@ -206,14 +101,6 @@ class Uses(Edits):
                 self.assume("the exponent is not negative")
             elif base < Sign.POSITIVE and not isinstance(parent.right, cst.Integer):
                 self.assume("the base is greater than zero")
-
-    def widened(self, node: cst.BaseExpression, number: Number) -> Number:
-        """Give the tensor a dtype in which arithmetic does what Python's does."""
-        if number.dtype in NARROW:
-            return self.cast(node, number, torch.int64)
-        if number.dtype in HALF:
-            return self.cast(node, number, torch.float32)
-        return number
 
     def _comparison(self, node: cst.BaseExpression, number: Number) -> None:
         parent = self.document.parent(node)
@@ -286,21 +173,6 @@ class Uses(Edits):
             self.absorb(call, replace(number, fresh=True, mixed=len(others) > 1))
         if not function.name.value.startswith("_"):
             self.assume(f"all callers of `{function.name.value}` can do with a tensor")
-
-    def callers(self, function: cst.FunctionDef) -> list[cst.Call]:
-        """The calls of a function in this file, if all of its uses are calls."""
-        name = function.name.value
-        calls = m.findall(
-            self.document.module, m.Call(func=m.Name(name) | m.Attribute(attr=m.Name(name)))
-        )
-        found = [
-            c for c in calls if isinstance(c, cst.Call) and definition(self.site, c) is function
-        ]
-        return found if len(found) == len(calls) else []
-
-    def is_tensor(self, node: cst.BaseExpression) -> bool:
-        seen = self.seen(node)
-        return seen is not None and seen.is_tensor
 
 
 _SUMS = cst.AddAssign | cst.SubtractAssign | cst.MultiplyAssign
