@@ -13,9 +13,9 @@ from fullgraph.compiler.numerics import TOLERANCES
 from fullgraph.compiler.private import tree_leaves
 from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.graph_writer import Writer
-from fullgraph.minifier.emit.node_writer import Shared
 from fullgraph.minifier.emit.input_statements import assigned
 from fullgraph.minifier.emit.literals import imports
+from fullgraph.minifier.emit.node_writer import Shared
 from fullgraph.minifier.emit.program_text import Program
 from fullgraph.minifier.graphs import purity
 from fullgraph.minifier.graphs.knowledge import Knowledge, known
