@@ -133,7 +133,7 @@ def _isolated(built: Built, where: Literal["fork", "process"]) -> dict[str, Any]
 
 
 def _recording(built: Built) -> object:
-    from fullgraph.compiler.recording.recorder import record
+    from fullgraph.compiler.recording import record
 
     model, args, kwargs = built
     with record(model) as listening:
@@ -146,7 +146,7 @@ def recorder(built: Built) -> dict[str, Any]:
 
     All of the work is this thread's, and CPU time does not see what else the machine is doing.
     """
-    from fullgraph.compiler.recording.recorder import record
+    from fullgraph.compiler.recording import record
 
     model, args, kwargs = built
 

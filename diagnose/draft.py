@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fullgraph.compiler.events import Break, Failure, Position, Recording
 from fullgraph.compiler.observe.values import Observations
 from fullgraph.compiler.private import current_stance, has_dispatch_mode, is_compile_disabled
-from fullgraph.compiler.recording.recorder import RECOMPILE_LIMIT
+from fullgraph.compiler.recording import RECOMPILE_LIMIT
 from fullgraph.diagnose.causes import grouping as causal
 from fullgraph.diagnose.causes.places import key, place_of
 from fullgraph.diagnose.causes.recompiles import recompiles

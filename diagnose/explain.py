@@ -21,7 +21,7 @@ from fullgraph.compiler.isolation import (
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.observe.values import Observations, observe
 from fullgraph.compiler.program import Loss, Program, parse_program
-from fullgraph.compiler.sources import live_functions as functions
+from fullgraph.compiler.sources import find_live_functions, index_live_functions
 from fullgraph.diagnose.causes import grouping as causal
 from fullgraph.diagnose.causes.recompiles import guard_notes
 from fullgraph.diagnose.draft import Draft, nothing_compiled
@@ -107,7 +107,7 @@ def explanations(
     seconds: float = SECONDS,
 ) -> Iterator[Explanation]:
     """Explanations of `subject` that know more and more; the last is `complete`."""
-    with functions.remembered():
+    with index_live_functions():
         work = _Work(subject)
         draft = work.draft
         yield draft.explanation()
@@ -144,7 +144,7 @@ class _Work:
         if fallback := nothing_compiled(subject.target, first, self.where):
             self.draft.fallbacks.append(fallback)
         if self.broken:  # searched for here, and not in each child
-            functions.live(place.file for place in self._places)
+            find_live_functions(place.file for place in self._places)
         if first.raised or first.crash:
             self.eager_values()  # whose fault it is
         self._restored()

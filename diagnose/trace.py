@@ -15,8 +15,8 @@ from fullgraph.compiler.events import Event, Position, Recording
 from fullgraph.compiler.isolation import JobOutcome
 from fullgraph.compiler.private import capture_scalars_and_shapes, silence_torch_logs
 from fullgraph.compiler.program import Program
-from fullgraph.compiler.recording.recorder import record
-from fullgraph.compiler.sources.ownership import is_users
+from fullgraph.compiler.recording import record
+from fullgraph.compiler.sources import is_user_code
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def traced(outcome: JobOutcome[Trace]) -> Trace:
 
 def raised_by(error: BaseException) -> Raised:
     """`error` as plain data."""
-    steps = [s for s in traceback.extract_tb(error.__traceback__) if is_users(s.filename)]
+    steps = [s for s in traceback.extract_tb(error.__traceback__) if is_user_code(s.filename)]
     position = None
     if steps:
         s = steps[-1]

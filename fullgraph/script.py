@@ -24,7 +24,7 @@ def run(script: str, args: Sequence[str], report: Callable[[Explanation], object
     path = Path(script)
     if not path.is_file():
         raise FullgraphError(f"There is no file {script}: give the path of a Python script.")
-    from fullgraph.compiler.recording.recorder import record
+    from fullgraph.compiler.recording import record
     from fullgraph.diagnose.explain import explain_recording
 
     before = sys.argv, sys.path[0], signal.getsignal(signal.SIGTERM)

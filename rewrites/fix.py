@@ -9,7 +9,7 @@ import torch
 
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.program import Loss, parse_program
-from fullgraph.compiler.sources import live_functions as functions
+from fullgraph.compiler.sources import index_live_functions
 from fullgraph.rewrites.fixes import Fixes
 from fullgraph.rewrites.loop import Loop, Step
 from fullgraph.rewrites.offers import selected
@@ -19,7 +19,7 @@ ROUNDS, SECONDS = 8, 300.0
 """How long `fix` goes on by default: rounds of edits, and wall time."""
 
 
-@functions.remembered()
+@index_live_functions()
 def fix(
     model: Callable[..., Any],
     inputs: Any,

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fullgraph.compiler.sources.overrides import overlaid
-from fullgraph.compiler.sources.ownership import Owner, owner
+from fullgraph.compiler.sources import Owner, override_sources, owner_of
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.proof.proof import Proof
 from fullgraph.rewrites.rule import Applicability
@@ -106,13 +105,13 @@ class Fixes:
         """
         from fullgraph.rewrites.source.files import write
 
-        texts = {f: t for f, t in self._texts(unsafe).items() if owner(f) is Owner.USER}
+        texts = {f: t for f, t in self._texts(unsafe).items() if owner_of(f) is Owner.USER}
         return write(self.originals, texts, roots=roots, force=force)
 
     @contextmanager
     def active(self, *, unsafe: bool = False) -> Iterator[None]:
         """Run the edited code inside the block, whosever files it is in, without writing any."""
-        with overlaid(self._texts(unsafe)):
+        with override_sources(self._texts(unsafe)):
             yield
 
     @property

@@ -12,9 +12,7 @@ from functools import partial
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.program import Program
-from fullgraph.compiler.sources.overrides import overlaid
-from fullgraph.compiler.sources.ownership import is_users
-from fullgraph.compiler.sources.source import read
+from fullgraph.compiler.sources import is_user_code, override_sources, read_source
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Cause, Explanation
 from fullgraph.rewrites.analysis.observed import Facts, observe
@@ -178,8 +176,8 @@ class Loop:
     def _offers(self, stage: Stage) -> list[Offers]:
         """What the rules offer now, by the facts of one run in eager."""
         self._tell("looking at values")
-        causes = [c for c in stage.explanation.causes if is_users(c.position.file)]
-        with overlaid(stage.texts):
+        causes = [c for c in stage.explanation.causes if is_user_code(c.position.file)]
+        with override_sources(stage.texts):
             outcome = run_isolated(
                 lambda emit: observe(
                     lambda: self.subject.run(self.subject.target), tuple(watched(causes))
@@ -219,8 +217,8 @@ class Loop:
         if better is not stage or len(together) == 1:
             return better
         for offer in together:
-            with overlaid(better.texts):
-                source = read(offer.document.file)
+            with override_sources(better.texts):
+                source = read_source(offer.document.file)
             if source is not None and source.text == offer.document.text:
                 better = self._settled(better, {offer.document.file: offer.text}, [offer], level)
         return better
@@ -298,7 +296,7 @@ class Loop:
         return stage
 
     def _explained(self, texts: Mapping[str, str]) -> Explanation:
-        with overlaid(texts):
+        with override_sources(texts):
             (last,) = deque(explanations(self.subject, seconds=UNMASK_SECONDS), maxlen=1)
         return last
 
@@ -334,7 +332,7 @@ class Loop:
         ]
         if failed:
             return failed[-1]
-        if not is_users(cause.position.file):
+        if not is_user_code(cause.position.file):
             return "it lies in torch or in Python itself"
         answer = self._answers.get(name(cause))
         told = list(answer.refusals[:1]) if answer is not None else []

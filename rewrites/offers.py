@@ -10,8 +10,7 @@ from functools import cached_property, lru_cache
 import libcst as cst
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.sources.ownership import is_users
-from fullgraph.compiler.sources.source import read
+from fullgraph.compiler.sources import is_user_code, read_source
 from fullgraph.diagnose.explanation import Cause
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule, every
 from fullgraph.rewrites.site import Knowledge, Site
@@ -47,7 +46,7 @@ class Offers:
 
 def places(cause: Cause) -> tuple[Position, ...]:
     """Where a cause may be mended: at its expression, else in the code that called it."""
-    callers = [p for p in reversed(cause.stack) if is_users(p.file)]
+    callers = [p for p in reversed(cause.stack) if is_user_code(p.file)]
     return tuple(dict.fromkeys((cause.position, *callers)))
 
 
@@ -157,7 +156,7 @@ def _clash(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> bool:
 
 
 def _document(file: str) -> Document | None:
-    source = read(file)
+    source = read_source(file)
     return None if source is None else _parsed(file, source.text)
 
 

@@ -15,7 +15,7 @@ from fullgraph.compiler.isolation.output_capture import redirect_output
 from fullgraph.compiler.isolation.process_groups import detach_process_groups
 from fullgraph.compiler.isolation.shared_memory import make_shared_memory_private
 from fullgraph.compiler.private import compile_in_process, skip_guard_profiling
-from fullgraph.compiler.sources import live_functions
+from fullgraph.compiler.sources import freeze_objects
 
 
 def enter_child(parent: int, output: int, cache: str) -> None:
@@ -47,7 +47,7 @@ def _detach_from(parent: int) -> None:
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    live_functions.set_aside()
+    freeze_objects()
 
 
 def _replace_streams(output: int) -> None:

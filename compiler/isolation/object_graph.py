@@ -26,7 +26,7 @@ import torch
 
 from fullgraph.compiler.isolation import state_parts as parts
 from fullgraph.compiler.isolation.state_parts import StatePart
-from fullgraph.compiler.sources.ownership import Owner, owner
+from fullgraph.compiler.sources import Owner, owner_of
 
 _ATOMS = (
     *(bool, int, float, complex, str, bytes, range, slice, enum.Enum, type(None), type(...)),
@@ -283,7 +283,7 @@ def _is_opaque(kind: type) -> bool:
 
 def _is_users(file: str) -> bool:
     """Return whether `file` is the user's; code from exec counts."""
-    return owner(file) is Owner.USER or (file.startswith("<") and not file.startswith("<frozen"))
+    return owner_of(file) is Owner.USER or (file.startswith("<") and not file.startswith("<frozen"))
 
 
 def _file(module: types.ModuleType | None) -> str:

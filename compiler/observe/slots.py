@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.sources.source import Function, Source, read
+from fullgraph.compiler.sources import FunctionNode, Source, read_source
 
 
 class Use(StrEnum):
@@ -51,7 +51,7 @@ def slots(position: Position) -> tuple[Slot, ...]:
     that are not expressions (a test that is a plain name is located at its whole `if`) are
     resolved as CPython's compiler made them.
     """
-    source = read(position.file)
+    source = read_source(position.file)
     if source is None:
         raise NoSlot("its source cannot be read")
     node = _node(source, position) or source.statement_at(position.line)
@@ -190,7 +190,7 @@ def _around(source: Source, node: ast.AST, kind: type[ast.AST]) -> ast.AST:
     return next(outer for outer in source.around(node) if isinstance(outer, kind))
 
 
-def _whole(node: Function) -> str:
+def _whole(node: FunctionNode) -> str:
     yields = any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in ast.walk(node))
     if isinstance(node, ast.AsyncFunctionDef):
         return "it is a whole coroutine function"
@@ -208,7 +208,7 @@ def _names(node: ast.expr | ast.stmt) -> tuple[str, ...]:
 
 def parts(position: Position, depth: int = 2) -> tuple[Slot, ...]:
     """The sub-expressions of a place, `depth` levels down, whose values explain it."""
-    source = read(position.file)
+    source = read_source(position.file)
     node = _node(source, position) if source else None
     if source is None or node is None:
         return ()
@@ -274,7 +274,7 @@ def _holds_slice(node: ast.expr | None) -> bool:
 
 def test_around(position: Position) -> Slot | None:
     """The test that an expression is a part of: `x.item() > 0` for the `x.item()` in it."""
-    source = read(position.file)
+    source = read_source(position.file)
     node = source.node(position) if source else None
     while source is not None and isinstance(node, ast.expr) and not isinstance(node, ast.Lambda):
         if _is_test(source, node) and not isinstance(node, ast.UnaryOp | ast.BoolOp):
@@ -289,7 +289,7 @@ def test_around(position: Position) -> Slot | None:
 def entered(position: Position) -> tuple[Position, ...]:
     """What the `with` statement that is at `position`, or whose manager is, enters there; empty if
     there is none."""
-    source = read(position.file)
+    source = read_source(position.file)
     node = _node(source, position) if source else None
     if source is None or node is None:
         return ()
@@ -302,7 +302,7 @@ def entered(position: Position) -> tuple[Position, ...]:
 
 def leads_on(position: Position, side: bool) -> bool:
     """Whether a test that goes to `side` may run code that its other side does not run."""
-    source = read(position.file)
+    source = read_source(position.file)
     node: ast.AST | None = source.node(position) if source else None
     if source is None or node is None:
         return False

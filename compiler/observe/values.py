@@ -15,7 +15,7 @@ from fullgraph.compiler.events import Position
 from fullgraph.compiler.observe.slots import NoSlot, Slot, Use, parts, slots, test_around
 from fullgraph.compiler.observe.value_copies import is_numpy, is_plain, signature, snapshot
 from fullgraph.compiler.private import force_eager, shape_text
-from fullgraph.compiler.sources.edited_functions import ORIGINAL, Edit, recoded
+from fullgraph.compiler.sources import ORIGINAL, FunctionEdit, edit_functions
 from fullgraph.diagnose.causes.places import key
 
 TEXTS = 16
@@ -73,7 +73,7 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Observatio
             refused[place] = str(why)
     for place in watched:
         reel.watch_inside(place)
-    with recoded(reel.edits()) as recoding:
+    with edit_functions(reel.edits()) as recoding:
         raised = attempt(run)
     reasons = {refusal.edit.at: refusal.reason for refusal in recoding.refused}
     for place, tapes in watched.items():
@@ -265,7 +265,7 @@ class Reel:
         within = [tape.observed() for tape in tapes if not (tape.count and tape.dull)]
         return replace(first.observed(), position=place, parts=tuple(within))
 
-    def edits(self) -> list[Edit]:
+    def edits(self) -> list[FunctionEdit]:
         """What makes the code record."""
         found = []
         for number, tape in enumerate(self.tapes.values()):
@@ -279,7 +279,7 @@ class Reel:
                 Use.BIND: f"{ORIGINAL}\n{name}.value(({names}))",
                 Use.STORE: f"{ORIGINAL}\n{name}.passed()",
             }.get(tape.slot.use, f"{name}.value({ORIGINAL})")
-            found.append(Edit(tape.slot.at, text, {name: tape}))
+            found.append(FunctionEdit(tape.slot.at, text, {name: tape}))
         return found
 
 

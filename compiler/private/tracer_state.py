@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.events import Node, Position
-from fullgraph.compiler.sources.ownership import is_users
+from fullgraph.compiler.sources import is_user_code
 
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.*)_at_\d+$")
 _TAKES = re.compile(r"JUMP.*_IF_|TO_BOOL|(BEFORE|SETUP)_(ASYNC_)?WITH|LOAD_SPECIAL")
@@ -127,7 +127,7 @@ def calling_position() -> Position | None:
     frame: FrameType | None = sys._getframe()
     while frame is not None and "CatchErrorsWrapper" not in frame.f_code.co_qualname:
         frame = frame.f_back
-    while frame is not None and not is_users(frame.f_code.co_filename):
+    while frame is not None and not is_user_code(frame.f_code.co_filename):
         if frame.f_code.co_filename.startswith(_OURS):
             return None
         frame = frame.f_back

@@ -32,7 +32,7 @@ _ID = re.compile(r"gb(\d{4})", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class BreakText:
+class GraphBreakText:
     """One graph break as its message tells it."""
 
     gb_type: str
@@ -44,20 +44,22 @@ class BreakText:
     """The `gb_type`s of the breaks it was wrapped in, outermost first."""
 
 
-def parse(message: str) -> BreakText:
+def parse_graph_break(message: str) -> GraphBreakText:
     """What `message` says. Text in another form becomes a `gb_type` of its first line."""
     root, *wrapped = message.split(_ANOTHER)
     wrappers = tuple(_parse_one(part).gb_type for part in reversed(wrapped))
     text = _parse_one(root)
-    return BreakText(text.gb_type, text.gb_id, text.explanation, text.context, text.hints, wrappers)
+    return GraphBreakText(
+        text.gb_type, text.gb_id, text.explanation, text.context, text.hints, wrappers
+    )
 
 
-def _parse_one(text: str) -> BreakText:
+def _parse_one(text: str) -> GraphBreakText:
     found = _PART.match(text)
     if found is None:
-        return BreakText(text.strip().partition("\n")[0])
+        return GraphBreakText(text.strip().partition("\n")[0])
     link = _ID.search(found["link"] or "")
-    return BreakText(
+    return GraphBreakText(
         found["type"].strip().rpartition("\n")[2],
         f"GB{link[1]}" if link else None,
         _dedent(found["explanation"]),

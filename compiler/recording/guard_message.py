@@ -35,7 +35,7 @@ class GuardText:
     """Names of the guarded values as Dynamo's sources spell them: "L['x']"."""
 
 
-def parse(reason: str) -> GuardText:
+def parse_guard(reason: str) -> GuardText:
     """What `reason`, one line of a recompile, says."""
     reason = _ID.sub("", reason)
     stack = _STACK_LINE.findall(reason)

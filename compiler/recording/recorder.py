@@ -39,9 +39,9 @@ from fullgraph.compiler.private import (
     summary_positions,
     tx_position,
 )
-from fullgraph.compiler.recording import graph_break_message as gb_message
-from fullgraph.compiler.recording import guard_message
-from fullgraph.compiler.sources.ownership import is_users
+from fullgraph.compiler.recording.graph_break_message import GraphBreakText, parse_graph_break
+from fullgraph.compiler.recording.guard_message import parse_guard
+from fullgraph.compiler.sources import is_user_code
 
 RECOMPILE_LIMIT = "Dynamo recompile limit exceeded"
 _BARE_LIMITS = ("RecompileLimitExceeded", "FailOnRecompileLimitHit")
@@ -119,7 +119,7 @@ class Recorder:
         if name in ("Unsupported", "UserError", "UncapturedHigherOrderOpError", *_BARE_LIMITS):
             text = _text_of(told)
             if name in _BARE_LIMITS:
-                text = gb_message.BreakText(RECOMPILE_LIMIT, "GB0039", str(told))
+                text = GraphBreakText(RECOMPILE_LIMIT, "GB0039", str(told))
             if text.gb_type == RECOMPILE_LIMIT:
                 self._forget_recompile(frame_position(frame.f_code))
             txs = running_tracers(None, told)
@@ -144,7 +144,7 @@ class Recorder:
     def skipped(self, code: Any, reason: str) -> None:
         frame = frame_position(code)
         # A frame that just broke was told already; torch and Python themselves are never compiled.
-        if frame in self._broken or (frame, reason) in self._told or not is_users(frame.file):
+        if frame in self._broken or (frame, reason) in self._told or not is_user_code(frame.file):
             return
         self._told.add((frame, reason))
         self._add(Skip(frame, reason))
@@ -169,7 +169,7 @@ class Recorder:
                 nodes,
                 inputs,
                 outputs,
-                gb_message.parse(why.reason).gb_type if why else None,
+                parse_graph_break(why.reason).gb_type if why else None,
                 stack[-1] if stack else None,
                 "backward" if compile_id.startswith("!") else "forward",
             )
@@ -184,7 +184,7 @@ class Recorder:
 
     def recompiled(self, frame: Any, reasons: list[str]) -> None:
         where = frame_position(frame.f_code)
-        guards = [guard_message.parse(reason) for reason in reasons]
+        guards = [parse_guard(reason) for reason in reasons]
         known = [
             lines[-1]
             for (code, source), lines in self._guard_lines.items()
@@ -239,13 +239,13 @@ class Recorder:
         code: Any,
         stack: tuple[Position, ...],
         fate: Fate,
-        text: gb_message.BreakText,
+        text: GraphBreakText,
         txs: list[Any],
         compile_id: str = "",
     ) -> None:
         frame = frame_position(code)
         stack = stack or (frame,)
-        users = any(is_users(position.file) for position in stack)
+        users = any(is_user_code(position.file) for position in stack)
         self._add(
             Break(
                 compile_id or current_compile_id(),
@@ -295,13 +295,13 @@ def _current_break() -> BaseException | None:
     return exc if exc is not None and hasattr(exc, "real_stack") else None
 
 
-def _text_of(exc: BaseException | None, reason: str = "") -> gb_message.BreakText:
+def _text_of(exc: BaseException | None, reason: str = "") -> GraphBreakText:
     """What `exc` says: the root cause, with what it is wrapped in."""
     root = root_cause_of(exc)
-    text = gb_message.parse(_message(root) or reason or str(exc))
+    text = parse_graph_break(_message(root) or reason or str(exc))
     if root is exc or text.wrappers:
         return text
-    outer = gb_message.parse(_message(exc))
+    outer = parse_graph_break(_message(exc))
     return dataclasses.replace(text, wrappers=(*outer.wrappers, outer.gb_type))
 
 

@@ -1,1 +1,34 @@
-"""Source text of live code, and live code with edited source."""
+"""Source text of running code, and live functions that run an edited one."""
+
+from fullgraph.compiler.sources.edited_functions import (
+    ORIGINAL,
+    ORIGINAL_VALUE,
+    FunctionEdit,
+    edit_functions,
+)
+from fullgraph.compiler.sources.live_functions import (
+    find_live_functions,
+    freeze_objects,
+    index_live_functions,
+)
+from fullgraph.compiler.sources.overrides import override_sources
+from fullgraph.compiler.sources.ownership import Owner, is_user_code, owner_of
+from fullgraph.compiler.sources.source import FunctionNode, Source, first_line, read_source
+
+__all__ = [
+    "ORIGINAL",
+    "ORIGINAL_VALUE",
+    "FunctionEdit",
+    "FunctionNode",
+    "Owner",
+    "Source",
+    "edit_functions",
+    "find_live_functions",
+    "first_line",
+    "freeze_objects",
+    "index_live_functions",
+    "is_user_code",
+    "override_sources",
+    "owner_of",
+    "read_source",
+]

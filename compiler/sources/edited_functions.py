@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.sources.live_functions import live
-from fullgraph.compiler.sources.source import Source, first_line, read
+from fullgraph.compiler.sources.live_functions import find_live_functions
+from fullgraph.compiler.sources.source import Source, first_line, read_source
 
 ORIGINAL = "_fullgraph_original"
 """In an edit's text: the expression or statement that stood there."""
@@ -29,7 +29,7 @@ for _name in __future__.all_feature_names:
 
 
 @dataclass(frozen=True)
-class Edit:
+class FunctionEdit:
     """Put `text` (Python) where the node at `at` stands; `objects` become globals for it.
 
     An expression is replaced by an expression, a statement by any number of statements. Names of
@@ -43,110 +43,110 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedEdit:
     """An edit that was not made, and why: a clause that fits after "because"."""
 
-    edit: Edit
+    edit: FunctionEdit
     reason: str
 
 
 @dataclass(frozen=True)
-class Recoding:
-    """What `recoded` did: the functions that run edited code, and the edits it did not make."""
+class EditedFunctions:
+    """Functions that run edited code inside `edit_functions`, and the refused edits."""
 
     functions: tuple[FunctionType, ...]
-    refused: tuple[Refusal, ...]
+    refused: tuple[RefusedEdit, ...]
 
 
 @contextmanager
-def recoded(edits: Iterable[Edit]) -> Iterator[Recoding]:
+def edit_functions(edits: Iterable[FunctionEdit]) -> Iterator[EditedFunctions]:
     """Make the edits in every live function that holds them; undo all on exit.
 
     An edit that cannot be made is refused with a reason, the others are made all the same.
     Functions that edited code created meanwhile get their own code back too.
     """
-    files: dict[str, list[Edit]] = {}
+    files: dict[str, list[FunctionEdit]] = {}
     for edit in edits:
         files.setdefault(edit.at.file, []).append(edit)
-    refused: list[Refusal] = []
+    refused: list[RefusedEdit] = []
     swaps: list[tuple[FunctionType, CodeType]] = []
-    made: dict[Identity, CodeType] = {}
+    made: dict[CodeIdentity, CodeType] = {}
     names: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
-    found = live(files)
+    found = find_live_functions(files)
     for file, group in files.items():
         twins, refusals = _edited(file, group, found[file])
         refused += refusals
         objects = {name: value for edit in group for name, value in edit.objects.items()}
         for function in found[file]:
-            old, new = twins.get(identity(function.__code__), (None, None))
+            old, new = twins.get(code_identity(function.__code__), (None, None))
             if old is not None and new is not None and old.co_freevars == new.co_freevars:
                 swaps.append((function, new))
                 namespace = function.__globals__
                 names.setdefault(id(namespace), (namespace, {}))[1].update(objects)
-        made.update({identity(new): old for old, new in twins.values()})
+        made.update({code_identity(new): old for old, new in twins.values()})
     originals = [(function, function.__code__) for function, _ in swaps]
     try:
         for namespace, objects in names.values():
             namespace.update(objects)
         for function, code in swaps:
             function.__code__ = code
-        yield Recoding(tuple(f for f, _ in swaps), tuple(refused))
+        yield EditedFunctions(tuple(f for f, _ in swaps), tuple(refused))
     finally:
         for function, code in originals:
             function.__code__ = code
-        for function in (f for fs in live(files).values() for f in fs):
-            function.__code__ = made.get(identity(function.__code__), function.__code__)
+        for function in (f for fs in find_live_functions(files).values() for f in fs):
+            function.__code__ = made.get(code_identity(function.__code__), function.__code__)
         for namespace, objects in names.values():
             for name in objects:
                 namespace.pop(name, None)
 
 
-Identity = tuple[CodeType, bytes, str]
+CodeIdentity = tuple[CodeType, bytes, str]
 
 
-def identity(code: CodeType) -> Identity:
+def code_identity(code: CodeType) -> CodeIdentity:
     """What makes two codes the same: `==` leaves positions and qualified names out."""
     return code, code.co_linetable, code.co_qualname
 
 
 def _edited(
-    file: str, edits: Sequence[Edit], functions: Sequence[FunctionType]
-) -> tuple[dict[Identity, tuple[CodeType, CodeType]], list[Refusal]]:
+    file: str, edits: Sequence[FunctionEdit], functions: Sequence[FunctionType]
+) -> tuple[dict[CodeIdentity, tuple[CodeType, CodeType]], list[RefusedEdit]]:
     """The codes of `file` that the edits change, with their edited twins; and what is refused."""
-    source = read(file, functions[0].__globals__ if functions else None)
+    source = read_source(file, functions[0].__globals__ if functions else None)
     if source is None:
-        return {}, [Refusal(edit, "its source cannot be read") for edit in edits]
+        return {}, [RefusedEdit(edit, "its source cannot be read") for edit in edits]
     flags = functions[0].__code__.co_flags & _FUTURE if functions else 0
-    running = {identity(function.__code__) for function in functions}
-    refused: list[Refusal] = []
-    blocks: dict[int, list[tuple[ast.AST, Edit]]] = {}
+    running = {code_identity(function.__code__) for function in functions}
+    refused: list[RefusedEdit] = []
+    blocks: dict[int, list[tuple[ast.AST, FunctionEdit]]] = {}
     for edit in edits:
         node = source.node(edit.at)
         reason, block = _check(source, node, edit)
         if reason:
-            refused.append(Refusal(edit, reason))
+            refused.append(RefusedEdit(edit, reason))
         elif node is not None:
             blocks.setdefault(block, []).append((node, edit))
-    twins: dict[Identity, tuple[CodeType, CodeType]] = {}
+    twins: dict[CodeIdentity, tuple[CodeType, CodeType]] = {}
     for block, group in blocks.items():
         old = _compiled(source, block, source.tree.body[block], flags)
         try:
             new = _compiled(source, block, _rewritten(source, block, group), flags)
         except (SyntaxError, ValueError) as error:
             refused += [
-                Refusal(edit, f"the new code does not compile: {error}") for _, edit in group
+                RefusedEdit(edit, f"the new code does not compile: {error}") for _, edit in group
             ]
             continue
-        pairs = {identity(a): (a, b) for a, b in _pairs(old, new)}
+        pairs = {code_identity(a): (a, b) for a, b in _pairs(old, new)}
         for node, edit in group:
             reason = _unreached(source, node, pairs, running)
             if reason:
-                refused.append(Refusal(edit, reason))
-        twins.update({key: (a, b) for key, (a, b) in pairs.items() if identity(b) != key})
+                refused.append(RefusedEdit(edit, reason))
+        twins.update({key: (a, b) for key, (a, b) in pairs.items() if code_identity(b) != key})
     return twins, refused
 
 
-def _check(source: Source, node: ast.AST | None, edit: Edit) -> tuple[str, int]:
+def _check(source: Source, node: ast.AST | None, edit: FunctionEdit) -> tuple[str, int]:
     """Why `node` cannot be edited ("" if it can), and its top-level statement's index."""
     if node is None:
         return "no expression stands at this place in the source", -1
@@ -171,8 +171,8 @@ def _is_function(node: ast.AST) -> bool:
 def _unreached(
     source: Source,
     node: ast.AST,
-    pairs: Mapping[Identity, tuple[CodeType, CodeType]],
-    running: set[Identity],
+    pairs: Mapping[CodeIdentity, tuple[CodeType, CodeType]],
+    running: set[CodeIdentity],
 ) -> str:
     """Why no live function is known to run the code around `node`; "" if one does."""
     lines = {first_line(f) for f in source.around(node) if _is_function(f)}  # type: ignore[arg-type]
@@ -232,7 +232,9 @@ def _start(code: CodeType) -> tuple[int, int]:
     return min(places, default=(code.co_firstlineno, 0))
 
 
-def _rewritten(source: Source, block: int, edits: Sequence[tuple[ast.AST, Edit]]) -> ast.stmt:
+def _rewritten(
+    source: Source, block: int, edits: Sequence[tuple[ast.AST, FunctionEdit]]
+) -> ast.stmt:
     """A fresh copy of a top-level statement with the edits made."""
     fresh = ast.parse(source.text, source.file).body[block]
     wanted = {node for node, _ in edits} | {source.parents[node] for node, _ in edits}
@@ -261,7 +263,7 @@ def _put(parent: ast.AST, old: ast.AST, new: list[ast.AST]) -> None:
                     break
 
 
-def _replacement(node: ast.AST, edit: Edit) -> list[ast.AST]:
+def _replacement(node: ast.AST, edit: FunctionEdit) -> list[ast.AST]:
     """What stands where `node` stood.
 
     A node that the edit drops stays in the dead arm of a constant condition: the compiler leaves

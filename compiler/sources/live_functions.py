@@ -14,18 +14,18 @@ _aside: dict[str, list[ref[FunctionType]]] | None = None
 """By file, the functions among the objects that are set aside; None while none are."""
 
 
-def set_aside() -> None:
+def freeze_objects() -> None:
     """Take the parent's objects, garbage too, out of a forked child's garbage collection.
 
     Their finalizers are the parent's to run, and a look at them copies the memory they are in.
     """
     global _aside
-    _aside = _references(live(_aside or ()))
+    _aside = _references(find_live_functions(_aside or ()))
     gc.freeze()
 
 
 @contextmanager
-def remembered() -> Iterator[None]:
+def index_live_functions() -> Iterator[None]:
     """Search for the functions of a file once, not at each `live` in here and in forked children.
 
     What lives now is set aside meanwhile, so that only what is younger is looked at again. Where
@@ -44,7 +44,7 @@ def remembered() -> Iterator[None]:
         gc.unfreeze()
 
 
-def live(files: Iterable[str]) -> dict[str, list[FunctionType]]:
+def find_live_functions(files: Iterable[str]) -> dict[str, list[FunctionType]]:
     """Every function that lives now and whose code comes from one of the files."""
     asked = tuple(dict.fromkeys(files))
     if not asked:

@@ -14,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 
-from fullgraph.compiler.sources.edited_functions import Identity, identity
-from fullgraph.compiler.sources.live_functions import live, remembered
-from fullgraph.compiler.sources.source import read
+from fullgraph.compiler.sources.edited_functions import CodeIdentity, code_identity
+from fullgraph.compiler.sources.live_functions import find_live_functions, index_live_functions
+from fullgraph.compiler.sources.source import read_source
 
 _FUTURE = 0
 for _name in __future__.all_feature_names:
@@ -24,8 +24,8 @@ for _name in __future__.all_feature_names:
 
 
 @dataclass(frozen=True)
-class Overlay:
-    """What `overlaid` did: the functions that run new code, and what it could not do."""
+class SourceOverride:
+    """Functions that run new code inside `override_sources`, and what could not be replaced."""
 
     functions: tuple[FunctionType, ...]
     refused: tuple[str, ...]
@@ -33,7 +33,7 @@ class Overlay:
 
 
 @contextmanager
-def overlaid(texts: Mapping[str, str]) -> Iterator[Overlay]:
+def override_sources(texts: Mapping[str, str]) -> Iterator[SourceOverride]:
     """Run and read the files of `texts` (by path) with these texts; undo all on exit.
 
     New imports and functions at a file's top level are added to its globals. What already ran (a
@@ -41,25 +41,29 @@ def overlaid(texts: Mapping[str, str]) -> Iterator[Overlay]:
     created meanwhile get their old code back where there is one.
     """
     refused: list[str] = []
-    twins: dict[Identity, CodeType] = {}
+    twins: dict[CodeIdentity, CodeType] = {}
     with ExitStack() as undo:
-        undo.enter_context(remembered())
-        functions = live(texts)
+        undo.enter_context(index_live_functions())
+        functions = find_live_functions(texts)
         swapped: list[FunctionType] = []
         for file, text in texts.items():
             here = functions[file]
-            source = read(file, here[0].__globals__ if here else None)
+            source = read_source(file, here[0].__globals__ if here else None)
             if source is None:
                 refused.append(f"the source of {file} cannot be read")
                 continue
             flags = here[0].__code__.co_flags & _FUTURE if here else 0
             old, new = _compiled(source.text, file, flags), _compiled(text, file, flags)
-            pairs = {identity(a): (a, b) for a, b in _pairs(old, new) if identity(a) != identity(b)}
+            pairs = {
+                code_identity(a): (a, b)
+                for a, b in _pairs(old, new)
+                if code_identity(a) != code_identity(b)
+            }
             namespaces = {id(f.__globals__): f.__globals__ for f in here}
             for namespace in namespaces.values():
                 undo.enter_context(_defined(namespace, source.tree, text, file, flags))
             for function in here:
-                _, code = pairs.get(identity(function.__code__), (None, None))
+                _, code = pairs.get(code_identity(function.__code__), (None, None))
                 if code is None:
                     continue
                 if code.co_freevars != function.__code__.co_freevars:
@@ -69,16 +73,16 @@ def overlaid(texts: Mapping[str, str]) -> Iterator[Overlay]:
                 undo.callback(setattr, function, "__code__", function.__code__)
                 function.__code__ = code
                 swapped.append(function)
-            twins.update({identity(b): a for a, b in pairs.values()})
+            twins.update({code_identity(b): a for a, b in pairs.values()})
             undo.enter_context(_readable(file, text))
         undo.callback(_put_back, tuple(texts), twins)
-        yield Overlay(tuple(swapped), tuple(refused))
+        yield SourceOverride(tuple(swapped), tuple(refused))
 
 
-def _put_back(files: Sequence[str], twins: Mapping[Identity, CodeType]) -> None:
-    for functions in live(files).values():
+def _put_back(files: Sequence[str], twins: Mapping[CodeIdentity, CodeType]) -> None:
+    for functions in find_live_functions(files).values():
         for function in functions:
-            code = twins.get(identity(function.__code__))
+            code = twins.get(code_identity(function.__code__))
             if code is not None and code.co_freevars == function.__code__.co_freevars:
                 function.__code__ = code
 

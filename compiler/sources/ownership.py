@@ -18,7 +18,7 @@ class Owner(StrEnum):
 
 
 @functools.cache
-def owner(file: str) -> Owner:
+def owner_of(file: str) -> Owner:
     """Whose `file` is. Generated code ("<string>", "<frozen …>") counts as Python's."""
     if file.startswith("<") and not file.startswith(("<ipython", "<stdin")):
         return Owner.PYTHON
@@ -29,9 +29,9 @@ def owner(file: str) -> Owner:
     return Owner.PYTHON if file.startswith(_standard_library()) else Owner.USER
 
 
-def is_users(file: str) -> bool:
+def is_user_code(file: str) -> bool:
     """Whether `file` is neither torch's nor Python's: the user's own or a library's."""
-    return owner(file) in (Owner.USER, Owner.LIBRARY)
+    return owner_of(file) in (Owner.USER, Owner.LIBRARY)
 
 
 @functools.cache

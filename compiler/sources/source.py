@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from fullgraph.compiler.events import Position
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+ComprehensionNode = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class Source:
         return [node for node in self.parents if isinstance(node, ast.stmt)]
 
 
-def read(file: str, namespace: dict[str, object] | None = None) -> Source | None:
+def read_source(file: str, namespace: dict[str, object] | None = None) -> Source | None:
     """The parsed source of `file`, notebook cells included; None if it cannot be read or parsed.
 
     `namespace` is the globals of a function of that file: its loader may know the text.
@@ -128,7 +128,7 @@ def _starts(node: ast.AST) -> list[tuple[int, int]]:
     return starts
 
 
-def first_line(node: ast.stmt | Function | Comprehension) -> int:
+def first_line(node: ast.stmt | FunctionNode | ComprehensionNode) -> int:
     """The line a code object made from `node` calls its first: that of the first decorator."""
     decorators = getattr(node, "decorator_list", [])
     return min([node.lineno, *(d.lineno for d in decorators)])

@@ -11,9 +11,8 @@ import networkx as nx
 from fullgraph.compiler.events import Break, Fate, Graph, Position, Recording
 from fullgraph.compiler.observe.slots import entered
 from fullgraph.compiler.observe.values import Observations
-from fullgraph.compiler.recording.recorder import RECOMPILE_LIMIT
-from fullgraph.compiler.sources import source
-from fullgraph.compiler.sources.ownership import Owner, is_users, owner
+from fullgraph.compiler.recording import RECOMPILE_LIMIT
+from fullgraph.compiler.sources import Owner, is_user_code, owner_of, read_source
 from fullgraph.diagnose.causes.places import Key, callers, exact, key, place_of
 from fullgraph.diagnose.explanation import Cause
 from fullgraph.diagnose.taxonomy import (
@@ -156,7 +155,7 @@ def causes(
 
 def expression_at(place: Position) -> str:
     """The source text of a place; its whole line where the column is not known, "" if unread."""
-    file = source.read(place.file)
+    file = read_source(place.file)
     if file is None:
         return ""
     node = file.node(place)
@@ -250,7 +249,7 @@ def _fate(group: Group) -> str:
 
 
 def _lines_around(place: Position, around: int = 3) -> tuple[tuple[int, str], ...]:
-    file = source.read(place.file)
+    file = read_source(place.file)
     if file is None:
         return ()
     lines = file.text.splitlines()
@@ -288,16 +287,16 @@ def _is_noise(brk: Break, target: Position | None) -> bool:
     a library runs (sympy does, while a backward is compiled inside the region)."""
     if brk.frame == target:
         return False
-    if _is_generator(brk) and owner(brk.frame.file) is not Owner.USER:
+    if _is_generator(brk) and owner_of(brk.frame.file) is not Owner.USER:
         return True
-    return all(owner(position.file) is Owner.PYTHON for position in brk.stack)
+    return all(owner_of(position.file) is Owner.PYTHON for position in brk.stack)
 
 
 def _place(brk: Break, target: Position | None) -> Position:
     """The place of a break; that of the function itself where only torch's wrapper around it is
     to be seen."""
     place = place_of(brk)
-    if target is not None and not is_users(place.file) and is_users(target.file):
+    if target is not None and not is_user_code(place.file) and is_user_code(target.file):
         return target
     return place
 
@@ -329,7 +328,7 @@ def _hang_consequences(relation: nx.DiGraph, target: Position | None) -> None:
             near = [n for n in roots if place_of(firsts[n]).file == place.file]
             inner = [n for n in nodes if n != node and _inside(place_of(firsts[n]), place)]
             roots = (inner if is_looked_up_early(brk) else []) or near or roots
-        elif any(is_users(position.file) for position in brk.stack):
+        elif any(is_user_code(position.file) for position in brk.stack):
             continue
         else:  # torch's own code, run by an expression that broke
             roots = [n for n in nodes if n != node and key(place_of(firsts[n])) == key(place)]

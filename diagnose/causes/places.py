@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fullgraph.compiler.events import Break, Position
 from fullgraph.compiler.observe.slots import entered
-from fullgraph.compiler.sources.ownership import Owner, is_users, owner
+from fullgraph.compiler.sources import Owner, is_user_code, owner_of
 
 
 def place_of(brk: Break) -> Position:
@@ -12,7 +12,7 @@ def place_of(brk: Break) -> Position:
 
     Other installed libraries count as the user's code: their lines are what breaks.
     """
-    torchs = (p for p in reversed(brk.stack) if owner(p.file) is not Owner.PYTHON)
+    torchs = (p for p in reversed(brk.stack) if owner_of(p.file) is not Owner.PYTHON)
     return next(iter(callers(brk)), None) or next(torchs, brk.stack[-1])
 
 
@@ -21,7 +21,7 @@ def callers(brk: Break) -> tuple[Position, ...]:
 
     A frame of torch's that eager code called has the calling expression.
     """
-    inlined = tuple(position for position in reversed(brk.stack) if is_users(position.file))
+    inlined = tuple(position for position in reversed(brk.stack) if is_user_code(position.file))
     found = inlined or (() if brk.called_from is None else (brk.called_from,))
     return tuple(exact(position) for position in found)
 

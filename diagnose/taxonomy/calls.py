@@ -13,7 +13,7 @@ from fnmatch import translate
 from pathlib import PurePath
 
 from fullgraph.compiler.events import Break
-from fullgraph.compiler.sources.ownership import Owner, owner
+from fullgraph.compiler.sources import Owner, owner_of
 from fullgraph.diagnose.taxonomy.categories import Category as C
 
 _CALLED: tuple[tuple[str, C, str], ...] = (
@@ -194,10 +194,10 @@ def _library_name(file: str, function: str) -> str:
     "" for the files of users and of installed libraries other than torch.
     """
     path = PurePath(file)
-    if owner(file) is Owner.TORCH and "torch" in path.parts:
+    if owner_of(file) is Owner.TORCH and "torch" in path.parts:
         start = len(path.parts) - 1 - path.parts[::-1].index("torch")
         return ".".join((*path.with_suffix("").parts[start:], function))
-    if owner(file) is not Owner.PYTHON:
+    if owner_of(file) is not Owner.PYTHON:
         return ""
     module = path.parent.name if path.stem == "__init__" else path.stem.strip("<>")
     return f"{module.removeprefix('frozen ').removesuffix('path')}.{function}"

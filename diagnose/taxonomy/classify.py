@@ -6,8 +6,7 @@ import ast
 import re
 
 from fullgraph.compiler.events import Break
-from fullgraph.compiler.sources import source
-from fullgraph.compiler.sources.ownership import Owner, owner
+from fullgraph.compiler.sources import Owner, owner_of, read_source
 from fullgraph.diagnose.causes.places import place_of
 from fullgraph.diagnose.taxonomy import calls
 from fullgraph.diagnose.taxonomy.categories import Category as C
@@ -62,7 +61,7 @@ def _caller(brk: Break) -> str:
 def statement_of(brk: Break) -> str:
     """The statement in the user's code that a break lies in; "" if its source cannot be read."""
     place = place_of(brk)
-    if (file := source.read(place.file)) is None:
+    if (file := read_source(place.file)) is None:
         return ""
     statement = file.statement_at(place.line)
     return "" if statement is None else file.segment(statement)
@@ -79,7 +78,7 @@ def is_consequence(brk: Break) -> bool:
     """
     frame = brk.frame
     if by_keywords(brk.gb_type) is C.GENERATOR:
-        return frame.function == "<genexpr>" or owner(frame.file) is not Owner.USER
+        return frame.function == "<genexpr>" or owner_of(frame.file) is not Owner.USER
     if _COMPREHENSION.fullmatch(frame.function) and _NEXT.search(f"{brk.gb_type} {brk.context}"):
         return True
     return is_looked_up_early(brk)

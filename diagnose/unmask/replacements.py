@@ -12,7 +12,7 @@ import torch
 from fullgraph.compiler.observe.slots import Use
 from fullgraph.compiler.observe.value_copies import is_plain, signature
 from fullgraph.compiler.observe.values import Elements, Tape
-from fullgraph.compiler.sources.edited_functions import ORIGINAL_VALUE, Edit
+from fullgraph.compiler.sources import ORIGINAL_VALUE, FunctionEdit
 
 
 class NoStandIn(Exception):
@@ -36,7 +36,7 @@ class Replay:
         return value
 
 
-def stand_in(tape: Tape, number: int, *, replay: bool = True) -> Edit:
+def stand_in(tape: Tape, number: int, *, replay: bool = True) -> FunctionEdit:
     """The edit that puts the taped values where they were evaluated.
 
     One value becomes a literal or a global; values that differ become a `Replay`, or the first
@@ -44,7 +44,7 @@ def stand_in(tape: Tape, number: int, *, replay: bool = True) -> Edit:
     """
     if tape.slot.use is Use.STORE:
         node_has_value = "=" in tape.slot.text and not tape.slot.text.startswith("del ")
-        return Edit(tape.slot.at, ORIGINAL_VALUE if node_has_value else "pass")
+        return FunctionEdit(tape.slot.at, ORIGINAL_VALUE if node_has_value else "pass")
     if not tape.order:
         raise NoStandIn("it was not evaluated in eager")
     name = f"_fullgraph_value_{number}"
@@ -60,7 +60,7 @@ def stand_in(tape: Tape, number: int, *, replay: bool = True) -> Edit:
         text = f"_fullgraph_nullcontext({text})"
     if tape.slot.use is Use.BIND:
         text = f"{', '.join(tape.slot.names)}, = {text}"
-    return Edit(tape.slot.at, text, objects)
+    return FunctionEdit(tape.slot.at, text, objects)
 
 
 def differs(tape: Tape) -> bool:

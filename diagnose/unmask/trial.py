@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fullgraph.compiler.events import Position, Recording
 from fullgraph.compiler.observe.slots import NoSlot
 from fullgraph.compiler.observe.values import Observations, Reel, Tape, attempt
-from fullgraph.compiler.sources.edited_functions import Edit, recoded
+from fullgraph.compiler.sources import FunctionEdit, edit_functions
 from fullgraph.diagnose.unmask.replacements import NoStandIn, differs, stand_in
 
 NOT_EVALUATED = "it was not evaluated in eager"
@@ -91,10 +91,10 @@ def perform(trial: Trial, run: Callable[[], object], trace: Callable[[], Recordi
     for at, side in forced.items():
         if at in reel.tapes:
             reel.tapes[at].force = side
-    with recoded(reel.edits()) as recoding:
+    with edit_functions(reel.edits()) as recoding:
         raised = attempt(run)
     unmade = {refusal.edit.at: refusal.reason for refusal in recoding.refused}
-    edits: dict[Position, Edit] = {}
+    edits: dict[Position, FunctionEdit] = {}
     replaced: list[Replaced] = []
     refused: list[tuple[Position, str]] = []
     tests: list[Test] = []
@@ -123,7 +123,7 @@ def perform(trial: Trial, run: Callable[[], object], trace: Callable[[], Recordi
     values = Observations(tuple(reel.observed(place) for place in seen), (), raised)
     recording, error = None, None
     try:
-        with recoded(edits.values()):
+        with edit_functions(edits.values()):
             recording = trace()
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}".partition("\n")[0]
@@ -149,7 +149,7 @@ def _watch(reel: Reel, target: Target) -> tuple[Chain, str]:
 
 def _stand_ins(
     tapes: tuple[Tape, ...], replay: bool, unmade: dict[Position, str], number: int
-) -> dict[Position, Edit]:
+) -> dict[Position, FunctionEdit]:
     """The edits that replace a place. Of several slots only those that are not plain values
     already, unless all are. Raises NoStandIn."""
     for tape in tapes:

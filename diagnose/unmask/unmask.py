@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from fullgraph.compiler.events import Break, Fate, Position, Recording
 from fullgraph.compiler.observe.slots import NoSlot, Use, leads_on, slots, test_around
 from fullgraph.compiler.observe.values import Observations
-from fullgraph.compiler.sources.ownership import Owner, owner
+from fullgraph.compiler.sources import Owner, owner_of
 from fullgraph.diagnose.causes.places import Key, callers, key, place_of
 from fullgraph.diagnose.unmask.trial import NOT_EVALUATED, Outcome, Target, Test, Trial
 
@@ -143,7 +143,7 @@ class _Search:
         for brk in breaks:
             place = place_of(brk)
             spot = key(place)
-            if spot in self.targets or owner(place.file) is Owner.PYTHON:
+            if spot in self.targets or owner_of(place.file) is Owner.PYTHON:
                 continue
             self.targets[spot] = target = Target(place, callers(brk) or (place,))
             new.append(brk)

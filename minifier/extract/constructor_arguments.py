@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from fullgraph.compiler.isolation import run_isolated
-from fullgraph.compiler.sources.ownership import Owner, owner
+from fullgraph.compiler.sources import Owner, owner_of
 
 Arguments = dict[str, tuple[Any, bool]]
 """By parameter: the value, and whether it goes by keyword."""
@@ -50,7 +50,7 @@ def arguments(value: object) -> Arguments | None:
         return None
 
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    if file is not None and owner(file) is Owner.TORCH:
+    if file is not None and owner_of(file) is Owner.TORCH:
         number = job(lambda message: None)
     else:
         number = run_isolated(job, seconds=2 * _SECONDS, objects=(value,)).value

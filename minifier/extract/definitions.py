@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.private import public_name
-from fullgraph.compiler.sources.source import first_line
+from fullgraph.compiler.sources import first_line
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.extract.origins import (
     Origin,

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from fullgraph.compiler.sources.ownership import Owner, owner
-from fullgraph.compiler.sources.source import Source, first_line, read
+from fullgraph.compiler.sources import Owner, Source, first_line, owner_of, read_source
 from fullgraph.minifier.extract import stubs
 
 
@@ -32,9 +31,9 @@ def is_own(thing: Any) -> bool:
         return True
     if isinstance(thing, ModuleType):
         file = getattr(thing, "__file__", None)
-        return file is not None and owner(file) is Owner.USER
+        return file is not None and owner_of(file) is Owner.USER
     file = _file(thing)
-    return file is not None and owner(file) is Owner.USER
+    return file is not None and owner_of(file) is Owner.USER
 
 
 def origin(thing: Any) -> Origin | None:
@@ -43,7 +42,7 @@ def origin(thing: Any) -> Origin | None:
         return _class_origin(thing)
     function = unwrapped(thing)
     code: CodeType = function.__code__
-    source = read(code.co_filename, function.__globals__)
+    source = read_source(code.co_filename, function.__globals__)
     if source is None:
         return None
     node = _node(source, code)
@@ -56,7 +55,7 @@ def _class_origin(kind: type) -> Origin | None:
     names: dict[str, object] = dict(vars(module)) if module is not None else {}
     for method in methods:
         names = {**names, **_names(method)}
-    source = read(file, names) if file is not None else None
+    source = read_source(file, names) if file is not None else None
     if source is None:
         return None
     lines = {m.__code__.co_firstlineno for m in methods}
@@ -166,7 +165,7 @@ def global_names(text: str) -> set[str]:
 def binding(name: str, names: Mapping[str, object]) -> Origin | None:
     """The one statement of a module that gives a name its value."""
     file = names.get("__file__")
-    source = read(file, dict(names)) if isinstance(file, str) else None
+    source = read_source(file, dict(names)) if isinstance(file, str) else None
     if source is None:
         return None
     found = [s for s in source.tree.body if name in _bound_by(s)]

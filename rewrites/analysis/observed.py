@@ -12,8 +12,15 @@ import torch
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.private import force_eager
-from fullgraph.compiler.sources.edited_functions import ORIGINAL, Edit, recoded
-from fullgraph.compiler.sources.source import Function, Source, first_line, read
+from fullgraph.compiler.sources import (
+    ORIGINAL,
+    FunctionEdit,
+    FunctionNode,
+    Source,
+    edit_functions,
+    first_line,
+    read_source,
+)
 from fullgraph.rewrites.analysis.seen import Plain, Seen, TensorSeen
 
 VALUES = 16
@@ -41,7 +48,7 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Facts:
     Evaluation order, results and exceptions are those of the plain code. Call this in isolation.
     """
     tapes: dict[Key, _Tape] = {}
-    edits: list[Edit] = []
+    edits: list[FunctionEdit] = []
     for source, function in _functions(places):
         for node in _expressions(function):
             position = source.position(node)
@@ -49,8 +56,8 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Facts:
                 continue
             name = f"_fullgraph_seen_{len(tapes)}"
             tape = tapes[_key(position)] = _Tape()
-            edits.append(Edit(position, f"{name}({ORIGINAL})", {name: tape}))
-    with recoded(edits):
+            edits.append(FunctionEdit(position, f"{name}({ORIGINAL})", {name: tape}))
+    with edit_functions(edits):
         raised = None
         try:
             with force_eager():
@@ -61,11 +68,11 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Facts:
     return Facts(seen, raised)
 
 
-def _functions(places: Iterable[Position]) -> Iterator[tuple[Source, Function]]:
+def _functions(places: Iterable[Position]) -> Iterator[tuple[Source, FunctionNode]]:
     """The outermost function around each place: all that is nested in it comes along."""
     done: set[tuple[str, int]] = set()
     for place in places:
-        source = read(place.file)
+        source = read_source(place.file)
         if source is None:
             continue
         around = [
@@ -80,7 +87,7 @@ def _functions(places: Iterable[Position]) -> Iterator[tuple[Source, Function]]:
                 yield source, function
 
 
-def _called(source: Source, function: Function) -> Iterator[Function]:
+def _called(source: Source, function: FunctionNode) -> Iterator[FunctionNode]:
     """The functions of the same file that `function` calls as `helper(x)` or `self.helper(x)`."""
     names, methods = set[str](), set[str]()
     for node in ast.walk(function):

@@ -22,9 +22,13 @@ from fullgraph.compiler.isolation import (
 )
 from fullgraph.compiler.private import force_eager, tree_leaves
 from fullgraph.compiler.program import Program
-from fullgraph.compiler.sources.edited_functions import ORIGINAL, Edit, recoded
-from fullgraph.compiler.sources.overrides import overlaid
-from fullgraph.compiler.sources.source import read
+from fullgraph.compiler.sources import (
+    ORIGINAL,
+    FunctionEdit,
+    edit_functions,
+    override_sources,
+    read_source,
+)
 from fullgraph.rewrites.proof import inputs
 from fullgraph.rewrites.proof.behaviour import Behaviour, behave
 from fullgraph.rewrites.proof.comparison import Case, compare
@@ -68,7 +72,7 @@ def prove(
     """
     base = base or {}
     limit = time.monotonic() + seconds
-    with overlaid(base):
+    with override_sources(base):
         titles = [_text(test) for test in tests]
         lines = (*titles, *_sources(base, texts))
         special = any(word in line for word in _SPECIAL for line in lines)
@@ -77,7 +81,7 @@ def prove(
         return _failed("eager", f"the original did not run: {_ended(old)}")
     cases = list(old.value.behaviours)
     sides = tuple((title, _sides(old.value.sides.get(n, set()))) for n, title in enumerate(titles))
-    with overlaid(texts) as overlay:
+    with override_sources(texts) as overlay:
         if overlay.refused:
             return _failed("overlay", overlay.refused[0])
         new = _isolated(subject, seconds, lambda: _replay(subject, cases, special, None))
@@ -90,7 +94,7 @@ def prove(
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
         if some and all(check.ok for check in checks):
             job = partial(_replay, subject, some, special, backend)
-            with overlaid(texts):
+            with override_sources(texts):
                 done = _isolated(subject, seconds, job, inductor=backend == "inductor")
             checks.append(_compiled(backend, done, new.value.behaviours))
     ok = all(check.ok for check in checks)
@@ -113,7 +117,7 @@ def _explore(
     edits, tapes = _taped(tests)
     shown: set[Any] = set()
     start = time.monotonic()
-    with recoded(edits):
+    with edit_functions(edits):
         for number, _ in enumerate(inputs.variants(subject.calls, special=special)):
             for tape in tapes:
                 tape.clear()
@@ -167,13 +171,13 @@ def _behaviour(subject: Program, case: Case, special: bool, backend: str | None)
     return behave(subject, compiled, calls, backward=case.backward, seed=case.number)
 
 
-def _taped(tests: Sequence[Position]) -> tuple[list[Edit], list[set[bool]]]:
+def _taped(tests: Sequence[Position]) -> tuple[list[FunctionEdit], list[set[bool]]]:
     """Edits that note the sides of tests, and where they note them."""
     tapes: list[set[bool]] = [set() for _ in tests]
     edits = []
     for number, (test, tape) in enumerate(zip(tests, tapes, strict=True)):
         name = f"_fullgraph_side_{number}"
-        edits.append(Edit(test, f"{name}({ORIGINAL})", {name: _noting(tape)}))
+        edits.append(FunctionEdit(test, f"{name}({ORIGINAL})", {name: _noting(tape)}))
     return edits, tapes
 
 
@@ -210,7 +214,7 @@ def _nudged(
 ) -> Behaviour | None:
     """What the original does where the inputs of a case are hardly different."""
     near = replace(case, nudged=True)
-    with overlaid(base):
+    with override_sources(base):
         ran = _isolated(subject, seconds, lambda: _replay(subject, [near], special, None))
     return ran.value.behaviours[near] if ran.value is not None else None
 
@@ -238,13 +242,13 @@ def _learns(subject: Program) -> bool:
 def _sources(base: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[str]:
     """The lines that the edits touch, in both versions."""
     for file, text in texts.items():
-        source = read(file)
+        source = read_source(file)
         old = base.get(file) or (source.text if source else "")
         yield from set(old.splitlines()) ^ set(text.splitlines())
 
 
 def _text(test: Position) -> str:
-    source = read(test.file)
+    source = read_source(test.file)
     node = source.node(test) if source else None
     return source.segment(node) if source and node else ""
 

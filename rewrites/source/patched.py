@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.sources.live_functions import live
-from fullgraph.compiler.sources.overrides import overlaid
+from fullgraph.compiler.sources import find_live_functions, override_sources
 
 
 def patched(subject: Any, texts: Mapping[str, str]) -> Any:
@@ -22,8 +21,8 @@ def patched(subject: Any, texts: Mapping[str, str]) -> Any:
     """
     if not texts:
         return subject
-    before = {f: f.__code__ for functions in live(texts).values() for f in functions}
-    with overlaid(texts):
+    before = {f: f.__code__ for functions in find_live_functions(texts).values() for f in functions}
+    with override_sources(texts):
         codes = {f: f.__code__ for f in before}
         spaces = {id(f.__globals__): dict(f.__globals__) for f in before}
     copies = _Copies(codes, spaces)

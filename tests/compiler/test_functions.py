@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fullgraph.compiler.isolation import run_isolated
-from fullgraph.compiler.sources.live_functions import live, remembered
+from fullgraph.compiler.sources import find_live_functions, index_live_functions
 from tests.rewrites.harness import imported
 
 TEXT = """
@@ -49,7 +49,7 @@ def _frozen(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _names(file: str) -> list[str]:
-    return sorted(function.__name__ for function in live([file])[file])
+    return sorted(function.__name__ for function in find_live_functions([file])[file])
 
 
 @pytest.mark.usefixtures("_frozen")
@@ -57,14 +57,14 @@ def test_what_is_made_and_dies_meanwhile(made: tuple[str, Callable[[], Any]]) ->
     file, outer = made
     frozen = gc.get_freeze_count() > 0
     early = outer()
-    with remembered():
+    with index_live_functions():
         assert _names(file) == ["inner", "outer"]
         late = outer()
         assert _names(file) == ["inner", "inner", "outer"]
         assert run_isolated(lambda emit: _with_another(outer, file)).value == 4
         del early, late
         assert _names(file) == ["outer"]
-        with remembered():
+        with index_live_functions():
             assert _names(file) == ["outer"]
         assert _names(file) == ["outer"]
     assert _names(file) == ["outer"]
@@ -77,7 +77,7 @@ def _with_another(outer: Callable[[], Any], file: str) -> int:
 
 
 def test_a_file_that_is_asked_for_later(tmp_path: Path) -> None:
-    with remembered():
+    with index_live_functions():
         first, one = _as_module(tmp_path)
         assert _names(first) == ["outer"]
         second, other = _as_cell(tmp_path)
@@ -96,7 +96,7 @@ def test_a_file_that_is_loaded_twice(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "again", again)
     exec(compile(TEXT, file, "exec"), vars(again))
     assert _names(file) == ["outer", "outer"]
-    with remembered():
+    with index_live_functions():
         assert _names(file) == ["outer", "outer"]
         monkeypatch.setitem(sys.modules, "anew", anew := ModuleType("anew"))
         anew.__file__ = file

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fullgraph.compiler.recording import graph_break_message as gb_message
-from fullgraph.compiler.recording import guard_message
+from fullgraph.compiler.recording import parse_graph_break, parse_guard
 
 PRINT = """Failed to trace builtin operator
   Explanation: Dynamo does not know how to trace builtin operator `print`
@@ -24,7 +23,7 @@ LOOP = """graph break in loop
 
 
 def test_a_break_is_taken_apart() -> None:
-    text = gb_message.parse(PRINT)
+    text = parse_graph_break(PRINT)
     assert (text.gb_type, text.gb_id) == ("Failed to trace builtin operator", "GB0059")
     assert text.explanation.endswith("`print`\nwith these arguments.")
     assert text.context == "builtin print [] False"
@@ -34,14 +33,14 @@ def test_a_break_is_taken_apart() -> None:
 
 def test_a_break_while_another_is_handled_is_its_wrapper() -> None:
     another = "*** While handling this graph break, another graph break occurred: ***"
-    text = gb_message.parse(f"{PRINT}\n\n{another}\n\n{LOOP}")
+    text = parse_graph_break(f"{PRINT}\n\n{another}\n\n{LOOP}")
     assert text.gb_id == "GB0059"
     assert text.wrappers == ("graph break in loop",)
 
 
 @pytest.mark.parametrize("text", ["", "one line", "two\nlines"])
 def test_other_text_is_a_type_of_its_first_line(text: str) -> None:
-    assert gb_message.parse(text).gb_type == text.partition("\n")[0]
+    assert parse_graph_break(text).gb_type == text.partition("\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -60,10 +59,10 @@ def test_other_text_is_a_type_of_its_first_line(text: str) -> None:
 def test_a_guard_is_taken_apart(
     reason: str, text: str | None, place: tuple[str, int] | None
 ) -> None:
-    guard = guard_message.parse(reason)
+    guard = parse_guard(reason)
     assert guard.text == (text or reason.partition(": ")[2])
     assert (guard.position and (guard.position.file, guard.position.line)) == place
 
 
 def test_a_guard_names_what_it_guards() -> None:
-    assert "L['x']" in guard_message.parse("tensor 'x' size mismatch at index 0.").sources
+    assert "L['x']" in parse_guard("tensor 'x' size mismatch at index 0.").sources

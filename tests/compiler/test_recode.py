@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.sources.edited_functions import ORIGINAL, ORIGINAL_VALUE, Edit, recoded
+from fullgraph.compiler.sources import ORIGINAL, ORIGINAL_VALUE, FunctionEdit, edit_functions
 
 _number = itertools.count()
 
@@ -52,8 +52,8 @@ def at(module: ModuleType | str, piece: str, nth: int = 0) -> Position:
     raise LookupError(piece)
 
 
-def reason(edit: Edit) -> str:
-    with recoded([edit]) as recoding:
+def reason(edit: FunctionEdit) -> str:
+    with edit_functions([edit]) as recoding:
         assert recoding.functions == ()
     return recoding.refused[0].reason
 
@@ -61,14 +61,14 @@ def reason(edit: Edit) -> str:
 def test_everything_is_as_before_after_the_block(load):
     module = load("def f(x):\n    return x + 1\n")
     code, names = module.f.__code__, set(vars(module))
-    with recoded([Edit(at(module, "x + 1"), "value", {"value": 7})]):
+    with edit_functions([FunctionEdit(at(module, "x + 1"), "value", {"value": 7})]):
         assert module.f(1) == 7
     assert module.f.__code__ is code and set(vars(module)) == names
 
 
 def test_everything_is_as_before_after_an_exception(load):
     module = load("def f(x):\n    return x + 1\n")
-    with pytest.raises(KeyError), recoded([Edit(at(module, "x + 1"), "7")]):
+    with pytest.raises(KeyError), edit_functions([FunctionEdit(at(module, "x + 1"), "7")]):
         raise KeyError
     assert module.f(1) == 2
 
@@ -80,7 +80,7 @@ def test_a_closure_born_inside_the_block_gets_its_own_code_back(load):
                 return x + y
             return inner
         """)
-    with recoded([Edit(at(module, "x + y"), "value", {"value": 7})]):
+    with edit_functions([FunctionEdit(at(module, "x + y"), "value", {"value": 7})]):
         born = module.make(5)
         assert born(1) == 7
     assert born(1) == 6
@@ -91,14 +91,14 @@ def test_a_file_that_changed_on_disk_is_refused(load):
     with open(module.__file__, "w") as file:
         file.write("def f(x):\n    return x + 2\n")
     linecache.checkcache(module.__file__)
-    assert "changed on disk" in reason(Edit(at(module, "x + 2"), "7"))
+    assert "changed on disk" in reason(FunctionEdit(at(module, "x + 2"), "7"))
     assert module.f(1) == 2
 
 
 def test_code_without_source_is_refused():
     scope: dict = {}
     exec(compile("def f(x): return x + 1", "<nowhere>", "exec"), scope)
-    assert "cannot be read" in reason(Edit(Position("<nowhere>", 1, 17, 1, 22), "7"))
+    assert "cannot be read" in reason(FunctionEdit(Position("<nowhere>", 1, 17, 1, 22), "7"))
     assert scope["f"](1) == 2
 
 
@@ -121,13 +121,15 @@ def test_what_cannot_be_edited_is_refused_with_a_reason(load, piece, text, why):
             target = x + 1
             return target
         """)
-    assert why in reason(Edit(at(module, piece), text))
+    assert why in reason(FunctionEdit(at(module, piece), text))
     assert module.f(1) == 2
 
 
 def test_a_refused_edit_does_not_stop_the_others(load):
     module = load("n = 2 + 3\ndef f(x):\n    return x + 1\n")
-    with recoded([Edit(at(module, "2 + 3"), "1"), Edit(at(module, "x + 1"), "7")]) as recoding:
+    with edit_functions(
+        [FunctionEdit(at(module, "2 + 3"), "1"), FunctionEdit(at(module, "x + 1"), "7")]
+    ) as recoding:
         assert module.f(1) == 7
     assert len(recoding.refused) == 1 and recoding.functions == (module.f,)
 
@@ -135,8 +137,10 @@ def test_a_refused_edit_does_not_stop_the_others(load):
 def test_an_expression_is_wrapped_in_a_call(load):
     module = load("def f(x):\n    return x + x * 2\n")
     seen = []
-    edit = Edit(at(module, "x * 2"), f"note({ORIGINAL})", {"note": lambda v: seen.append(v) or v})
-    with recoded([edit]):
+    edit = FunctionEdit(
+        at(module, "x * 2"), f"note({ORIGINAL})", {"note": lambda v: seen.append(v) or v}
+    )
+    with edit_functions([edit]):
         assert module.f(3) == 9
     assert seen == [6]
 
@@ -144,10 +148,10 @@ def test_an_expression_is_wrapped_in_a_call(load):
 def test_nested_edits_work_from_the_inside_out(load):
     module = load("def f(x):\n    return x * 2 + 1\n")
     edits = [
-        Edit(at(module, "x * 2 + 1"), f"({ORIGINAL}, 'outer')"),
-        Edit(at(module, "x * 2"), f"{ORIGINAL} * 10"),
+        FunctionEdit(at(module, "x * 2 + 1"), f"({ORIGINAL}, 'outer')"),
+        FunctionEdit(at(module, "x * 2"), f"{ORIGINAL} * 10"),
     ]
-    with recoded(edits):
+    with edit_functions(edits):
         assert module.f(3) == (61, "outer")
 
 
@@ -160,11 +164,11 @@ def test_statements_are_dropped_kept_or_followed_by_others(load):
             return out
         """)
     edits = [
-        Edit(at(module, "assert x > 5"), "pass"),
-        Edit(at(module, "out[0] = x + 1"), f"{ORIGINAL}\nout[2] = 9"),
-        Edit(at(module, "out[1] = x + 2"), f"out[3] = {ORIGINAL_VALUE}"),
+        FunctionEdit(at(module, "assert x > 5"), "pass"),
+        FunctionEdit(at(module, "out[0] = x + 1"), f"{ORIGINAL}\nout[2] = 9"),
+        FunctionEdit(at(module, "out[1] = x + 2"), f"out[3] = {ORIGINAL_VALUE}"),
     ]
-    with recoded(edits):
+    with edit_functions(edits):
         assert module.f(1, {}) == {0: 2, 2: 9, 3: 3}
 
 
@@ -176,7 +180,7 @@ def test_a_closure_keeps_a_cell_that_the_edit_no_longer_uses(load):
             return inner
         a, b = make(1), make(2)
         """)
-    with recoded([Edit(at(module, "x + y"), "7")]):
+    with edit_functions([FunctionEdit(at(module, "x + y"), "7")]):
         assert (module.a(1), module.b(1)) == (7, 7)
     assert (module.a(1), module.b(1)) == (2, 3)
 
@@ -194,8 +198,11 @@ def test_super_and_private_names_and_inherited_methods(load):
         class Grandchild(Child):
             pass
         """)
-    edits = [Edit(at(module, "super().f(x)"), "100"), Edit(at(module, "self.__one"), "50")]
-    with recoded(edits):
+    edits = [
+        FunctionEdit(at(module, "super().f(x)"), "100"),
+        FunctionEdit(at(module, "self.__one"), "50"),
+    ]
+    with edit_functions(edits):
         assert module.Grandchild().f(1) == 103
         assert module.Base().f(1) == 51
     assert module.Grandchild().f(1) == 5
@@ -215,7 +222,7 @@ def test_decorated_functions_and_held_ones(load):
             return x + 1
         """)
     held = functools.partial(module.f, 1)
-    with recoded([Edit(at(module, "x + 1"), f"{ORIGINAL} * 10")]):
+    with edit_functions([FunctionEdit(at(module, "x + 1"), f"{ORIGINAL} * 10")]):
         module.f.__wrapped__.cache_clear()
         assert held() == 210
 
@@ -229,19 +236,19 @@ def test_nested_functions_lambdas_and_comprehensions(load):
             return [g(x) for x in xs if x > 1], h(1), k(1)
         """)
     edits = [
-        Edit(at(module, "x + 1"), "0"),
-        Edit(at(module, "x * 3"), "9"),
-        Edit(at(module, "x > 1"), "True"),
+        FunctionEdit(at(module, "x + 1"), "0"),
+        FunctionEdit(at(module, "x * 3"), "9"),
+        FunctionEdit(at(module, "x > 1"), "True"),
     ]
-    with recoded(edits):
+    with edit_functions(edits):
         assert module.f([1, 2]) == ([0, 0], 2, 9)
-    with recoded([Edit(at(module, "lambda x: x * 2"), "abs")]):
+    with edit_functions([FunctionEdit(at(module, "lambda x: x * 2"), "abs")]):
         assert module.f([1, 2]) == ([3], 1, 3)
 
 
 def test_equal_lambdas_on_one_line_are_told_apart(load):
     module = load("f, g = lambda x: x + 1, lambda x: x + 1\n")
-    with recoded([Edit(at(module, "x + 1", 1), "7")]):
+    with edit_functions([FunctionEdit(at(module, "x + 1", 1), "7")]):
         assert (module.f(1), module.g(1)) == (2, 7)
 
 
@@ -252,7 +259,9 @@ def test_generators_and_walrus_names_stay_what_they_are(load):
             if (n := x) > 1:
                 yield n
         """)
-    with recoded([Edit(at(module, "yield x + 1"), "5"), Edit(at(module, "x + 1"), "0")]):
+    with edit_functions(
+        [FunctionEdit(at(module, "yield x + 1"), "5"), FunctionEdit(at(module, "x + 1"), "0")]
+    ):
         assert list(module.f(2)) == [2]
 
 
@@ -266,10 +275,10 @@ def test_columns_are_bytes_and_a_chained_call_is_found_at_its_method(load):
     lines = linecache.getlines(module.__file__)
     line = next(n for n, text in enumerate(lines, 1) if ".lower" in text)
     edits = [
-        Edit(at(module, "x.upper()"), "0"),
-        Edit(Position(module.__file__, line, 9, None, 16), "1"),
+        FunctionEdit(at(module, "x.upper()"), "0"),
+        FunctionEdit(Position(module.__file__, line, 9, None, 16), "1"),
     ]
-    with recoded(edits) as recoding:
+    with edit_functions(edits) as recoding:
         assert module.f("a") == ("é", 0, 1)
     assert not recoding.refused
 
@@ -281,7 +290,7 @@ def test_future_flags_are_kept(load):
             def g(y: AlsoUnknown): return y + 1
             return g(x)
         """)
-    with recoded([Edit(at(module, "y + 1"), "7")]):
+    with edit_functions([FunctionEdit(at(module, "y + 1"), "7")]):
         assert module.f(1) == 7
 
 
@@ -294,7 +303,7 @@ def test_calls_on_imported_modules(load):
         def f(x):
             return math.floor(x) + 1
         """)
-    with recoded([Edit(at(module, "math.floor(x)"), "7")]):
+    with edit_functions([FunctionEdit(at(module, "math.floor(x)"), "7")]):
         assert module.f(1.5) == 8
 
 
@@ -304,7 +313,7 @@ def test_a_notebook_cell_is_read_from_linecache():
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     scope: dict = {}
     exec(compile(text, name, "exec"), scope)
-    with recoded([Edit(at(name, "x + 1"), "7")]):
+    with edit_functions([FunctionEdit(at(name, "x + 1"), "7")]):
         assert scope["cell"](1) == 7
     assert scope["cell"](1) == 2
 
@@ -317,13 +326,15 @@ def test_two_instances_and_a_bound_hook_share_the_edit(load):
         """)
     first, second = module.Net(), module.Net()
     hook = first.hook
-    with recoded([Edit(at(module, "x + 1"), "7")]):
+    with edit_functions([FunctionEdit(at(module, "x + 1"), "7")]):
         assert hook(1) == second.hook(1) == 7
 
 
 def test_positions_of_edited_code_are_the_original_ones(load):
     module = load("def f(x):\n    return (x +\n        1 / x)\n")
-    with recoded([Edit(at(module, "x"), "x"), Edit(at(module, "1 / x"), "1 / 0")]):
+    with edit_functions(
+        [FunctionEdit(at(module, "x"), "x"), FunctionEdit(at(module, "1 / x"), "1 / 0")]
+    ):
         with pytest.raises(ZeroDivisionError) as caught:
             module.f(1)
         assert caught.traceback[-1].lineno + 1 == 3

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fullgraph.compiler.events import Fate, Recording
-from fullgraph.compiler.recording.recorder import record
+from fullgraph.compiler.recording import record
 from tests.diagnose import breaking as b
 
 X = torch.ones(4)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from fullgraph.compiler.events import Break
-from fullgraph.compiler.recording.recorder import record
-from fullgraph.compiler.sources import source
+from fullgraph.compiler.recording import record
+from fullgraph.compiler.sources import read_source
 from fullgraph.diagnose.causes.places import place_of
 from fullgraph.diagnose.explain import explain
 from fullgraph.diagnose.taxonomy import classify, is_consequence, sentence
@@ -160,7 +160,7 @@ def breaks(run: Callable[[Tensor], object]) -> tuple[Break, ...]:
 def expression_of(brk: Break) -> str:
     """The source text of a break's place."""
     place = place_of(brk)
-    file = source.read(place.file)
+    file = read_source(place.file)
     assert file is not None
     node = file.node(place)
     return "" if node is None else file.segment(node)

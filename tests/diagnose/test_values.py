@@ -7,7 +7,7 @@ from torch import nn
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.observe.values import TEXTS, WIDTH, describe, observe
-from fullgraph.compiler.sources.source import read
+from fullgraph.compiler.sources import read_source
 from tests.diagnose import hiding
 from tests.diagnose.hiding import Picky
 
@@ -16,7 +16,7 @@ X = torch.tensor([1.0, 2.0, 3.0])
 
 def at(function, piece: str) -> Position:
     """Where `piece`, an expression or statement, stands in a function."""
-    source = read(hiding.__file__)
+    source = read_source(hiding.__file__)
     code = function.__code__
     nodes = [
         node
@@ -123,7 +123,7 @@ def test_what_is_not_reached_has_count_zero_and_an_exception_is_told():
 
 
 def test_places_in_torch_itself_can_be_seen():
-    source = read(nn.functional.__file__)
+    source = read_source(nn.functional.__file__)
     line = nn.functional.dropout.__code__.co_firstlineno
     place = next(
         source.position(node)

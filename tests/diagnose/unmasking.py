@@ -7,8 +7,8 @@ import torch
 
 from fullgraph.compiler.events import Recording
 from fullgraph.compiler.isolation import run_isolated
-from fullgraph.compiler.recording.recorder import record
-from fullgraph.compiler.sources.source import read
+from fullgraph.compiler.recording import record
+from fullgraph.compiler.sources import read_source
 from fullgraph.diagnose.unmask.trial import Outcome, Trial, perform
 from fullgraph.diagnose.unmask.unmask import Round, unmask
 
@@ -43,6 +43,6 @@ def search(fn: Callable, *inputs: object, **budget: float) -> tuple[Recording, l
 
 def expression(position) -> str:
     """The source text at a position."""
-    source = read(position.file)
+    source = read_source(position.file)
     node = source and source.node(position)
     return source.segment(node) if node is not None else Path(position.file).name

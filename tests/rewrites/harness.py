@@ -20,8 +20,7 @@ from torch.testing import assert_close
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.isolation import run_isolated
-from fullgraph.compiler.sources import live_functions as functions
-from fullgraph.compiler.sources.overrides import overlaid
+from fullgraph.compiler.sources import find_live_functions, index_live_functions, override_sources
 from fullgraph.diagnose.explain import explain
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.analysis.observed import Facts, observe
@@ -82,20 +81,20 @@ class Outcome:
             assert_close(actual, expected, equal_nan=True, **tolerance)
 
 
-@functions.remembered()
+@index_live_functions()
 def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> Outcome:
     """Explain `f` or `Model()` of `source` on `args`, and apply rules until nothing changes."""
     module = imported(source)
     subject = _subject(module)
     file = module.__file__
-    functions.live([file])  # known at once while it is young, and to the children
+    find_live_functions([file])  # known at once while it is young, and to the children
     before = last = explain(subject, args, kwargs=kwargs, unmask=False)
     text = source
     outcome = Outcome(source, source, args, before, before)
     for _ in range(8):
         if not last.causes:
             break
-        with overlaid({file: text} if text != source else {}):
+        with override_sources({file: text} if text != source else {}):
             facts = run_isolated(
                 lambda emit, causes=last.causes: observe(
                     lambda: subject(*args, **(kwargs or {})), watched(causes)
@@ -113,14 +112,14 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
         outcome.rules += [offer.rule.code for offer in taken]
         outcome.applicability += [offer.rewrite.applicability for offer in taken]
         outcome.assumes += [clause for offer in taken for clause in offer.rewrite.assumes]
-        with overlaid({file: text}) as overlay:
+        with override_sources({file: text}) as overlay:
             assert not overlay.refused, overlay.refused
             last = explain(subject, args, kwargs=kwargs, unmask=False)
     outcome.source, outcome.after = text, last
     return outcome
 
 
-@functions.remembered()
+@index_live_functions()
 def offered(
     source: str, expression: str, category: str, *args: Any, rule: str = ""
 ) -> tuple[str, list[Rewrite], list[str]]:
@@ -131,7 +130,7 @@ def offered(
     the only rule to ask.
     """
     module = imported(source)
-    functions.live([module.__file__])  # known at once while it is young, and to the children
+    find_live_functions([module.__file__])  # known at once while it is young, and to the children
     document = parse(module.__file__, source)
     start = source.index(expression)
     line = source.count("\n", 0, start) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from fullgraph.compiler.sources.source import first_line
+from fullgraph.compiler.sources import first_line
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 import torch
 
-from fullgraph.compiler.sources.source import first_line
+from fullgraph.compiler.sources import first_line
 from fullgraph.minifier.reduce.source.entry import Entry, entry
 from fullgraph.minifier.reduce.source.names import Names, names
 from fullgraph.minifier.reduce.source.tree import without_last_comma

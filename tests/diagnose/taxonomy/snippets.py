@@ -29,7 +29,7 @@ from torch import nn
 from torch.autograd import Variable
 
 from fullgraph.compiler.events import Break, Fate, Position
-from fullgraph.compiler.recording.recorder import record
+from fullgraph.compiler.recording import record
 
 
 def inputs() -> dict[str, Any]:

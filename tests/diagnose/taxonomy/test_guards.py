@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fullgraph.compiler.recording.recorder import record
+from fullgraph.compiler.recording import record
 from fullgraph.diagnose.taxonomy import describe_guard, describe_limit
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fullgraph.compiler.recording.recorder import record
+from fullgraph.compiler.recording import record
 from fullgraph.diagnose.taxonomy import describe_skip
 
 
