@@ -1,45 +1,124 @@
-"""Whether two runs of a program gave the same, and which of them float64 sides with."""
+"""What counts as equal to eager: tolerances by dtype and operator, and the float64 reference.
+
+An element is equal if `|got - expected| <= atol + rtol * |expected|`:
+
+| dtype               | pointwise (rtol, atol) | accumulating (rtol, atol) |
+|---------------------|------------------------|---------------------------|
+| float64, complex128 | 1e-9, 1e-9             | 1e-7, 1e-7                |
+| float32, complex64  | 1e-5, 1e-5             | 1e-4, 1e-5                |
+| float16, complex32  | 5e-3, 1e-3             | 1e-2, 1e-3                |
+| bfloat16            | 1.6e-2, 1e-3           | 3e-2, 1e-2                |
+| float8              | 0.1, 0.1               | 0.1, 0.1                  |
+| any other           | 0, 0                   | 0, 0                      |
+
+The pointwise column holds for graphs of pointwise operators and views only, which round each
+element a few times: it is that of `torch.testing.assert_close`, for some ten operators in a row.
+The accumulating column holds for reductions, matrix products, convolutions, all gradients, and
+programs whose operators are not known. Another order of a sum moves its result by some roundings of
+its greatest terms; `torch._dynamo.utils.same` allows 1e-4 for float32. A Python float has the
+tolerance of float32, since most come from `.item()`. A tolerance given by the user is both.
+
+The same table holds everywhere:
+
+- `bisect` and `minify` compare with the accumulating column. They allowed, relative and absolute,
+  1e-6 in float64, 1e-3 in float32, 1e-2 in float16 and 2e-2 in bfloat16: smaller errors are found.
+- Scripts of `minify` assert with the same numbers, as a relative and an absolute tolerance.
+- `fix` compares with the accumulating column, which it used before except that float64 had 1e-9,
+  float8 none, and a Python float 1e-5 of the greater of itself and 1.
+- `compile` picks the column by the graph. It allowed what `bisect` did.
+
+Where elements differ by more, `bisect`, `minify` and `compile` run the program in float64: a result
+at most `NOISE` times as far from that as eager's is equal. `fix` and `compile` also accept what
+rounding the inputs differently does to eager.
+"""
 
 from __future__ import annotations
 
 import copy
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
 import torch
 
 from fullgraph.compiler.private import tree_map
-from fullgraph.compiler.results import Results, Value
+from fullgraph.compiler.results import RecordedTensor, RunResults
 
-Kind = Literal["result", "metadata", "gradient", "mutation"]
+T = TypeVar("T")
 
-TOLERANCES = {
-    torch.float64: 1e-6,
-    torch.float32: 1e-3,
-    torch.float16: 1e-2,
-    torch.bfloat16: 2e-2,
-}
-"""Relative and absolute, where none is given; 0.1 for smaller floats, 0 for integers."""
-
-OWN = "memory of its own"
-"""What `Difference` says of the alias of a tensor that has none."""
-
-NOTHING = "nothing"
-"""What `Difference` says of what is not there."""
-
-NOISE = 2.0
-"""How many times eager's own distance from float64 a compiled result may be away from it."""
+MismatchKind = Literal["result", "metadata", "gradient", "mutation"]
 
 
 @dataclass(frozen=True)
-class Difference:
-    """The first thing in which a run gave something else than expected."""
+class Tolerance:
+    """Relative and absolute tolerance."""
 
-    kind: Kind
+    rtol: float
+    atol: float
+
+
+_EXACT = Tolerance(0.0, 0.0)
+_FLOAT8 = Tolerance(0.1, 0.1)
+_POINTWISE = {
+    torch.float64: Tolerance(1e-9, 1e-9),
+    torch.float32: Tolerance(1e-5, 1e-5),
+    torch.float16: Tolerance(5e-3, 1e-3),
+    torch.bfloat16: Tolerance(1.6e-2, 1e-3),
+}
+_ACCUMULATING = {
+    torch.float64: Tolerance(1e-7, 1e-7),
+    torch.float32: Tolerance(1e-4, 1e-5),
+    torch.float16: Tolerance(1e-2, 1e-3),
+    torch.bfloat16: Tolerance(3e-2, 1e-2),
+}
+
+OWN_MEMORY = "memory of its own"
+"""The alias, in a `Mismatch`, of a tensor that shares no memory."""
+
+NOTHING = "nothing"
+"""What a `Mismatch` shows for a missing result."""
+
+NOISE = 2.0
+"""How many times eager's own distance from float64 an equal result may be away from it."""
+
+
+def tolerance_of(dtype: torch.dtype, *, pointwise: bool = False) -> Tolerance:
+    """Return the tolerance of a dtype, by the table above."""
+    real = dtype.to_real() if dtype.is_complex else dtype
+    table = _POINTWISE if pointwise else _ACCUMULATING
+    return table.get(real) or (_FLOAT8 if real.is_floating_point else _EXACT)
+
+
+SCALAR = tolerance_of(torch.float32)
+"""Tolerance of a Python float."""
+
+
+def is_pointwise(graph: torch.fx.GraphModule) -> bool:
+    """Return whether a graph of Dynamo's calls nothing but pointwise operators and views."""
+    calls = [node for node in graph.graph.nodes if node.op.startswith("call_")]
+    return all(map(_is_pointwise_call, calls))
+
+
+def _is_pointwise_call(node: torch.fx.Node) -> bool:
+    if node.target is operator.getitem:
+        return True
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    packet = getattr(torch.ops.aten, name.strip("_"), None)
+    if node.op == "call_module" or packet is None:
+        return False
+    overloads = [getattr(packet, overload) for overload in packet.overloads()]
+    return any(torch.Tag.pointwise in each.tags or each.is_view for each in overloads)
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first difference between two runs."""
+
+    kind: MismatchKind
     where: str
-    """ "output[0]", "input[1]", "layers.0.weight"."""
+    """"output[0]", "input[1]", "layers.0.weight"."""
     aspect: str
     """What differs: "dtype", "shape", "stride", "layout", "requires_grad", "alias", "type", "keys",
     or of the elements "nan", "infinite", "value"."""
@@ -51,150 +130,165 @@ class Difference:
         return f"{self.where}{what}: expected {self.expected}, got {self.got}"
 
 
-def difference(
-    expected: Results,
-    got: Results,
+def find_mismatch(
+    expected: RunResults,
+    got: RunResults,
     *,
-    tol: float | None = None,
+    tolerance: Tolerance | None = None,
+    pointwise: bool = False,
     strides: bool = True,
-    judge: Callable[[], Results | None] = lambda: None,
-    excuse: Callable[[Difference, Any, Any], bool] = lambda found, expected, got: False,
-) -> Difference | None:
-    """The first way in which `got` is not what was expected; None if there is none.
+    float64_results: Callable[[], RunResults | None] = lambda: None,
+    is_noise: Callable[[Mismatch, object, object], bool] = lambda mismatch, expected, got: False,
+) -> Mismatch | None:
+    """Return the first difference between two runs; None if they are equal.
 
-    `judge` gives the results in float64, or None; it is asked only when elements differ. Elements
-    that are nearer to it than those expected, or not further away than noise, do not count.
+    The tolerance is that of each dtype unless given; `pointwise` holds for all but gradients.
+    `float64_results` is called if elements differ, and returns None if the program does not run in
+    float64. `is_noise(mismatch, expected, got)` may excuse what float64 does not.
     """
-    reference: list[Results | None] = []
-
-    def exact() -> Results | None:
-        if not reference:
-            reference.append(judge())
-        return reference[0]
-
-    for name, held in expected.containers.items():
-        if got.containers.get(name, held) != held:
-            return Difference("metadata", name, "type", held, got.containers[name])
+    reference: list[RunResults | None] = []
+    for name, container in expected.containers.items():
+        if got.containers.get(name, container) != container:
+            return Mismatch("metadata", name, "type", container, got.containers[name])
     for kind, part in _PARTS:
         one, other = part(expected), part(got)
-        lost = _lost(kind, one, other)
-        if lost is not None:
-            return lost
+        missing = _find_missing(kind, one, other)
+        if missing is not None:
+            return missing
+        compare = _Comparison(
+            kind, tolerance, pointwise and kind != "gradient", strides and kind == "result"
+        )
         for name in [*one, *(other.keys() - one.keys())]:
-            found = _leaf_difference(
-                name, one.get(name), other.get(name), kind, tol, strides and kind == "result"
-            )
+            found = compare.leaves(name, one.get(name), other.get(name))
             if found is None:
                 continue
-            if found.aspect in _ELEMENTS:
-                best = exact()
-                true = part(best).get(name) if best is not None else None
-                if sides_with(true, one.get(name), other.get(name)):
+            if found.aspect in ("nan", "infinite", "value"):
+                reference = reference or [float64_results()]
+                exact = part(reference[0]).get(name) if reference[0] is not None else None
+                if is_near_float64(exact, one.get(name), other.get(name)):
                     continue
-                if excuse(found, one.get(name), other.get(name)):
+                if is_noise(found, one.get(name), other.get(name)):
                     continue
             return found
     return None
 
 
-_ELEMENTS = ("nan", "infinite", "value")
-_PARTS: tuple[tuple[Kind, Callable[[Results], Mapping[str, Any]]], ...] = (
+_PARTS: tuple[tuple[MismatchKind, Callable[[RunResults], Mapping[str, object]]], ...] = (
     ("result", lambda results: results.outputs),
     ("gradient", lambda results: results.gradients),
     ("mutation", lambda results: results.state),
 )
 
 
-def _lost(kind: Kind, one: Mapping[str, Any], other: Mapping[str, Any]) -> Difference | None:
-    """What only one of two runs has. No gradient is the same as one of zeros."""
+def _find_missing(
+    kind: MismatchKind, one: Mapping[str, object], other: Mapping[str, object]
+) -> Mismatch | None:
+    """Return what only one run has. A missing gradient counts as zeros."""
     if one.keys() == other.keys() or kind == "gradient":
         return None
     if kind == "result":
-        return Difference("metadata", "output", "keys", _names(one), _names(other))
+        names = (", ".join(each) or NOTHING for each in (one, other))
+        return Mismatch("metadata", "output", "keys", *names)
     name = next(name for name in [*one, *other] if (name in one) != (name in other))
-    shown = (_show(side[name]) if name in side else NOTHING for side in (one, other))
-    return Difference(kind, name, "keys", *shown)
+    shown = (_show(run[name]) if name in run else NOTHING for run in (one, other))
+    return Mismatch(kind, name, "keys", *shown)
 
 
-def sides_with(true: Any, expected: Any, got: Any) -> bool:
-    """Whether `got` is at least as near to the float64 value as `expected` is, noise aside."""
-    if not all(isinstance(v, Value) and v.content is not None for v in (true, expected, got)):
+def is_near_float64(exact: object, expected: object, got: object) -> bool:
+    """Return whether `got` is at most `NOISE` times as far from the float64 result as eager is."""
+    values = [each for each in (exact, expected, got) if isinstance(each, RecordedTensor)]
+    if len(values) < 3 or any(each.elements is None for each in values):
         return False
-    if not true.shape == expected.shape == got.shape:
+    if len({each.shape for each in values}) > 1:
         return False
-    wrong, distance = _distance(got, true)
-    eager_wrong, eager_distance = _distance(expected, true)
-    if wrong != eager_wrong:
-        return wrong < eager_wrong
+    special, distance = _distance(values[2], values[0])
+    eager_special, eager_distance = _distance(values[1], values[0])
+    if special != eager_special:
+        return special < eager_special
     return distance <= NOISE * eager_distance
 
 
-def _distance(value: Value, true: Value) -> tuple[int, float]:
-    """How many elements are NaN or infinite where the other's are not, and how far the rest is."""
-    assert value.content is not None and true.content is not None
-    one, other = value.content.double(), true.content.double()
+def _distance(value: RecordedTensor, exact: RecordedTensor) -> tuple[int, float]:
+    """Return how many elements are NaN or infinite in one only, and the largest difference."""
+    assert value.elements is not None and exact.elements is not None
+    one, other = value.elements.double(), exact.elements.double()
     limit = torch.finfo(value.dtype).max if value.dtype.is_floating_point else math.inf
     other = torch.where(other.abs() > limit, other.sign() * math.inf, other)
     special = (one.isnan() != other.isnan()) | ((one.isinf() | other.isinf()) & (one != other))
     special &= ~(one.isnan() & other.isnan())
-    rest = (one - other).abs()[one.isfinite() & other.isfinite()]
-    return int(special.sum()), float(rest.max()) if rest.numel() else 0.0
+    finite = (one - other).abs()[one.isfinite() & other.isfinite()]
+    return int(special.sum()), float(finite.max()) if finite.numel() else 0.0
 
 
-def in_float64(module: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
-    """Copies in which every floating-point tensor is float64 and every complex one complex128."""
+def to_float64(module: T, args: Any, kwargs: Any) -> tuple[T, Any, Any]:
+    """Return copies with float64 for floating-point tensors and complex128 for complex ones."""
     if isinstance(module, torch.nn.Module):
         module = copy.deepcopy(module).double()
-    return module, tree_map(_double, args), tree_map(_double, kwargs)
+    return module, tree_map(_to_float64, args), tree_map(_to_float64, kwargs)
 
 
-def _double(thing: Any) -> Any:
-    if not isinstance(thing, torch.Tensor):
-        return thing
-    wide = thing.detach()
-    if thing.is_floating_point():
+def _to_float64(leaf: object) -> object:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    wide = leaf.detach()
+    if leaf.is_floating_point():
         wide = wide.double()
-    elif thing.is_complex():
+    elif leaf.is_complex():
         wide = wide.to(torch.complex128)
-    wide = wide.clone() if wide is thing or wide.dtype == thing.dtype else wide
-    return wide.requires_grad_(thing.requires_grad) if thing.is_leaf else wide
+    wide = wide.clone() if wide.dtype == leaf.dtype else wide
+    return wide.requires_grad_(leaf.requires_grad) if leaf.is_leaf else wide
 
 
-def _leaf_difference(
-    where: str, one: Any, other: Any, kind: Kind, tol: float | None, strides: bool
-) -> Difference | None:
-    if kind == "gradient":  # no gradient is the same as one of zeros
-        one, other = _or_zeros(one, other), _or_zeros(other, one)
-    if not (isinstance(one, Value) and isinstance(other, Value)):
+@dataclass(frozen=True)
+class _Comparison:
+    """Comparison of the leaves of one part of two runs."""
+
+    kind: MismatchKind
+    tolerance: Tolerance | None
+    pointwise: bool
+    strides: bool
+
+    def leaves(self, where: str, one: object, other: object) -> Mismatch | None:
+        if self.kind == "gradient":  # no gradient equals one of zeros
+            one, other = _or_zeros(one, other), _or_zeros(other, one)
+        if not (isinstance(one, RecordedTensor) and isinstance(other, RecordedTensor)):
+            return self._plain(where, one, other)
+        for aspect, expected, got in _aspects(one, other, self.strides):
+            if expected != got:
+                kind: MismatchKind = "metadata" if self.kind == "result" else self.kind
+                return Mismatch(kind, where, aspect, str(expected), str(got))
+        expected, got, unequal = _unequal(one, other, self.tolerance, self.pointwise)
+        for aspect, mask in unequal.items():
+            if mask.any():
+                first = int(mask.reshape(-1).to(torch.uint8).argmax())
+                shown = (f"{each.reshape(-1)[first].item():.6g}" for each in (expected, got))
+                return Mismatch(self.kind, where, aspect, *shown)
+        return None
+
+    def _plain(self, where: str, one: object, other: object) -> Mismatch | None:
         if one == other or (one != one and other != other):
             return None
         if isinstance(one, float) and isinstance(other, float):
-            if math.isclose(one, other, rel_tol=tol or 1e-3, abs_tol=tol or 1e-3):
+            limit = self.tolerance
+            if limit is None or not limit.rtol:  # two runs of eager: a float may be a time
+                limit = SCALAR
+            if math.isclose(one, other, rel_tol=limit.rtol, abs_tol=limit.atol):
                 return None
-            return Difference(kind, where, "value", repr(one), repr(other))
+            return Mismatch(self.kind, where, "value", repr(one), repr(other))
         same = type(one) is type(other)
-        shown = (_show(one), _show(other))
-        return Difference(
-            "metadata" if kind == "result" and not same else kind,
-            where,
-            "value" if same else "type",
-            *shown,
-        )
-    for aspect, expected, got in _aspects(one, other, strides):
-        if expected != got:
-            told = "metadata" if kind == "result" else kind
-            return Difference(told, where, aspect, str(expected), str(got))
-    found = elements(one, other, tol)
-    return found and Difference(kind, where, *found)
+        kind: MismatchKind = "metadata" if self.kind == "result" and not same else self.kind
+        return Mismatch(kind, where, "value" if same else "type", _show(one), _show(other))
 
 
-def _or_zeros(value: Any, other: Any) -> Any:
-    if value is None and isinstance(other, Value) and other.content is not None:
-        return Value(**{**vars(other), "content": torch.zeros_like(other.content)})
+def _or_zeros(value: object, other: object) -> object:
+    if value is None and isinstance(other, RecordedTensor) and other.elements is not None:
+        return replace(other, elements=torch.zeros_like(other.elements))
     return value
 
 
-def _aspects(one: Value, other: Value, strides: bool) -> Iterator[tuple[str, Any, Any]]:
+def _aspects(
+    one: RecordedTensor, other: RecordedTensor, strides: bool
+) -> Iterator[tuple[str, object, object]]:
     yield "type", one.kind, other.kind
     yield "dtype", one.dtype, other.dtype
     yield "shape", one.shape, other.shape
@@ -202,67 +296,40 @@ def _aspects(one: Value, other: Value, strides: bool) -> Iterator[tuple[str, Any
     yield "device", one.device, other.device
     yield "requires_grad", one.requires_grad, other.requires_grad
     if strides:
-        yield "stride", _told_strides(one), _told_strides(other)
-        yield "alias", one.alias or OWN, other.alias or OWN
+        yield "stride", _significant_strides(one), _significant_strides(other)
+        yield "alias", one.alias or OWN_MEMORY, other.alias or OWN_MEMORY
 
 
-def _told_strides(value: Value) -> tuple[int, ...] | None:
-    """The strides that say something: not those of axes with one element."""
+def _significant_strides(value: RecordedTensor) -> tuple[int, ...] | None:
+    """Return the strides, with 0 for dimensions of one element, which have any stride."""
     if value.stride is None or 0 in value.shape:
         return None
     return tuple(s if n > 1 else 0 for s, n in zip(value.stride, value.shape, strict=True))
 
 
-def elements(one: Value, other: Value, tol: float | None) -> tuple[str, str, str] | None:
-    """Where the elements differ: what about them, and the first of each; None if nowhere."""
-    expected, got, wrong = _wrong(one, other, tol)
-    for aspect, where in wrong.items():
-        found = _first(where, expected, got, aspect)
-        if found:
-            return found
-    return None
+def count_mismatches(one: RecordedTensor, other: RecordedTensor, *, pointwise: bool = False) -> int:
+    """Return how many elements of two tensors of one shape differ."""
+    unequal = _unequal(one, other, None, pointwise)[2]
+    return sum(int(mask.sum()) for mask in unequal.values())
 
 
-def mismatches(one: Value, other: Value, tol: float | None = None) -> int:
-    """How many elements differ."""
-    return sum(int(where.sum()) for where in _wrong(one, other, tol)[2].values())
-
-
-def _wrong(
-    one: Value, other: Value, tol: float | None
+def _unequal(
+    one: RecordedTensor, other: RecordedTensor, tolerance: Tolerance | None, pointwise: bool
 ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
-    """The elements of both, and where they differ, by what about them; each place is in one."""
-    if one.content is None or other.content is None or not one.content.numel():
+    """Return both tensors' elements, and a mask of the unequal ones for each aspect."""
+    if one.elements is None or other.elements is None or not one.elements.numel():
         return torch.empty(0), torch.empty(0), {}
-    expected, got = one.content, other.content
+    expected, got = one.elements, other.elements
     if not (one.dtype.is_floating_point or one.dtype.is_complex):
         return expected, got, {"value": expected != got}
     expected, got = expected.double(), got.double()
     nan = expected.isnan() != got.isnan()
     infinite = (expected.isinf() | got.isinf()) & (expected != got) & ~nan
-    real = one.dtype.to_real() if one.dtype.is_complex else one.dtype
-    limit = TOLERANCES.get(real, 0.1) if tol is None else tol
+    limit = tolerance or tolerance_of(one.dtype, pointwise=pointwise)
     finite = expected.isfinite() & got.isfinite()
-    far = finite & ((expected - got).abs() > limit + limit * expected.abs())
+    far = finite & ((expected - got).abs() > limit.atol + limit.rtol * expected.abs())
     return expected, got, {"nan": nan, "infinite": infinite, "value": far}
 
 
-def _first(
-    wrong: torch.Tensor, expected: torch.Tensor, got: torch.Tensor, aspect: str
-) -> tuple[str, str, str] | None:
-    if not wrong.any():
-        return None
-    at = int(wrong.reshape(-1).to(torch.uint8).argmax())
-    return aspect, _number(expected, at), _number(got, at)
-
-
-def _number(tensor: torch.Tensor, at: int) -> str:
-    return f"{tensor.reshape(-1)[at].item():.6g}"
-
-
-def _names(tree: Mapping[str, Any]) -> str:
-    return ", ".join(tree) or NOTHING
-
-
-def _show(value: Any) -> str:
-    return value.kind if isinstance(value, Value) else repr(value)
+def _show(value: object) -> str:
+    return value.kind if isinstance(value, RecordedTensor) else repr(value)

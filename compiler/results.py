@@ -1,11 +1,11 @@
-"""What one run of a callable gave: outputs, gradients, and its inputs and state afterwards."""
+"""Results of a run: outputs, gradients, and inputs and module state afterwards."""
 
 from __future__ import annotations
 
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -22,44 +22,43 @@ _HELD = (*_ATOMS, torch.Tensor, list, tuple, dict)
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
-    """A tensor as it was: what it says of itself, and a copy of its elements."""
+class RecordedTensor:
+    """Metadata of a tensor, and a copy of its elements."""
 
     kind: str
-    """Its class, "Tensor" in most cases."""
+    """Name of its class, mostly "Tensor"."""
     dtype: torch.dtype
     shape: tuple[int, ...]
     stride: tuple[int, ...] | None
-    """None where the layout has none."""
+    """None if the layout has no strides."""
     layout: torch.layout
     device: torch.device
     requires_grad: bool
     alias: str
-    """The name of the earlier tensor whose memory it shares; "" where there is none."""
-    content: torch.Tensor | None
-    """Its elements, strided and real (a complex number is two); None on the meta device."""
+    """Name of the first tensor that shares its memory; "" if there is none."""
+    elements: torch.Tensor | None
+    """Strided and real, two for a complex number; None on the meta device."""
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
-    """What a run gave. A leaf is a `Value`, a plain value, or an object's class name."""
+class RunResults:
+    """Leaves of a run: a `RecordedTensor`, a plain value, or an object's class name."""
 
-    outputs: Mapping[str, Any]
+    outputs: Mapping[str, object]
     """By path: "output", "output[0]", "output['logits']"."""
-    gradients: Mapping[str, Any]
-    """By the name of the input or parameter."""
-    state: Mapping[str, Any]
+    gradients: Mapping[str, object]
+    """By name of the input or parameter."""
+    state: Mapping[str, object]
     """Inputs, parameters, buffers and attributes afterwards, by name."""
     containers: Mapping[str, str] = field(default_factory=dict)
-    """The classes of what holds the outputs, by path."""
+    """Class names of the containers of the outputs, by path."""
 
 
 Loss = Callable[[Any], torch.Tensor] | bool | None
-"""What goes backward: nothing (None, False), the sum of the outputs (True), or what a function
-makes of the output."""
+"""None or False for no backward pass, True for the sum of the outputs, or a function of them."""
 
 
-def run(
+def run_and_record(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
@@ -67,13 +66,13 @@ def run(
     loss: Loss = None,
     module: torch.nn.Module | None = None,
     seed: int | None = 0,
-) -> Results:
-    """Call `function` and tell what came of it. `module` is where its state lives.
+) -> RunResults:
+    """Call `function` and return its results; `module` holds its state.
 
     Seeds the generators first, unless `seed` is None. Raises what `function` raises.
     """
     if seed is not None:
-        reseed(seed)
+        seed_generators(seed)
     inputs = dict(_named_inputs(args, kwargs))
     places = dict(_places({**inputs, **_tensors(module)}))
     inner = [t for t in inputs.values() if isinstance(t, torch.Tensor) and not t.is_leaf]
@@ -82,19 +81,19 @@ def run(
             tensor.retain_grad()
     output = function(*args, **kwargs)
     outputs = {f"output{path}": leaf for path, leaf in named_tree_leaves(output)}
-    told = _told(outputs, places)
+    recorded = _record_outputs(outputs, places)
     if loss:
         backward(output, loss, retain_graph=bool(inner))
     every = {**inputs, **_tensors(module)}
     gradients = {
-        name: value(t.grad)
+        name: record_tensor(t.grad)
         for name, t in every.items()
         if isinstance(t, torch.Tensor) and (t.is_leaf or t.retains_grad) and t.grad is not None
     }
     left = {**dict(_named_inputs(args, kwargs)), **_tensors(module)}
     state = {name: _leaf(thing) for name, thing in left.items()}
     held = {f"output{path}": kind.__qualname__ for path, kind in container_types(output)}
-    return Results(told, gradients, {**state, **_attributes(module)}, held)
+    return RunResults(recorded, gradients, {**state, **_attributes(module)}, held)
 
 
 def backward(output: Any, loss: Loss, *, retain_graph: bool = False) -> bool:
@@ -115,7 +114,7 @@ def backward(output: Any, loss: Loss, *, retain_graph: bool = False) -> bool:
     return bool(sums)
 
 
-def reseed(seed: int) -> None:
+def seed_generators(seed: int) -> None:
     """Seed torch's, Python's and NumPy's global generators."""
     torch.manual_seed(seed)
     random.seed(seed)
@@ -123,11 +122,11 @@ def reseed(seed: int) -> None:
         sys.modules["numpy"].random.seed(seed)
 
 
-def value(tensor: torch.Tensor, alias: str = "", *, copied: bool = True) -> Value:
-    """What `tensor` is now. Without `copied` its elements may change with it."""
+def record_tensor(tensor: torch.Tensor, alias: str = "", *, copied: bool = True) -> RecordedTensor:
+    """Record `tensor` as it is now. Without `copied` its elements may change with it."""
     with disable_torch_function(), torch.no_grad():
         strided = tensor.layout is torch.strided
-        return Value(
+        return RecordedTensor(
             type(tensor).__name__,
             tensor.dtype,
             tuple(tensor.shape),
@@ -136,14 +135,14 @@ def value(tensor: torch.Tensor, alias: str = "", *, copied: bool = True) -> Valu
             tensor.device,
             tensor.requires_grad,
             alias,
-            content(tensor, copied=copied),
+            elements_of(tensor, copied=copied),
         )
 
 
-def content(tensor: torch.Tensor, *, copied: bool = True) -> torch.Tensor | None:
-    """A copy of the elements of any tensor, strided and real.
+def elements_of(tensor: torch.Tensor, *, copied: bool = True) -> torch.Tensor | None:
+    """Return the elements of any tensor, strided and real.
 
-    None on the meta device and for a tensor that is made of others.
+    None on the meta device and for a wrapper subclass.
     """
     if tensor.device.type == "meta":
         return None
@@ -175,17 +174,19 @@ def _tensors(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
-def _attributes(module: torch.nn.Module | None) -> dict[str, Any]:
-    """The attributes of a module and those inside it that are plain values or tensors, or lists,
-    tuples and dicts of such."""
+def _attributes(module: torch.nn.Module | None) -> dict[str, object]:
+    """Return attributes of a module and its submodules that hold plain values and tensors.
+
+    Lists, tuples and dicts of such values count too.
+    """
     if module is None:
         return {}
     return {
-        f"{path}.{name}{way}".lstrip("."): _leaf(leaf)
+        f"{path}.{name}{inner}".lstrip("."): _leaf(leaf)
         for path, each in module.named_modules()
         for name, thing in vars(each).items()
         if isinstance(thing, _HELD) and not name.startswith("_")
-        for way, leaf in named_tree_leaves(thing)
+        for inner, leaf in named_tree_leaves(thing)
         if isinstance(leaf, _HELD)
     }
 
@@ -197,32 +198,32 @@ def _places(tensors: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
             yield place, name
 
 
-def _place(thing: Any) -> int:
-    """Where a tensor's memory begins; 0 for what has none of its own."""
+def _place(thing: object) -> int:
+    """Return the address of a tensor's memory; 0 if it has none of its own."""
     if not isinstance(thing, torch.Tensor) or thing.layout is not torch.strided:
         return 0
     if thing.device.type == "meta" or not thing.numel() or thing._is_zerotensor():
         return 0
     try:
         return thing.untyped_storage().data_ptr()
-    except RuntimeError:  # a tensor made of others, a ZeroTensor
+    except RuntimeError:  # a wrapper subclass, a ZeroTensor
         return 0
 
 
-def _told(outputs: Mapping[str, Any], places: dict[int, str]) -> dict[str, Any]:
-    """The outputs as values; `places` learns where theirs lie."""
-    told = {}
+def _record_outputs(outputs: Mapping[str, object], places: dict[int, str]) -> dict[str, object]:
+    """Record the outputs; add the addresses of their memory to `places`."""
+    recorded = {}
     for name, leaf in outputs.items():
         place = _place(leaf)
-        told[name] = _leaf(leaf, places.get(place, "") if place else "")
+        recorded[name] = _leaf(leaf, places.get(place, "") if place else "")
         if place:
             places.setdefault(place, name)
-    return told
+    return recorded
 
 
-def _leaf(thing: Any, alias: str = "") -> Any:
+def _leaf(thing: object, alias: str = "") -> object:
     if isinstance(thing, torch.Tensor):
-        return value(thing, alias)
+        return record_tensor(thing, alias)
     if type(thing).__module__ == "numpy":
         return _array(thing)
     if isinstance(thing, _ATOMS):
@@ -230,10 +231,10 @@ def _leaf(thing: Any, alias: str = "") -> Any:
     return f"<{type(thing).__name__}>"
 
 
-def _array(thing: Any) -> Any:
-    """A NumPy array or scalar: shape and dtype are part of what it is."""
+def _array(thing: object) -> object:
+    """Record a NumPy array or scalar with its shape and dtype."""
     array = sys.modules["numpy"].asarray(thing)
     if array.dtype.kind not in "biufc":
         return f"{type(thing).__name__} {array.dtype} {array.shape} {array.tolist()!r}"
-    told = value(torch.from_numpy(array.copy()))
-    return Value(type(thing).__name__, *list(vars(told).values())[1:])
+    recorded = record_tensor(torch.from_numpy(array.copy()))
+    return replace(recorded, kind=type(thing).__name__)

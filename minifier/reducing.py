@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fullgraph.compiler import results
 from fullgraph.compiler.isolation import snapshot
 from fullgraph.compiler.private import (
     GraphLevel,
@@ -20,7 +19,7 @@ from fullgraph.compiler.private import (
     non_default_config,
     reset_config,
 )
-from fullgraph.compiler.results import Loss
+from fullgraph.compiler.results import Loss, backward
 from fullgraph.minifier.graphs.graph import Graph
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Kind
@@ -172,7 +171,7 @@ def captured(case: Case, level: GraphLevel = "dynamo") -> list[Graph]:
         compiled = torch.compile(case.target, backend=backend, dynamic=case.dynamic)
         output = compiled(*case.args, **case.kwargs)
         if case.loss:
-            results.backward(output, case.loss)
+            backward(output, case.loss)
 
     found = []
     try:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from fullgraph.compiler import results
 from fullgraph.compiler.isolation import (
     compiler_environment,
     has_drawn_random_numbers,
@@ -16,6 +15,7 @@ from fullgraph.compiler.isolation import (
     snapshot,
 )
 from fullgraph.compiler.private import count_aten_calls, is_local_backend, non_default_config
+from fullgraph.compiler.results import RecordedTensor, run_and_record, seed_generators
 from fullgraph.minifier.bisect.bisection import Bisection
 from fullgraph.minifier.bisect.culprit import Culprit, culprit
 from fullgraph.minifier.bisect.ladder_run import again
@@ -185,14 +185,14 @@ def _run(text: str, case: Case, _: object) -> Facts:
     module = loaded(text)
     inputs = module.build()[1] if hasattr(module, "build") else module.inputs
     made = built(text, case)
-    results.reseed(0)
+    seed_generators(0)
     states, before = random_states(), snapshot(made.objects)
-    found = results.run(made.target, made.args, made.kwargs, module=made.module).outputs
+    found = run_and_record(made.target, made.args, made.kwargs, module=made.module).outputs
     form = "dict" if made.kwargs else "tuple" if type(inputs) is tuple else "one"
-    aliases = [one.alias for one in found.values() if isinstance(one, results.Value)]
+    aliases = [one.alias for one in found.values() if isinstance(one, RecordedTensor)]
     return Facts(
         form,
-        isinstance(found.get("output"), results.Value),
+        isinstance(found.get("output"), RecordedTensor),
         has_drawn_random_numbers(states),
         before.has_changed() or any(name and not name.startswith("output") for name in aliases),
     )

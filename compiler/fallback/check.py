@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Literal
 
@@ -14,8 +14,8 @@ import torch
 
 from fullgraph.compiler.fallback.copies import copies
 from fullgraph.compiler.isolation import has_drawn_random_numbers, random_states, set_random_states
-from fullgraph.compiler.numerics import Difference, difference, mismatches
-from fullgraph.compiler.results import Results, Value, value
+from fullgraph.compiler.numerics import Mismatch, count_mismatches, find_mismatch, is_pointwise
+from fullgraph.compiler.results import RecordedTensor, RunResults, record_tensor
 
 Graph = Callable[..., Any]
 
@@ -60,10 +60,16 @@ def check(
                 return Verdict("unknown", "there was not enough memory to compare it with eager")
             return Verdict("raises", raises(error))
         if drew and not same_numbers:
-            expected, got = _without("content", expected), _without("content", got)
+            expected, got = (_with_tensors(_without_elements, each) for each in (expected, got))
         if not strides:  # whose memory an output is in is compared all the same
-            expected, got = _without("stride", expected), _without("stride", got)
-        found = difference(expected, got, judge=runs.in_float64, excuse=runs.is_noise)
+            expected, got = (_with_tensors(_without_strides, each) for each in (expected, got))
+        found = find_mismatch(
+            expected,
+            got,
+            pointwise=is_pointwise(eager),
+            float64_results=runs.in_float64,
+            is_noise=runs.is_noise,
+        )
     return (
         Verdict("same") if found is None else Verdict("differs", f"gives something else: {found}")
     )
@@ -92,24 +98,24 @@ class _Runs:
     def __init__(self, eager: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
         self._eager, self._inputs = eager, inputs
         self._start = random_states()
-        self._nudged: Results | None = None
+        self._nudged: RunResults | None = None
         self._copy_parameters = may_write(eager)
 
-    def of(self, graph: Graph, inputs: Sequence[Any] | None = None) -> tuple[Results, bool]:
+    def of(self, graph: Graph, inputs: Sequence[Any] | None = None) -> tuple[RunResults, bool]:
         """What `graph` gives, and whether it drew random numbers. Raises what it raises."""
         set_random_states(self._start)
         with _buffers_kept(self._eager):
             results = _run(graph, self._inputs if inputs is None else inputs, self._copy_parameters)
         return results, has_drawn_random_numbers(self._start)
 
-    def in_float64(self) -> Results | None:
+    def in_float64(self) -> RunResults | None:
         """What the graph gives in float64; None if it cannot be run so."""
         wide = [_changed(thing, _widened) for thing in self._inputs]
         with contextlib.suppress(Exception):
             return self.of(copy.deepcopy(self._eager).double(), wide)[0]
         return None
 
-    def is_noise(self, found: Difference, expected: Any, got: Any) -> bool:
+    def is_noise(self, found: Mismatch, expected: object, got: object) -> bool:
         """Whether eager, too, gives other elements there when its inputs change by rounding."""
         if self._nudged is None:
             nudged = [_changed(thing, _shaken) for thing in self._inputs]
@@ -123,18 +129,22 @@ class _Runs:
             "mutation": self._nudged.state,
         }
         near = parts[found.kind].get(found.where)
-        if not (isinstance(near, Value) and isinstance(expected, Value) and isinstance(got, Value)):
+        if not (
+            isinstance(near, RecordedTensor)
+            and isinstance(expected, RecordedTensor)
+            and isinstance(got, RecordedTensor)
+        ):
             return False
         if near.shape != expected.shape:
             return True
-        return mismatches(expected, got) <= NOISE * mismatches(expected, near)
+        return count_mismatches(expected, got) <= NOISE * count_mismatches(expected, near)
 
 
 NOISE = 4
 """How many times as many elements may differ as do when the inputs change by rounding."""
 
 
-def _run(graph: Graph, inputs: Sequence[Any], copy_parameters: bool) -> Results:
+def _run(graph: Graph, inputs: Sequence[Any], copy_parameters: bool) -> RunResults:
     given = copies(inputs, parameters=copy_parameters)
     versions = [_version(thing) for thing in given.values]
     output = graph(*given.values)
@@ -154,7 +164,7 @@ def _run(graph: Graph, inputs: Sequence[Any], copy_parameters: bool) -> Results:
         for i, thing in enumerate(given.values)
         if not (isinstance(thing, torch.nn.Parameter) and not copy_parameters)
     }
-    return Results(told, _gradients([*outputs, *written], given.leaves), state)
+    return RunResults(told, _gradients([*outputs, *written], given.leaves), state)
 
 
 def _gradients(roots: Sequence[Any], leaves: Sequence[torch.Tensor | None]) -> dict[str, Any]:
@@ -179,7 +189,7 @@ def _gradients(roots: Sequence[Any], leaves: Sequence[torch.Tensor | None]) -> d
 
 def _told(thing: Any, alias: str = "") -> Any:
     if isinstance(thing, torch.Tensor):
-        return value(thing, alias, copied=False)
+        return record_tensor(thing, alias, copied=False)
     if isinstance(thing, bool | int | float | complex | str | type(None)):
         return thing
     return f"<{type(thing).__name__}>"
@@ -199,14 +209,26 @@ def _place(thing: Any) -> int:
     return -id(thing)
 
 
-def _without(aspect: str, results: Results) -> Results:
-    """Results that say nothing of an aspect of their tensors."""
+def _with_tensors(
+    change: Callable[[RecordedTensor], RecordedTensor], results: RunResults
+) -> RunResults:
+    """Return results with every recorded tensor replaced by `change` of it."""
 
-    def bare(leaf: Any) -> Any:
-        return Value(**{**vars(leaf), aspect: None}) if isinstance(leaf, Value) else leaf
+    def changed(part: Mapping[str, object]) -> dict[str, object]:
+        return {
+            name: change(leaf) if isinstance(leaf, RecordedTensor) else leaf
+            for name, leaf in part.items()
+        }
 
-    parts = (results.outputs, results.gradients, results.state)
-    return Results(*({name: bare(leaf) for name, leaf in part.items()} for part in parts))
+    return RunResults(changed(results.outputs), changed(results.gradients), changed(results.state))
+
+
+def _without_elements(tensor: RecordedTensor) -> RecordedTensor:
+    return replace(tensor, elements=None)
+
+
+def _without_strides(tensor: RecordedTensor) -> RecordedTensor:
+    return replace(tensor, stride=None)
 
 
 def _changed(thing: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:

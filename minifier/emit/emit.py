@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 from fullgraph.compiler.isolation import group_statements, groups_of_graph
-from fullgraph.compiler.numerics import TOLERANCES
+from fullgraph.compiler.numerics import Tolerance, tolerance_of
 from fullgraph.compiler.private import tree_leaves
 from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.graph_writer import Writer
@@ -47,7 +47,7 @@ def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> 
         mutates=knowledge.mutates,
         random=any(purity.draws(node) for node in purity.every(graph)),
         places=writer.places,
-        tol=_tolerance(returned),
+        tolerance=_tolerance(returned),
     )
 
 
@@ -69,11 +69,11 @@ def _loss(returned: Sequence[Any], outputs: int | None) -> str:
     return "{}.sum()" if tensors[0].dim() else "{}"
 
 
-def _tolerance(returned: Sequence[Any]) -> float:
-    """The least that is right for what the graph returns."""
+def _tolerance(returned: Sequence[object]) -> Tolerance:
+    """Return the smallest tolerance of the floating-point tensors that a graph returns."""
     dtypes = {value.dtype for value in returned if isinstance(value, torch.Tensor)}
-    real = (dtype.to_real() if dtype.is_complex else dtype for dtype in dtypes)
-    return min((TOLERANCES[dtype] for dtype in real if dtype in TOLERANCES), default=Program.tol)
+    floating = [tolerance_of(each) for each in dtypes if each.is_floating_point or each.is_complex]
+    return min(floating, key=lambda each: each.rtol, default=Program.tolerance)
 
 
 def under() -> tuple[str, ...]:

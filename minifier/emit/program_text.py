@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.numerics import SCALAR, Tolerance
 
 
 class Unwritable(FullgraphError):
@@ -44,8 +45,8 @@ class Program:
     """By "input[2]", as results name it, or "input" for all of them: the expression for it."""
     random: bool = False
     """Whether it draws random numbers, so that each call needs the same seed."""
-    tol: float = 1e-3
-    """Relative and absolute tolerance for what it returns."""
+    tolerance: Tolerance = SCALAR
+    """For what it returns."""
 
     @property
     def callee(self) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fullgraph.compiler.private import disable_torch_function, inner_tensors
-from fullgraph.compiler.results import content
+from fullgraph.compiler.results import elements_of
 from fullgraph.minifier.emit.numbers import bits
 
 
@@ -32,7 +32,7 @@ def described(value: Any, places: dict[int, int] | None = None) -> str:
     with disable_torch_function(), torch.no_grad():
         parts = [*outline(value), *_memory(value, {} if places is None else places)]
         parts += [described(inner, places) for _, inner in inner_tensors(value)]
-        elements = value.detach() if _is_bytes(value) else content(value)
+        elements = value.detach() if _is_bytes(value) else elements_of(value)
         if elements is not None:
             parts.append(_hash(elements))
         return " ".join(map(str, parts))

@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 
 from fullgraph.compiler.isolation import snapshot
 from fullgraph.compiler.private import is_mode_switch, tree_leaves, tree_map
-from fullgraph.compiler.results import reseed
+from fullgraph.compiler.results import seed_generators
 from fullgraph.minifier.graphs.interpreter import Running
 
 Place = int
@@ -92,7 +92,7 @@ class _Run(Running):
         self._order = {node: index for index, node in enumerate(module.graph.nodes)}
 
     def over(self, inputs: Sequence[Any]) -> None:
-        reseed(0)
+        seed_generators(0)
         super().over(inputs)
         written = {place for places in self.writes.values() for place in places}
         self._keep(written, len(self._order))

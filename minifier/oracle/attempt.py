@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fullgraph.compiler import numerics as compare
-from fullgraph.compiler import results
 from fullgraph.compiler.isolation import (
     Snapshot,
     devices_are_usable,
@@ -24,13 +22,14 @@ from fullgraph.compiler.isolation import (
     synchronize_devices,
 )
 from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.numerics import Tolerance, find_mismatch, to_float64
 from fullgraph.compiler.private import (
     compile_uncached,
     forbid_recompiles,
     is_dynamo_error,
     silence_torch_logs,
 )
-from fullgraph.compiler.results import Results
+from fullgraph.compiler.results import RunResults, run_and_record, seed_generators
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import (
     SLOW_FACTOR,
@@ -84,7 +83,7 @@ def attempt(
     except Exception as error:
         say(Ended(EAGER, of_exception(EAGER, error), time.monotonic() - start))
         return
-    unsteady = again and compare.difference(expected, again, tol=_noise(case), strides=False)
+    unsteady = again and find_mismatch(expected, again, tolerance=_noise(case), strides=False)
     refused = f"eager itself gives something else each time ({unsteady})" if unsteady else ""
     say(Ended(EAGER, None, time.monotonic() - start, refused))
     if refused:
@@ -99,14 +98,14 @@ def attempt(
             return
 
 
-def _noise(case: Case) -> float | None:
+def _noise(case: Case) -> Tolerance | None:
     """The tolerance between two runs of eager: a device may add up in another order each time."""
-    return case.tol if devices_of(case.objects) - {"cpu", "meta"} else 0.0
+    return case.tolerance if devices_of(case.objects) - {"cpu", "meta"} else Tolerance(0.0, 0.0)
 
 
-def _eager(case: Case, before: Snapshot) -> tuple[Results, bool]:
+def _eager(case: Case, before: Snapshot) -> tuple[RunResults, bool]:
     """What eager gives, and whether it drew random numbers."""
-    results.reseed(0)
+    seed_generators(0)
     states = random_states()
     found = _run(case, case.target)
     if case.loss and not found.gradients:
@@ -116,15 +115,15 @@ def _eager(case: Case, before: Snapshot) -> tuple[Results, bool]:
     return found, drew
 
 
-def _run(case: Case, function: Callable[..., object]) -> Results:
+def _run(case: Case, function: Callable[..., object]) -> RunResults:
     for _ in range(case.calls):
-        found = results.run(function, case.args, case.kwargs, loss=case.loss, module=case.module)
+        found = run_and_record(function, case.args, case.kwargs, loss=case.loss, module=case.module)
     synchronize_devices()
     return found
 
 
 def _compiled(
-    case: Case, rung: Rung, before: Snapshot, expected: Results
+    case: Case, rung: Rung, before: Snapshot, expected: RunResults
 ) -> tuple[Failure | None, str]:
     """What is wrong on a rung; and if nothing is, what looked wrong."""
     torch.compiler.reset()
@@ -141,11 +140,13 @@ def _compiled(
         return too_slow, ""
     asked: list[str] = []
 
-    def judge() -> Results | None:
+    def judge() -> RunResults | None:
         asked.append("the compiled result is closer to float64 than eager")
         return _exact(case)
 
-    found = compare.difference(expected, got, tol=case.tol, strides=case.strides, judge=judge)
+    found = find_mismatch(
+        expected, got, tolerance=case.tolerance, strides=case.strides, float64_results=judge
+    )
     if found is None:
         return None, asked[0] if asked else ""
     return of_difference(rung.name, found), ""
@@ -159,13 +160,13 @@ def _raised(case: Case, rung: Rung, error: Exception) -> Failure:
     return failure
 
 
-def _exact(case: Case) -> Results | None:
+def _exact(case: Case) -> RunResults | None:
     """What float64 gives; None where the program does not run in it."""
     try:
-        target, args, kwargs = compare.in_float64(case.target, case.args, case.kwargs)
+        target, args, kwargs = to_float64(case.target, case.args, case.kwargs)
         module = target if isinstance(target, torch.nn.Module) else None
         for _ in range(case.calls):
-            found = results.run(target, args, kwargs, loss=case.loss, module=module)
+            found = run_and_record(target, args, kwargs, loss=case.loss, module=module)
     except Exception:
         return None
     return found

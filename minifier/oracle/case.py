@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.ladder import Rung
+from fullgraph.compiler.numerics import Tolerance
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.oracle.failure import Kind
 
@@ -30,6 +31,11 @@ class Case:
     """How often it is called: some failures come with the second call."""
     wanted: Kind | None = None
     """What to look for instead of anything wrong: a graph break, a recompile, slowness."""
+
+    @property
+    def tolerance(self) -> Tolerance | None:
+        """The user's tolerance; None: by dtype."""
+        return None if self.tol is None else Tolerance(self.tol, self.tol)
 
     @property
     def module(self) -> torch.nn.Module | None:

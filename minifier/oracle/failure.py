@@ -12,7 +12,7 @@ from types import TracebackType
 
 import torch
 
-from fullgraph.compiler.numerics import NOTHING, Difference
+from fullgraph.compiler.numerics import NOTHING, Mismatch
 
 TORCH = Path(torch.__file__).parent
 SLOW_FACTOR = 1.5
@@ -54,7 +54,7 @@ class Failure:
     """For people: the exception's text, "expected …, got …", the signal."""
     details: str = ""
     """A traceback, where there is one."""
-    difference: Difference | None = None
+    difference: Mismatch | None = None
 
     def same(self, other: Failure | None) -> bool:
         """Whether `other` is this failure, in another program perhaps."""
@@ -80,7 +80,7 @@ def of_exception(rung: str, exception: BaseException) -> Failure:
     return Failure(rung, Kind.EXCEPTION, signature, f"{type(inner).__name__}: {message}", details)
 
 
-def of_difference(rung: str, found: Difference) -> Failure:
+def of_difference(rung: str, found: Mismatch) -> Failure:
     """A result that is not eager's.
 
     Its signature: what about it differs; for dtypes, layouts and the like also which, and whether

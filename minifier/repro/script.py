@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.ladder import RUNGS
-from fullgraph.compiler.numerics import OWN
+from fullgraph.compiler.numerics import OWN_MEMORY, Tolerance
 from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.program_text import Program
 from fullgraph.minifier.oracle.failure import SLOW_FACTOR, SLOW_OVERHEAD, Failure, Kind
@@ -46,9 +46,9 @@ class Check:
     tol: float | None = None
     """Relative and absolute; None: the program's."""
     aspect: str = "value"
-    """What differs, as `compare.Difference` names it."""
+    """What differs, as `Mismatch` names it."""
     where: str = "output"
-    """Where, as `compare.Difference` names it."""
+    """Where, as `Mismatch` names it."""
     backward: bool = False
     """Whether a loss goes backward."""
     limit: float = 0.0
@@ -286,7 +286,7 @@ class _Body:
 
     def _aliased(self, path: str) -> Iterator[str]:
         check = self._check
-        other, same = (check.expected, "==") if check.got == OWN else (check.got, "!=")
+        other, same = (check.expected, "==") if check.got == OWN_MEMORY else (check.got, "!=")
         yield from self._side(self._compiled, f"got = {self._call(self._compiled)}")
         output = re.fullmatch(r"output(\[.*)?", other)
         name = f"got{output[1] or ''}" if output else self._program.place(other)
@@ -345,13 +345,16 @@ class _Body:
         check = self._check
         text = check.expected.startswith(("'", '"', "b'"))
         if check.aspect in ("nan", "infinite", "value") and not text:
-            tol = check.tol if check.tol is not None else self._program.tol
+            tol = self._program.tolerance
+            if check.tol is not None:
+                tol = Tolerance(check.tol, check.tol)
             other = "compiled" if self._backend == "eager" else self._backend
             told = f"{check.where}: eager gives {check.expected}, {other} {check.got}"
             yield f"# {told}"
             yield (
-                f"torch.testing.assert_close({got}, {expected}, rtol={tol:g}, atol={tol:g}, "
-                f'equal_nan=True, msg=f"expected {{{expected}}}, got {{{got}}}")'
+                f"torch.testing.assert_close({got}, {expected}, "
+                f"rtol={tol.rtol:g}, atol={tol.atol:g}, equal_nan=True, "
+                f'msg=f"expected {{{expected}}}, got {{{got}}}")'
             )
             return
         ask = _ASPECTS.get(check.aspect, "{}." + check.aspect)

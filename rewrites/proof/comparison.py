@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import torch
 from torch.testing import assert_close
 
+from fullgraph.compiler.numerics import SCALAR, tolerance_of
 from fullgraph.rewrites.proof.behaviour import Behaviour, Tensor
 from fullgraph.rewrites.proof.proof import Check
 
@@ -25,15 +27,6 @@ _TITLES = {
     "randomness": "random numbers",
 }
 """What is compared, and what a person calls it."""
-_TOLERANCE = {
-    "float64": (1e-9, 1e-9),
-    "complex128": (1e-9, 1e-9),
-    "float32": (1e-4, 1e-5),
-    "complex64": (1e-4, 1e-5),
-    "float16": (1e-2, 1e-3),
-    "bfloat16": (3e-2, 1e-2),
-}
-"""Relative and absolute, where not the same operations run."""
 _NUDGES, _MOST = 8.0, 1e-3
 """How many times as far as a nudge of the inputs moves a result another one may be away from it,
 and how far at most, of its greatest element."""
@@ -117,7 +110,7 @@ def difference(a: Any, b: Any, what: str) -> str:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return _tensors_differ(a, b, what)
     if isinstance(a, float) and isinstance(b, float):
-        close = a == b or abs(a - b) <= 1e-5 * max(1.0, abs(a)) or (a != a and b != b)
+        close = math.isclose(a, b, rel_tol=SCALAR.rtol, abs_tol=SCALAR.atol) or (a != a and b != b)
         return "" if close else f"{what}: {b!r} instead of {a!r}"
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         if a.keys() != b.keys():
@@ -140,9 +133,12 @@ def _tensors_differ(a: Tensor, b: Tensor, what: str) -> str:
             return f"{what}: {name} {y or 'none'} instead of {x or 'none'}"
     if a.content == b.content:
         return ""
-    relative, absolute = _TOLERANCE.get(a.dtype, (0.0, 0.0))
+    one, other = a.value(), b.value()
+    limit = tolerance_of(one.dtype)
+    if one.dtype.is_floating_point and one.dtype.itemsize == 1:  # assert_close compares bits
+        one, other = one.float(), other.float()
     try:
-        assert_close(b.value(), a.value(), rtol=relative, atol=absolute, equal_nan=True)
+        assert_close(other, one, rtol=limit.rtol, atol=limit.atol, equal_nan=True)
     except AssertionError as error:
         worst = [line for line in str(error).splitlines() if "absolute" in line]
         return f"{what}: other values ({worst[0].strip() if worst else 'not equal'})"
@@ -153,9 +149,11 @@ def _excused(a: Any, b: Any, nudged: Any) -> Any:
     """`b`, where it is about as far from `a` as `nudged` is, as `a` is."""
     if isinstance(a, Tensor) and isinstance(b, Tensor) and isinstance(nudged, Tensor):
         same = (a.dtype, a.shape) == (b.dtype, b.shape) == (nudged.dtype, nudged.shape)
-        if not same or a.dtype not in _TOLERANCE or not a.content:
+        if not same or not a.content:
             return b
         x, y, z = a.value(), b.value(), nudged.value()
+        if not tolerance_of(x.dtype).rtol or x.dtype.itemsize == 1:
+            return b
         far, most = (float(d.abs().nan_to_num(0, 0, 0).max()) for d in (z - x, x))
         close = torch.isclose(x, y, rtol=0, atol=min(_NUDGES * far, _MOST * most), equal_nan=True)
         return replace(b, content=a.content) if bool(close.all()) else b

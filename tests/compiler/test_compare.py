@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from fullgraph.compiler import results
-from fullgraph.compiler.numerics import difference
+from fullgraph.compiler.numerics import find_mismatch
+from fullgraph.compiler.results import run_and_record
 
 X = torch.arange(3.0)
 
@@ -20,8 +20,8 @@ X = torch.arange(3.0)
 def told(
     expected: Callable[..., Any], got: Callable[..., Any], inputs: Callable[[], tuple[Any, ...]]
 ) -> str:
-    one, other = (results.run(function, inputs(), {}) for function in (expected, got))
-    return str(difference(one, other))
+    one, other = (run_and_record(function, inputs(), {}) for function in (expected, got))
+    return str(find_mismatch(one, other))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ class Stateful(nn.Module):
 )
 def test_what_is_left_in_the_module(write: Callable[[nn.Module], Any], said: str) -> None:
     found = [
-        results.run(module, (X,), {}, module=module)
+        run_and_record(module, (X,), {}, module=module)
         for module in (Stateful(write), Stateful(lambda module: None))
     ]
-    assert str(difference(*found)) == said
+    assert str(find_mismatch(*found)) == said

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fullgraph.compiler.numerics import Difference
+from fullgraph.compiler.numerics import Mismatch
 from fullgraph.minifier.oracle.failure import Kind, normal, of_difference, of_exception
 
 
@@ -58,15 +58,15 @@ def test_an_exception_with_a_message_that_raises():
 
 
 def test_where_a_result_differs_does_not_count_but_what_does():
-    nan = of_difference("inductor", Difference("result", "output[0]", "nan", "1", "nan"))
-    other = of_difference("inductor", Difference("result", "output[3]", "nan", "7", "nan"))
-    far = of_difference("inductor", Difference("result", "output[0]", "value", "1", "2"))
+    nan = of_difference("inductor", Mismatch("result", "output[0]", "nan", "1", "nan"))
+    other = of_difference("inductor", Mismatch("result", "output[3]", "nan", "7", "nan"))
+    far = of_difference("inductor", Mismatch("result", "output[0]", "value", "1", "2"))
     assert nan.same(other) and not nan.same(far)
     assert nan.kind is Kind.RESULT
 
 
 def test_dtypes_count():
     def dtype(got):
-        return of_difference("dynamo", Difference("metadata", "output", "dtype", "f32", got))
+        return of_difference("dynamo", Mismatch("metadata", "output", "dtype", "f32", got))
 
     assert dtype("f64").same(dtype("f64")) and not dtype("f64").same(dtype("f16"))

@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 import torch
 
-from fullgraph.compiler.numerics import OWN
+from fullgraph.compiler.numerics import OWN_MEMORY
 from fullgraph.minifier.emit.program_text import Program
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.repro import build_parts as unbuilt
@@ -36,7 +36,7 @@ def text(check: Check, body: str = TWICE, *, backend: str = "eager", **more: obj
 
 def test_a_wrong_result() -> None:
     check = Check(Kind.RESULT, "1", "2", where="output[0]")
-    close = "got, expected, rtol=0.001, atol=0.001, equal_nan=True, "
+    close = "got, expected, rtol=0.0001, atol=1e-05, equal_nan=True, "
     close += 'msg=f"expected {expected}, got {got}"'
     assert text(check) == dedent(
         """\
@@ -93,8 +93,8 @@ FAULTS = {
 def test_what_a_text_is_called_with_is_looked_at_under_its_name(fault: str, inputs: str) -> None:
     where = INPUTS[inputs]
     check = {
-        "alias": Check(Kind.METADATA, OWN, where, aspect="alias", where="output"),
-        "copied": Check(Kind.METADATA, where, OWN, aspect="alias", where="output"),
+        "alias": Check(Kind.METADATA, OWN_MEMORY, where, aspect="alias", where="output"),
+        "copied": Check(Kind.METADATA, where, OWN_MEMORY, aspect="alias", where="output"),
         "gradient": Check(Kind.GRADIENT, where=where, backward=True),
         "mutation": Check(Kind.MUTATION, where=where),
     }[fault]
@@ -195,7 +195,7 @@ WRITES = "x.add_(1 + torch.compiler.is_compiling()); return x"
         (Check(Kind.RESULT, where="output[0]"), TWICE, {}),
         (Check(Kind.METADATA, aspect="stride", where="output[0]"), STRIDED, {}),
         (
-            Check(Kind.METADATA, OWN, "input[0]", aspect="alias", where="output[0]"),
+            Check(Kind.METADATA, OWN_MEMORY, "input[0]", aspect="alias", where="output[0]"),
             ALIASED,
             {"places": {"input[0]": "x"}},
         ),
