@@ -1,12 +1,11 @@
-"""A live function with edited source: same object, globals, cells, file name and positions.
+"""Live functions that run edited source: same object, globals, cells, file name and positions.
 
-Whoever holds the function (a class, a hook, a decorator's closure, an instance) meets the edited
-code, because only `function.__code__` is exchanged. A function is touched only when its running
-code equals, byte for byte, what its source compiles to.
+Only `function.__code__` is replaced, so every holder of the function (a class, a hook, a closure,
+an instance) calls the edited code. A function is edited only if its running code equals, byte for
+byte, what its source compiles to.
 """
 
 from __future__ import annotations
-import __future__
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,26 +14,30 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 
 from fullgraph.compiler.events import Position
+from fullgraph.compiler.sources.code_objects import (
+    CodeIdentity,
+    CodePair,
+    code_identity,
+    compile_module,
+    future_flags,
+    pair_codes,
+)
 from fullgraph.compiler.sources.live_functions import find_live_functions
 from fullgraph.compiler.sources.source import Source, first_line, read_source
 
 ORIGINAL = "_fullgraph_original"
-"""In an edit's text: the expression or statement that stood there."""
+"""Name, in an edit's text, of the replaced expression or statement."""
 ORIGINAL_VALUE = "_fullgraph_original_value"
-"""In an edit's text: the right-hand side of the assignment that stood there."""
-
-_FUTURE = 0
-for _name in __future__.all_feature_names:
-    _FUTURE |= getattr(__future__, _name).compiler_flag
+"""Name, in an edit's text, of the right-hand side of the replaced assignment."""
 
 
 @dataclass(frozen=True)
 class FunctionEdit:
-    """Put `text` (Python) where the node at `at` stands; `objects` become globals for it.
+    """Replacement of the node at `at` by the Python source `text`, with `objects` as globals.
 
     An expression is replaced by an expression, a statement by any number of statements. Names of
-    `objects` must not begin with two underscores, which a class would mangle. Inner nodes go
-    first; of several edits of one node the later sees the earlier's result as `ORIGINAL`.
+    `objects` must not begin with two underscores, which a class would mangle. Inner nodes are
+    replaced first; of several edits of one node, a later one gets the earlier result as `ORIGINAL`.
     """
 
     at: Position
@@ -44,7 +47,7 @@ class FunctionEdit:
 
 @dataclass(frozen=True)
 class RefusedEdit:
-    """An edit that was not made, and why: a clause that fits after "because"."""
+    """An edit that was not made, with the reason: a clause that fits after "because"."""
 
     edit: FunctionEdit
     reason: str
@@ -60,10 +63,10 @@ class EditedFunctions:
 
 @contextmanager
 def edit_functions(edits: Iterable[FunctionEdit]) -> Iterator[EditedFunctions]:
-    """Make the edits in every live function that holds them; undo all on exit.
+    """Apply edits to every live function that contains them; restore all functions on exit.
 
-    An edit that cannot be made is refused with a reason, the others are made all the same.
-    Functions that edited code created meanwhile get their own code back too.
+    An edit that cannot be made is refused with a reason; the others are still applied. Functions
+    that edited code created inside the block get their original code, too.
     """
     files: dict[str, list[FunctionEdit]] = {}
     for edit in edits:
@@ -74,16 +77,16 @@ def edit_functions(edits: Iterable[FunctionEdit]) -> Iterator[EditedFunctions]:
     names: dict[int, tuple[dict[str, object], dict[str, object]]] = {}
     found = find_live_functions(files)
     for file, group in files.items():
-        twins, refusals = _edited(file, group, found[file])
+        new_codes, refusals = _compile_edits(file, group, found[file])
         refused += refusals
         objects = {name: value for edit in group for name, value in edit.objects.items()}
         for function in found[file]:
-            old, new = twins.get(code_identity(function.__code__), (None, None))
+            old, new = new_codes.get(code_identity(function.__code__), (None, None))
             if old is not None and new is not None and old.co_freevars == new.co_freevars:
                 swaps.append((function, new))
                 namespace = function.__globals__
                 names.setdefault(id(namespace), (namespace, {}))[1].update(objects)
-        made.update({code_identity(new): old for old, new in twins.values()})
+        made.update({code_identity(new): old for old, new in new_codes.values()})
     originals = [(function, function.__code__) for function, _ in swaps]
     try:
         for namespace, objects in names.values():
@@ -101,37 +104,29 @@ def edit_functions(edits: Iterable[FunctionEdit]) -> Iterator[EditedFunctions]:
                 namespace.pop(name, None)
 
 
-CodeIdentity = tuple[CodeType, bytes, str]
-
-
-def code_identity(code: CodeType) -> CodeIdentity:
-    """What makes two codes the same: `==` leaves positions and qualified names out."""
-    return code, code.co_linetable, code.co_qualname
-
-
-def _edited(
-    file: str, edits: Sequence[FunctionEdit], functions: Sequence[FunctionType]
-) -> tuple[dict[CodeIdentity, tuple[CodeType, CodeType]], list[RefusedEdit]]:
-    """The codes of `file` that the edits change, with their edited twins; and what is refused."""
+def _compile_edits(
+    file: str, edits: Sequence[FunctionEdit], functions: list[FunctionType]
+) -> tuple[dict[CodeIdentity, CodePair], list[RefusedEdit]]:
+    """Return the codes of `file` that the edits change, each with its new code, and refusals."""
     source = read_source(file, functions[0].__globals__ if functions else None)
     if source is None:
         return {}, [RefusedEdit(edit, "its source cannot be read") for edit in edits]
-    flags = functions[0].__code__.co_flags & _FUTURE if functions else 0
+    flags = future_flags(functions)
     running = {code_identity(function.__code__) for function in functions}
     refused: list[RefusedEdit] = []
     blocks: dict[int, list[tuple[ast.AST, FunctionEdit]]] = {}
     for edit in edits:
         node = source.node(edit.at)
-        reason, block = _check(source, node, edit)
+        reason, block = _check_edit(source, node, edit)
         if reason:
             refused.append(RefusedEdit(edit, reason))
         elif node is not None:
             blocks.setdefault(block, []).append((node, edit))
-    twins: dict[CodeIdentity, tuple[CodeType, CodeType]] = {}
+    new_codes: dict[CodeIdentity, CodePair] = {}
     for block, group in blocks.items():
-        old = _compiled(source, block, source.tree.body[block], flags)
+        old = _compile_block(source, block, source.tree.body[block], flags)
         try:
-            new = _compiled(source, block, _rewritten(source, block, group), flags)
+            new = _compile_block(source, block, _apply_edits(source, block, group), flags)
         except (SyntaxError, ValueError) as error:
             refused += [
                 RefusedEdit(edit, f"the new code does not compile: {error}") for _, edit in group
@@ -139,15 +134,15 @@ def _edited(
             continue
         pairs = {code_identity(a): (a, b) for a, b in _pairs(old, new)}
         for node, edit in group:
-            reason = _unreached(source, node, pairs, running)
+            reason = _find_reason_not_run(source, node, pairs, running)
             if reason:
                 refused.append(RefusedEdit(edit, reason))
-        twins.update({key: (a, b) for key, (a, b) in pairs.items() if code_identity(b) != key})
-    return twins, refused
+        new_codes.update({key: (a, b) for key, (a, b) in pairs.items() if code_identity(b) != key})
+    return new_codes, refused
 
 
-def _check(source: Source, node: ast.AST | None, edit: FunctionEdit) -> tuple[str, int]:
-    """Why `node` cannot be edited ("" if it can), and its top-level statement's index."""
+def _check_edit(source: Source, node: ast.AST | None, edit: FunctionEdit) -> tuple[str, int]:
+    """Return why `node` cannot be edited ("" if it can) and its top-level statement's index."""
     if node is None:
         return "no expression stands at this place in the source", -1
     if isinstance(node, ast.expr) and not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
@@ -168,13 +163,13 @@ def _is_function(node: ast.AST) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
 
 
-def _unreached(
+def _find_reason_not_run(
     source: Source,
     node: ast.AST,
-    pairs: Mapping[CodeIdentity, tuple[CodeType, CodeType]],
+    pairs: Mapping[CodeIdentity, CodePair],
     running: set[CodeIdentity],
 ) -> str:
-    """Why no live function is known to run the code around `node`; "" if one does."""
+    """Return why no live function is known to run the code around `node`; "" if one does."""
     lines = {first_line(f) for f in source.around(node) if _is_function(f)}  # type: ignore[arg-type]
     for key, (old, new) in pairs.items():
         if old.co_firstlineno in lines and key in running:
@@ -186,10 +181,10 @@ def _unreached(
     return "no live function runs this code"
 
 
-def _compiled(source: Source, block: int, statement: ast.stmt, flags: int) -> CodeType:
-    """The module's code with `statement` at top-level index `block`, without other definitions.
+def _compile_block(source: Source, block: int, statement: ast.stmt, flags: int) -> CodeType:
+    """Compile the module with `statement` at top-level index `block`, without other definitions.
 
-    Module-level imports stay: since 3.11 CPython calls `name.attribute()` otherwise when the
+    Module-level imports stay: since 3.11 CPython compiles `name.attribute()` differently when the
     module imports `name`.
     """
     definitions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -198,29 +193,18 @@ def _compiled(source: Source, block: int, statement: ast.stmt, flags: int) -> Co
         for index, other in enumerate(source.tree.body)
         if index == block or not isinstance(other, definitions)
     ]
-    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    code = compile(ast.Module(body, []), source.file, "exec", flags=flags, dont_inherit=True)
-    assert isinstance(code, CodeType)
-    return code
+    return compile_module(ast.Module(body, []), source.file, flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
-    """Each code inside `old` with the one that took its place inside `new`."""
+def _pairs(old: CodeType, new: CodeType) -> Iterator[CodePair]:
     yield old, new
-    groups: dict[tuple[str, int], tuple[list[CodeType], list[CodeType]]] = {}
-    for side, code in enumerate((old, new)):
-        for inner in code.co_consts:
-            if isinstance(inner, CodeType):
-                name = inner.co_name, inner.co_firstlineno
-                groups.setdefault(name, ([], []))[side].append(inner)
-    for olds, news in groups.values():
-        if len(olds) == len(news):
-            matches = list(zip(olds, news, strict=True))
-        else:  # an edit took one of several lambdas of a line away: go by where they start
-            starts = {_start(code): code for code in news}
-            matches = [(code, starts[_start(code)]) for code in olds if _start(code) in starts]
-        for pair in matches:
-            yield from _pairs(*pair)
+    yield from pair_codes(old, new, lambda c: (c.co_name, c.co_firstlineno), _match_by_start)
+
+
+def _match_by_start(olds: list[CodeType], news: list[CodeType]) -> list[CodePair]:
+    """Pair codes by their first position: an edit removed one of several lambdas of a line."""
+    starts = {_start(code): code for code in news}
+    return [(code, starts[_start(code)]) for code in olds if _start(code) in starts]
 
 
 def _start(code: CodeType) -> tuple[int, int]:
@@ -232,10 +216,10 @@ def _start(code: CodeType) -> tuple[int, int]:
     return min(places, default=(code.co_firstlineno, 0))
 
 
-def _rewritten(
+def _apply_edits(
     source: Source, block: int, edits: Sequence[tuple[ast.AST, FunctionEdit]]
 ) -> ast.stmt:
-    """A fresh copy of a top-level statement with the edits made."""
+    """Return a fresh copy of a top-level statement with the edits applied."""
     fresh = ast.parse(source.text, source.file).body[block]
     wanted = {node for node, _ in edits} | {source.parents[node] for node, _ in edits}
     copies: dict[ast.AST, ast.AST] = {}
@@ -246,13 +230,13 @@ def _rewritten(
             copies[old], order[old] = new, index
     now = dict(copies)
     for node, edit in sorted(edits, key=lambda pair: -order[pair[0]]):
-        replacement = _replacement(now[node], edit)
-        _put(copies[source.parents[node]], now[node], replacement)
+        replacement = _replace_node(now[node], edit)
+        _replace_child(copies[source.parents[node]], now[node], replacement)
         now[node] = replacement[0]
     return fresh
 
 
-def _put(parent: ast.AST, old: ast.AST, new: list[ast.AST]) -> None:
+def _replace_child(parent: ast.AST, old: ast.AST, new: list[ast.AST]) -> None:
     for name, value in ast.iter_fields(parent):
         if value is old:
             setattr(parent, name, new[0])
@@ -263,11 +247,11 @@ def _put(parent: ast.AST, old: ast.AST, new: list[ast.AST]) -> None:
                     break
 
 
-def _replacement(node: ast.AST, edit: FunctionEdit) -> list[ast.AST]:
-    """What stands where `node` stood.
+def _replace_node(node: ast.AST, edit: FunctionEdit) -> list[ast.AST]:
+    """Return the nodes that replace `node`.
 
-    A node that the edit drops stays in the dead arm of a constant condition: the compiler leaves
-    it out, but still counts its variables, so closures keep their cells and generators stay
+    A node that the edit drops stays in the dead branch of a constant condition. CPython emits no
+    code for it but still counts its variables: closures keep their cells, generators stay
     generators.
     """
     whole: ast.AST
@@ -284,20 +268,20 @@ def _replacement(node: ast.AST, edit: FunctionEdit) -> list[ast.AST]:
         body: ast.expr = whole.body
         assert isinstance(node, ast.expr)
         if not substitute.used:
-            body = ast.IfExp(_true(node), body, node)
+            body = ast.IfExp(_true_at(node), body, node)
         return [ast.copy_location(body, node)]
     assert isinstance(whole, ast.Module) and isinstance(node, ast.stmt)
     if substitute.used:
         return list(whole.body)
-    return [ast.copy_location(ast.If(_true(node), whole.body, [node]), node)]
+    return [ast.copy_location(ast.If(_true_at(node), whole.body, [node]), node)]
 
 
-def _true(node: ast.AST) -> ast.expr:
+def _true_at(node: ast.AST) -> ast.expr:
     return ast.copy_location(ast.Constant(True), node)
 
 
 class _Substitute(ast.NodeTransformer):
-    """Puts the original node where an edit's text names it; tells whether it was named."""
+    """Transformer that puts the original node where an edit's text names it."""
 
     def __init__(self, original: ast.AST) -> None:
         self.original = original

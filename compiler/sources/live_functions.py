@@ -1,4 +1,4 @@
-"""Finding functions that live now by the file they come from."""
+"""Search for live functions by the file that they come from."""
 
 from __future__ import annotations
 
@@ -7,59 +7,67 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType, ModuleType
-from typing import Any
 from weakref import ref
 
-_aside: dict[str, list[ref[FunctionType]]] | None = None
-"""By file, the functions among the objects that are set aside; None while none are."""
+
+class FunctionIndex:
+    """Functions among the frozen objects of this process, which `gc.get_objects` does not list.
+
+    `functions` maps each file searched for to weak references; it is None while the index is off.
+    """
+
+    def __init__(self) -> None:
+        self.functions: dict[str, list[ref[FunctionType]]] | None = None
+
+
+_INDEX = FunctionIndex()
 
 
 def freeze_objects() -> None:
-    """Take the parent's objects, garbage too, out of a forked child's garbage collection.
+    """Exclude the parent's objects, garbage included, from a forked child's garbage collection.
 
-    Their finalizers are the parent's to run, and a look at them copies the memory they are in.
+    The parent runs their finalizers, and looking at them would copy the memory they lie in.
     """
-    global _aside
-    _aside = _references(find_live_functions(_aside or ()))
+    _INDEX.functions = _references(find_live_functions(_INDEX.functions or ()))
     gc.freeze()
 
 
 @contextmanager
 def index_live_functions() -> Iterator[None]:
-    """Search for the functions of a file once, not at each `live` in here and in forked children.
+    """Search for the functions of a file once inside this block, forked children included.
 
-    What lives now is set aside meanwhile, so that only what is younger is looked at again. Where
-    the user froze objects, which could not be told from ours, each search is a whole one.
+    Live objects are frozen inside the block, so later searches look at younger objects only. If
+    the user froze objects, which could not be told from ours, every search is a full one.
     """
-    global _aside
-    if _aside is not None or gc.get_freeze_count():
+    if _INDEX.functions is not None or gc.get_freeze_count():
         yield
         return
     gc.freeze()
-    _aside = {}
+    _INDEX.functions = {}
     try:
         yield
     finally:
-        _aside = None
+        _INDEX.functions = None
         gc.unfreeze()
 
 
 def find_live_functions(files: Iterable[str]) -> dict[str, list[FunctionType]]:
-    """Every function that lives now and whose code comes from one of the files."""
+    """Return every live function whose code comes from one of the files, by file."""
     asked = tuple(dict.fromkeys(files))
     if not asked:
         return {}
-    if _aside is None:
-        return _searched_among_all(asked)
-    things = gc.get_objects()
-    new = set(asked) - _aside.keys()
-    if new and _all_young(new, things):
-        _aside.update({file: [] for file in new})
-    elif new:  # what is young now is set aside, too
-        _aside.update(_references(_searched_among_all(_aside.keys() | new)))
-        things = gc.get_objects()
-    young = _of(asked, things)
-    old = {file: [f for one in _aside[file] if (f := one()) is not None] for file in asked}
+    known = _INDEX.functions
+    if known is None:
+        return _search_all(asked)
+    objects = gc.get_objects()
+    new = set(asked) - known.keys()
+    if new and _are_young(new, objects):
+        known.update({file: [] for file in new})
+    elif new:  # this freezes the young objects, too
+        known.update(_references(_search_all(known.keys() | new)))
+        objects = gc.get_objects()
+    young = _functions_of(asked, objects)
+    old = {file: [f for one in known[file] if (f := one()) is not None] for file in asked}
     return {file: list(dict.fromkeys(old[file] + young[file])) for file in asked}
 
 
@@ -67,50 +75,50 @@ def _references(found: dict[str, list[FunctionType]]) -> dict[str, list[ref[Func
     return {file: [ref(function) for function in functions] for file, functions in found.items()}
 
 
-def _searched_among_all(files: Collection[str]) -> dict[str, list[FunctionType]]:
-    """The same also among frozen objects, which are not listed; if there are any, everything is
-    frozen then."""
-    if _aside is None and not gc.get_freeze_count():  # which walks through all of them
-        return _searched(files)
+def _search_all(files: Collection[str]) -> dict[str, list[FunctionType]]:
+    """Search frozen objects as well; if there are any, freeze every object afterwards."""
+    if _INDEX.functions is None and not gc.get_freeze_count():  # the count walks all of them
+        return _search_unfrozen(files)
     gc.unfreeze()
     try:
-        return _searched(files)
+        return _search_unfrozen(files)
     finally:
         gc.freeze()
 
 
-def _searched(files: Collection[str]) -> dict[str, list[FunctionType]]:
-    """What the garbage collector lists of them.
+def _search_unfrozen(files: Collection[str]) -> dict[str, list[FunctionType]]:
+    """Search the objects that the garbage collector lists.
 
-    A function refers to the globals of its module: asking who does leaves the other objects
-    untouched, which a forked child would else have to copy. A file without a module (a cell of a
-    notebook, executed text) is searched for among all objects.
+    A function refers to the globals of its module. Asking for the referrers of these leaves other
+    objects untouched, which a forked child would otherwise copy. The functions of a file without a
+    module (a notebook cell, executed text) are searched for among all objects.
     """
     namespaces = _namespaces(files)
     if len({names["__file__"] for names in namespaces}) < len(files):
-        return _of(files, gc.get_objects())
-    return _of(files, gc.get_referrers(*namespaces))
+        return _functions_of(files, gc.get_objects())
+    return _functions_of(files, gc.get_referrers(*namespaces))
 
 
-def _all_young(files: Collection[str], things: Iterable[object]) -> bool:
-    """Whether each file is of a module that is among `things`: then so are its functions."""
+def _are_young(files: Collection[str], objects: Iterable[object]) -> bool:
+    """Whether the globals of each file's module are among `objects`: so are its functions."""
     namespaces = _namespaces(files)
-    young = {id(thing) for thing in things if type(thing) is dict}
+    young = {id(thing) for thing in objects if type(thing) is dict}
     return {names["__file__"] for names in namespaces} == set(files) and all(
         id(names) in young for names in namespaces
     )
 
 
-def _namespaces(files: Collection[str]) -> list[dict[str, Any]]:
-    """The globals of each module of the files; one run as a script may be imported, too."""
+def _namespaces(files: Collection[str]) -> list[dict[str, object]]:
+    """Return the globals of each module of the files; a script may also be imported."""
     modules = [vars(m) for m in tuple(sys.modules.values()) if isinstance(m, ModuleType)]
     return [names for names in modules if names.get("__file__") in files]
 
 
-def _of(files: Collection[str], things: Iterable[object]) -> dict[str, list[FunctionType]]:
-    """Those of the things that are functions of the files."""
+def _functions_of(
+    files: Collection[str], objects: Iterable[object]
+) -> dict[str, list[FunctionType]]:
     found: dict[str, list[FunctionType]] = {file: [] for file in files}
-    for thing in things:
+    for thing in objects:
         if type(thing) is FunctionType and thing.__code__.co_filename in found:
             found[thing.__code__.co_filename].append(thing)
     return found

@@ -1,4 +1,4 @@
-"""Whose code a file is: torch's, Python's, an installed library's, or the user's."""
+"""Owner of the code in a file: torch, Python, an installed library, or the user."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pathlib import Path
 
 
 class Owner(StrEnum):
+    """Owner of the code in a file."""
+
     TORCH = "torch"
-    """torch, and what torch runs in its own name (fullgraph, triton)."""
+    """torch, functorch and fullgraph."""
     PYTHON = "python"
     LIBRARY = "library"
     USER = "user"
@@ -19,10 +21,10 @@ class Owner(StrEnum):
 
 @functools.cache
 def owner_of(file: str) -> Owner:
-    """Whose `file` is. Generated code ("<string>", "<frozen …>") counts as Python's."""
+    """Return the owner of `file`; generated code ("<string>", "<frozen …>") counts as Python's."""
     if file.startswith("<") and not file.startswith(("<ipython", "<stdin")):
         return Owner.PYTHON
-    if file.startswith(_homes("torch", "fullgraph", "functorch")):
+    if file.startswith(_package_folders("torch", "fullgraph", "functorch")):
         return Owner.TORCH
     if "/site-packages/" in file or "/dist-packages/" in file:
         return Owner.LIBRARY
@@ -30,7 +32,7 @@ def owner_of(file: str) -> Owner:
 
 
 def is_user_code(file: str) -> bool:
-    """Whether `file` is neither torch's nor Python's: the user's own or a library's."""
+    """Whether `file` belongs to the user or a library, not to torch or Python."""
     return owner_of(file) in (Owner.USER, Owner.LIBRARY)
 
 
@@ -40,12 +42,12 @@ def _standard_library() -> tuple[str, ...]:
 
 
 @functools.cache
-def _homes(*packages: str) -> tuple[str, ...]:
+def _package_folders(*packages: str) -> tuple[str, ...]:
     found: list[str] = []
     for package in packages:
         spec = find_spec(package)
         for folder in (spec and spec.submodule_search_locations) or ():
             found.append(folder + "/")
-            # The rooms of an editable install are links to folders beside the package.
+            # An editable install links to folders beside the package.
             found += [f"{p.resolve()}/" for p in Path(folder).iterdir() if p.is_symlink()]
     return tuple(found)

@@ -1,4 +1,4 @@
-"""The source text of running code, and the syntax node that a position means."""
+"""Parsed source of running code, and the syntax node at a position."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ ComprehensionNode = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """One parsed file. `parents` gives the node around a node; the module has none."""
+    """Parsed file. `parents` maps a node to its parent node; the module has none."""
 
     file: str
     text: str
     tree: ast.Module
     parents: dict[ast.AST, ast.AST]
     starts: dict[tuple[int, int], tuple[ast.AST, ...]]
-    """Nodes by (line, column) of their start, outer nodes first."""
+    """Nodes by their first (line, column), outer nodes first."""
 
     def position(self, node: ast.AST, function: str = "") -> Position:
-        """The whole span of an expression or a statement."""
+        """Return the span of an expression or a statement."""
         return Position(
             self.file,
             node.lineno,  # type: ignore[attr-defined]
@@ -37,7 +37,7 @@ class Source:
         )
 
     def segment(self, node: ast.AST) -> str:
-        """The source text of a node; "" if it has no place of its own."""
+        """Return the source text of a node; "" for a node without a position."""
         if not isinstance(node, ast.expr | ast.stmt | ast.pattern):
             return ""
         assert node.end_lineno is not None
@@ -47,52 +47,52 @@ class Source:
         return b"\n".join(lines).decode()
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes that hold `node`, from the inside out."""
+        """Yield the ancestors of `node`, innermost first."""
         while (parent := self.parents.get(node)) is not None:
             yield parent
             node = parent
 
     def node(self, position: Position) -> ast.AST | None:
-        """The node whose span is `position`: of several the outermost, expressions first.
+        """Return the outermost node whose span is `position`, expressions before statements.
 
-        An end that is None fits any. None without a column, and where no span fits.
+        An end of None matches any end. Returns None without a column or a matching span.
         """
-        fitting = [
+        matching = [
             node
             for node in self.starts.get((position.line, position.column), ())  # type: ignore[arg-type]
             if position.end_column in (None, node.end_col_offset)  # type: ignore[attr-defined]
             and position.end_line in (None, node.end_lineno)  # type: ignore[attr-defined]
         ]
-        expressions = [node for node in fitting if isinstance(node, ast.expr)]
-        return next(iter(expressions + fitting), None)
+        expressions = [node for node in matching if isinstance(node, ast.expr)]
+        return next(iter(expressions + matching), None)
 
     def statement_at(self, line: int) -> ast.stmt | None:
-        """The innermost statement that covers a line, decorators included."""
+        """Return the innermost statement that covers a line, decorators included."""
         covering = [s for s in self.statements if first_line(s) <= line <= (s.end_lineno or 0)]
         return covering[-1] if covering else None
 
     @functools.cached_property
     def lines(self) -> list[str]:
-        """The lines of the text, without their ends."""
+        """Lines of the text, without line ends."""
         return self.text.split("\n")
 
     @functools.cached_property
     def statements(self) -> list[ast.stmt]:
-        """Every statement, from the outside in."""
+        """Statements of the file, outer ones before inner ones."""
         return [node for node in self.parents if isinstance(node, ast.stmt)]
 
 
 def read_source(file: str, namespace: dict[str, object] | None = None) -> Source | None:
-    """The parsed source of `file`, notebook cells included; None if it cannot be read or parsed.
+    """Return the parsed source of a file or notebook cell; None if it cannot be read or parsed.
 
-    `namespace` is the globals of a function of that file: its loader may know the text.
+    `namespace` holds the globals of a function of that file: their loader may know the text.
     """
     lines = linecache.getlines(file, namespace)
-    return _parsed(file, "".join(lines)) if lines else None
+    return _parse(file, "".join(lines)) if lines else None
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed(file: str, text: str) -> Source | None:
+def _parse(file: str, text: str) -> Source | None:
     try:
         tree = ast.parse(text, file)
     except (SyntaxError, ValueError, RecursionError):
@@ -105,17 +105,17 @@ def _parsed(file: str, text: str) -> Source | None:
         for start in _starts(node):
             starts[start] = (*starts.get(start, ()), node)
         for child in ast.iter_child_nodes(node):
-            if child._fields or child._attributes:  # not `Load()` and the like, which are shared
+            if child._fields or child._attributes:  # not `Load()` and other shared nodes
                 parents[child] = node
                 left.append(child)
     return Source(file, text, tree, parents, starts)
 
 
 def _starts(node: ast.AST) -> list[tuple[int, int]]:
-    """Where instructions of `node` may start: at the node, or at the name of a called method.
+    """Return where instructions of `node` may start: at the node, or at a called method's name.
 
-    Since 3.10 the call of a method that stands on a later line than its object is located at
-    the method's name (`update_start_location_to_match_attr` in CPython's compiler).
+    Since 3.10 CPython locates the call of a method on a later line than its object at the method's
+    name (`update_start_location_to_match_attr` in its compiler).
     """
     if not isinstance(node, ast.expr | ast.stmt | ast.pattern):
         return []
@@ -129,6 +129,6 @@ def _starts(node: ast.AST) -> list[tuple[int, int]]:
 
 
 def first_line(node: ast.stmt | FunctionNode | ComprehensionNode) -> int:
-    """The line a code object made from `node` calls its first: that of the first decorator."""
+    """Return `co_firstlineno` of the code of `node`: the line of its first decorator."""
     decorators = getattr(node, "decorator_list", [])
     return min([node.lineno, *(d.lineno for d in decorators)])
