@@ -15,8 +15,8 @@ from torch import nn
 from examples import suspects
 from fullgraph import explain, fix
 from fullgraph.diagnose.report.terminal import render
-from fullgraph.rewrites.report import render as render_fixes
-from fullgraph.rewrites.report import render_diff
+from fullgraph.rewrites.fix import render as render_fixes
+from fullgraph.rewrites.fix import render_diff
 
 PAGE = Path("report.html")
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fullgraph.minifier.bisect.bisection import Bisection as Bisection
     from fullgraph.minifier.minified import Minified as Minified
     from fullgraph.minifier.minify import minify as minify
+    from fullgraph.rewrites.fix import Fixes as Fixes
     from fullgraph.rewrites.fix import fix as fix
-    from fullgraph.rewrites.fixes import Fixes as Fixes
 
 _HOMES = {
     "compile": "fullgraph.compiler.fallback.compile",
@@ -28,7 +28,7 @@ _HOMES = {
     "minify": "fullgraph.minifier.minify",
     "explain": "fullgraph.diagnose.explain",
     "fix": "fullgraph.rewrites.fix",
-    "Fixes": "fullgraph.rewrites.fixes",
+    "Fixes": "fullgraph.rewrites.fix",
     "Explanation": "fullgraph.diagnose.explanation",
     "FullgraphError": "fullgraph.compiler.errors",
 }

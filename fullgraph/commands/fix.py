@@ -17,8 +17,7 @@ from fullgraph.commands.arguments import (
 from fullgraph.compiler.errors import FullgraphError
 
 if TYPE_CHECKING:
-    from fullgraph.rewrites.fixes import Fixes
-    from fullgraph.rewrites.loop import Step
+    from fullgraph.rewrites.fix import Fixes, FixStep
 
 
 def add(commands: Commands) -> None:
@@ -60,7 +59,7 @@ def _fix(args: argparse.Namespace) -> int:
         ignore=args.ignore,
         inductor=args.inductor,
         seconds=args.seconds,
-        progress=_tell if sys.stderr.isatty() else None,
+        progress=_print_step if sys.stderr.isatty() else None,
     )
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
@@ -77,7 +76,7 @@ def _fix(args: argparse.Namespace) -> int:
 def _show(fixes: Fixes, args: argparse.Namespace) -> None:
     from rich.console import Console
 
-    from fullgraph.rewrites.report import render, render_diff
+    from fullgraph.rewrites.fix import render, render_diff
 
     console = Console(highlight=False)
     if args.json:
@@ -88,6 +87,6 @@ def _show(fixes: Fixes, args: argparse.Namespace) -> None:
         render(fixes, console)
 
 
-def _tell(step: Step) -> None:
+def _print_step(step: FixStep) -> None:
     """One line that stands in the place of the last."""
     print(f"\r\x1b[K{step.seconds:5.0f} s  {step.what}", end="", file=sys.stderr, flush=True)

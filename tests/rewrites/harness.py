@@ -24,7 +24,7 @@ from fullgraph.compiler.sources import find_live_functions, index_live_functions
 from fullgraph.diagnose.explain import explain
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.analysis.observed import Facts, observe
-from fullgraph.rewrites.offers import apply, propose, watched
+from fullgraph.rewrites.fix import apply_offers, places_to_observe, propose
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, every
 from fullgraph.rewrites.site import Site
 from fullgraph.rewrites.source.document import parse
@@ -97,14 +97,14 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
         with override_sources({file: text} if text != source else {}):
             facts = run_isolated(
                 lambda emit, causes=last.causes: observe(
-                    lambda: subject(*args, **(kwargs or {})), watched(causes)
+                    lambda: subject(*args, **(kwargs or {})), places_to_observe(causes)
                 )
             ).value
             found = propose(last.causes, facts)
         outcome.refusals += [reason for one in found for reason in one.refusals]
         firsts = [one.offers[0] for one in found if one.offers]
         firsts = [x for x in firsts if x.rewrite.applicability is not Applicability.DISPLAY]
-        texts, taken = apply(firsts)
+        texts, taken = apply_offers(firsts)
         if not taken or texts[file] == text:
             break
         text = texts[file]

@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from fullgraph.rewrites.source.patched import patched
+from fullgraph.rewrites.fix import patched
 
 WRAPPER = """\
 import functools

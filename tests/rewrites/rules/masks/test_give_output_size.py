@@ -3,7 +3,7 @@ import torch
 
 from fullgraph.diagnose.explain import explain
 from fullgraph.rewrites.analysis.observed import observe
-from fullgraph.rewrites.offers import propose, watched
+from fullgraph.rewrites.fix import places_to_observe, propose
 from fullgraph.rewrites.rule import Applicability
 from fullgraph.rewrites.source.document import parse
 from tests.rewrites.harness import imported, rewritten
@@ -16,7 +16,7 @@ COUNTS = torch.tensor([1, 0, 3])
 def _offers(body):
     module = imported(f"{HEAD}def f(x, n):\n    {body}\n")
     causes = explain(module.f, (X, COUNTS)).causes
-    return propose(causes, observe(lambda: module.f(X, COUNTS), watched(causes)))
+    return propose(causes, observe(lambda: module.f(X, COUNTS), places_to_observe(causes)))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A `Fixes` as one line, as text for a terminal, and as JSON-ready data."""
+"""Renderers of a `FixResult`: one line, terminal text, JSON-ready data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.rewrites.fixes import Fixes, Suggestion
+from fullgraph.rewrites.fix.results import FixResult, Suggestion
 from fullgraph.rewrites.proof.proof import Proof, State
 from fullgraph.rewrites.rule import Applicability
 
@@ -28,8 +28,8 @@ _STYLES = {
 }
 
 
-def verdict(fixes: Fixes) -> str:
-    """The result in one line: graphs and causes before and after, and what it took."""
+def verdict(fixes: FixResult) -> str:
+    """Return the result in one line: graphs and causes before and after, number of edits."""
     end = f" · torch {fixes.torch.partition('+')[0]}"
     if fixes.before.error is not None:
         return f"{fixes.before.error}{end}"
@@ -49,37 +49,37 @@ def verdict(fixes: Fixes) -> str:
     return line + end
 
 
-def plain(fixes: Fixes) -> str:
-    """All of `fixes` as text without colour, at most 80 columns wide but for code."""
+def plain(fixes: FixResult) -> str:
+    """Return `fixes` as text without colour; only code is wider than 80 columns."""
     file = StringIO()
     console = Console(file=file, width=WIDTH, color_system=None, force_terminal=False)
     render(fixes, console)
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n"))
 
 
-def render(fixes: Fixes, console: Console) -> None:
-    """Draw `fixes`: the verdict, every suggestion with its diff and proof, and what stays."""
-    console.print(Group(*_parts(fixes, console)))
+def render(fixes: FixResult, console: Console) -> None:
+    """Draw the verdict, every suggestion with its diff and proof, and the unfixed causes."""
+    console.print(Group(*_blocks(fixes, console)))
 
 
 def render_diff(diff: str, console: Console) -> None:
-    """Draw a unified diff, in colour where there is one; unwrapped, so that it can be piped."""
+    """Draw a unified diff, in colour on a colour terminal; never wrap its lines."""
     if console.color_system is None:
         console.out(diff, end="", highlight=False)
     else:
-        console.print(_coloured(diff))
+        console.print(_colored(diff))
 
 
-def to_dict(fixes: Fixes) -> dict[str, Any]:
-    """`fixes` as JSON-ready data, schema 1."""
+def to_dict(fixes: FixResult) -> dict[str, Any]:
+    """Return `fixes` as JSON-ready data, schema 1."""
     return {
         "schema": 1,
         "torch": fixes.torch,
         "target": fixes.target,
         "verdict": verdict(fixes),
-        "before": _numbers(fixes.before),
-        "after": _numbers(fixes.after),
-        "after_unsafe": _numbers(fixes.after_unsafe),
+        "before": _graph_counts(fixes.before),
+        "after": _graph_counts(fixes.after),
+        "after_unsafe": _graph_counts(fixes.after_unsafe),
         "suggestions": [
             {
                 "rule": s.rule,
@@ -92,7 +92,7 @@ def to_dict(fixes: Fixes) -> dict[str, Any]:
                 "applicability": s.applicability.value,
                 "assumes": list(s.assumes),
                 "accepted": s.accepted,
-                "proof": _proof(s.proof),
+                "proof": _proof_dict(s.proof),
                 "diff": s.diff,
             }
             for s in fixes.suggestions
@@ -112,7 +112,7 @@ def to_dict(fixes: Fixes) -> dict[str, Any]:
     }
 
 
-def _numbers(explanation: Explanation) -> dict[str, Any]:
+def _graph_counts(explanation: Explanation) -> dict[str, Any]:
     return {
         "graphs": explanation.default.graphs,
         "causes": len(explanation.causes),
@@ -120,7 +120,7 @@ def _numbers(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _proof(proof: Proof) -> dict[str, Any]:
+def _proof_dict(proof: Proof) -> dict[str, Any]:
     return {
         "state": proof.state.value,
         "reason": proof.reason,
@@ -131,51 +131,51 @@ def _proof(proof: Proof) -> dict[str, Any]:
     }
 
 
-def _parts(fixes: Fixes, console: Console) -> Iterator[RenderableType]:
+def _blocks(fixes: FixResult, console: Console) -> Iterator[RenderableType]:
     yield Text(verdict(fixes), style="bold")
     for suggestion in fixes.suggestions:
         yield Text()
-        yield from _suggestion(suggestion, console)
+        yield from _suggestion_blocks(suggestion, console)
     if fixes.unfixed:
         yield Text()
         yield Text("Not fixed:", style="bold")
         for cause in fixes.unfixed:
-            where = f"{_short(cause.file)}:{cause.line}"
+            where = f"{_relative(cause.file)}:{cause.line}"
             yield Padding(
                 Text(f"{where} · {cause.category} · `{cause.cause}`: {cause.reason}."), (0, 0, 0, 2)
             )
 
 
-def _suggestion(suggestion: Suggestion, console: Console) -> Iterator[RenderableType]:
+def _suggestion_blocks(suggestion: Suggestion, console: Console) -> Iterator[RenderableType]:
     style = _STYLES[suggestion.applicability]
-    title = f"{suggestion.rule} {suggestion.name} · {_short(suggestion.file)}:{suggestion.line}"
+    title = f"{suggestion.rule} {suggestion.name} · {_relative(suggestion.file)}:{suggestion.line}"
     yield Line(Text(f"{title} · {suggestion.applicability.value}", style=style), align="left")
     yield Text(suggestion.why)
     if suggestion.assumes:
         yield Text(f"Assumes that {', and that '.join(suggestion.assumes)}.", style="yellow")
-    yield Text(_fared(suggestion), style="dim")
+    yield Text(_proof_sentence(suggestion), style="dim")
     if suggestion.diff:
         yield Text()
-        yield _coloured(suggestion.diff) if console.color_system else Text(suggestion.diff.rstrip())
+        yield _colored(suggestion.diff) if console.color_system else Text(suggestion.diff.rstrip())
 
 
-def _fared(suggestion: Suggestion) -> str:
+def _proof_sentence(suggestion: Suggestion) -> str:
     proof = suggestion.proof
     tried = f" on {_count(proof.inputs, 'input')}" if proof.inputs else ""
     if proof.state is State.PROVED:
         return f"Proved{tried}: {', '.join(check.name for check in proof.checks)}."
     if proof.state is State.NOT_RUN:
         return "An idea, not an edit: it was not tried."
-    told = "One side seen" if proof.state is State.ONE_SIDE else "Not proved"
+    title = "One side seen" if proof.state is State.ONE_SIDE else "Not proved"
     kept = "" if suggestion.accepted else "; it is not applied"
-    return f"{told}{tried}: {proof.reason}{kept}."
+    return f"{title}{tried}: {proof.reason}{kept}."
 
 
-def _coloured(diff: str) -> Syntax:
+def _colored(diff: str) -> Syntax:
     return Syntax(diff.rstrip(), "diff", theme="ansi_light", background_color="default")
 
 
-def _short(file: str) -> str:
+def _relative(file: str) -> str:
     path = Path(file)
     return os.path.relpath(file) if path.is_relative_to(Path.cwd()) else file
 

@@ -1,10 +1,10 @@
-"""From causes to offers: which rule would mend which cause, and with which edit."""
+"""Offers: the edits that rules propose for causes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import libcst as cst
@@ -16,36 +16,43 @@ from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule, every
 from fullgraph.rewrites.site import Knowledge, Site
 from fullgraph.rewrites.source.document import Document, Replacement, parse
 
+EditKey = tuple[str, str]
+
 
 @dataclass(frozen=True)
 class Offer:
-    """A rule's edit for a cause, applied to nothing yet."""
+    """A rule's edit for a cause, not yet applied."""
 
     cause: Cause
     rule: Rule
     rewrite: Rewrite
     document: Document
     at: Position
-    """Where the edit is: the cause's place, or a caller's."""
+    """The place of the edit: the cause's, or a call site of its function."""
 
     @cached_property
     def text(self) -> str:
         """The document's whole text with this edit alone."""
         return self.document.edited(self.rewrite.replacements, self.rewrite.imports)
 
+    @property
+    def key(self) -> EditKey:
+        """Identity of the edit: the rule's code and the text it leads to."""
+        return self.rule.code, self.text
+
 
 @dataclass(frozen=True)
 class Offers:
-    """What the rules say to one cause."""
+    """Offers and refusals of all rules for one cause."""
 
     cause: Cause
     offers: tuple[Offer, ...] = ()
-    refusals: tuple[str, ...] = field(default=())
+    refusals: tuple[str, ...] = ()
     """"FG301: it is not known to be a tensor"."""
 
 
-def places(cause: Cause) -> tuple[Position, ...]:
-    """Where a cause may be mended: at its expression, else in the code that called it."""
+def edit_places(cause: Cause) -> tuple[Position, ...]:
+    """Return where a cause may be removed: at its expression, then at the call sites."""
     callers = [p for p in reversed(cause.stack) if is_user_code(p.file)]
     return tuple(dict.fromkeys((cause.position, *callers)))
 
@@ -53,12 +60,12 @@ def places(cause: Cause) -> tuple[Position, ...]:
 def propose(
     causes: Iterable[Cause], facts: Knowledge, rules: Sequence[Rule] | None = None
 ) -> list[Offers]:
-    """What each rule has to offer for each cause. The first offer of a cause is the best."""
+    """Ask every rule about every cause. The first offer of a cause is the best one."""
     return [_offers(cause, facts, every() if rules is None else rules) for cause in causes]
 
 
-def apply(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
-    """The texts of all files with as many offers applied as do not overlap, and these offers."""
+def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
+    """Apply the offers that do not overlap; return the new texts by file, and these offers."""
     taken: dict[str, list[Offer]] = {}
     for offer in offers:
         others = taken.setdefault(offer.document.file, [])
@@ -72,13 +79,21 @@ def apply(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
     return texts, [offer for group in taken.values() for offer in group]
 
 
-def selected(rules: Iterable[Rule], select: Collection[str], ignore: Collection[str]) -> list[Rule]:
-    """The rules whose code or name begins with one of `select` (all if empty), without `ignore`."""
+def select_rules(
+    rules: Iterable[Rule], select: Collection[str], ignore: Collection[str]
+) -> list[Rule]:
+    """Return rules with a prefix in `select` (all if empty), but none in `ignore`."""
     return [
         rule
         for rule in rules
         if (not select or _matches(rule, select)) and not _matches(rule, ignore)
     ]
+
+
+def places_to_observe(causes: Iterable[Cause]) -> Iterator[Position]:
+    """Yield the places whose functions must be observed for `propose` to have facts."""
+    for cause in causes:
+        yield from edit_places(cause)
 
 
 def _matches(rule: Rule, prefixes: Collection[str]) -> bool:
@@ -88,7 +103,7 @@ def _matches(rule: Rule, prefixes: Collection[str]) -> bool:
 def _offers(cause: Cause, facts: Knowledge, rules: Sequence[Rule]) -> Offers:
     offers: list[Offer] = []
     refusals: list[str] = []
-    for place in places(cause):
+    for place in edit_places(cause):
         document = _document(place.file)
         node = None if document is None else document.node(place)
         if document is None or node is None:
@@ -102,15 +117,15 @@ def _offers(cause: Cause, facts: Knowledge, rules: Sequence[Rule]) -> Offers:
                 refusals.append(f"{rule.code}: {answer.reason}")
             elif answer is not None:
                 offer = Offer(cause, rule, answer, document, document.position(node))
-                offers.append(_with_comments(offer))
+                offers.append(_unsafe_if_comment_lost(offer))
         if any(offer.rewrite.replacements for offer in offers):
             break
     offers.sort(key=lambda offer: not offer.rewrite.replacements)  # ideas come last
     return Offers(cause, tuple(offers), tuple(dict.fromkeys(refusals)))
 
 
-def _with_comments(offer: Offer) -> Offer:
-    """`offer`, no more than unsafe if a comment would be lost."""
+def _unsafe_if_comment_lost(offer: Offer) -> Offer:
+    """Return `offer`, marked unsafe if the edit would delete a comment."""
     lost = _comments(offer.document.text) - _comments(offer.text)
     if not lost or offer.rewrite.applicability is Applicability.DISPLAY:
         return offer
@@ -124,48 +139,42 @@ def _comments(text: str) -> set[str]:
 
 
 def _merged(edits: Iterable[Mapping[cst.CSTNode, Replacement]]) -> dict[cst.CSTNode, Replacement]:
-    """The replacements of several edits; what is put behind the same node twice comes once."""
+    """Merge the replacements of several edits; equal insertions after a node are merged."""
     merged: dict[cst.CSTNode, Replacement] = {}
     for node, new in ((node, new) for edit in edits for node, new in edit.items()):
-        old = _put_behind(node, merged.get(node))
-        behind = _put_behind(node, new)
-        fresh = [one for one in behind if not any(one.deep_equals(known) for known in old)]
-        merged[node] = cst.FlattenSentinel([node, *old, *fresh]) if behind else new
+        old = _inserted_after(node, merged.get(node))
+        inserted = _inserted_after(node, new)
+        added = [one for one in inserted if not any(one.deep_equals(known) for known in old)]
+        merged[node] = cst.FlattenSentinel([node, *old, *added]) if inserted else new
     return merged
 
 
-def _put_behind(node: cst.CSTNode, new: Replacement | None) -> list[cst.CSTNode]:
-    """What a replacement puts behind `node`, if it leaves the node as it is."""
+def _inserted_after(node: cst.CSTNode, new: Replacement | None) -> list[cst.CSTNode]:
+    """Return the nodes that a replacement inserts after `node` without changing it."""
     nodes = list(new.nodes) if isinstance(new, cst.FlattenSentinel) else []
     return nodes[1:] if nodes and nodes[0] is node else []
 
 
 def _overlap(one: Offer, other: Offer) -> bool:
     return any(
-        _clash(one, a, other, b)
+        _nodes_overlap(one, a, other, b)
         for a in one.rewrite.replacements
         for b in other.rewrite.replacements
     )
 
 
-def _clash(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> bool:
+def _nodes_overlap(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> bool:
     if a is b:
         edits = (one.rewrite.replacements[a], other.rewrite.replacements[b])
-        return not all(_put_behind(a, edit) for edit in edits)
+        return not all(_inserted_after(a, edit) for edit in edits)
     return a in tuple(one.document.around(b)) or b in tuple(one.document.around(a))
 
 
 def _document(file: str) -> Document | None:
     source = read_source(file)
-    return None if source is None else _parsed(file, source.text)
+    return None if source is None else _parse_cached(file, source.text)
 
 
 @lru_cache(maxsize=64)
-def _parsed(file: str, text: str) -> Document:
+def _parse_cached(file: str, text: str) -> Document:
     return parse(file, text)
-
-
-def watched(causes: Iterable[Cause]) -> Iterator[Position]:
-    """The places whose functions must be observed for `propose` to have facts."""
-    for cause in causes:
-        yield from places(cause)

@@ -1,0 +1,24 @@
+"""`fix`: rewrites that remove the causes of an explanation, each proved."""
+
+from fullgraph.rewrites.fix.fix_report import render, render_diff
+from fullgraph.rewrites.fix.fixes import Fixes
+from fullgraph.rewrites.fix.offers import apply_offers, places_to_observe, propose, select_rules
+from fullgraph.rewrites.fix.patched import patched
+from fullgraph.rewrites.fix.pipeline import FixStep, fix
+from fullgraph.rewrites.fix.results import FixResult, Suggestion, Unfixed
+
+__all__ = [
+    "FixResult",
+    "FixStep",
+    "Fixes",
+    "Suggestion",
+    "Unfixed",
+    "apply_offers",
+    "fix",
+    "patched",
+    "places_to_observe",
+    "propose",
+    "render",
+    "render_diff",
+    "select_rules",
+]

@@ -1,0 +1,43 @@
+"""Causes before and after an edit: whether the edit pays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from fullgraph.diagnose.explanation import Cause, Explanation
+from fullgraph.rewrites.proof.proof import Check
+
+CauseKey = tuple[str, str, str, str]
+
+
+def cause_key(cause: Cause) -> CauseKey:
+    """Return an identity of a cause that survives edits which move lines."""
+    position = cause.position
+    return position.file, position.function, cause.category, cause.expression
+
+
+def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> Check:
+    """Check that edits removed the `mended` causes and added no cause, recompile or crash."""
+    title = "causes"
+    if after.error or after.crashes:
+        return Check(title, False, after.error or "the compiler crashes on the new code")
+    old, new = (Counter(map(cause_key, explanation.causes)) for explanation in (before, after))
+    staying = [c for c in mended if new[cause_key(c)] >= max(old[cause_key(c)], 1)]
+    if staying:
+        return Check(title, False, f"`{staying[0].expression}` still breaks")
+    if new.total() >= old.total():
+        added = next(iter(new - old))
+        return Check(title, False, f"`{added[3]}` breaks instead")
+    recompiles = [sum(r.count for r in e.recompiles) for e in (before, after)]
+    if recompiles[1] > recompiles[0]:
+        return Check(title, False, "it recompiles more often")
+    return Check(title, True, f"{old.total()} causes before, {new.total()} after")
+
+
+def replaces_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> bool:
+    """Whether edits removed the `mended` causes but added as many others."""
+    if after.error or after.crashes or len(before.causes) != len(after.causes):
+        return False
+    remaining = set(map(cause_key, after.causes))
+    return not any(cause_key(cause) in remaining for cause in mended)

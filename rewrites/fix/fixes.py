@@ -1,0 +1,63 @@
+"""The value that `fix` returns: shows, writes and runs the accepted edits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fullgraph.compiler.sources import Owner, override_sources, owner_of
+from fullgraph.rewrites.fix.fix_report import plain, to_dict, verdict
+from fullgraph.rewrites.fix.patched import patched
+from fullgraph.rewrites.fix.results import FixResult
+from fullgraph.rewrites.source.files import write
+
+
+class Fixes(FixResult):
+    """Suggestions with their proofs, and the program before and after the accepted edits."""
+
+    @property
+    def verdict(self) -> str:
+        """The result in one line."""
+        return verdict(self)
+
+    def apply(
+        self,
+        *,
+        unsafe: bool = False,
+        roots: Iterable[str | os.PathLike[str]] | None = None,
+        force: bool = False,
+    ) -> tuple[Path, ...]:
+        """Write the edits to the files, all of them or none; return the files written.
+
+        Only files under `roots` (default: the working directory) are written, and never those of
+        installed packages: for these, use `diff` as a patch, or `active`. Raises FullgraphError
+        if a file changed since, or has uncommitted changes and not `force`.
+        """
+        texts = self.changed_texts(unsafe=unsafe)
+        texts = {file: text for file, text in texts.items() if owner_of(file) is Owner.USER}
+        return write(self.originals, texts, roots=roots, force=force)
+
+    @contextmanager
+    def active(self, *, unsafe: bool = False) -> Iterator[None]:
+        """Run the edited code inside the block, also of installed packages; write no file."""
+        with override_sources(self.changed_texts(unsafe=unsafe)):
+            yield
+
+    @property
+    def model(self) -> Any:
+        """A copy of the module (parameters shared) or function that runs the safe edits."""
+        return self.patched()
+
+    def patched(self, *, unsafe: bool = False) -> Any:
+        """Return a copy like `model`; with `unsafe` the unsafe edits too."""
+        return patched(self.subject, self.changed_texts(unsafe=unsafe))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return this result as JSON-ready data, schema 1."""
+        return to_dict(self)
+
+    def __repr__(self) -> str:
+        return plain(self)

@@ -1,0 +1,196 @@
+"""`fix`: explanation, offers, proofs, accepted edits, fixes."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.isolation import run_isolated
+from fullgraph.compiler.ladder import Backend
+from fullgraph.compiler.private import patch_config
+from fullgraph.compiler.program import Loss, Program, parse_program
+from fullgraph.compiler.sources import index_live_functions, is_user_code, override_sources
+from fullgraph.diagnose.explain import explanations
+from fullgraph.diagnose.explanation import Explanation
+from fullgraph.rewrites.analysis.observed import Facts, observe
+from fullgraph.rewrites.fix.config_ideas import Config, ConfigRun, prove_config_ideas
+from fullgraph.rewrites.fix.fixes import Fixes
+from fullgraph.rewrites.fix.offers import (
+    Offer,
+    Offers,
+    places_to_observe,
+    propose,
+    select_rules,
+)
+from fullgraph.rewrites.fix.results import list_suggestions, list_unfixed
+from fullgraph.rewrites.fix.search import (
+    EditedProgram,
+    ProgramRuns,
+    SearchState,
+    Texts,
+    search_edits,
+    undo_under_inductor,
+)
+from fullgraph.rewrites.proof.proof import Proof
+from fullgraph.rewrites.proof.prove import prove
+from fullgraph.rewrites.rule import Applicability, Rule, every
+
+ROUNDS, SECONDS = 8, 300.0
+"""Default limits of `fix`: rounds of edits, and wall time in seconds."""
+UNMASK_SECONDS = 30.0
+"""Time limit for each explanation to look for hidden causes."""
+PROOF_SECONDS = 10.0
+"""Minimum time limit of a proof, even when `seconds` have passed."""
+
+
+@dataclass(frozen=True)
+class FixStep:
+    """One step of `fix`, for a progress display."""
+
+    what: str
+    """"proving FG301 at line 12"."""
+    seconds: float
+    """Time since the start."""
+
+
+@index_live_functions()
+def fix(
+    model: Callable[..., Any],
+    inputs: Any,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    calls: Sequence[Any] = (),
+    loss: Loss = None,
+    backend: Backend = "eager",
+    mode: str | None = None,
+    dynamic: bool | None = None,
+    options: Mapping[str, Any] | None = None,
+    select: Collection[str] = (),
+    ignore: Collection[str] = (),
+    inductor: bool = True,
+    rounds: int = ROUNDS,
+    seconds: float = SECONDS,
+    progress: Callable[[FixStep], object] | None = None,
+) -> Fixes:
+    """Rewrite the causes that keep `model(inputs)` from being one graph; prove each rewrite.
+
+    Args:
+        model, inputs, kwargs, calls, loss, backend, mode, dynamic, options: see
+            `explain`; the proof adds inputs of its own.
+        select, ignore: codes or names of rules, or prefixes of them.
+        inductor: whether to run the result under Inductor, once.
+        rounds, seconds: limits; edits that were proved until then are kept.
+        progress: called before every run of the program.
+
+    Nothing is written: `Fixes.diff()` shows the edits, `Fixes.apply()` writes them, `Fixes.model`
+    is a patched copy. Raises FullgraphError for arguments that cannot be called.
+    """
+    program = parse_program(
+        model,
+        inputs,
+        kwargs=kwargs,
+        calls=calls,
+        loss=loss,
+        backend=backend,
+        mode=mode,
+        dynamic=dynamic,
+        options=options,
+    )
+    rules = select_rules(every(), select, ignore)
+    start = time.monotonic()
+
+    def report(what: str) -> None:
+        if progress is not None:
+            progress(FixStep(what, time.monotonic() - start))
+
+    def is_late() -> bool:
+        return time.monotonic() - start > seconds
+
+    def seconds_left() -> float:
+        return max(PROOF_SECONDS, seconds - (time.monotonic() - start))
+
+    def propose_edits(edited: EditedProgram) -> list[Offers]:
+        report("looking at values")
+        return _propose_with_facts(program, edited, rules)
+
+    def prove_edits(base: Texts, texts: Texts, offers: Sequence[Offer]) -> Proof:
+        report(f"proving {_names_of(offers)}")
+        rewrites = [offer.rewrite for offer in offers]
+        return prove(
+            program,
+            texts,
+            base=base,
+            tests=[o.document.position(test) for o in offers for test in o.rewrite.tests],
+            seconds=seconds_left(),
+            numbers=any(rewrite.numbers for rewrite in rewrites),
+            strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
+        )
+
+    def prove_under_inductor(texts: Texts, numbers: bool) -> Proof:
+        report("running under Inductor")
+        limit = seconds_left()
+        return prove(program, texts, seconds=limit, inductor=True, numbers=numbers, strict=False)
+
+    def explain_edits(texts: Texts, offers: Sequence[Offer]) -> Explanation:
+        report(f"explaining after {_names_of(offers)}")
+        return _explain_with(program, texts)
+
+    def run_with_config(config: Config) -> ConfigRun:
+        report(f"trying {', '.join(config)}")
+        texts = unsafe.program.texts
+        with patch_config(config):
+            explanation = _explain_with(program, texts)
+            return ConfigRun(explanation, prove(program, texts, base=texts, seconds=seconds_left()))
+
+    runs = ProgramRuns(propose_edits, prove_edits, prove_under_inductor, explain_edits, is_late)
+    before = EditedProgram({}, _explain_with(program, {}))
+    safe = search_edits(SearchState(before), Applicability.SAFE, runs, rounds)
+    if inductor:
+        safe = undo_under_inductor(safe, runs)
+    unsafe = search_edits(safe, Applicability.UNSAFE, runs, rounds)
+    if inductor and unsafe.program is not safe.program:
+        unsafe = undo_under_inductor(unsafe, runs)
+    ideas = prove_config_ideas(unsafe, run_with_config, is_late)
+    return Fixes(
+        torch=torch.__version__,
+        target=program.name,
+        before=before.explanation,
+        after=safe.program.explanation,
+        after_unsafe=unsafe.program.explanation,
+        suggestions=list_suggestions(unsafe, ideas),
+        unfixed=list_unfixed(unsafe),
+        originals=unsafe.originals,
+        texts=safe.program.texts,
+        texts_unsafe=unsafe.program.texts,
+        subject=program.target,
+    )
+
+
+def _propose_with_facts(
+    program: Program, edited: EditedProgram, rules: Sequence[Rule]
+) -> list[Offers]:
+    """Ask the rules about the user's causes, with the facts of one run in eager."""
+    causes = [c for c in edited.explanation.causes if is_user_code(c.position.file)]
+    places = tuple(places_to_observe(causes))
+    with override_sources(edited.texts):
+        outcome = run_isolated(
+            lambda emit: observe(lambda: program.run(program.target), places),
+            objects=program.objects(),
+        )
+        return propose(causes, outcome.value or Facts(), rules)
+
+
+def _explain_with(program: Program, texts: Texts) -> Explanation:
+    """Return the complete explanation of the program with edited texts."""
+    with override_sources(texts):
+        (last,) = deque(explanations(program, seconds=UNMASK_SECONDS), maxlen=1)
+    return last
+
+
+def _names_of(offers: Iterable[Offer]) -> str:
+    return ", ".join(f"{offer.rule.code} at line {offer.at.line}" for offer in offers)

@@ -1,0 +1,199 @@
+"""The result of `fix` as plain data."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fullgraph.compiler.sources import is_user_code
+from fullgraph.diagnose.explanation import Cause, Explanation
+from fullgraph.rewrites.fix.causes import CauseKey, cause_key
+from fullgraph.rewrites.fix.offers import Offer
+from fullgraph.rewrites.fix.search import SearchState
+from fullgraph.rewrites.proof.proof import Proof, State
+from fullgraph.rewrites.rule import Applicability
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """One rule's edit at one place, with its proof."""
+
+    rule: str
+    """The rule's code, "FG301"."""
+    name: str
+    file: str
+    line: int
+    """The line in the file as it is on disk, 1-based."""
+    category: str
+    """The category of the cause that the edit removes."""
+    cause: str
+    """The expression of that cause."""
+    why: str
+    applicability: Applicability
+    """The rule's own, lowered to unsafe where the edit was not proved."""
+    assumes: tuple[str, ...]
+    proof: Proof
+    diff: str
+    """The edit alone, as a unified diff; "" for a setting."""
+    accepted: bool
+    """Whether it is part of the result (for unsafe ones: of the unsafe result)."""
+    numbers: bool = False
+    """Whether scalars that the code keeps or returns become 0-d tensors."""
+
+
+@dataclass(frozen=True)
+class Unfixed:
+    """A cause that stays, and why."""
+
+    cause: str
+    category: str
+    file: str
+    line: int
+    reason: str
+    """A clause that fits after "because"."""
+
+
+@dataclass(frozen=True)
+class FixResult:
+    """Suggestions with their proofs, and the program before and after the accepted edits."""
+
+    torch: str
+    target: str
+    before: Explanation
+    after: Explanation
+    """With the safe, proved edits applied."""
+    after_unsafe: Explanation
+    """With the accepted unsafe edits applied, too."""
+    suggestions: tuple[Suggestion, ...] = ()
+    unfixed: tuple[Unfixed, ...] = ()
+    """The causes that stay in `after_unsafe`."""
+    originals: Mapping[str, str] = field(default_factory=dict)
+    """Texts on disk of the files with an offered edit, by path."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Texts with the safe edits."""
+    texts_unsafe: Mapping[str, str] = field(default_factory=dict)
+    """Texts with the unsafe edits, too."""
+    subject: Callable[..., object] | None = field(default=None, repr=False, compare=False)
+    """The module or function that was passed to `fix`."""
+
+    def diff(self, *, unsafe: bool = False) -> str:
+        """Return all accepted edits as one unified diff; with `unsafe` the unsafe ones too."""
+        texts = self.changed_texts(unsafe=unsafe)
+        return "".join(
+            unified_diff(file, self.originals[file], texts[file]) for file in sorted(texts)
+        )
+
+    def changed_texts(self, *, unsafe: bool) -> dict[str, str]:
+        """Return the edited texts that differ from the originals, by path."""
+        texts = self.texts_unsafe if unsafe else self.texts
+        return {file: text for file, text in texts.items() if text != self.originals[file]}
+
+
+def list_suggestions(
+    state: SearchState, idea_proofs: Mapping[tuple[CauseKey, str], Proof]
+) -> tuple[Suggestion, ...]:
+    """Return every offer that was tried, with its last proof, then the ideas.
+
+    `idea_proofs` holds the proofs of ideas that set configuration, by cause and rule code.
+    """
+    found: dict[tuple[str, int, CauseKey], Suggestion] = {}
+    for trial in state.trials:
+        for offer in trial.offers:
+            made = _suggestion(offer, trial.proof, trial.accepted, state.originals)
+            found[made.rule, made.line, cause_key(offer.cause)] = made
+    mended = {cause for (_, _, cause), made in found.items() if made.accepted}
+    for cause, answer in state.offers.items():
+        for offer in answer.offers:
+            if offer.rewrite.applicability is Applicability.DISPLAY and cause not in mended:
+                proof = idea_proofs.get((cause, offer.rule.code), Proof(State.NOT_RUN))
+                made = _suggestion(offer, proof, False, state.originals)
+                found.setdefault((made.rule, made.line, cause), made)
+    return tuple(found.values())
+
+
+def list_unfixed(state: SearchState) -> tuple[Unfixed, ...]:
+    """Return the causes that stay in the edited program, with reasons."""
+    return tuple(
+        Unfixed(
+            cause.expression,
+            cause.category,
+            cause.position.file,
+            _line_on_disk(cause, state),
+            _reason_unfixed(cause, state),
+        )
+        for cause in state.program.explanation.causes
+    )
+
+
+def unified_diff(file: str, before: str, after: str) -> str:
+    """Return a unified diff of one file that `patch -p1` and `git apply` accept."""
+    name = os.path.relpath(file) if Path(file).is_relative_to(Path.cwd()) else file.lstrip("/")
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
+    )
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+def _suggestion(
+    offer: Offer, proof: Proof, accepted: bool, originals: Mapping[str, str]
+) -> Suggestion:
+    applicability = offer.rewrite.applicability
+    if applicability is Applicability.SAFE and not proof.whole:
+        applicability = Applicability.UNSAFE
+    document = offer.document
+    return Suggestion(
+        offer.rule.code,
+        offer.rule.name,
+        document.file,
+        _line_before(originals[document.file], document.text, offer.at.line),
+        offer.cause.category,
+        offer.cause.expression,
+        offer.rewrite.why,
+        applicability,
+        tuple(dict.fromkeys((*offer.rewrite.assumes, *proof.assumes))),
+        proof,
+        unified_diff(document.file, document.text, offer.text),
+        accepted,
+        offer.rewrite.numbers,
+    )
+
+
+def _reason_unfixed(cause: Cause, state: SearchState) -> str:
+    failed = [
+        f"{offer.rule.code} was tried and failed its proof: {trial.proof.reason}"
+        for trial in state.trials
+        for offer in trial.offers
+        if cause_key(offer.cause) == cause_key(cause) and not trial.accepted
+    ]
+    if failed:
+        return failed[-1]
+    if not is_user_code(cause.position.file):
+        return "it lies in torch or in Python itself"
+    answer = state.offers.get(cause_key(cause))
+    reasons = list(answer.refusals[:1]) if answer is not None else []
+    if answer is not None and answer.offers:
+        reasons.append(f"only a person can decide: {answer.offers[0].rewrite.why}")
+    return "; ".join(reasons) or f"no rule mends this kind of cause ({cause.category})"
+
+
+def _line_on_disk(cause: Cause, state: SearchState) -> int:
+    file, line, texts = cause.position.file, cause.position.line, state.program.texts
+    return _line_before(state.originals[file], texts[file], line) if file in texts else line
+
+
+def _line_before(original: str, text: str, line: int) -> int:
+    """Return the line of `original` that became `line` of `text`, or the one before it."""
+    if original == text:
+        return line
+    matcher = difflib.SequenceMatcher(
+        None, original.splitlines(), text.splitlines(), autojunk=False
+    )
+    for _, start, end, new_start, new_end in matcher.get_opcodes():
+        if new_start <= line - 1 < new_end:
+            return min(start + (line - 1 - new_start), max(start, end - 1)) + 1
+    return line

@@ -1,0 +1,238 @@
+"""Search for edits: try offers together, then one by one, and keep what is proved and pays.
+
+The search is a chain of functions from one `SearchState` to the next. What it needs from the
+program comes through `ProgramRuns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fullgraph.diagnose.explanation import Explanation
+from fullgraph.rewrites.fix.causes import CauseKey, cause_key, check_causes, replaces_causes
+from fullgraph.rewrites.fix.offers import EditKey, Offer, Offers, apply_offers
+from fullgraph.rewrites.proof.proof import Proof, State
+from fullgraph.rewrites.rule import Applicability
+
+Texts = Mapping[str, str]
+"""Edited source texts by file path."""
+
+
+@dataclass(frozen=True, eq=False)
+class EditedProgram:
+    """The program with some edits applied in memory, and its explanation."""
+
+    texts: Texts
+    explanation: Explanation
+    parent: EditedProgram | None = None
+    """The program before the last edit; None without edits."""
+    trial: int = -1
+    """Index of the last edit in `SearchState.trials`."""
+
+
+@dataclass(frozen=True)
+class EditTrial:
+    """Offers applied at once, with their proof."""
+
+    offers: tuple[Offer, ...]
+    proof: Proof
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class ProgramRuns:
+    """Runs of the program that the search requests."""
+
+    propose: Callable[[EditedProgram], list[Offers]]
+    prove: Callable[[Texts, Texts, Sequence[Offer]], Proof]
+    """Prove that the second texts behave as the first do, with these offers between them."""
+    prove_under_inductor: Callable[[Texts, bool], Proof]
+    """Prove texts against the original, under Inductor; True if scalars may become tensors."""
+    explain: Callable[[Texts, Sequence[Offer]], Explanation]
+    is_late: Callable[[], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class SearchState:
+    """The edited program that a search has reached, and what it tried on the way."""
+
+    program: EditedProgram
+    trials: tuple[EditTrial, ...] = ()
+    states: Mapping[EditKey, State] = field(default_factory=dict)
+    """Last proof state of each edit; an edit that failed is not tried again."""
+    deferred: frozenset[EditKey] = frozenset()
+    """Edits that bring another cause which no safe edit removes."""
+    offers: Mapping[CauseKey, Offers] = field(default_factory=dict)
+    """Latest offers for each cause."""
+    originals: Texts = field(default_factory=dict)
+    """Texts on disk of the files for which an edit was offered."""
+
+    def best_offer(self, found: Offers, level: Applicability) -> Offer | None:
+        """Return the first offer for a cause that may be tried at `level` and has not failed."""
+        unsafe = level is Applicability.UNSAFE
+        for offer in found.offers:
+            state = self.states.get(offer.key)
+            if offer.key in self.deferred:
+                if not unsafe:
+                    continue
+                state = None
+            allowed = offer.rewrite.applicability is Applicability.SAFE or (
+                unsafe and offer.rewrite.applicability is Applicability.UNSAFE
+            )
+            if allowed and (state is None or (unsafe and state is not State.FAILED)):
+                return offer
+        return None
+
+    def with_offers(self, found: Iterable[Offers]) -> SearchState:
+        """Return this state with new offers, and the original texts of their files."""
+        found = list(found)
+        originals = dict(self.originals)
+        for document in (offer.document for one in found for offer in one.offers):
+            originals.setdefault(document.file, document.text)
+        offers = {**self.offers, **{cause_key(one.cause): one for one in found}}
+        return replace(self, offers=offers, originals=originals)
+
+    def with_trial(self, index: int, trial: EditTrial) -> SearchState:
+        """Return this state with one trial appended, or replaced by a later result."""
+        trials = (*self.trials[:index], trial, *self.trials[index + 1 :])
+        return replace(self, trials=trials)
+
+    def with_proof_state(self, keys: Iterable[EditKey], state: State) -> SearchState:
+        """Return this state with the proof state of some edits recorded."""
+        return replace(self, states={**self.states, **dict.fromkeys(keys, state)})
+
+
+@dataclass(frozen=True)
+class EditChain:
+    """Edits that pay only together, each for a cause that the one before brought."""
+
+    start: Explanation
+    """The explanation that the whole chain must improve."""
+    remaining: int = 2
+    """Number of further edits that may be tried."""
+
+
+def search_edits(
+    state: SearchState, level: Applicability, runs: ProgramRuns, rounds: int
+) -> SearchState:
+    """Apply every edit of at most `level` that is proved and pays, for at most `rounds` rounds."""
+    for _ in range(rounds):
+        explanation = state.program.explanation
+        if runs.is_late() or explanation.error or not explanation.causes:
+            break
+        found = runs.propose(state.program)
+        state = state.with_offers(found)
+        offers = [o for o in (state.best_offer(one, level) for one in found) if o is not None]
+        after = _try_together(state, offers, level, runs)
+        if after.program is state.program and len(after.trials) == len(state.trials):
+            break
+        state = after
+    return state
+
+
+def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:
+    """Undo the last edits until the program behaves under Inductor as the original does."""
+    while (parent := state.program.parent) is not None:
+        accepted = [o for trial in state.trials if trial.accepted for o in trial.offers]
+        numbers = any(offer.rewrite.numbers for offer in accepted)
+        proof = runs.prove_under_inductor(state.program.texts, numbers)
+        if proof.state is not State.FAILED:
+            break
+        index = state.program.trial
+        trial = replace(state.trials[index], accepted=False, proof=proof)
+        state = state.with_trial(index, trial)
+        state = state.with_proof_state((o.key for o in trial.offers), State.FAILED)
+        state = replace(state, program=parent)
+    return state
+
+
+def _try_together(
+    state: SearchState, offers: Sequence[Offer], level: Applicability, runs: ProgramRuns
+) -> SearchState:
+    """Try all offers that do not overlap at once; if they fail, one by one."""
+    texts, together = apply_offers(offers)
+    if not together:
+        return state
+    after = _try_edits(state, texts, together, level, runs)
+    if after.program is not state.program or len(together) == 1:
+        return after
+    for offer in together:
+        file = offer.document.file
+        if after.program.texts.get(file, after.originals[file]) == offer.document.text:
+            after = _try_edits(after, {file: offer.text}, [offer], level, runs)
+    return after
+
+
+def _try_edits(
+    state: SearchState,
+    texts: Texts,
+    offers: Sequence[Offer],
+    level: Applicability,
+    runs: ProgramRuns,
+    chain: EditChain | None = None,
+) -> SearchState:
+    """Prove `offers`, and move to the edited program if they hold and pay.
+
+    An edit that replaces its cause by another one pays only with an edit that removes the other
+    one. A failure of several offers leaves `state` as it was: the caller tries each alone.
+    """
+    program = state.program
+    new = {**program.texts, **texts}
+    proof = runs.prove(program.texts, new, offers)
+    chain = chain or EditChain(program.explanation)
+    mended = [offer.cause for offer in offers]
+    explanation, replaced = program.explanation, False
+    if proof.holds:
+        explanation = runs.explain(new, offers)
+        check = check_causes(chain.start, explanation, mended)
+        replaced = not check.ok and replaces_causes(chain.start, explanation, mended)
+        result = proof.state if check.ok or replaced else State.FAILED
+        proof = replace(proof, state=result, checks=(*proof.checks, check))
+    accepted = proof.whole or (proof.holds and level is Applicability.UNSAFE)
+    if len(offers) > 1 and (replaced or not accepted):
+        return state
+    keys = {offer.key for offer in offers}
+    index = len(state.trials)
+    trial = EditTrial(tuple(offers), proof, accepted)
+    state = state.with_trial(index, trial)
+    if accepted:
+        state = replace(state, program=EditedProgram(new, explanation, program, index))
+    if replaced and accepted:
+        longer = replace(chain, remaining=chain.remaining - 1)
+        after = _extend_chain(state, longer, level, runs)
+        if after.program is not state.program:
+            check = check_causes(chain.start, after.program.explanation, mended)
+            trial = replace(trial, proof=replace(proof, checks=(*proof.checks[:-1], check)))
+        else:
+            failed = replace(proof, state=State.FAILED)
+            trial = EditTrial(trial.offers, failed, accepted=False)
+            after = replace(after, program=program)
+            if level is Applicability.SAFE:
+                after = replace(after, deferred=after.deferred | keys)
+        state = after.with_trial(index, trial)
+    state = state.with_proof_state(keys, trial.proof.state)
+    if level is Applicability.UNSAFE:
+        state = replace(state, deferred=state.deferred - keys)
+    return state
+
+
+def _extend_chain(
+    state: SearchState, chain: EditChain, level: Applicability, runs: ProgramRuns
+) -> SearchState:
+    """Apply an edit for a cause that the last edit brought, if one is proved and pays."""
+    if chain.remaining < 0 or runs.is_late():
+        return state
+    offers_before = state.offers
+    known = {cause_key(cause) for cause in chain.start.causes}
+    found = runs.propose(state.program)
+    state = state.with_offers(found)
+    for one in found:
+        offer = None if cause_key(one.cause) in known else state.best_offer(one, level)
+        if offer is not None:
+            texts = {offer.document.file: offer.text}
+            after = _try_edits(state, texts, [offer], level, runs, chain)
+            if after.program is not state.program:
+                return after
+            state = after
+    return replace(state, offers=offers_before)
