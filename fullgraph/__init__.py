@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fullgraph.compiler.errors import FullgraphError as FullgraphError
-    from fullgraph.compiler.fallback.compile import compile as compile
+    from fullgraph.compiler.fallback import compile as compile
     from fullgraph.diagnose.explain import explain as explain
     from fullgraph.diagnose.explanation import Explanation as Explanation
     from fullgraph.minifier.bisect.bisect import bisect as bisect
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fullgraph.rewrites.fix import fix as fix
 
 _HOMES = {
-    "compile": "fullgraph.compiler.fallback.compile",
+    "compile": "fullgraph.compiler.fallback",
     "Bisection": "fullgraph.minifier.bisect.bisection",
     "bisect": "fullgraph.minifier.bisect.bisect",
     "Minified": "fullgraph.minifier.minified",

@@ -9,7 +9,7 @@ from torch import nn
 
 from benchmarks.models.vision_ops import load_torchvision
 from fullgraph import explain
-from fullgraph.compiler.fallback.compile import compile, report
+from fullgraph.compiler.fallback import compile, report
 
 load_torchvision()
 import timm  # noqa: E402

@@ -1,1 +1,5 @@
-"""`compile`: torch.compile that checks each graph and moves a failing one down the ladder."""
+"""`compile`: torch.compile that checks each graph and runs a failing one on a lower rung."""
+
+from fullgraph.compiler.fallback.checked_backend import ReportedGraph, compile, report
+
+__all__ = ["ReportedGraph", "compile", "report"]

@@ -1,4 +1,4 @@
-"""torch.compile with a net: a graph that the compiler gets wrong runs one rung lower, alone."""
+"""`compile`: a graph that the compiler gets wrong runs on a lower rung, the others do not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any, Literal
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.fallback.check import Graph
-from fullgraph.compiler.fallback.trial import Trial, numbers
+from fullgraph.compiler.fallback.graph_check import GraphFn
+from fullgraph.compiler.fallback.graph_trial import GraphTrial, example_inputs
 from fullgraph.compiler.ladder import Backend, Rung, ladder
 from fullgraph.compiler.private import (
     copy_graph_module,
@@ -26,8 +26,8 @@ from fullgraph.compiler.private import (
     unwrap_compiled_graph,
 )
 
-Check = Literal["first", "off"]
-_ATTRIBUTE = "_fullgraph_net"
+CheckWhen = Literal["first", "off"]
+_ATTRIBUTE = "_fullgraph_backend"
 
 
 def compile(
@@ -38,24 +38,24 @@ def compile(
     backend: Backend = "inductor",
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
-    check: Check | None = None,
+    check: CheckWhen | None = None,
     check_strides: bool = False,
     seconds: float | None = 600.0,
     log: Callable[[str], object] | None = None,
     **others: Any,
 ) -> Any:
-    """What torch.compile returns for the same arguments; also a decorator, with and without them.
+    """Return what torch.compile returns for the same arguments; also works as a decorator.
 
-    Before a graph is used it is compiled and run on copies of its inputs, in a forked child where
-    that is safe and with a limit of `seconds` there, and compared with eager: outputs, gradients,
-    mutation. A graph that raises, crashes, hangs or gives something else is compiled by the next
-    lower rung of the ladder, in the end run in eager; the others keep theirs. `log` hears of it
-    once (default: a warning of the logger "fullgraph"), and `report` lists all graphs. With
-    `check_strides` other strides of an output count, too: Inductor keeps them as a rule only.
+    Before a graph is used it is compiled and run on copies of its inputs, in a forked child of at
+    most `seconds` if a fork is safe, and compared with eager: outputs, gradients, mutation. A graph
+    that raises, crashes, hangs or differs is compiled by the next lower rung of the ladder, and
+    finally runs in eager; the other graphs keep their rung. `log` receives one message about it
+    (default: a warning of the logger "fullgraph"), and `report` lists all graphs. With
+    `check_strides` other strides of an output are a difference too; Inductor mostly keeps them.
 
-    `check="off"` makes it plain torch.compile. So does an initialised process group, unless
-    `check="first"` is given: ranks must not disagree about the rung. Raises FullgraphError for
-    arguments that do not go together.
+    `check="off"` makes it plain torch.compile. So does an initialised process group unless
+    `check="first"`, since ranks must not disagree about the rung. Raises FullgraphError for
+    arguments that contradict each other.
     """
     if mode is not None and options is not None:
         raise FullgraphError("Give compile() a mode or options, not both.")
@@ -64,8 +64,8 @@ def compile(
     given = dict(options or {})
     filters = {key: given.pop(key) for key in ("guard_filter_fn",) if key in given}
 
-    def made(target: Callable[..., Any]) -> Any:
-        net = Net(
+    def compile_target(target: Callable[..., Any]) -> Any:
+        checked = CheckedBackend(
             backend,
             mode,
             given,
@@ -74,58 +74,58 @@ def compile(
             strides=check_strides,
             seconds=seconds,
             log=log or _warn,
-            command=_command(target),
+            advice=_minify_advice(target),
         )
         compiled = torch.compile(
             target,
             fullgraph=fullgraph,
             dynamic=dynamic,
-            backend=net,
+            backend=checked,
             options=filters or None,
             **others,
         )
         if compiled is not target:
-            vars(compiled)[_ATTRIBUTE] = net
+            vars(compiled)[_ATTRIBUTE] = checked
         return compiled
 
-    return made if model is None else made(model)
+    return compile_target if model is None else compile_target(model)
 
 
 @dataclass(frozen=True)
-class GuardedGraph:
+class ReportedGraph:
     """A graph and the rung it runs on."""
 
     name: str
-    """That of its compilation, as in torch's logs: "0/0"."""
+    """Compile id, as in torch's logs: "0/0"."""
     file: str
     line: int
     function: str
-    """Where the user's code of the graph begins."""
+    """Function of the user's in which the graph begins."""
     rung: str
     checked: bool
-    """Whether it was compared with eager."""
+    """Whether the graph was compared with eager."""
     reasons: tuple[str, ...] = ()
-    """Why it is not on a higher rung, the highest first; or why it was not compared."""
+    """Why each higher rung failed, highest first; or why the graph was not compared."""
 
     def __str__(self) -> str:
         place = f"{self.function} ({self.file}:{self.line})" if self.file else "the graph"
         return f"{self.name} {place}: {self.rung}" + "".join(f"; {why}" for why in self.reasons)
 
 
-def report(compiled: Any) -> tuple[GuardedGraph, ...]:
-    """The graphs compiled so far for what `compile` returned, in order.
+def report(compiled: Any) -> tuple[ReportedGraph, ...]:
+    """Return the graphs compiled so far for what `compile` returned, in order.
 
-    Graphs that it shares with another one, compiled with the same arguments before, are that
-    one's.
+    A graph shared with an earlier `compile` of the same arguments is in the report of that one.
+    Raises FullgraphError for anything that `compile` did not return.
     """
-    net = getattr(compiled, "__dict__", {}).get(_ATTRIBUTE)
-    if net is None:
+    backend = getattr(compiled, "__dict__", {}).get(_ATTRIBUTE)
+    if backend is None:
         raise FullgraphError("report() takes what fullgraph.compile() returned.")
-    return tuple(net.graphs)
+    return tuple(backend.graphs)
 
 
-class Net:
-    """The backend that `compile` gives torch.compile."""
+class CheckedBackend:
+    """Backend of torch.compile that checks each graph and picks its rung."""
 
     def __init__(
         self,
@@ -134,13 +134,13 @@ class Net:
         options: Mapping[str, Any],
         dynamic: bool | None,
         *,
-        check: Check | None,
+        check: CheckWhen | None,
         strides: bool,
         seconds: float | None,
         log: Callable[[str], object],
-        command: str,
+        advice: str,
     ) -> None:
-        self.graphs: list[GuardedGraph] = []
+        self.graphs: list[ReportedGraph] = []
         rungs = ladder(backend, mode=None if mode == "default" else mode, options=options)
         self._rungs = [rung for rung in reversed(rungs) if rung.backend not in (None, "eager")]
         self._compilers = [
@@ -150,26 +150,26 @@ class Net:
             for rung in self._rungs
         ]
         self._check, self._strides, self._seconds = check, strides, seconds
-        self._log, self._command = log, command
-        self._same = (backend, mode, tuple(sorted(options.items())), dynamic, check, strides)
+        self._log, self._advice = log, advice
+        self._identity = (backend, mode, tuple(sorted(options.items())), dynamic, check, strides)
         self._logged: set[str] = set()
 
     def __eq__(self, other: object) -> bool:
-        """Whether a graph that the other compiled can be used: Dynamo asks."""
-        return isinstance(other, Net) and self._same == other._same
+        """Return whether Dynamo may use a graph that the other backend compiled."""
+        return isinstance(other, CheckedBackend) and self._identity == other._identity
 
     def __hash__(self) -> int:
-        return hash(self._same[:2])
+        return hash(self._identity[:2])
 
-    def __deepcopy__(self, memo: object) -> Net:
+    def __deepcopy__(self, memo: object) -> CheckedBackend:
         return self
 
     def reset(self) -> None:
-        """Called by torch.compiler.reset, as it calls the backend's own."""
+        """Reset the rungs' backends; torch.compiler.reset calls it."""
         for compiler in self._compilers:
             getattr(compiler, "reset", lambda: None)()
 
-    def __call__(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Graph:
+    def __call__(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphFn:
         graph = _describe(module)
         if not self._rungs:
             return self._note(module.forward, graph, "dynamo")
@@ -177,14 +177,14 @@ class Net:
             top = self._compilers[0](module, list(inputs))
             return self._note(top, graph, self._rungs[0].name)
         eager = copy_graph_module(module)
-        known = numbers(inputs)
+        known = example_inputs(inputs)
         reasons: list[str] = []
         for rung, compiler in zip(self._rungs, self._compilers, strict=True):
-            trial = Trial(eager, self._same_numbers(rung), self._strides, self._seconds)
+            trial = GraphTrial(eager, self._draws_as_eager(rung), self._strides, self._seconds)
             verdict, compiled = trial.compile_and_check(compiler, module, list(inputs), known)
             if compiled is None:
                 reasons.append(f"{rung.name} {verdict.reason}")
-                module = copy_graph_module(eager)  # a compiler may have edited the other
+                module = copy_graph_module(eager)  # the compiler may have edited the other
                 continue
             done = replace(
                 graph,
@@ -194,10 +194,10 @@ class Net:
             )
             self.graphs.append(done)
             if reasons:
-                self._tell(done, reasons)
-            return self._by_class(compiled, trial, inputs, known)
+                self._log_fallback(done, reasons)
+            return self._dispatch_on_sizes(compiled, trial, inputs, known)
         self.graphs.append(done := replace(graph, rung="eager", checked=True, reasons=(*reasons,)))
-        self._tell(done, reasons)
+        self._log_fallback(done, reasons)
         return eager.forward
 
     def _is_off(self) -> bool:
@@ -205,22 +205,26 @@ class Net:
             return self._check == "off"
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
             return False
-        self._say(
+        self._log_once(
             "compile() does not check its graphs: a process group is initialised, and ranks must "
             'not disagree about the rung of a graph. check="first" checks them all the same.'
         )
         return True
 
-    def _same_numbers(self, rung: Rung) -> bool:
-        """Whether the rung draws the random numbers that eager draws."""
+    def _draws_as_eager(self, rung: Rung) -> bool:
+        """Return whether the rung draws the random numbers that eager draws."""
         if rung.name == "aot_eager":
             return True
         return rung.backend == "inductor" and draws_eager_random_numbers(rung.options)
 
-    def _by_class(
-        self, compiled: Graph, trial: Trial, inputs: Sequence[Any], known: Sequence[Any] | None
-    ) -> Graph:
-        """`compiled`, and where its sizes may be 0, 1 or other, checked for each of these."""
+    def _dispatch_on_sizes(
+        self,
+        compiled: GraphFn,
+        trial: GraphTrial,
+        inputs: Sequence[Any],
+        known: Sequence[Any] | None,
+    ) -> GraphFn:
+        """Return `compiled`, checked once more for sizes of 0, of 1 and of more."""
         sizes = [
             i
             for i, thing in enumerate(inputs)
@@ -228,10 +232,10 @@ class Net:
         ]
         if known is not None and not sizes:
             return compiled
-        table: dict[int, Graph] = {}
+        table: dict[int, GraphFn] = {}
         index, bare = len(self.graphs) - 1, unwrap_compiled_graph(compiled)
 
-        def first(key: int, args: Sequence[Any]) -> Graph:
+        def check_first(key: int, args: Sequence[Any]) -> GraphFn:
             verdict, graph = trial.check(compiled, args), self.graphs[index]
             if not verdict.fails:
                 self.graphs[index] = replace(graph, checked=verdict.kind == "same")
@@ -240,15 +244,15 @@ class Net:
             reason = f"{graph.rung}{at} {verdict.reason}"
             reasons = (*graph.reasons, reason)
             self.graphs[index] = replace(graph, rung="eager", checked=True, reasons=reasons)
-            self._tell(self.graphs[index], [reason])
+            self._log_fallback(self.graphs[index], [reason])
             return table.setdefault(key, trial.eager.forward)
 
-        def pick(args: Sequence[Any]) -> Graph:
+        def pick(args: Sequence[Any]) -> GraphFn:
             key = 0
             for i in sizes:
                 size = args[i]
                 key = 3 * key + (size if 0 <= size < 2 else 2)
-            return table.get(key) or first(key, args)
+            return table.get(key) or check_first(key, args)
 
         usual = 3 ** len(sizes) - 1  # the key of sizes that are neither 0 nor 1
 
@@ -260,36 +264,36 @@ class Net:
 
         return call
 
-    def _note(self, compiled: Graph, graph: GuardedGraph, rung: str) -> Graph:
+    def _note(self, compiled: GraphFn, graph: ReportedGraph, rung: str) -> GraphFn:
         self.graphs.append(replace(graph, rung=rung))
         return compiled
 
-    def _tell(self, graph: GuardedGraph, reasons: Sequence[str]) -> None:
+    def _log_fallback(self, graph: ReportedGraph, reasons: Sequence[str]) -> None:
         place = f"{graph.function} ({graph.file}:{graph.line})" if graph.file else "a graph"
-        self._say(
-            f"The graph of {place} runs on {graph.rung}: {'; '.join(reasons)}. {self._command}"
+        self._log_once(
+            f"The graph of {place} runs on {graph.rung}: {'; '.join(reasons)}. {self._advice}"
         )
 
-    def _say(self, message: str) -> None:
+    def _log_once(self, message: str) -> None:
         if message not in self._logged:
             self._logged.add(message)
             self._log(message)
 
 
-def _describe(module: torch.fx.GraphModule) -> GuardedGraph:
+def _describe(module: torch.fx.GraphModule) -> ReportedGraph:
     file, line, function = find_graph_origin(module)
-    return GuardedGraph(current_compile_id(), _near(file), line, function, "", False)
+    return ReportedGraph(current_compile_id(), _relative(file), line, function, "", False)
 
 
-def _near(file: str) -> str:
-    """A path, from the current folder where it lies inside."""
+def _relative(file: str) -> str:
+    """Return a path, relative to the current folder if it is inside."""
     with_folder = Path(file)
     here = Path.cwd()
     return str(with_folder.relative_to(here)) if with_folder.is_relative_to(here) else file
 
 
-def _command(target: Callable[..., Any]) -> str:
-    """How to minify what goes wrong in `target`, as a sentence."""
+def _minify_advice(target: Callable[..., Any]) -> str:
+    """Return a sentence on how to minify a failure of `target`."""
     call = "fullgraph.minify(model, inputs)"
     named = type(target) if isinstance(target, torch.nn.Module) else target
     name = getattr(named, "__qualname__", "")
@@ -299,7 +303,7 @@ def _command(target: Callable[..., Any]) -> str:
         file = ""
     if not os.path.isfile(file) or not name.isidentifier():
         return f"To make a small script of it: {call}."
-    return f"To make a small script of it: {call}, or `fullgraph minify {_near(file)}:{name}`."
+    return f"To make a small script of it: {call}, or `fullgraph minify {_relative(file)}:{name}`."
 
 
 def _warn(message: str) -> None:

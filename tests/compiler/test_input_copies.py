@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from fullgraph.compiler.fallback.copies import copies
+from fullgraph.compiler.fallback.input_copies import copy_inputs
 
 
 def test_elements_strides_and_offset_stay() -> None:
     whole = torch.arange(24.0).reshape(4, 6)
     for tensor in (whole, whole.t(), whole[1:, ::2], whole[:1].expand(3, 6), torch.empty(0, 3)):
-        (copy,) = copies([tensor]).values
+        (copy,) = copy_inputs([tensor]).values
         assert torch.equal(copy, tensor)
         assert copy.stride() == tensor.stride()
         assert copy.data_ptr() != tensor.data_ptr() or not tensor.numel()
@@ -18,14 +18,16 @@ def test_elements_strides_and_offset_stay() -> None:
 
 def test_a_piece_of_a_large_memory_is_copied_alone() -> None:
     large = torch.arange(10_000.0)
-    (copy,) = copies([large[5_000:5_010]]).values
+    (copy,) = copy_inputs([large[5_000:5_010]]).values
     assert torch.equal(copy, large[5_000:5_010])
     assert copy.untyped_storage().nbytes() == 40
 
 
 def test_memory_is_shared_among_copies_as_among_the_originals() -> None:
     base = torch.zeros(6)
-    first, second, third, alone = copies([base, base[2:], base.view(torch.int32), base + 1]).values
+    first, second, third, alone = copy_inputs(
+        [base, base[2:], base.view(torch.int32), base + 1]
+    ).values
     first.fill_(1)
     assert second.tolist() == [1.0] * 4
     assert third.view(torch.float32).tolist() == [1.0] * 6
@@ -35,14 +37,14 @@ def test_memory_is_shared_among_copies_as_among_the_originals() -> None:
 
 def test_the_same_tensor_twice_is_one_copy() -> None:
     tensor = torch.zeros(2)
-    first, second = copies([tensor, tensor]).values
+    first, second = copy_inputs([tensor, tensor]).values
     assert first is second
 
 
 def test_leaves_stay_leaves_and_others_get_a_history_of_their_own() -> None:
     weight = torch.nn.Parameter(torch.ones(3))
     weight.register_hook(lambda gradient: gradient * 100)
-    given = copies([weight, weight * 2, torch.ones(3)])
+    given = copy_inputs([weight, weight * 2, torch.ones(3)])
     parameter, computed, plain = given.values
     assert isinstance(parameter, torch.nn.Parameter) and parameter.is_leaf
     assert not computed.is_leaf and computed.requires_grad
@@ -56,7 +58,7 @@ def test_leaves_stay_leaves_and_others_get_a_history_of_their_own() -> None:
 
 def test_parameters_can_keep_their_memory() -> None:
     weight, buffer = torch.nn.Parameter(torch.ones(3)), torch.ones(3)
-    parameter, other = copies([weight, buffer], parameters=False).values
+    parameter, other = copy_inputs([weight, buffer], parameters=False).values
     assert parameter.data_ptr() == weight.data_ptr() and parameter is not weight
     assert other.data_ptr() != buffer.data_ptr()
 
@@ -66,7 +68,7 @@ def test_elements_that_are_not_what_lies_in_memory_are_kept_so() -> None:
     (zero,) = torch.autograd.grad(torch.sgn(leaf).sum(), leaf)
     complex_ = torch.tensor([1 + 2j])
     for tensor in (zero, complex_.conj(), complex_.conj().imag):
-        (copy,) = copies([tensor]).values
+        (copy,) = copy_inputs([tensor]).values
         assert copy._is_zerotensor() == tensor._is_zerotensor()
         assert copy.is_conj() == tensor.is_conj() and copy.is_neg() == tensor.is_neg()
         assert torch.equal(copy, tensor)
@@ -77,7 +79,7 @@ def test_sparse_quantized_meta_and_inference_tensors_are_copied() -> None:
         inference = torch.ones(2)
     sparse = torch.eye(3).to_sparse()
     quantized = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)
-    made = copies([inference, sparse, quantized, torch.ones(2, device="meta"), 3, None]).values
+    made = copy_inputs([inference, sparse, quantized, torch.ones(2, device="meta"), 3, None]).values
     assert made[0].is_inference()
     assert torch.equal(made[1].to_dense(), torch.eye(3))
     assert torch.equal(made[2].dequantize(), quantized.dequantize())
@@ -86,5 +88,5 @@ def test_sparse_quantized_meta_and_inference_tensors_are_copied() -> None:
 
 def test_a_generator_is_copied_with_its_state() -> None:
     dice = torch.Generator().manual_seed(3)
-    (copy,) = copies([dice]).values
+    (copy,) = copy_inputs([dice]).values
     assert torch.equal(torch.rand(2, generator=copy), torch.rand(2, generator=dice))

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from fullgraph.compiler.numerics import find_mismatch
-from fullgraph.compiler.results import run_and_record
+from fullgraph.compiler.numerics import find_mismatch, is_pointwise
+from fullgraph.compiler.results import RunResults, record_tensor, run_and_record
 
 X = torch.arange(3.0)
 
@@ -96,3 +96,46 @@ def test_what_is_left_in_the_module(write: Callable[[nn.Module], Any], said: str
         for module in (Stateful(write), Stateful(lambda module: None))
     ]
     assert str(find_mismatch(*found)) == said
+
+
+def recorded(value: float, dtype: torch.dtype) -> RunResults:
+    return RunResults({"output": record_tensor(torch.tensor([value], dtype=dtype))}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "pointwise", "accumulating"),
+    [
+        (torch.float64, 5e-10, 5e-8),
+        (torch.float32, 5e-6, 5e-5),
+        (torch.float16, 4e-3, 9e-3),
+        (torch.bfloat16, 8e-3, 2.4e-2),
+    ],
+)
+def test_pointwise_graphs_have_the_smaller_tolerance(
+    dtype: torch.dtype, pointwise: float, accumulating: float
+) -> None:
+    one = recorded(1.0, dtype)
+    assert find_mismatch(one, recorded(1 + pointwise, dtype), pointwise=True) is None
+    assert find_mismatch(one, recorded(1 + accumulating, dtype), pointwise=True) is not None
+    assert find_mismatch(one, recorded(1 + accumulating, dtype)) is None
+    assert find_mismatch(one, recorded(1 + 4 * accumulating, dtype)) is not None
+
+
+def test_a_result_nearer_to_float64_is_equal() -> None:
+    one, other, exact = (recorded(value, torch.float32) for value in (1.0, 1.01, 1.008))
+    assert find_mismatch(one, other, float64_results=lambda: exact) is None
+    assert find_mismatch(other, one, float64_results=lambda: exact) is not None
+
+
+@pytest.mark.parametrize(
+    ("function", "pointwise"),
+    [
+        (lambda x: torch.relu(x).view(-1) + 1, True),
+        (lambda x: x[0].exp() * 2, True),
+        (lambda x: x @ x, False),
+        (lambda x: x + x.sum(), False),
+        (lambda x: torch.nn.functional.layer_norm(x, (3,)), False),
+    ],
+)
+def test_pointwise_graphs_are_recognised(function: Callable[..., Any], pointwise: bool) -> None:
+    assert is_pointwise(torch.fx.symbolic_trace(function)) == pointwise

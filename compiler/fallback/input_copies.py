@@ -1,4 +1,4 @@
-"""Copies of a graph's inputs, with which it does what it would do with the originals."""
+"""Copies of a graph's inputs on which it behaves as on the originals."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ import torch
 from fullgraph.compiler.private import compute_from_leaf, view_with_bits_of, zero_tensor_like
 
 _LARGER = 4
-"""How many times as large as a tensor its memory may be to be copied as a whole."""
+"""Up to how many times the size of a tensor its storage is copied as a whole."""
 
 
 @dataclass(frozen=True)
-class Copies:
-    """Inputs to use up."""
+class InputCopies:
+    """Copied inputs, and the leaves that receive their gradients."""
 
     values: tuple[Any, ...]
     leaves: tuple[torch.Tensor | None, ...]
-    """Where the gradient of each input arrives; None for those that ask for none."""
+    """For each input the leaf of its gradient; None if it requires none."""
 
 
-def copies(inputs: Sequence[Any], *, parameters: bool = True) -> Copies:
-    """Copies with the strides, the class and the history of the originals, sharing memory among
-    each other as those do; without hooks and `.grad`. With `parameters` False, parameters keep
-    their memory.
+def copy_inputs(inputs: Sequence[Any], *, parameters: bool = True) -> InputCopies:
+    """Copy inputs with their strides, classes and autograd history, without hooks and `.grad`.
+
+    Copies share memory with each other as the originals do. Without `parameters`, the copies of
+    parameters share memory with the originals.
     """
     memory: dict[int, torch.UntypedStorage] = {}
     users = Counter(
@@ -46,19 +47,19 @@ def copies(inputs: Sequence[Any], *, parameters: bool = True) -> Copies:
                     fresh = thing.detach()
                 else:
                     fresh = _fresh(thing, memory, users)
-                made[id(thing)] = _as_it_was(fresh, thing)
+                made[id(thing)] = _with_history_of(fresh, thing)
         elif isinstance(thing, torch.Generator):
             made[id(thing)] = thing.clone_state(), None
         else:
             made[id(thing)] = copy.deepcopy(thing), None
     pairs = [made[id(thing)] for thing in inputs]
-    return Copies(tuple(value for value, _ in pairs), tuple(leaf for _, leaf in pairs))
+    return InputCopies(tuple(value for value, _ in pairs), tuple(leaf for _, leaf in pairs))
 
 
 def _fresh(
     tensor: torch.Tensor, memory: dict[int, torch.UntypedStorage], users: Counter[int]
 ) -> torch.Tensor:
-    """A copy without history."""
+    """Return a copy without history."""
     if tensor.is_meta or not _has_memory(tensor):
         if tensor._is_zerotensor():
             return zero_tensor_like(tensor)
@@ -77,14 +78,14 @@ def _fresh(
 
 
 def _part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
-    """A copy of that part of its memory that a tensor lies in, `span` elements."""
+    """Copy the part of a storage that a tensor occupies, `span` elements."""
     whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     whole.set_(tensor.untyped_storage(), int(tensor.storage_offset()), (span,), (1,))
     return whole.clone().untyped_storage()
 
 
-def _as_it_was(fresh: torch.Tensor, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
-    """`fresh` with the class and history of `tensor`, and the leaf of its gradient."""
+def _with_history_of(fresh: torch.Tensor, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+    """Return `fresh` with the class and history of `tensor`, and the leaf of its gradient."""
     if isinstance(tensor, torch.nn.Parameter) and type(fresh) is torch.Tensor:
         fresh = torch.nn.Parameter(fresh, tensor.requires_grad)
     elif isinstance(tensor, torch.nn.Buffer):
@@ -98,7 +99,7 @@ def _as_it_was(fresh: torch.Tensor, tensor: torch.Tensor) -> tuple[torch.Tensor,
 
 
 def _has_memory(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is nothing but a piece of memory."""
+    """Return whether a tensor is plain strided memory."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not isinstance(
         tensor, torch.nn.Buffer
     ):

@@ -1,4 +1,4 @@
-"""A graph's compilation and first run, where they can do no harm."""
+"""Compiles a graph and runs it once, isolated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.fallback.check import Graph, Verdict, check, raises, said
+from fullgraph.compiler.fallback.graph_check import (
+    GraphFn,
+    GraphVerdict,
+    check_graph,
+    describe_error,
+    describe_raised,
+)
 from fullgraph.compiler.isolation import JobOutcome, choose_process, pause_openmp, run_isolated
 from fullgraph.compiler.private import (
     dynamo_control_exceptions,
@@ -21,41 +27,41 @@ from fullgraph.compiler.private import (
 )
 
 
-class Trial:
-    """One rung tried on one graph: in a forked child where that is safe, else here on copies."""
+class GraphTrial:
+    """Trial of rungs on one graph: in a forked child if that is safe, else here on copies."""
 
     def __init__(
         self,
         eager: torch.fx.GraphModule,
-        same_numbers: bool,
+        same_random: bool,
         strides: bool,
         seconds: float | None,
     ) -> None:
         self.eager = eager
         self._strides = strides
-        self._same_numbers, self._seconds = same_numbers, seconds
+        self._same_random, self._seconds = same_random, seconds
 
     def compile_and_check(
         self,
-        compiler: Graph,
+        compiler: GraphFn,
         module: torch.fx.GraphModule,
         inputs: list[Any],
         known: Sequence[Any] | None,
-    ) -> tuple[Verdict, Graph | None]:
-        """What was found, and the compiled graph if nothing speaks against it.
+    ) -> tuple[GraphVerdict, GraphFn | None]:
+        """Return the verdict, and the compiled graph unless it fails.
 
-        `known` are the inputs to run it on; without them it is only compiled.
+        The graph runs on the inputs `known`; without them it is only compiled.
         """
 
-        def job() -> tuple[Verdict, Graph | None]:
+        def job() -> tuple[GraphVerdict, GraphFn | None]:
             try:
                 compiled = compiler(module, inputs)
             except dynamo_control_exceptions():
                 raise
             except Exception as error:
-                return Verdict("raises", raises(error)), None
+                return GraphVerdict("raises", describe_raised(error)), None
             if known is None:
-                return Verdict("unknown"), compiled
+                return GraphVerdict("unknown"), compiled
             with outside_compilation():
                 return self._compare(compiled, known), compiled
 
@@ -74,17 +80,21 @@ class Trial:
         except dynamo_control_exceptions():
             raise
         except Exception as error:
-            return Verdict("raises", raises(error)), None
+            return GraphVerdict("raises", describe_raised(error)), None
 
-    def check(self, compiled: Graph, inputs: Sequence[Any]) -> Verdict:
-        """Compare what was compiled before with eager."""
+    def check(self, compiled: GraphFn, inputs: Sequence[Any]) -> GraphVerdict:
+        """Compare a graph that was compiled before with eager."""
         if not _can_fork():
             return self._compare(compiled, inputs)
         return _forked(lambda: self._compare(compiled, inputs), self._seconds)
 
-    def _compare(self, compiled: Graph, inputs: Sequence[Any]) -> Verdict:
-        return check(
-            self.eager, compiled, inputs, same_numbers=self._same_numbers, strides=self._strides
+    def _compare(self, compiled: GraphFn, inputs: Sequence[Any]) -> GraphVerdict:
+        return check_graph(
+            self.eager,
+            compiled,
+            inputs,
+            same_random=self._same_random,
+            strides=self._strides,
         )
 
 
@@ -92,16 +102,16 @@ def _can_fork() -> bool:
     return choose_process(())[0] == "fork" and pause_openmp()
 
 
-def _forked(job: Callable[[], Verdict], seconds: float | None) -> Verdict:
-    """What `job` says in a forked child that shares this process's compile cache."""
+def _forked(job: Callable[[], GraphVerdict], seconds: float | None) -> GraphVerdict:
+    """Run `job` in a forked child that shares this process's compile cache."""
     threads = torch.get_num_threads()
 
-    def child(emit: object) -> Verdict:
-        torch.set_num_threads(threads)  # it is part of what is generated, and openmp rests
+    def child(emit: object) -> GraphVerdict:
+        torch.set_num_threads(threads)  # generated code depends on it, and OpenMP is paused
         try:
             return job()
         except dynamo_control_exceptions():
-            return Verdict("unknown")
+            return GraphVerdict("unknown")
 
     try:
         with keep_compiler_in_children():
@@ -109,24 +119,24 @@ def _forked(job: Callable[[], Verdict], seconds: float | None) -> Verdict:
                 child, seconds=seconds, where="fork", cache=inductor_cache_dir(load=True)
             )
     except OSError as error:
-        return Verdict("unknown", f"no child could be forked: {error}")
+        return GraphVerdict("unknown", f"no child could be forked: {error}")
     return _verdict(outcome, seconds)
 
 
-def _verdict(outcome: JobOutcome[Verdict], seconds: float | None) -> Verdict:
+def _verdict(outcome: JobOutcome[GraphVerdict], seconds: float | None) -> GraphVerdict:
     if outcome.value is not None:
         return outcome.value
     if outcome.status == "signal":
         if outcome.signal == "SIGKILL":
-            return Verdict("unknown", "its check was killed, as when memory is short")
-        return Verdict("crashes", f"crashes with {outcome.signal}")
+            return GraphVerdict("unknown", "its check was killed, as when memory is short")
+        return GraphVerdict("crashes", f"crashes with {outcome.signal}")
     if outcome.status == "raised" and outcome.error is not None:
-        return Verdict("raises", said(outcome.error.type, outcome.error.message))
-    return Verdict("hangs", f"was not done after {seconds} seconds")
+        return GraphVerdict("raises", describe_error(outcome.error.type, outcome.error.message))
+    return GraphVerdict("hangs", f"was not done after {seconds} seconds")
 
 
-def numbers(inputs: Sequence[Any]) -> list[Any] | None:
-    """The inputs of the call that is compiled, sizes as numbers; None if they are not known."""
+def example_inputs(inputs: Sequence[Any]) -> list[Any] | None:
+    """Return the inputs with symbols replaced by their hints; None if some are unknown."""
     symbols = (torch.SymInt, torch.SymFloat, torch.SymBool)
     numbers = [hint_of_symbol(thing) if isinstance(thing, symbols) else thing for thing in inputs]
     unknown = (

@@ -1,4 +1,4 @@
-"""Whether a compiled graph does on copies of its inputs what it does in eager."""
+"""Compares a compiled graph with eager, on copies of its inputs."""
 
 from __future__ import annotations
 
@@ -12,54 +12,56 @@ from typing import Any, Literal
 
 import torch
 
-from fullgraph.compiler.fallback.copies import copies
+from fullgraph.compiler.fallback.input_copies import copy_inputs
 from fullgraph.compiler.isolation import has_drawn_random_numbers, random_states, set_random_states
 from fullgraph.compiler.numerics import Mismatch, count_mismatches, find_mismatch, is_pointwise
 from fullgraph.compiler.results import RecordedTensor, RunResults, record_tensor
 
-Graph = Callable[..., Any]
+GraphFn = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a check found, as plain data."""
+class GraphVerdict:
+    """Result of a check, as plain data."""
 
     kind: Literal["same", "differs", "raises", "crashes", "hangs", "unknown"]
     reason: str = ""
-    """Half a sentence, "raises RuntimeError: …"; "" where there is nothing to say."""
+    """Half a sentence, "raises RuntimeError: …"; may be empty."""
 
     @property
     def fails(self) -> bool:
+        """Whether the graph must run on a lower rung."""
         return self.kind not in ("same", "unknown")
 
 
-def check(
+def check_graph(
     eager: torch.fx.GraphModule,
-    compiled: Graph,
+    compiled: GraphFn,
     inputs: Sequence[Any],
     *,
-    same_numbers: bool,
+    same_random: bool,
     strides: bool = True,
-) -> Verdict:
-    """Compare outputs, gradients and mutation; float64 is the judge.
+) -> GraphVerdict:
+    """Compare outputs, gradients and mutation, with float64 as the reference.
 
-    `same_numbers` says whether `compiled` draws the random numbers that eager draws; if not, only
-    the metadata of a graph that draws some is compared. Nothing of the user's changes: not the
-    inputs, the graph's own buffers, the gradients, the random numbers.
+    If `compiled` does not draw `same_random` as eager, only the metadata of a graph that
+    draws some is compared. Inputs, buffers, gradients and random states stay as they are.
     """
     runs = _Runs(eager, inputs)
-    with _random_numbers_rewound(), _buffers_kept(eager):
+    with _restore_random_states(), _restore_buffers(eager):
         try:
-            expected, drew = runs.of(eager)
+            expected, drew = runs.run(eager)
         except Exception as error:
-            return Verdict("unknown", f"eager {raises(error)}")
+            return GraphVerdict("unknown", f"eager {describe_raised(error)}")
         try:
-            got, _ = runs.of(compiled)
+            got, _ = runs.run(compiled)
         except Exception as error:
             if _is_out_of_memory(error):
-                return Verdict("unknown", "there was not enough memory to compare it with eager")
-            return Verdict("raises", raises(error))
-        if drew and not same_numbers:
+                return GraphVerdict(
+                    "unknown", "there was not enough memory to compare it with eager"
+                )
+            return GraphVerdict("raises", describe_raised(error))
+        if drew and not same_random:
             expected, got = (_with_tensors(_without_elements, each) for each in (expected, got))
         if not strides:  # whose memory an output is in is compared all the same
             expected, got = (_with_tensors(_without_strides, each) for each in (expected, got))
@@ -71,17 +73,19 @@ def check(
             is_noise=runs.is_noise,
         )
     return (
-        Verdict("same") if found is None else Verdict("differs", f"gives something else: {found}")
+        GraphVerdict("same")
+        if found is None
+        else GraphVerdict("differs", f"gives something else: {found}")
     )
 
 
-def raises(error: BaseException) -> str:
-    """What an exception says, on one line."""
-    return said(type(error).__qualname__, str(error))
+def describe_raised(error: BaseException) -> str:
+    """Return "raises RuntimeError: the first line"."""
+    return describe_error(type(error).__qualname__, str(error))
 
 
-def said(kind: str, message: str) -> str:
-    """ "raises RuntimeError: the first line" """
+def describe_error(kind: str, message: str) -> str:
+    """Return the same for an exception's class name and message."""
     lines = [line for line in message.splitlines() if line.strip()]
     return f"raises {kind}" + (f": {lines[0].strip()[:300]}" if lines else "")
 
@@ -93,40 +97,40 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 class _Runs:
-    """Runs of one graph's versions from the same start."""
+    """Runs of a graph's eager and compiled versions from the same random states."""
 
     def __init__(self, eager: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
         self._eager, self._inputs = eager, inputs
         self._start = random_states()
-        self._nudged: RunResults | None = None
+        self._rounded: RunResults | None = None
         self._copy_parameters = may_write(eager)
 
-    def of(self, graph: Graph, inputs: Sequence[Any] | None = None) -> tuple[RunResults, bool]:
-        """What `graph` gives, and whether it drew random numbers. Raises what it raises."""
+    def run(self, graph: GraphFn, inputs: Sequence[Any] | None = None) -> tuple[RunResults, bool]:
+        """Run `graph`; return its results and whether it drew random numbers."""
         set_random_states(self._start)
-        with _buffers_kept(self._eager):
+        with _restore_buffers(self._eager):
             results = _run(graph, self._inputs if inputs is None else inputs, self._copy_parameters)
         return results, has_drawn_random_numbers(self._start)
 
     def in_float64(self) -> RunResults | None:
-        """What the graph gives in float64; None if it cannot be run so."""
-        wide = [_changed(thing, _widened) for thing in self._inputs]
+        """Return the results in float64; None if the graph does not run in float64."""
+        wide = [_change_elements(thing, _widen) for thing in self._inputs]
         with contextlib.suppress(Exception):
-            return self.of(copy.deepcopy(self._eager).double(), wide)[0]
+            return self.run(copy.deepcopy(self._eager).double(), wide)[0]
         return None
 
     def is_noise(self, found: Mismatch, expected: object, got: object) -> bool:
-        """Whether eager, too, gives other elements there when its inputs change by rounding."""
-        if self._nudged is None:
-            nudged = [_changed(thing, _shaken) for thing in self._inputs]
+        """Return whether rounding the inputs differently changes eager as much."""
+        if self._rounded is None:
+            rounded = [_change_elements(thing, _round_differently) for thing in self._inputs]
             try:
-                self._nudged = self.of(self._eager, nudged)[0]
+                self._rounded = self.run(self._eager, rounded)[0]
             except Exception:
                 return False
         parts = {
-            "result": self._nudged.outputs,
-            "gradient": self._nudged.gradients,
-            "mutation": self._nudged.state,
+            "result": self._rounded.outputs,
+            "gradient": self._rounded.gradients,
+            "mutation": self._rounded.state,
         }
         near = parts[found.kind].get(found.where)
         if not (
@@ -137,21 +141,21 @@ class _Runs:
             return False
         if near.shape != expected.shape:
             return True
-        return count_mismatches(expected, got) <= NOISE * count_mismatches(expected, near)
+        return count_mismatches(expected, got) <= NOISE_FACTOR * count_mismatches(expected, near)
 
 
-NOISE = 4
-"""How many times as many elements may differ as do when the inputs change by rounding."""
+NOISE_FACTOR = 4
+"""How many times as many elements may differ as differ in eager with rounded inputs."""
 
 
-def _run(graph: Graph, inputs: Sequence[Any], copy_parameters: bool) -> RunResults:
-    given = copies(inputs, parameters=copy_parameters)
+def _run(graph: GraphFn, inputs: Sequence[Any], copy_parameters: bool) -> RunResults:
+    given = copy_inputs(inputs, parameters=copy_parameters)
     versions = [_version(thing) for thing in given.values]
     output = graph(*given.values)
     outputs = list(output) if isinstance(output, list | tuple) else [output]
     places = {_place(thing): f"input[{i}]" for i, thing in enumerate(given.values)}
-    told = {
-        f"output[{i}]": _told(thing, places.get(_place(thing), ""))
+    recorded = {
+        f"output[{i}]": _record_leaf(thing, places.get(_place(thing), ""))
         for i, thing in enumerate(outputs)
     }
     written = [
@@ -160,34 +164,34 @@ def _run(graph: Graph, inputs: Sequence[Any], copy_parameters: bool) -> RunResul
         if _version(thing) != version
     ]
     state = {
-        f"input[{i}]": _told(thing)
+        f"input[{i}]": _record_leaf(thing)
         for i, thing in enumerate(given.values)
         if not (isinstance(thing, torch.nn.Parameter) and not copy_parameters)
     }
-    return RunResults(told, _gradients([*outputs, *written], given.leaves), state)
+    return RunResults(recorded, _gradients([*outputs, *written], given.leaves), state)
 
 
 def _gradients(roots: Sequence[Any], leaves: Sequence[torch.Tensor | None]) -> dict[str, Any]:
-    """The gradients of the inputs, by name, for random gradients of the roots."""
+    """Return the gradients of the inputs, by name, for random gradients of the roots."""
     wanted = {f"input[{i}]": leaf for i, leaf in enumerate(leaves) if leaf is not None}
-    ends = [t for t in roots if isinstance(t, torch.Tensor) and t.grad_fn is not None]
-    if not (wanted and ends and torch.is_grad_enabled()):
+    outputs = [t for t in roots if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+    if not (wanted and outputs and torch.is_grad_enabled()):
         return {}
     dice = torch.Generator().manual_seed(0)
     given = []
-    for end in ends:
-        dtype = torch.float32 if end.dtype.is_floating_point else torch.complex64
-        random = torch.randn(end.shape, generator=dice, dtype=dtype, device="cpu")
-        given.append(torch.empty_like(end, requires_grad=False).copy_(random))
-    found = torch.autograd.grad(ends, list(wanted.values()), given, allow_unused=True)
+    for output in outputs:
+        dtype = torch.float32 if output.dtype.is_floating_point else torch.complex64
+        random = torch.randn(output.shape, generator=dice, dtype=dtype, device="cpu")
+        given.append(torch.empty_like(output, requires_grad=False).copy_(random))
+    found = torch.autograd.grad(outputs, list(wanted.values()), given, allow_unused=True)
     return {
-        name: _told(gradient)
+        name: _record_leaf(gradient)
         for name, gradient in zip(wanted, found, strict=True)
         if gradient is not None
     }
 
 
-def _told(thing: Any, alias: str = "") -> Any:
+def _record_leaf(thing: Any, alias: str = "") -> Any:
     if isinstance(thing, torch.Tensor):
         return record_tensor(thing, alias, copied=False)
     if isinstance(thing, bool | int | float | complex | str | type(None)):
@@ -202,7 +206,7 @@ def _version(thing: Any) -> int:
 
 
 def _place(thing: Any) -> int:
-    """Where a tensor's memory begins; a number of its own for what has none."""
+    """Return the address of a tensor's memory; a unique negative number if it has none."""
     if isinstance(thing, torch.Tensor) and thing.layout is torch.strided:
         with contextlib.suppress(RuntimeError, NotImplementedError):
             return thing.untyped_storage().data_ptr() or -id(thing)
@@ -231,8 +235,8 @@ def _without_strides(tensor: RecordedTensor) -> RecordedTensor:
     return replace(tensor, stride=None)
 
 
-def _changed(thing: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """A tensor with other elements and the same history; anything else as it is."""
+def _change_elements(thing: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return a tensor with changed elements and the same history; anything else unchanged."""
     if not isinstance(thing, torch.Tensor):
         return thing
     with torch.enable_grad():
@@ -242,16 +246,16 @@ def _changed(thing: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         return new if thing.is_leaf or not thing.requires_grad else new.clone()
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_floating_point():
         return tensor.double()
     return tensor.to(torch.complex128) if tensor.is_complex() else tensor
 
 
-def _shaken(tensor: torch.Tensor) -> torch.Tensor:
-    """Every element a few roundings away from where it was, but for halves and whole numbers.
+def _round_differently(tensor: torch.Tensor) -> torch.Tensor:
+    """Move each element by a few roundings, except multiples of one half.
 
-    Those are not there by chance, and often where a function jumps.
+    Those are often exact, and functions are often discontinuous there.
     """
     if not tensor.is_floating_point() or tensor.layout is not torch.strided:
         return tensor
@@ -262,7 +266,7 @@ def _shaken(tensor: torch.Tensor) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def _random_numbers_rewound() -> Iterator[None]:
+def _restore_random_states() -> Iterator[None]:
     states = random_states()
     try:
         yield
@@ -271,8 +275,8 @@ def _random_numbers_rewound() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _buffers_kept(module: torch.fx.GraphModule) -> Iterator[None]:
-    """Put a graph's own buffers back; it has some where Dynamo did not make them inputs."""
+def _restore_buffers(module: torch.fx.GraphModule) -> Iterator[None]:
+    """Restore the buffers that Dynamo left in the graph instead of making them inputs."""
     kept = [(buffer, buffer._version, buffer.detach().clone()) for buffer in module.buffers()]
     try:
         yield
@@ -284,7 +288,7 @@ def _buffers_kept(module: torch.fx.GraphModule) -> Iterator[None]:
 
 
 def may_write(module: torch.fx.GraphModule) -> bool:
-    """Whether a graph holds anything that might write into a parameter."""
+    """Return whether an operator of the graph may write into a parameter."""
     return any(not _only_reads(node) for node in module.graph.nodes)
 
 

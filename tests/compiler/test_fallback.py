@@ -19,7 +19,7 @@ import torch
 import torch.nn as nn
 
 import fullgraph
-from fullgraph.compiler.fallback.compile import compile, report
+from fullgraph.compiler.fallback import compile, report
 
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
