@@ -172,7 +172,7 @@ def test_each_kind_of_failure_is_noticed_and_told(bug: Callable[..., Any]) -> No
         assert x.tolist() == [1.0, -1.0] and x.grad is not None and x.grad.tolist() == [1.0, 0.0]
     (graph,) = report(compiled)
     assert graph.rung == "eager" and BUGS[bug] in graph.reasons[0]
-    assert graph.function == "relu" and graph.file.endswith("test_guarded.py")
+    assert graph.function == "relu" and graph.file.endswith("test_fallback.py")
 
 
 def test_a_backend_that_raises_while_it_compiles_is_noticed() -> None:
@@ -191,7 +191,7 @@ def test_the_logger_warns_once_with_the_command() -> None:
             compiled(torch.ones(size))
     assert len(report(compiled)) == 2  # fixed size, then any
     (record,) = logged.records
-    assert "test_guarded.py:relu`" in record.getMessage()
+    assert "test_fallback.py:relu`" in record.getMessage()
     assert "output[0]: expected 2, got 3" in record.getMessage()
 
 
