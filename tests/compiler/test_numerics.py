@@ -118,7 +118,7 @@ def test_pointwise_graphs_have_the_smaller_tolerance(
     assert find_mismatch(one, recorded(1 + pointwise, dtype), pointwise=True) is None
     assert find_mismatch(one, recorded(1 + accumulating, dtype), pointwise=True) is not None
     assert find_mismatch(one, recorded(1 + accumulating, dtype)) is None
-    assert find_mismatch(one, recorded(1 + 4 * accumulating, dtype)) is not None
+    assert find_mismatch(one, recorded(1 + 8 * accumulating, dtype)) is not None
 
 
 def test_a_result_nearer_to_float64_is_equal() -> None:
