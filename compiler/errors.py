@@ -1,11 +1,11 @@
-"""The one exception a user of fullgraph meets for bad input."""
+"""The exception for bad input."""
 
 
 class FullgraphError(Exception):
-    """Bad input, said in one sentence: what was wrong, where, and what to do next.
+    """Bad input; one sentence says what was wrong, where, and what to do next.
 
-    The command line prints the sentence and exits with code 2. `partial` holds what was found
-    until then (an `Explanation`), or None.
+    The command line prints the sentence and exits with code 2. `partial` holds the results so far
+    (an `Explanation`), or None.
     """
 
     def __init__(self, message: str, *, partial: object = None) -> None:

@@ -1,4 +1,4 @@
-"""What happened while something compiled, as plain values.
+"""Events of a compilation, as plain values.
 
 Every class here is frozen, holds only strings, numbers and tuples, and can be pickled, so a
 `Recording` made in a forked child reads the same in its parent.
@@ -14,7 +14,7 @@ from enum import StrEnum
 class Position:
     """A span of source code. Lines are 1-based, columns 0-based UTF-8 offsets, as in `ast`.
 
-    A column (and the end of the span) is None where the torch version does not tell it.
+    A column (and the end of the span) is None where this torch version does not report it.
     """
 
     file: str
@@ -26,32 +26,32 @@ class Position:
 
     @property
     def key(self) -> tuple[str, int, int | None]:
-        """What makes two positions the same place."""
+        """Key under which two positions are the same place."""
         return self.file, self.line, self.column
 
 
 class Fate(StrEnum):
-    """What a graph break did to the frame that Dynamo was compiling."""
+    """Effect of a graph break on the frame that Dynamo was compiling."""
 
     RESUMED = "resumed"
-    """The frame goes on in a resume function: the break costs one more graph."""
+    """The frame continues in a resume function: the break costs one more graph."""
     PREFIX = "prefix"
-    """What came before the break is compiled, the rest of the frame runs eager."""
+    """Code before the break is compiled; the rest of the frame runs in eager."""
     SKIPPED = "skipped"
-    """The whole frame runs eager; functions it calls are compiled one by one."""
+    """The whole frame runs in eager; functions that it calls are compiled one by one."""
     RAISED = "raised"
-    """The break was an error to the caller (`fullgraph=True`)."""
+    """The break raised an error (`fullgraph=True`)."""
 
 
 @dataclass(frozen=True)
 class Break:
-    """Dynamo met something that it cannot put into a graph."""
+    """Graph break: Dynamo could not capture an operation."""
 
     compile_id: str
     frame: Position
     """The frame being compiled: its file, first line and name."""
     stack: tuple[Position, ...]
-    """From the frame being compiled down through the inlined calls; never empty."""
+    """From the compiled frame down through the inlined calls; never empty."""
     fate: Fate
     gb_type: str
     gb_id: str | None
@@ -63,43 +63,43 @@ class Break:
     wrappers: tuple[str, ...] = ()
     """The `gb_type`s this break was wrapped in, outermost first, such as "Graph break in loop"."""
     module_paths: tuple[str, ...] = ()
-    """The innermost nn.Module that was running, relative to the recorded root ("" is the root
-    itself), and those beside it in the same list that run the same code: Dynamo may reuse one's
-    graphs for the others and tell nothing. Empty outside of modules."""
+    """Paths of the innermost running nn.Module, relative to the recorded root ("" is the root),
+    and of its siblings in the same list with the same class: Dynamo may reuse graphs among them
+    without an event. Empty outside of modules."""
     state: tuple[str, ...] = ()
-    """What was on at the break: "no_grad", "inference_mode", "autocast(cpu, bfloat16)"."""
+    """Active modes: "no_grad", "inference_mode", "autocast(cpu, bfloat16)"."""
     called_from: Position | None = None
-    """The user's expression whose eager evaluation led here, when all of `stack` is torch's."""
+    """User expression that led here from eager, if all of `stack` is torch's code."""
 
 
 @dataclass(frozen=True)
 class Node:
-    """One operation of a graph: a call node of FX and the user's line it came from."""
+    """Call node of an FX graph, with the user line that it came from."""
 
     target: str
     file: str | None
     line: int | None
     shape: str | None
-    """dtype and sizes of the output as one short text: "f32[2, 3]"; None if it is no tensor."""
+    """dtype and shape of the output, "f32[2, 3]"; None if it is not a tensor."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph that Dynamo handed to the backend."""
+    """Graph that Dynamo passed to the backend."""
 
     compile_id: str
     frame: Position
     nodes: tuple[Node, ...]
     inputs: tuple[str, ...]
-    """Shapes of the graph's inputs, written as in `Node.shape`."""
+    """Shapes of the graph's inputs, as in `Node.shape`."""
     outputs: int
     ended_by: str | None
-    """Why the graph ended where it did; None when the frame returned."""
+    """`gb_type` of the break that ended the graph; None if the frame returned."""
     ended_at: Position | None
     phase: str = "forward"
     """"forward", or "backward" for a graph of compiled autograd."""
     splits: int = 1
-    """The number of pieces DDPOptimizer cut the graph into."""
+    """Number of pieces that DDPOptimizer split the graph into."""
 
     @property
     def ops(self) -> int:
@@ -108,7 +108,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Skip:
-    """A frame that Dynamo left to eager without calling it a break."""
+    """Frame that Dynamo left to eager without a graph break."""
 
     frame: Position
     reason: str
@@ -116,19 +116,19 @@ class Skip:
 
 @dataclass(frozen=True)
 class Recompile:
-    """A frame was compiled again because the guards of every earlier version failed."""
+    """Recompile of a frame after the guards of every earlier version failed."""
 
     compile_id: str
     frame: Position
     guards: tuple[str, ...]
-    """The guard that failed, one for each earlier version, newest version first."""
+    """Failed guard of each earlier version, newest version first."""
     positions: tuple[Position, ...] = ()
-    """The user's lines that asked for these guards, where the compiler tells them."""
+    """User lines that installed these guards, where the compiler reports them."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The compiler itself raised: an internal error, a backend's error, a failed codegen."""
+    """Error raised by the compiler: in Dynamo, a backend or code generation."""
 
     compile_id: str
     frame: Position
@@ -140,12 +140,12 @@ class Failure:
     stack: tuple[Position, ...] = ()
     traceback: str = ""
     suppressed: bool = False
-    """Whether the frame went on in eager all the same."""
+    """Whether the error was suppressed and the frame ran in eager."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """What one compilation took, in seconds by stage; None is what torch did not tell."""
+    """Compile time in seconds by stage; None where torch does not report it."""
 
     compile_id: str
     frame: Position
@@ -162,13 +162,13 @@ Event = Break | Graph | Skip | Recompile | Failure | Timing
 
 @dataclass(frozen=True)
 class Recording:
-    """Everything `recorder.record()` heard, in order."""
+    """Events received by `record()`, in order."""
 
     torch: str
     """torch's version."""
     events: tuple[Event, ...] = ()
     unknown: tuple[str, ...] = ()
-    """What this version of torch cannot tell, one sentence each."""
+    """Kinds of event that this version of torch does not report."""
 
     @property
     def breaks(self) -> tuple[Break, ...]:

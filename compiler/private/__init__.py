@@ -7,10 +7,12 @@ from fullgraph.compiler.private.backend_call import (
     copy_graph_module,
     draws_eager_random_numbers,
     dynamo_control_exceptions,
+    find_backend,
     find_graph_origin,
     hint_of_symbol,
     import_inductor,
     is_fake_tensor,
+    is_local_backend,
     keep_compiler_in_children,
     may_be_zero_or_one,
     outside_compilation,
@@ -18,7 +20,6 @@ from fullgraph.compiler.private.backend_call import (
     save_compilation_metrics,
     unwrap_compiled_graph,
 )
-from fullgraph.compiler.private.backends import find_backend, is_local_backend
 from fullgraph.compiler.private.captured_graphs import (
     GraphLevel,
     capture_graph,

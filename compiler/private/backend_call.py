@@ -1,4 +1,4 @@
-"""What a backend can know while Dynamo calls it, and do outside of that call."""
+"""Backends: the registry, and what one can read and change while Dynamo calls it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,37 @@ def resolve_backend(
     options: Mapping[str, Any] | None = None,
     dynamic: bool | None = None,
 ) -> Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]:
-    """What torch.compile makes of a backend, mode and options. Raises what it raises."""
-    chosen = dict(options) if options else None
+    """Return the callable that torch.compile makes of a backend; raise what it raises."""
+    given_options = dict(options) if options else None
     if backend == "inductor":
-        return torch._TorchCompileInductorWrapper(mode, chosen, dynamic)
-    return torch._TorchCompileWrapper(backend, mode, chosen, dynamic)
+        return torch._TorchCompileInductorWrapper(mode, given_options, dynamic)
+    return torch._TorchCompileWrapper(backend, mode, given_options, dynamic)
+
+
+def find_backend(name: str) -> Callable[..., Any] | None:
+    """Return the backend registered under `name` if its module is loaded; load nothing."""
+    from torch._dynamo.backends import registry
+
+    return getattr(registry, "_COMPILER_FNS", {}).get(name)
+
+
+def is_local_backend(name: str) -> bool:
+    """Whether only this process has the backend `name`: it is neither torch's nor a package's."""
+    from torch._dynamo.backends import registry
+
+    function = find_backend(name)
+    if function is None or getattr(registry, "_BACKENDS", {}).get(name) is not None:
+        return False
+    return not str(getattr(function, "__module__", "")).startswith("torch.")
 
 
 def import_inductor() -> None:
-    """Import what Inductor needs, so that a forked child finds it."""
+    """Import Inductor, so that a forked child need not."""
     import torch._inductor.compile_fx  # noqa: F401
 
 
 def dynamo_control_exceptions() -> tuple[type[BaseException], ...]:
-    """The exceptions with which a backend talks to Dynamo: start again, skip, break the graph."""
+    """Return the exceptions by which a backend asks Dynamo to restart, skip or break the graph."""
     from torch._dynamo import exc
 
     known = [getattr(exc, name, None) for name in ("RestartAnalysis", "SkipFrame")]
@@ -43,8 +60,7 @@ def dynamo_control_exceptions() -> tuple[type[BaseException], ...]:
 
 
 def find_graph_origin(module: torch.fx.GraphModule) -> tuple[str, int, str]:
-    """File, line and function of the user's code with which a graph begins; ("", 0, "") if
-    nothing tells."""
+    """Return file, line and function of a graph's first user frame; ("", 0, "") if unknown."""
     for node in module.graph.nodes:
         found = _FRAME.search(node.meta.get("stack_trace") or "")
         if found:
@@ -53,7 +69,7 @@ def find_graph_origin(module: torch.fx.GraphModule) -> tuple[str, int, str]:
 
 
 def copy_graph_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The same graph once more, on the same parameters and buffers: compilers edit theirs."""
+    """Copy a graph on the same parameters and buffers, for a compiler that edits its graph."""
     graph = copy.deepcopy(module.graph)
     for old, new in zip(module.graph.nodes, graph.nodes, strict=True):
         if hasattr(old, "_dynamo_source"):
@@ -68,7 +84,7 @@ def copy_graph_module(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 @contextlib.contextmanager
 def outside_compilation() -> Iterator[None]:
-    """Run compiled code as if no compilation were going on."""
+    """Run compiled code outside of the current compilation and its metrics."""
     from torch._guards import compile_context, tracing
 
     metrics = _metrics()
@@ -82,8 +98,10 @@ def outside_compilation() -> Iterator[None]:
 
 
 def save_compilation_metrics() -> Callable[[], None]:
-    """A function that takes back what compilers note of themselves from now on: another one, in
-    the same compilation, must not note it twice."""
+    """Return a function that discards the metrics that a compiler sets after this call.
+
+    A second compiler in the same compilation would otherwise raise on setting them again.
+    """
     metrics = _metrics()
     before = dict(vars(metrics).get("_metrics", {}))
     return lambda: vars(metrics).update(_metrics=before)
@@ -97,7 +115,7 @@ def _metrics() -> Any:
 
 @contextlib.contextmanager
 def keep_compiler_in_children() -> Iterator[None]:
-    """Let children that are forked now have the compiler as it is, in the middle of its work."""
+    """Disable `torch.compiler.reset` in forked children, which need the running compilation."""
     reset, here = torch.compiler.reset, os.getpid()
     torch.compiler.reset = lambda: reset() if os.getpid() == here else None
     try:
@@ -107,20 +125,22 @@ def keep_compiler_in_children() -> Iterator[None]:
 
 
 def unwrap_compiled_graph(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiled graph without the wrapper that keeps Dynamo out of it, for a caller that Dynamo
-    wraps itself: each costs about two microseconds a call."""
+    """Return a compiled graph without its `disable` wrapper, for a caller that Dynamo wraps.
+
+    Each wrapper costs about two microseconds a call.
+    """
     from torch._dynamo import eval_frame
 
     return getattr(eval_frame, "innermost_fn", lambda graph: graph)(compiled)
 
 
 def hint_of_symbol(symbol: Any) -> Any:
-    """The number that a symbolic one stands for in the call that is compiled; None if none."""
+    """Return the value of a symbolic number in the call being compiled; None if it has none."""
     return symbol.node.hint
 
 
 def may_be_zero_or_one(symbol: Any) -> bool:
-    """Whether a graph with this size may also be called with 0 or 1."""
+    """Whether a graph with this symbolic size may also be called with size 0 or 1."""
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     return not statically_known_true(symbol >= 2)
@@ -133,7 +153,7 @@ def is_fake_tensor(thing: Any) -> bool:
 
 
 def draws_eager_random_numbers(options: Mapping[str, Any]) -> bool:
-    """Whether Inductor draws the random numbers that eager draws."""
+    """Whether Inductor draws the same random numbers as eager."""
     import torch._inductor.config as config
 
     return bool(options.get("fallback_random", config.fallback_random))

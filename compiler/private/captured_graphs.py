@@ -1,4 +1,4 @@
-"""The graphs that a program becomes, Dynamo's and AOTAutograd's, with what they are called with."""
+"""Graphs that Dynamo or AOTAutograd captures of a program, with the inputs of their calls."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ CapturedGraph = tuple[torch.fx.GraphModule, tuple[Any, ...]]
 GraphLevel = Literal["dynamo", "aot"]
 
 
-class _Reached(BaseException):
-    """The graph that was waited for is about to run."""
+class _CallReached(BaseException):
+    """Raised instead of the graph call that was asked for."""
 
 
 def count_graph_calls(
     run: Callable[[Callable[..., Any]], object], level: GraphLevel = "dynamo"
 ) -> int:
-    """How many times graphs are called while `run(backend)` runs."""
+    """Return the number of graph calls while `run(backend)` runs."""
     calls = []
-    run(_backend(lambda module, inputs: calls.append(module), level))
+    run(_make_backend(lambda module, inputs: calls.append(module), level))
     return len(calls)
 
 
 def capture_graph(
     run: Callable[[Callable[..., Any]], object], number: int, level: GraphLevel = "dynamo"
 ) -> CapturedGraph | None:
-    """The graph of call `number` (from 0) while `run(backend)` runs, and its inputs as they are
-    just before; the run ends there. None if there is no such call."""
+    """Return the graph of call `number` (from 0) while `run(backend)` runs, and its inputs.
+
+    The run stops just before that call. Returns None if there are fewer calls.
+    """
     found: list[CapturedGraph] = []
     calls = 0
 
@@ -37,20 +39,22 @@ def capture_graph(
         calls += 1
         if calls > number:
             found.append((module, tuple(inputs)))
-            raise _Reached
+            raise _CallReached
 
     try:
-        run(_backend(listen, level))
-    except _Reached:
+        run(_make_backend(listen, level))
+    except _CallReached:
         module, inputs = found[0]
-        return torch.fx.GraphModule(module, module.graph), inputs  # Dynamo's own is not compilable
+        return torch.fx.GraphModule(
+            module, module.graph
+        ), inputs  # Dynamo's own module cannot be compiled
     return None
 
 
-def _backend(
+def _make_backend(
     listen: Callable[[torch.fx.GraphModule, Sequence[Any]], object], level: GraphLevel
 ) -> Callable[..., Any]:
-    """A backend that runs graphs as they are, and tells `listen` of each call before."""
+    """Return a backend that runs graphs uncompiled and calls `listen` before each call."""
 
     def compiler(module: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
         def call(*inputs: Any) -> Any:
@@ -72,15 +76,14 @@ def _backend(
 
 
 def has_functorch_transform(module: torch.fx.GraphModule) -> bool:
-    """Whether a graph of Dynamo's has calls inside a transform of torch.func (grad, vmap, jvp):
-    it enters and leaves their levels by private functions."""
+    """Whether a Dynamo graph enters the level of a torch.func transform (grad, vmap, jvp)."""
     return any("_functorch" in str(getattr(n.target, "__module__", "")) for n in module.graph.nodes)
 
 
 def count_aten_calls(
     target: Callable[..., Any], args: Any, kwargs: Any, dynamic: bool | None
 ) -> int:
-    """The number of calls in the ATen graphs of one forward."""
+    """Return the number of call nodes in the ATen graphs of one forward."""
     from torch._dynamo.backends.common import aot_autograd
 
     calls = 0

@@ -1,4 +1,4 @@
-"""Settings of the compiler that have no public name."""
+"""Settings of torch.compile that have no public getter or setter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 @contextlib.contextmanager
 def capture_scalars_and_shapes() -> Iterator[None]:
-    """Trace what `fullgraph=True` traces by itself since torch 2.10: scalars, dynamic shapes."""
+    """Capture scalars and dynamic output shapes, as `fullgraph=True` does since torch 2.10."""
     import torch._dynamo.config as config
 
     with config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
@@ -23,28 +23,31 @@ def capture_scalars_and_shapes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def silence_torch_logs() -> Iterator[None]:
-    """Keep torch's own logs and warnings off the streams on which the user's output is caught."""
+    """Keep torch's logs and warnings off the streams that capture the user's output."""
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "torch"]
     loggers = [logging.getLogger(name) for name in ("torch", *names)]
     before = [logger.handlers for logger in loggers]
-    top = loggers[0]
-    propagate, top.propagate = top.propagate, False
+    torch_logger = loggers[0]
+    propagate, torch_logger.propagate = torch_logger.propagate, False
     for logger in loggers:
-        kept = [h for h in logger.handlers if type(h) is not logging.StreamHandler]
-        logger.handlers = [*kept, logging.NullHandler()]  # with none Python would print itself
+        others = [h for h in logger.handlers if type(h) is not logging.StreamHandler]
+        logger.handlers = [
+            *others,
+            logging.NullHandler(),
+        ]  # with none, Python would print to stderr
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"torch\.")
             yield
     finally:
-        top.propagate = propagate
+        torch_logger.propagate = propagate
         for logger, handlers in zip(loggers, before, strict=True):
             logger.handlers = handlers
 
 
 def unwrap_compiled(target: Any) -> Any:
-    """What the user wrote, when given what `torch.compile` made of it."""
-    if getattr(target, "_torchdynamo_disable", False):  # a wrapper that is meant
+    """Return the module or function that `torch.compile` wrapped; `target` if it is not wrapped."""
+    if getattr(target, "_torchdynamo_disable", False):  # a wrapper that the user wants
         return target
     for name in ("_orig_mod", "_torchdynamo_orig_callable"):
         inner = inspect.getattr_static(target, name, None) or getattr(target, "__dict__", {}).get(
@@ -65,7 +68,7 @@ def is_compile_disabled(target: Callable[..., object]) -> bool:
 
 
 def current_stance() -> str | None:
-    """The stance set by `torch.compiler.set_stance`, or None where this torch does not tell."""
+    """Return the stance set by `torch.compiler.set_stance`; None if unknown."""
     from torch._dynamo import eval_frame
 
     current = getattr(eval_frame, "_stance", None)
@@ -73,13 +76,13 @@ def current_stance() -> str | None:
 
 
 def isolate_recompiles_kwargs() -> dict[str, bool]:
-    """Arguments of torch.compile that keep its cache apart from other compiled functions'."""
+    """Return torch.compile arguments that give a function its own cache, where supported."""
     known = "isolate_recompiles" in inspect.signature(torch.compile).parameters
     return {"isolate_recompiles": True} if known else {}
 
 
 def has_dispatch_mode() -> bool:
-    """Whether a TorchDispatchMode of the user's is active."""
+    """Whether a TorchDispatchMode is active."""
     from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
     return bool(_get_current_dispatch_mode_stack())

@@ -1,6 +1,6 @@
-"""Calls in a captured graph that switch something in the process: autocast, gradients, nesting.
+"""Mode switches in a captured graph: calls that enter or leave autocast, grad mode, a transform.
 
-They go by name: torch keeps the functions in several private modules, but the names last.
+They are recognized by name: the modules of these private functions change, their names do not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch.fx import Node
 
 _SETS = ("_set_grad_enabled", "_set_fwd_grad_enabled")
-"""They take the new state; the old one is gone."""
+"""Switches that set a new state and have no matching exit."""
 _ENTERS = {
     r"_enter_(\w+)": r"_exit_\1",
     r"(\w+)_increment_nesting": r"\1_decrement_nesting",
@@ -26,35 +26,34 @@ _EXITS = re.compile(r"_exit_\w+|\w+_decrement_nesting|_record_function_exit|\w+_
 
 
 def is_mode_switch(node: Node) -> bool:
-    """Whether a call is there for the mode that it sets, enters or leaves."""
+    """Whether a call sets, enters or leaves a mode."""
     name = _name(node)
     return name in _SETS or _exit_of(name) is not None or bool(_EXITS.fullmatch(name))
 
 
 def is_grad_switch(node: Node) -> bool:
-    """Whether a call switches gradients on or off, for all calls after it."""
+    """Whether a call switches gradients on or off for all calls after it."""
     return _name(node) in _SETS
 
 
 def find_redundant_switches(calls: Sequence[Node]) -> list[Node]:
-    """Those switches among a graph's calls that no call feels, in an order to erase them in.
+    """Return the mode switches of a graph that affect no call, in an order to erase them in.
 
-    A region with nothing in it, a state that is set anew before a call, or that is so already.
+    They are the ends of an empty region, and grad switches without an effect.
     """
     left = list(calls)
     found: list[Node] = []
-    while gone := _adjacent(left) or _repeated(left):
-        found += gone
-        left = [node for node in left if node not in gone]
+    while erased := _find_empty_region(left) or _find_repeated_switch(left):
+        found += erased
+        left = [node for node in left if node not in erased]
     return found
 
 
 def find_region(node: Node, calls: Sequence[Node]) -> list[Node]:
-    """A switch with the one that undoes it, which can only go together; empty for one that is
-    needed to undo another."""
+    """Return a mode switch and its exit, to be erased together; empty for an exit."""
     after = calls[calls.index(node) + 1 :]
     if _name(node) in _SETS:
-        before = _state(node, calls)
+        before = _is_grad_enabled_before(node, calls)
         later = [other for other in after if _name(other) == _name(node)]
         if not later:
             return [node] if before is torch.is_grad_enabled() else []
@@ -72,19 +71,19 @@ def find_region(node: Node, calls: Sequence[Node]) -> list[Node]:
     return [node]
 
 
-def _state(node: Node, calls: Sequence[Node]) -> Any:
-    """Whether gradients are on before `node` switches them."""
+def _is_grad_enabled_before(node: Node, calls: Sequence[Node]) -> Any:
+    """Return whether gradients are on before `node` switches them."""
     sets = [c.args[0] for c in calls[: calls.index(node)] if _name(c) == _name(node)]
     return sets[-1] if sets else torch.is_grad_enabled()
 
 
 def is_functorch_wrapped(tensor: torch.Tensor) -> bool:
-    """Whether a tensor belongs to a level of `vmap` or `grad` and means nothing outside of it."""
+    """Whether a tensor belongs to a level of `vmap` or `grad` and is invalid outside of it."""
     probe = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
     return probe is not None and probe(tensor)
 
 
-def _adjacent(calls: list[Node]) -> list[Node]:
+def _find_empty_region(calls: list[Node]) -> list[Node]:
     for one, other in itertools.pairwise(calls):
         first, second = _name(one), _name(other)
         if first == second and first in _SETS:
@@ -95,7 +94,7 @@ def _adjacent(calls: list[Node]) -> list[Node]:
     return []
 
 
-def _repeated(calls: list[Node]) -> list[Node]:
+def _find_repeated_switch(calls: list[Node]) -> list[Node]:
     now: Any = torch.is_grad_enabled()
     for node in calls:
         name = _name(node)

@@ -1,8 +1,8 @@
-"""What Dynamo remembers between compilations: how to hide it from a job, and put it back.
+"""Dynamo's caches: hide them from a job, and restore them afterwards.
 
-Dynamo keeps, on every code object it met, the compiled versions and an *action*: compile it, run
-what is compiled, or skip it for ever. `torch._dynamo.reset()` would forget those of all the
-user's compiled functions, so nothing here calls it.
+Dynamo stores, on every code object it has seen, the compiled versions and an *action*: compile,
+run only, or skip. `torch._dynamo.reset()` would drop those of all the user's compiled functions,
+so nothing here calls it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VALUES = {
     "torch._dynamo.pgo": ("_CODE_STATE", "_INIT_CODE_STATE"),
     "torch._dynamo.utils": ("curr_frame",),
 }
-"""Names that are bound again; the automatic dynamic shapes are in `pgo._CODE_STATE`."""
+"""Variables to restore by assignment; `pgo._CODE_STATE` holds the automatic dynamic shapes."""
 _CONTAINERS = {
     "torch._dynamo.callback.callback_handler": ("start_callbacks", "end_callbacks"),
     "torch._dynamo.convert_frame": ("FRAME_COMPILE_COUNTER", "_bytecode_hooks"),
@@ -37,39 +37,41 @@ _CONTAINERS = {
         "warn_once_cache",
     ),
 }
-"""Lists, dicts, sets and deques whose content is put back."""
+"""Lists, dicts, sets and deques whose content is restored in place."""
 _INSTALLED = ("__compiled_fn_", "__resume_at_", "__import_", "__builtins_dict__")
-"""How the globals begin that Dynamo adds to the modules of the code it compiles."""
+"""Prefixes of the globals that Dynamo adds to the modules of compiled code."""
 
 
 @dataclass(frozen=True)
-class _Code:
-    """What Dynamo had on a code object."""
+class _CodeState:
+    """Action and compiled versions that Dynamo stored on a code object."""
 
     action: str
     versions: tuple[CodeType, ...]
-    """The compiled versions. Each has a code object of its own, so these tell them apart."""
+    """Compiled versions, told apart by their code objects."""
 
 
 class DynamoCaches:
-    """Dynamo's memory as it was when this was made.
+    """Snapshot of Dynamo's caches, taken on construction.
 
-    Between `hide` and `restore` code that was skipped or had reached its recompile limit is
+    Between `hide` and `restore`, code that was skipped or had reached its recompile limit is
     compiled as if for the first time.
     """
 
     def __init__(self, codes: Iterable[CodeType] = ()) -> None:
-        """`codes`: those the job may run, besides all that were ever compiled."""
+        """Take the snapshot; `codes` are codes that the job may run, besides all compiled ones."""
         self._loaded = "torch._dynamo.convert_frame" in sys.modules
         if not self._loaded:
             return
         compiled = _compiled_codes()
         self._compiled = {id(code) for code in compiled}
-        self._codes = {id(code): (code, _read(code)) for code in [*compiled, *codes]}
-        self._values = [(owner, name, getattr(owner, name)) for owner, name in _named(_VALUES)]
+        self._codes = {id(code): (code, _read_state(code)) for code in [*compiled, *codes]}
+        self._values = [
+            (owner, name, getattr(owner, name)) for owner, name in _find_attributes(_VALUES)
+        ]
         self._containers = [
-            (getattr(owner, name), _content(getattr(owner, name)))
-            for owner, name in _named(_CONTAINERS)
+            (getattr(owner, name), _copy_content(getattr(owner, name)))
+            for owner, name in _find_attributes(_CONTAINERS)
         ]
         self._cleanups = frozenset(_cleanups().values)
         self._globals = {
@@ -77,7 +79,7 @@ class DynamoCaches:
         }
 
     def hide(self) -> None:
-        """Let what was compiled or skipped until now not show in what is compiled next."""
+        """Hide earlier compiled versions and skip marks from the next compilations."""
         if not self._loaded:
             return
         for key, (code, was) in self._codes.items():
@@ -91,19 +93,19 @@ class DynamoCaches:
                 setattr(pgo, name, None)
 
     def restore(self) -> tuple[str, ...]:
-        """Put everything back. Returns a sentence for each thing that could not be."""
+        """Restore the snapshot. Returns a sentence for each cache that could not be restored."""
         if not self._loaded:
-            return _forget_all() if "torch._dynamo.convert_frame" in sys.modules else ()
+            return _reset_dynamo() if "torch._dynamo.convert_frame" in sys.modules else ()
         dead: dict[str, int] = {}
         for code in [*_compiled_codes(), *(code for code, _ in self._codes.values())]:
-            _, was = self._codes.get(id(code), (code, _Code(_DEFAULT, ())))
+            _, was = self._codes.get(id(code), (code, _CodeState(_DEFAULT, ())))
             left = _restore(code, was)
             if left:
                 dead[f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"] = left
         for owner, name, value in self._values:
             setattr(owner, name, value)
         for container, content in self._containers:
-            _refill(container, content)
+            _restore_content(container, content)
         self._clean_globals()
         return tuple(
             f"Dynamo's cache of {place} keeps {count} dead entr{'y' if count == 1 else 'ies'}, "
@@ -112,41 +114,45 @@ class DynamoCaches:
         )
 
     def _clean_globals(self) -> None:
-        """Take away the globals that Dynamo installed for what was compiled meanwhile."""
+        """Remove the globals that Dynamo installed for code compiled since the snapshot."""
         gc.collect()
         cleanups = _cleanups()
         for key in [key for key in cleanups.values if key not in self._cleanups]:
-            cleanups._remove_id(key)  # what it does itself when the compiled code dies
+            cleanups._remove_id(key)  # as Dynamo does when the compiled code dies
         for namespace in _namespaces():
             _, had = self._globals.get(id(namespace), (namespace, frozenset()))
             for name in _installed(namespace) - had:
                 del namespace[name]
 
     def summary(self) -> dict[str, str]:
-        """What can be compared: the codes with something on them, counters, settings."""
+        """Return the snapshot as comparable text: compiled codes, counters, settings."""
         if not self._loaded:
             return {}
-        told = {
+        summary = {
             f"dynamo: {code.co_filename}:{code.co_firstlineno} {code.co_qualname}": str(
                 (was.action, [id(version) for version in was.versions])
             )
             for code, was in self._codes.values()
-            if was != _Code(_DEFAULT, ())
+            if was != _CodeState(_DEFAULT, ())
         }
-        for (owner, name), (_, content) in zip(_named(_CONTAINERS), self._containers, strict=True):
-            told[f"dynamo: {_title(owner)}.{name}"] = repr(content)
+        for (owner, name), (_, content) in zip(
+            _find_attributes(_CONTAINERS), self._containers, strict=True
+        ):
+            summary[f"dynamo: {_name_of(owner)}.{name}"] = repr(content)
         for owner, name, value in self._values:
-            told[f"dynamo: {_title(owner)}.{name}"] = repr(value)
-        told["dynamo: globals"] = repr(sorted(set().union(*(h for _, h in self._globals.values()))))
-        return told
+            summary[f"dynamo: {_name_of(owner)}.{name}"] = repr(value)
+        summary["dynamo: globals"] = repr(
+            sorted(set().union(*(h for _, h in self._globals.values())))
+        )
+        return summary
 
 
-def _title(owner: Any) -> str:
+def _name_of(owner: Any) -> str:
     return getattr(owner, "__name__", type(owner).__name__)
 
 
-def _forget_all() -> tuple[str, ...]:
-    """Dynamo was loaded by the job itself: all it knows is the job's."""
+def _reset_dynamo() -> tuple[str, ...]:
+    """Reset Dynamo, which the job itself loaded: all of its state is the job's."""
     import torch
 
     torch.compiler.reset()
@@ -160,8 +166,8 @@ def _compiled_codes() -> list[CodeType]:
     return [code for one in list(convert_frame.input_codes.seen) if (code := one()) is not None]
 
 
-def _named(table: dict[str, tuple[str, ...]]) -> list[tuple[Any, str]]:
-    """The owners and names of `table` that this torch has."""
+def _find_attributes(table: dict[str, tuple[str, ...]]) -> list[tuple[Any, str]]:
+    """Return the owners and names of `table` that this torch has."""
     found = []
     for path, names in table.items():
         owner = sys.modules.get(path)
@@ -172,14 +178,14 @@ def _named(table: dict[str, tuple[str, ...]]) -> list[tuple[Any, str]]:
     return found
 
 
-def _content(container: Any) -> Any:
-    """A copy of `container`, deep where Dynamo changes the inner values in place."""
+def _copy_content(container: Any) -> Any:
+    """Return a copy of `container`, deep where Dynamo changes the inner values in place."""
     if isinstance(container, dict) and any(isinstance(v, dict | list) for v in container.values()):
         return {key: copy.copy(value) for key, value in container.items()}
     return copy.copy(container)
 
 
-def _refill(container: Any, content: Any) -> None:
+def _restore_content(container: Any, content: Any) -> None:
     if container == content:
         return
     container.clear()
@@ -191,7 +197,7 @@ def _namespaces() -> list[dict[str, Any]]:
 
 
 def _cleanups() -> Any:
-    """Dynamo's table of the globals to take away when a compiled code object dies."""
+    """Return Dynamo's table of the globals to remove when a compiled code object dies."""
     from torch._dynamo.utils import CleanupManager
 
     return CleanupManager.instance
@@ -201,21 +207,23 @@ def _installed(namespace: dict[str, Any]) -> frozenset[str]:
     return frozenset(n for n in list(namespace) if isinstance(n, str) and n.startswith(_INSTALLED))
 
 
-def _read(code: CodeType) -> _Code:
-    return _Code(_action(code), tuple(entry.code for entry in _entries(code)))
+def _read_state(code: CodeType) -> _CodeState:
+    return _CodeState(_action(code), tuple(entry.code for entry in _entries(code)))
 
 
 def _entries(code: CodeType) -> list[Any]:
-    """The compiled versions of `code` that are alive, of every isolated region."""
+    """Return the live compiled versions of `code`, of every isolated region."""
     from torch._C._dynamo import eval_frame
 
     entries = eval_frame._debug_get_cache_entry_list(code)
     return [entry for entry in entries if isinstance(entry.code, CodeType)]
 
 
-def _restore(code: CodeType, was: _Code) -> int:
-    """Take from `code` what it did not have. Returns how many dead entries stay on it that count
-    towards the limit of the user's compiled functions."""
+def _restore(code: CodeType, was: _CodeState) -> int:
+    """Remove the entries that `code` did not have.
+
+    Returns the number of dead entries left on it, which count towards the recompile limit.
+    """
     from torch._C._dynamo import eval_frame
     from torch._dynamo.guards import DeletedGuardManagerWrapper
 
@@ -245,16 +253,16 @@ def _mark(code: CodeType, action: str) -> None:
     )
 
 
-class _Stop(BaseException):
-    """Ends a look at a code object before its first instruction."""
+class _ProbeEnded(BaseException):
+    """Raised before the first instruction of a frame that only probes Dynamo's action."""
 
 
 def _action(code: CodeType) -> str:
-    """What Dynamo does when a frame of `code` starts.
+    """Return Dynamo's action for a frame of `code`.
 
-    Torch has no getter for it. So a frame is started with a callback of our own in Dynamo's
-    place, and stopped before its first instruction: Dynamo skips without looking into the cache,
-    or looks and calls nobody, or looks and calls back.
+    Torch has no getter for it. Start a frame with our own callback in place of Dynamo's, and stop
+    it before its first instruction. Dynamo then skips the cache lookup, or looks up and does not
+    call back, or looks up and calls back.
     """
     eval_frame: Any = sys.modules["torch._C._dynamo.eval_frame"]
     seen: list[str] = []
@@ -265,11 +273,11 @@ def _action(code: CodeType) -> str:
 
     def called(frame: Any, *rest: Any) -> Any:
         seen.append("called")
-        raise _Stop
+        raise _ProbeEnded
 
     def started(frame: FrameType, event: str, argument: Any) -> None:
         if frame.f_code is code:
-            raise _Stop
+            raise _ProbeEnded
 
     function = FunctionType(code, {}, closure=tuple(CellType() for _ in code.co_freevars))
     positional = code.co_argcount
@@ -284,7 +292,7 @@ def _action(code: CodeType) -> str:
     try:
         unstarted = function(*[None] * positional, **dict.fromkeys(named))
         unstarted.close()  # a generator or coroutine, which starts later
-    except _Stop:
+    except _ProbeEnded:
         pass
     finally:
         sys.settrace(trace)

@@ -1,6 +1,6 @@
-"""Where to listen while Dynamo compiles: a few functions of torch, wrapped and put back.
+"""Hooks into Dynamo: functions of torch that are wrapped while a listener is installed.
 
-The places and what each carries are those of torch 2.10 to 2.15:
+What each reports in torch 2.10 to 2.15:
 
 - `InstructionTranslatorBase.log_graph_break` sees every break inside the tracer;
 - `ConvertFrameAssert.__call__` sees what leaves the tracer as an exception: generators, the
@@ -10,7 +10,7 @@ The places and what each carries are those of torch 2.10 to 2.15:
 - `get_and_maybe_log_recompilation_reasons` sees the guards that failed;
 - the metrics context's exit sees compile times.
 
-`torch.__trace`'s handler would tell much of it too, but it makes torch print every graph as text.
+A handler of `torch.__trace` would report much of this, but makes torch print every graph as text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 
 
 class CompileListener(Protocol):
-    """Who wants to know. Every argument is torch's own live object: read it, keep nothing."""
+    """Receiver of compile events. Arguments are live objects of torch: read them, keep none."""
 
     def broke(self, tx: Any, reason: str, exc: BaseException | None) -> None: ...
     def escaped(self, frame: Any, exc: BaseException, one_graph: bool) -> None: ...
@@ -36,16 +36,16 @@ class CompileListener(Protocol):
 
 @contextlib.contextmanager
 def listen(listener: CompileListener) -> Iterator[tuple[str, ...]]:
-    """Have torch tell `listener` what happens; yields what this torch cannot tell.
+    """Report compile events to `listener`; yield the kinds of event that this torch lacks.
 
-    Wraps nest: an inner `listening` hears what the outer one hears.
+    Listeners nest: an inner one receives the same events as the outer one.
     """
     with contextlib.ExitStack() as stack:
-        yield tuple(sentence for install, sentence in _PLACES if not install(stack, listener))
+        yield tuple(sentence for install, sentence in _HOOKS if not install(stack, listener))
 
 
-def _swap(stack: contextlib.ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> bool:
-    """Replace `owner.name` by `make(old)` until `stack` closes; False if there is none."""
+def _wrap(stack: contextlib.ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> bool:
+    """Replace `owner.name` with `make(old)` until `stack` closes; return False if it is absent."""
     old = vars(owner).get(name)
     if old is None:
         return False
@@ -54,7 +54,7 @@ def _swap(stack: contextlib.ExitStack, owner: Any, name: str, make: Callable[[An
     return True
 
 
-def _breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+def _hook_breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
     def make(old: Any) -> Any:
@@ -65,10 +65,10 @@ def _breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
 
         return log_graph_break
 
-    return _swap(stack, InstructionTranslatorBase, "log_graph_break", make)
+    return _wrap(stack, InstructionTranslatorBase, "log_graph_break", make)
 
 
-def _escapes(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+def _hook_exceptions(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo.convert_frame import ConvertFrameAssert
 
     def make(old: Any) -> Any:
@@ -81,10 +81,10 @@ def _escapes(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
 
         return __call__
 
-    return _swap(stack, ConvertFrameAssert, "__call__", make)
+    return _wrap(stack, ConvertFrameAssert, "__call__", make)
 
 
-def _skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+def _hook_skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo.convert_frame import CatchErrorsWrapper
 
     def make(old: Any) -> Any:
@@ -95,10 +95,10 @@ def _skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
 
         return _handle_skip
 
-    return _swap(stack, CatchErrorsWrapper, "_handle_skip", make)
+    return _wrap(stack, CatchErrorsWrapper, "_handle_skip", make)
 
 
-def _graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+def _hook_graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo.output_graph import OutputGraph
 
     def make(old: Any) -> Any:
@@ -112,10 +112,10 @@ def _graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
 
         return call_user_compiler
 
-    return _swap(stack, OutputGraph, "call_user_compiler", make)
+    return _wrap(stack, OutputGraph, "call_user_compiler", make)
 
 
-def _recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+def _hook_recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo import convert_frame
 
     def make(old: Any) -> Any:
@@ -127,10 +127,10 @@ def _recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
 
         return wrapped
 
-    return _swap(stack, convert_frame, "get_and_maybe_log_recompilation_reasons", make)
+    return _wrap(stack, convert_frame, "get_and_maybe_log_recompilation_reasons", make)
 
 
-def _timings(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+def _hook_timings(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo import utils
 
     context = utils.get_metrics_context()  # of this thread, where CPU backward runs too
@@ -146,14 +146,14 @@ def _timings(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
 
         return on_exit
 
-    return _swap(stack, context, "_on_exit", make)
+    return _wrap(stack, context, "_on_exit", make)
 
 
-_PLACES: tuple[tuple[Callable[[contextlib.ExitStack, CompileListener], bool], str], ...] = (
-    (_breaks, "graph breaks inside the tracer"),
-    (_escapes, "generators, recompile limits and crashes"),
-    (_skips, "why a frame ran eager without a break"),
-    (_graphs, "the graphs"),
-    (_recompiles, "the guards behind a recompile"),
-    (_timings, "compile times"),
+_HOOKS: tuple[tuple[Callable[[contextlib.ExitStack, CompileListener], bool], str], ...] = (
+    (_hook_breaks, "graph breaks inside the tracer"),
+    (_hook_exceptions, "generators, recompile limits and crashes"),
+    (_hook_skips, "why a frame ran eager without a break"),
+    (_hook_graphs, "the graphs"),
+    (_hook_recompiles, "the guards behind a recompile"),
+    (_hook_timings, "compile times"),
 )

@@ -1,4 +1,4 @@
-"""Process groups of which only this process is left."""
+"""Process groups of a forked child, which run their collectives without the other ranks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from fullgraph.compiler.private.fake_collectives import register_fake_collective
 
 
 def replace_process_groups() -> bool:
-    """Let every process group of this process do its collectives here, and wait for nobody.
+    """Make every process group run its collectives in this process, without the other ranks.
 
-    Each group keeps its name, its size, this rank and its Python object, so what the model holds
-    stays good (a DeviceMesh, DistributedDataParallel): only what sends for it is replaced. The
-    store that the ranks share is let go too. Only for a forked child: there is no way back.
-    Returns whether there was a group.
+    Each group keeps its name, size, rank and Python object, so a DeviceMesh or
+    DistributedDataParallel stays valid; only its backends and the shared store are replaced. Only
+    for a forked child: this cannot be undone. Returns whether there was a group.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return False
@@ -26,22 +25,22 @@ def replace_process_groups() -> bool:
     groups = distributed_c10d._world.pg_map
     for group, (name, _) in list(groups.items()):
         if group.size() < 1 or type(group) is not torch.distributed.ProcessGroup:
-            continue  # a class of its own, as tests that use threads for ranks have
-        called, described = group.group_name, group.group_desc
-        _replace(group)
-        group._set_group_name(called)  # the new backends have to be told
-        group._set_group_desc(described)
+            continue  # a subclass, as in tests that use threads as ranks
+        group_name, group_desc = group.group_name, group.group_desc
+        _replace_backend(group)
+        group._set_group_name(group_name)  # sets it on the new backends
+        group._set_group_desc(group_desc)
         groups[group] = (name, HashStore())
     return True
 
 
-def _replace(group: Any) -> None:
-    """Give `group` a backend that this process can use.
+def _replace_backend(group: Any) -> None:
+    """Register a backend for `group` that this process can use.
 
-    A group keeps the first backend it was given of each type, so a child's child takes a type that
-    neither it nor its parent has.
+    A group keeps the first backend registered under each type, so a grandchild uses a type that
+    neither its parent nor its grandparent has.
     """
-    backend = _alone(group)
+    backend = _make_lone_backend(group)
     types = torch.distributed.ProcessGroup.BackendType
     known = getattr(group, "_device_types", None) or [torch.device("cpu")]
     devices = [torch.device(device.type) for device in known]
@@ -52,9 +51,8 @@ def _replace(group: Any) -> None:
             return
 
 
-def _alone(group: Any) -> Any:
-    """Gloo where this rank is the only one; with more, torch's backend without communication,
-    which computes what it can from this rank's data."""
+def _make_lone_backend(group: Any) -> Any:
+    """Return Gloo for a group of one rank, else torch's fake backend with this rank's data."""
     from torch._C import _distributed_c10d as c10d
 
     gloo = getattr(c10d, "ProcessGroupGloo", None)
@@ -68,7 +66,7 @@ def _alone(group: Any) -> Any:
 
 
 def group_size_and_rank(name: str) -> tuple[int, int]:
-    """Of the group that functional collectives call `name`; (1, 0) if this process has none."""
+    """Return size and rank of the process group `name`; (1, 0) if this process has none."""
     try:
         from torch.distributed.distributed_c10d import _resolve_process_group
 
@@ -79,7 +77,7 @@ def group_size_and_rank(name: str) -> tuple[int, int]:
 
 
 def group_name_of(node: torch.fx.Node) -> str | None:
-    """The group that a call of a functional collective names; None for any other node."""
+    """Return the group name passed to a functional collective; None for other nodes."""
     target: Any = node.target
     if isinstance(target, torch._ops.OpOverloadPacket):  # as Dynamo calls it
         target = getattr(target, target.overloads()[0])

@@ -1,4 +1,4 @@
-"""Running as eager does, whatever is compiled inside."""
+"""Eager execution of code that contains compiled functions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _CONTROL = ("cond", "while_loop")
 
 @contextlib.contextmanager
 def force_eager() -> Iterator[None]:
-    """What is compiled runs uncompiled; `torch.cond` and `torch.while_loop` do as in eager code.
+    """Run compiled functions uncompiled, and `torch.cond` and `torch.while_loop` as in eager code.
 
-    These compile themselves there. Under the stance "force_eager" they do not, miss the tensors
-    that their functions close over, and their results ask for no gradient (torch 2.13).
+    In eager code these two compile themselves. Under the stance "force_eager" they do not: they
+    miss tensors that their functions close over, and their results require no gradient (2.13).
     """
     known = {name: getattr(torch, name) for name in _CONTROL if hasattr(torch, name)}
     with torch.compiler.set_stance("force_eager"):
         for name, function in known.items():
-            setattr(torch, name, _by_itself(function))
+            setattr(torch, name, _with_default_stance(function))
         try:
             yield
         finally:
@@ -30,7 +30,7 @@ def force_eager() -> Iterator[None]:
                 setattr(torch, name, function)
 
 
-def _by_itself(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_default_stance(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         with torch.compiler.set_stance("default"):

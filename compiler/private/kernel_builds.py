@@ -1,4 +1,4 @@
-"""What the C++ compiler made of Inductor's kernels, and what it refused, so as not to ask twice."""
+"""Cache of the builds of Inductor's C++ kernels, failed ones included."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from typing import Any
 
 @contextlib.contextmanager
 def reuse_kernel_builds(folder: str, before: str | None) -> Iterator[None]:
-    """Meanwhile take from `before`, the folder of another Inductor cache, what it has and `folder`,
-    the one in use, lacks: their files are named by their content. What the compiler refuses is kept
-    in `folder` and refused again."""
+    """Build no kernel twice: copy it from `before`, another Inductor cache, to `folder`, the cache.
+
+    Cache files are named by their content. Compile errors are stored in `folder` and raised again.
+    """
     builder: Any = sys.modules.get("torch._inductor.cpp_builder")
     if getattr(builder, "subprocess", None) is not subprocess:
-        yield  # not loaded, or a torch that builds in another way
+        yield  # not loaded, or this torch builds differently
         return
-    builder.subprocess = _Subprocess(folder, before)
+    builder.subprocess = _CachingSubprocess(folder, before)
     try:
         yield
     finally:
         builder.subprocess = subprocess
 
 
-class _Subprocess:
-    """The module `subprocess`, which runs no command whose output is known."""
+class _CachingSubprocess:
+    """Stand-in for the module `subprocess` that runs no command whose result is cached."""
 
     def __init__(self, folder: str, before: str | None) -> None:
         self._folder, self._before = folder, before
@@ -46,7 +47,7 @@ class _Subprocess:
         if self._before:
             known = Path(self._before, target.relative_to(self._folder))
             if known.is_file():
-                with _written(target) as file:
+                with _write_atomically(target) as file:
                     shutil.copyfile(known, file)
                 return subprocess.CompletedProcess(command, 0, b"")
         digest = hashlib.sha256("\0".join(command).encode()).hexdigest()
@@ -56,21 +57,20 @@ class _Subprocess:
         try:
             return subprocess.run(command, **how)
         except subprocess.CalledProcessError as error:
-            if _of_the_code(error.stdout or b""):
-                with _written(refused) as file:
+            if _is_source_error(error.stdout or b""):
+                with _write_atomically(refused) as file:
                     file.write_bytes(error.stdout)
             raise
 
 
-def _of_the_code(said: bytes) -> bool:
-    """Whether the compiler blames what it read, and not the machine: a full disk, too little
-    memory."""
-    return re.search(rb":\d+:\d+: error: ", said) is not None and b"fatal error" not in said
+def _is_source_error(output: bytes) -> bool:
+    """Whether the compiler reports an error in the source, not a full disk or too little memory."""
+    return re.search(rb":\d+:\d+: error: ", output) is not None and b"fatal error" not in output
 
 
 @contextlib.contextmanager
-def _written(path: Path) -> Iterator[Path]:
-    """A file that becomes `path` when it is whole."""
+def _write_atomically(path: Path) -> Iterator[Path]:
+    """Yield a temporary file that is renamed to `path` once it is complete."""
     file = path.with_name(f"{path.name}.{os.getpid()}")
     yield file
     file.replace(path)

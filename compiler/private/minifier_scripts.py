@@ -1,4 +1,4 @@
-"""The scripts in which PyTorch's own minifier keeps a failure, run without that minifier."""
+"""Repro scripts of PyTorch's own minifier, read without running that minifier."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fullgraph.compiler.private.compile_config import silence_torch_logs
 from fullgraph.compiler.private.torch_state import get_configs
 
 REPRO_PACKAGE = "torch._dynamo.repro"
-"""Where such a script imports `run_repro` from."""
+"""Package that such a script imports `run_repro` from."""
 _LEVELS: tuple[Literal["dynamo", "aot"], ...] = ("dynamo", "aot")
 _CONFIGS = (
     "torch._dynamo.config",
@@ -31,7 +31,7 @@ _CONFIGS = (
 
 @dataclass(frozen=True, eq=False)
 class ReproCall:
-    """A call of `run_repro`, and what held when it was made."""
+    """Call of `run_repro`, with the grad mode and process groups at that time."""
 
     level: Literal["dynamo", "aot"]
     module: torch.nn.Module
@@ -39,11 +39,11 @@ class ReproCall:
     options: Mapping[str, Any]
     grad: bool
     groups: Mapping[str, Mapping[str, int]]
-    """Size and rank of each process group the script asked for, by name."""
+    """Size and rank of each process group of the script, by name."""
 
 
 class ReproReached(BaseException):
-    """`run_repro` was called: nothing after it is to run."""
+    """Raised in place of `run_repro`, to stop the script there."""
 
     def __init__(self, call: ReproCall) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class ReproReached(BaseException):
 
 @contextlib.contextmanager
 def intercept_run_repro() -> Iterator[None]:
-    """Where a script calls `run_repro`, raise `Reached`; where it asks for groups, remember."""
+    """Make `run_repro` raise `ReproReached`, with the process groups that the script set up."""
     groups: dict[str, Mapping[str, int]] = {}
 
     def reach(level: Literal["dynamo", "aot"]) -> Callable[..., NoReturn]:
@@ -78,7 +78,7 @@ def _replace(stack: contextlib.ExitStack, module: Any, name: str, value: object)
 
 @contextlib.contextmanager
 def start_fake_process_groups(groups: Mapping[str, Mapping[str, int]]) -> Iterator[None]:
-    """The process groups of such a script, which send nothing; none where there are some."""
+    """Start the fake process groups of a script, unless process groups are initialized."""
     if not groups or torch.distributed.is_initialized():
         yield
         return
@@ -92,51 +92,51 @@ def start_fake_process_groups(groups: Mapping[str, Mapping[str, int]]) -> Iterat
 
 @dataclass(frozen=True)
 class ReproInputs:
-    """What the reader of such a script gives."""
+    """Inputs that the reader of such a script returns, and what was missing."""
 
     args: tuple[Any, ...]
     symbolic: bool
-    """Whether a size is an input."""
+    """Whether an input is a symbolic size."""
     lost: int
-    """How many storages are not there, though they were saved."""
+    """Number of saved storages that are not in the folder."""
     unsaved: int
-    """How many storages were never saved."""
+    """Number of storages that were never saved."""
     nothing: tuple[str, ...]
-    """Inputs that cannot be saved and are None here."""
+    """Names of inputs that cannot be saved and are None."""
 
 
 def read_repro_inputs(load_args: Callable[[Any], object], folder: str | None) -> ReproInputs:
-    """What `load_args` reads from `folder`; what is not there is generated as torch does it."""
+    """Return what `load_args` reads from `folder`; torch generates storages that are missing."""
     from torch._dynamo.debug_utils import InputReader
 
-    told: dict[str, Any] = {"lost": 0, "unsaved": 0, "symbolic": False, "nothing": []}
+    found_out: dict[str, Any] = {"lost": 0, "unsaved": 0, "symbolic": False, "nothing": []}
 
     class Reader(InputReader):
         def storage(self, storage_hash: str | None, nbytes: int, **rest: Any) -> Any:
             if storage_hash is None:
-                told["unsaved"] += 1
+                found_out["unsaved"] += 1
             elif folder is None or not (Path(folder) / "storages" / storage_hash).is_file():
-                told["lost"] += 1
+                found_out["lost"] += 1
             found = super().storage(storage_hash, nbytes, **rest)
-            return found.clone()  # equal ones share a file, and were never the same memory
+            return found.clone()  # equal storages share a file but were not aliases
 
         def symint(self, *args: Any, **rest: Any) -> Any:
-            told["symbolic"] = True
+            found_out["symbolic"] = True
             return super().symint(*args, **rest)
 
         def unsupported(self, name: str) -> None:
-            told["nothing"].append(name)
+            found_out["nothing"].append(name)
             super().unsupported(name)
 
         def opaque(self, script_class_name: str) -> None:
-            told["nothing"].append(script_class_name)
+            found_out["nothing"].append(script_class_name)
             super().opaque(script_class_name)
 
     with silence_torch_logs():
         reader = Reader(save_dir=folder)
         load_args(reader)
-    told["nothing"] = tuple(told["nothing"])
-    return ReproInputs(tuple(reader.args), **told)
+    found_out["nothing"] = tuple(found_out["nothing"])
+    return ReproInputs(tuple(reader.args), **found_out)
 
 
 Configs = dict[str, dict[str, Any]]
@@ -144,14 +144,14 @@ KernelTable = tuple[Any, ...]
 
 
 def load_configs() -> Configs:
-    """Every setting of the compiler, by module and name."""
+    """Import the config modules and return every setting, by module and name."""
     for name in _CONFIGS:
         importlib.import_module(name)
     return get_configs()
 
 
 def changed_configs(before: Configs, after: Configs) -> Configs:
-    """The settings of `after` that `before` has otherwise."""
+    """Return the settings of `after` that differ from `before`."""
     return {
         module: {name: value for name, value in named.items() if before[module].get(name) != value}
         for module, named in after.items()
@@ -159,21 +159,20 @@ def changed_configs(before: Configs, after: Configs) -> Configs:
 
 
 def configs_in_environment(environment: Mapping[str, str]) -> Configs:
-    """The settings that torch would start with in `environment`, which it reads when it is
-    imported, where they are not those of this process's environment."""
-    here = {name: _fresh(name) for name in _CONFIGS}
+    """Return the settings that torch would import with in `environment` but not in this process."""
+    here = {name: _import_afresh(name) for name in _CONFIGS}
     kept = dict(os.environ)
     os.environ.update(environment)
     try:
-        there = {name: _fresh(name) for name in _CONFIGS}
+        there = {name: _import_afresh(name) for name in _CONFIGS}
     finally:
         os.environ.clear()
         os.environ.update(kept)
     return changed_configs(here, there)
 
 
-def _fresh(name: str) -> dict[str, Any]:
-    """The settings of a module as if it had just been imported."""
+def _import_afresh(name: str) -> dict[str, Any]:
+    """Return the settings of a config module imported afresh."""
     origin = importlib.util.find_spec(name)
     assert origin is not None and origin.origin is not None
     spec = importlib.util.spec_from_file_location(f"{name}_again", origin.origin)
@@ -190,18 +189,22 @@ def _fresh(name: str) -> dict[str, Any]:
 
 
 def get_kernel_table() -> KernelTable:
-    """The user's Triton kernels that graphs name by number."""
+    """Return a copy of the table of Triton kernels that graphs refer to by index."""
     table = _kernel_table()
-    return tuple(copy.copy(getattr(table, name)) for name in _TABLES) if table is not None else ()
+    return (
+        tuple(copy.copy(getattr(table, name)) for name in _TABLE_FIELDS)
+        if table is not None
+        else ()
+    )
 
 
 def set_kernel_table(saved: KernelTable) -> None:
     table = _kernel_table()
-    for name, value in zip(_TABLES, saved, strict=False):
+    for name, value in zip(_TABLE_FIELDS, saved, strict=False):
         setattr(table, name, copy.copy(value))
 
 
-_TABLES: Sequence[str] = ("id_to_kernel", "kernel_to_id", "constant_args")
+_TABLE_FIELDS: Sequence[str] = ("id_to_kernel", "kernel_to_id", "constant_args")
 
 
 def _kernel_table() -> Any:

@@ -1,7 +1,7 @@
-"""What the functions in torch's graphs are called by people, and what those do that nobody calls.
+"""Public names and properties of the functions that graphs call.
 
-A graph names its functions by object: `torch._C._nn.gelu` is `torch.nn.functional.gelu`, and
-`torch.amp.autocast_mode._enter_autocast` is the first half of a `with`.
+A graph holds function objects: `torch._C._nn.gelu` is `torch.nn.functional.gelu`, and
+`torch.amp.autocast_mode._enter_autocast` is the entry of a `with`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MODULES = (
     "torch.autograd",
     "torch.distributed",
 )
-"""Where a function's name is looked for, first to last."""
+"""Modules searched for a function's public name, in order."""
 
 _BUILT_IN = frozenset(
     {
@@ -46,9 +46,9 @@ _BUILT_IN = frozenset(
 
 
 def public_name(target: object) -> str | None:
-    """The dotted path by which a script reaches a function of torch; None for others.
+    """Return the dotted path of a function of torch; None for any other.
 
-    The shortest public one there is, else the one it says of itself.
+    A public path if there is one, else the path from its own module and name.
     """
     if isinstance(target, torch._ops.OpOverload):
         namespace, name = target._schema.name.split("::")
@@ -57,7 +57,7 @@ def public_name(target: object) -> str | None:
         return "torch.ops." + target._qualified_op_name.replace("::", ".")
     if isinstance(target, torch._ops.HigherOrderOperator):
         return f"torch.ops.higher_order.{target.name()}"
-    known = _public().get(id(target))
+    known = _public_names().get(id(target))
     if known is not None:
         return known
     owner = getattr(target, "__objclass__", None)
@@ -65,14 +65,14 @@ def public_name(target: object) -> str | None:
         return f"torch.Tensor.{target.__name__}"  # type: ignore[attr-defined]
     for name in ("__qualname__", "__name__"):  # pybind's functions have no qualified name of use
         path = f"{getattr(target, '__module__', '')}.{getattr(target, name, '')}"
-        if path.startswith("torch.") and _at(path) is target:
+        if path.startswith("torch.") and _resolve(path) is target:
             return path
     return None
 
 
 @functools.cache
-def _public() -> dict[int, str]:
-    """By id, the names of the functions in the public modules."""
+def _public_names() -> dict[int, str]:
+    """Return the public names of the functions in the public modules, by id."""
     found: dict[int, str] = {}
     for path in _MODULES:
         try:
@@ -85,7 +85,7 @@ def _public() -> dict[int, str]:
     return found
 
 
-def _at(path: str) -> object:
+def _resolve(path: str) -> object:
     thing: Any = torch
     for name in path.split(".")[1:]:
         thing = getattr(thing, name, None)
@@ -93,13 +93,13 @@ def _at(path: str) -> object:
 
 
 def required_import(path: str) -> str | None:
-    """The submodule of torch on the way to `path` that `import torch` alone may not load."""
+    """Return the module of `path` if `import torch` may not load it, else None."""
     head = path.rpartition(".")[0]
     lazy = ("torch.nn.attention.", "torch._functorch.", "torch._higher_order_ops.")
     return head if head.startswith(lazy) and head in sys.modules else None
 
 
-# --- regions: calls that come in pairs ---
+# --- context regions: an entering call and an exiting call ---
 
 
 Kind = Literal["grad", "inference", "autocast", "sdpa", "end"]
@@ -107,14 +107,14 @@ Kind = Literal["grad", "inference", "autocast", "sdpa", "end"]
 
 @dataclass(frozen=True)
 class RegionCall:
-    """Half of a `with`."""
+    """Call that enters or exits a `with` region."""
 
     kind: Kind
-    """ "end" for the call that leaves the region whose beginning is its argument."""
+    """"end" for the exit of the region whose entry is its argument."""
 
 
 def region_call(target: object) -> RegionCall | None:
-    """What half of a `with` a function is; None for any other."""
+    """Return the entry or exit of a `with` region that a function is; None for any other."""
     name = getattr(target, "__name__", "")
     if not str(getattr(target, "__module__", "")).startswith("torch"):
         return None
@@ -133,7 +133,7 @@ _REGIONS: dict[str, Kind] = {
 
 
 def is_sdpa_backend(target: object) -> bool:
-    """Whether it makes an SDPBackend of its name."""
+    """Whether a function turns a name into an SDPBackend."""
     return getattr(target, "__name__", "") == "_backend_from_string"
 
 
@@ -142,7 +142,7 @@ def is_sdpa_backend(target: object) -> bool:
 
 @dataclass(frozen=True)
 class NumpyCall:
-    """A call of NumPy's that Dynamo wrapped, so that it takes and gives tensors."""
+    """NumPy call that Dynamo wrapped to take and return tensors."""
 
     kind: Literal["function", "method", "operator", "attribute"]
     name: str
@@ -150,7 +150,7 @@ class NumpyCall:
 
 
 def numpy_call(target: object) -> NumpyCall | None:
-    """What of NumPy's a wrapper of Dynamo's stands for; None for anything else."""
+    """Return the NumPy call that a wrapper of Dynamo makes; None for any other function."""
     kind = type(target).__name__
     if getattr(target, "__name__", "") == "numpy_attr_wrapper":
         return NumpyCall("attribute", "")
@@ -164,11 +164,11 @@ def numpy_call(target: object) -> NumpyCall | None:
     return None
 
 
-# --- operators that somebody registered ---
+# --- custom operators ---
 
 
 def custom_op_name(target: object) -> str | None:
-    """ "namespace::name" of an operator that does not come with torch; None for all else."""
+    """Return "namespace::name" of an operator that is not torch's own; None for anything else."""
     if isinstance(target, torch._ops.OpOverload):
         name = target._schema.name
     elif isinstance(target, torch._ops.OpOverloadPacket):
@@ -179,8 +179,10 @@ def custom_op_name(target: object) -> str | None:
 
 
 def custom_op_functions(name: str) -> tuple[Callable[..., Any], ...]:
-    """The Python functions that `torch.library.custom_op` was given for an operator: its body,
-    its fake, its setup_context and its backward, those that there are. Empty for any other."""
+    """Return the functions that `torch.library.custom_op` registered for an operator.
+
+    The body, fake, setup_context and backward that exist; empty for any other operator.
+    """
     try:
         from torch._library.custom_ops import OPDEFS
     except ImportError:
@@ -192,7 +194,7 @@ def custom_op_functions(name: str) -> tuple[Callable[..., Any], ...]:
 
 
 def is_collective(target: object) -> bool:
-    """Whether it talks to a process group."""
+    """Whether a function is a collective or point-to-point call of a process group."""
     name = public_name(target) or ""
     parts = name.removeprefix("torch.ops.").split(".")
     return parts[0] in ("c10d", "_c10d_functional", "_c10d_functional_autograd") or (
@@ -201,7 +203,7 @@ def is_collective(target: object) -> bool:
 
 
 def triton_function(thing: object) -> Callable[..., Any] | None:
-    """The Python function that a Triton kernel was made of, autotuned or not; None for others."""
+    """Return the Python function of a Triton kernel, autotuned or not; None for anything else."""
     while type(thing).__module__.startswith("triton."):
         thing = getattr(thing, "fn", None)
         if inspect.isfunction(thing):
@@ -210,50 +212,52 @@ def triton_function(thing: object) -> Callable[..., Any] | None:
 
 
 def triton_kernel(index: int) -> object:
-    """The kernel that a graph knows by a number."""
+    """Return the Triton kernel that graphs refer to by `index`."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table.get_kernel(index)
 
 
 def triton_constants(index: int) -> Mapping[str, Any]:
-    """The arguments that are no tensors, which a graph knows by a number."""
+    """Return the non-tensor kernel arguments that graphs refer to by `index`."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table.get_constant_args(index)
 
 
 def add_triton_kernel(kernel: Any) -> int:
-    """A number by which a graph of this process knows a kernel."""
+    """Add a Triton kernel to the table of this process and return its index."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table.add_kernel(kernel)
 
 
 def add_triton_constants(arguments: dict[str, Any]) -> int:
-    """The same for arguments that are no tensors."""
+    """Add non-tensor kernel arguments to the table of this process and return their index."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table.add_constant_args(arguments)
 
 
 def captures_scalars() -> bool:
-    """Whether Dynamo captures `Tensor.item()`. If not, one in a graph is a float of the program's,
-    which Dynamo made a tensor of."""
+    """Whether Dynamo captures `Tensor.item()`.
+
+    If not, an `item` call in a graph reads a float that Dynamo wrapped in a tensor.
+    """
     from torch._dynamo import config
 
     return bool(getattr(config, "capture_scalar_outputs", True))
 
 
 def is_scalar_assertion(target: object) -> bool:
-    """Whether it asserts what `torch._check` was asked for."""
+    """Whether an operator is the assertion of a `torch._check`."""
     return (
         isinstance(target, torch._ops.OpOverload) and target._schema.name == "aten::_assert_scalar"
     )
 
 
 def is_mutating_op(target: object) -> bool:
-    """Whether an operator's schema says that it writes to an argument."""
+    """Whether an operator's schema declares that it writes to an argument."""
     schema = getattr(target, "_schema", None)
     if isinstance(target, torch._ops.OpOverloadPacket):
         overloads = target.overloads()

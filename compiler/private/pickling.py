@@ -1,4 +1,4 @@
-"""What a process hands to one that was not forked of it, as bytes: programs, graphs, settings."""
+"""Serialization of programs, graphs and settings for a process that is not a fork of this one."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ _PROTOCOL = 5
 
 
 def serialize(thing: object) -> bytes:
-    """`thing` for `unpacked` of another process with the same packages and `sys.path`.
+    """Serialize `thing` for a process with the same packages and `sys.path`.
 
-    Tensors keep their devices, strides, common memory and place in autograd; functions and classes
-    that the other process could not import go along as they are. Raises FullgraphError for what
-    cannot be handed on.
+    Tensors keep their devices, strides, shared memory and place in autograd. Functions and classes
+    that the other process cannot import are pickled by value. Raises FullgraphError for what
+    cannot be pickled.
     """
     data = io.BytesIO()
     try:
-        with _by_value():
-            torch.save(thing, data, pickle_module=_Pickling, pickle_protocol=_PROTOCOL)
+        with _pickle_by_value():
+            torch.save(thing, data, pickle_module=_PickleModule, pickle_protocol=_PROTOCOL)
     except Exception as error:
         said = str(error).partition("\n")[0]
         raise FullgraphError(
@@ -55,16 +55,15 @@ def serialize(thing: object) -> bytes:
 
 
 def deserialize(data: bytes) -> Any:
-    """What `packed` was given. Raises what the modules raise that define it."""
+    """Return the object given to `serialize`. Raises what the imported modules raise."""
     return torch.load(io.BytesIO(data), weights_only=False)
 
 
 class _Pickler(cloudpickle.Pickler):
-    """What pickle does not know of torch."""
+    """Pickler for objects of torch that pickle and cloudpickle cannot handle."""
 
     def _function_getnewargs(self, function: types.FunctionType) -> Any:
-        """A function that goes along as it is finds its globals in a module of their name: Dynamo
-        looks them up there."""
+        """Give a function pickled by value the globals of its module: Dynamo reads them there."""
         own = function.__globals__
         if isinstance(own.get("__name__"), str):
             self.globals_ref.setdefault(id(own), _Globals(own))
@@ -72,103 +71,107 @@ class _Pickler(cloudpickle.Pickler):
 
     def reducer_override(self, thing: Any) -> Any:
         if isinstance(thing, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
-            return _operator, (str(thing), *self._origin(str(thing)))
+            return _rebuild_operator, (str(thing), *self._origin(str(thing)))
         if isinstance(thing, CustomOpDef):
-            return _custom, (thing._qualname, _recipe(thing))
+            return _rebuild_custom_op, (thing._qualname, _custom_op_definition(thing))
         if isinstance(thing, torch._ops.HigherOrderOperator):
-            return _higher_order, (type(thing).__module__, thing.name())
+            return _rebuild_higher_order_op, (type(thing).__module__, thing.name())
         if isinstance(thing, torch.memory_format):
             return getattr, (torch, str(thing).removeprefix("torch."))
         if isinstance(thing, GraphModule):
-            return _module, _parts(thing)
+            return _rebuild_graph_module, _graph_parts(thing)
         if isinstance(thing, torch.Tensor):
-            return _tensor(thing)
+            return _reduce_tensor(thing)
         if isinstance(thing, torch.nn.Module) and parametrize.is_parametrized(thing):
-            return _with_parametrizations, (
+            return _rebuild_parametrized, (
                 parametrize.type_before_parametrizations(thing),
                 vars(thing),
             )
         if isinstance(thing, types.ModuleType) and _importable(thing):
-            return importlib.import_module, (thing.__name__,)  # also one of a class of its own
+            return importlib.import_module, (thing.__name__,)  # a subclass of ModuleType included
         function = triton_function(thing)
         if function is not None:
-            return _kernel(thing, function)
+            return _reduce_kernel(thing, function)
         return super().reducer_override(thing)
 
-    def _origin(self, name: str) -> tuple[tuple[str, ...], _Recipe | None]:
-        """Modules that may register an operator that is not torch's own; or how it is made."""
+    def _origin(self, name: str) -> tuple[tuple[str, ...], _CustomOpDefinition | None]:
+        """Return the modules that may register a custom operator, or its definition."""
         space, short = name.split(".")[:2]
         if space in ("aten", "prims"):
             return (), None
         made = OPDEFS.get(f"{space}::{short}")
-        return (self._strangers, None) if made is None else ((), _recipe(made))
+        return (
+            (self._third_party_modules, None) if made is None else ((), _custom_op_definition(made))
+        )
 
     @functools.cached_property
-    def _strangers(self) -> tuple[str, ...]:
-        """Modules that are neither Python's nor torch's, those first that are nobody's package."""
+    def _third_party_modules(self) -> tuple[str, ...]:
+        """Importable modules that are neither Python's nor torch's, installed packages last."""
         known = sys.stdlib_module_names | {"torch", "numpy", "fullgraph"}
         names = [
             module.__name__
-            for module in _loaded()
+            for module in _loaded_modules()
             if module.__name__.partition(".")[0] not in known and _importable(module)
         ]
         return tuple(sorted(names, key=lambda name: "site-packages" in _file(name)))
 
 
-class _Pickling:
-    """The module that `torch.save` pickles with."""
+class _PickleModule:
+    """Stand-in for the pickle module that `torch.save` uses."""
 
     Pickler = _Pickler
 
 
-def _operator(name: str, modules: tuple[str, ...], recipe: _Recipe | None) -> Any:
-    if recipe is not None:
-        _custom("::".join(name.split(".")[:2]), recipe)
+def _rebuild_operator(
+    name: str, modules: tuple[str, ...], definition: _CustomOpDefinition | None
+) -> Any:
+    if definition is not None:
+        _rebuild_custom_op("::".join(name.split(".")[:2]), definition)
     for module in (*modules, ""):
         with contextlib.suppress(AttributeError):
             return operator.attrgetter(name)(torch.ops)
-        with contextlib.suppress(Exception):  # one of them registers it
+        with contextlib.suppress(Exception):  # one of the modules registers it
             importlib.import_module(module)
     raise RuntimeError(f"the operator {name} is registered by no module that can be imported")
 
 
 @dataclass(frozen=True)
-class _Recipe:
-    """How a custom operator is made."""
+class _CustomOpDefinition:
+    """Definition of a custom operator."""
 
     schema: str
     body: Callable[..., Any]
     kernels: Mapping[str, Callable[..., Any]]
-    """By device, where that has one of its own."""
+    """Kernels by device type."""
     fake: Callable[..., Any] | None
     setup_context: Callable[..., Any] | None
     backward: Callable[..., Any] | None
 
 
-def _recipe(made: CustomOpDef) -> _Recipe:
+def _custom_op_definition(made: CustomOpDef) -> _CustomOpDefinition:
     kernels = {device: body for device, body in made._backend_fns.items() if device is not None}
-    return _Recipe(
+    return _CustomOpDefinition(
         *(made._schema, made._init_fn, kernels),
         *(made._abstract_fn, made._setup_context_fn, made._backward_fn),
     )
 
 
-_kept: list[CustomOpDef] = []
-"""Nothing else keeps them alive."""
+_registered: list[CustomOpDef] = []
+"""References that keep registered operators alive."""
 
 
-def _custom(name: str, recipe: _Recipe) -> CustomOpDef:
-    """A custom operator, registered as it was elsewhere unless it is registered here."""
+def _rebuild_custom_op(name: str, definition: _CustomOpDefinition) -> CustomOpDef:
+    """Return the custom operator `name`, registered from its definition if it is not yet here."""
     if name in OPDEFS:
         return OPDEFS[name]
-    made = torch.library.custom_op(name, recipe.body, mutates_args=(), schema=recipe.schema)
-    for device, body in recipe.kernels.items():
+    made = torch.library.custom_op(name, definition.body, mutates_args=(), schema=definition.schema)
+    for device, body in definition.kernels.items():
         made.register_kernel(device)(body)
-    if recipe.fake is not None:
-        made.register_fake(recipe.fake)
-    if recipe.backward is not None:
-        made.register_autograd(recipe.backward, setup_context=recipe.setup_context)
-    _kept.append(made)
+    if definition.fake is not None:
+        made.register_fake(definition.fake)
+    if definition.backward is not None:
+        made.register_autograd(definition.backward, setup_context=definition.setup_context)
+    _registered.append(made)
     return made
 
 
@@ -176,24 +179,24 @@ def _file(name: str) -> str:
     return getattr(sys.modules[name], "__file__", None) or ""
 
 
-def _higher_order(module: str, name: str) -> Any:
-    importlib.import_module(module)  # which makes it known
+def _rebuild_higher_order_op(module: str, name: str) -> Any:
+    importlib.import_module(module)  # registers it
     return getattr(torch.ops.higher_order, name)
 
 
 # --- tensors ---
 
 
-def _tensor(tensor: torch.Tensor) -> Any:
+def _reduce_tensor(tensor: torch.Tensor) -> Any:
     if tensor._is_zerotensor():
-        return _zeros, (tuple(tensor.shape), tensor.dtype, tensor.device)
+        return _rebuild_zeros, (tuple(tensor.shape), tensor.dtype, tensor.device)
     if tensor.layout is torch._mkldnn:  # type: ignore[attr-defined]
         return torch.Tensor.to_mkldnn, (tensor.detach().to_dense(),)
     if tensor.requires_grad and not tensor.is_leaf:
-        return _with_history, (tensor.detach(),)
+        return _rebuild_non_leaf, (tensor.detach(),)
     if tensor.is_inference():
         made, arguments, *_ = tensor.__reduce_ex__(_PROTOCOL)
-        return _in_inference, (made, arguments)
+        return _rebuild_in_inference, (made, arguments)
     after = getattr(tensor, "_post_accumulate_grad_hooks", None)
     if tensor.is_leaf and (tensor._backward_hooks or after or tensor.grad is not None):
         made, arguments, *_ = tensor.__reduce_ex__(_PROTOCOL)
@@ -202,18 +205,18 @@ def _tensor(tensor: torch.Tensor) -> Any:
         elif made is torch._utils._rebuild_tensor_v2:
             arguments = (*arguments[:5], OrderedDict(), *arguments[6:])
         before = tuple((tensor._backward_hooks or {}).values())
-        return _leaf, (made, arguments, tensor.grad, before, tuple((after or {}).values()))
+        return _rebuild_leaf, (made, arguments, tensor.grad, before, tuple((after or {}).values()))
     return NotImplemented
 
 
-def _leaf(
+def _rebuild_leaf(
     made: Callable[..., torch.Tensor],
     arguments: tuple[Any, ...],
     gradient: torch.Tensor | None,
     before: tuple[Callable[..., Any], ...],
     after: tuple[Callable[..., Any], ...],
 ) -> torch.Tensor:
-    """A leaf with its gradient, and with the hooks that are called before and after it arrives."""
+    """Rebuild a leaf with its gradient, and the hooks before and after gradient accumulation."""
     tensor = made(*arguments)
     tensor.grad = gradient
     for hook in before:
@@ -223,15 +226,17 @@ def _leaf(
     return tensor
 
 
-def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def _rebuild_zeros(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
     return zero_tensor_like(torch.empty((), dtype=dtype, device=device).expand(shape))
 
 
-def _with_history(tensor: torch.Tensor) -> torch.Tensor:
+def _rebuild_non_leaf(tensor: torch.Tensor) -> torch.Tensor:
     return compute_from_leaf(tensor)[0]
 
 
-def _in_inference(made: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def _rebuild_in_inference(made: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     with torch.inference_mode():
         return made(*arguments)
 
@@ -239,17 +244,17 @@ def _in_inference(made: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
 # --- graphs ---
 
 
-class _Used(str):
-    """The name of a node, where another uses it."""
+class _NodeName(str):
+    """Name of a node, as an argument of another."""
 
 
-_NUMBERS = {"kernel_idx": triton_kernel, "constant_args_idx": triton_constants}
-"""Arguments that are numbers of things which only this process knows."""
-_NUMBERED = {"kernel_idx": add_triton_kernel, "constant_args_idx": add_triton_constants}
+_INDEX_READERS = {"kernel_idx": triton_kernel, "constant_args_idx": triton_constants}
+"""Arguments that index tables of this process."""
+_INDEX_WRITERS = {"kernel_idx": add_triton_kernel, "constant_args_idx": add_triton_constants}
 
 
-def _parts(module: GraphModule) -> tuple[Any, ...]:
-    """A graph module by its nodes, since its own way to be pickled traces its code anew."""
+def _graph_parts(module: GraphModule) -> tuple[Any, ...]:
+    """Return a graph module as its nodes; its own `__reduce__` would retrace its code."""
     nodes = module.graph.nodes
     paths = {str(node.target) for node in nodes if node.op in ("get_attr", "call_module")}
     heads = {path.partition(".")[0] for path in paths}
@@ -257,24 +262,24 @@ def _parts(module: GraphModule) -> tuple[Any, ...]:
     hooks = [name for name in vars(module) if name.startswith(("_forward_", "_backward_"))]
     return (
         {name: getattr(module, name) for name in sorted(heads)},
-        [_line(node) for node in nodes],
+        [_node_fields(node) for node in nodes],
         None if type(codegen) is CodeGen else codegen,
         {name: vars(module)[name] for name in ("training", *hooks)},
     )
 
 
-def _line(node: Node) -> tuple[Any, ...]:
-    args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda used: _Used(used.name))
+def _node_fields(node: Node) -> tuple[Any, ...]:
+    args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda used: _NodeName(used.name))
     known = {
         name: look(cast(int, node.kwargs[name]))
-        for name, look in _NUMBERS.items()
+        for name, look in _INDEX_READERS.items()
         if isinstance(node.target, torch._ops.HigherOrderOperator) and name in node.kwargs
     }
     custom = node.meta.get("custom")
     return node.name, node.op, node.target, args, dict(kwargs), node.type, known, custom
 
 
-def _module(
+def _rebuild_graph_module(
     attributes: dict[str, Any], lines: list[tuple[Any, ...]], codegen: Any, state: dict[str, Any]
 ) -> GraphModule:
     root = torch.nn.Module()
@@ -284,9 +289,9 @@ def _module(
     made: dict[str, Node] = {}
     for name, op, target, args, kwargs, kind, known, custom in lines:
         args, kwargs = map_aggregate(
-            (args, kwargs), lambda thing: made[thing] if isinstance(thing, _Used) else thing
+            (args, kwargs), lambda thing: made[thing] if isinstance(thing, _NodeName) else thing
         )
-        kwargs = {**kwargs, **{key: _NUMBERED[key](thing) for key, thing in known.items()}}
+        kwargs = {**kwargs, **{key: _INDEX_WRITERS[key](thing) for key, thing in known.items()}}
         made[name] = graph.create_node(op, target, args, kwargs, name, kind)
         if custom is not None:
             made[name].meta["custom"] = custom
@@ -297,8 +302,8 @@ def _module(
     return module
 
 
-def _with_parametrizations(kind: type[torch.nn.Module], state: dict[str, Any]) -> torch.nn.Module:
-    """A module to which torch gave a class of its own, as weight_norm and its like do."""
+def _rebuild_parametrized(kind: type[torch.nn.Module], state: dict[str, Any]) -> torch.nn.Module:
+    """Rebuild a parametrized module, whose class torch made, as `weight_norm` does."""
     module = kind.__new__(kind)
     vars(module).update(state)
     parametrize._inject_new_class(module)
@@ -311,46 +316,47 @@ def _with_parametrizations(kind: type[torch.nn.Module], state: dict[str, Any]) -
 
 
 class _Globals(dict[str, Any]):
-    """What stands for the globals of a function: those of a module of that name."""
+    """Stand-in for the globals of a function: pickled as the name of their module."""
 
     def __init__(self, own: Mapping[str, Any]) -> None:
         super().__init__()
-        self.told = own["__name__"], own.get("__file__")
+        self.module = own["__name__"], own.get("__file__")
 
     def __reduce__(self) -> Any:
-        return _globals, self.told
+        return _rebuild_globals, self.module
 
 
-def _globals(name: str, file: str | None) -> dict[str, Any]:
-    with contextlib.suppress(Exception):  # there is no such module, or none that can be imported
+def _rebuild_globals(name: str, file: str | None) -> dict[str, Any]:
+    with contextlib.suppress(Exception):  # no such module, or it cannot be imported
         return vars(importlib.import_module(name))
     module = sys.modules[name] = types.ModuleType(name)
     module.__file__ = file
     return vars(module)
 
 
-def _kernel(thing: Any, function: Callable[..., Any]) -> Any:
-    """A Triton kernel by its name, or made again of its function."""
+def _reduce_kernel(thing: Any, function: Callable[..., Any]) -> Any:
+    """Reduce a Triton kernel to its name, or to its type and function."""
     home = sys.modules.get(function.__module__)
     with contextlib.suppress(AttributeError):
         if operator.attrgetter(function.__qualname__)(home) is thing and _importable(home):
-            return _named, (function.__module__, function.__qualname__)
+            return _import_attribute, (function.__module__, function.__qualname__)
     if thing.fn is function:
         return type(thing), (function,)
     return NotImplemented
 
 
-def _named(module: str, name: str) -> Any:
+def _import_attribute(module: str, name: str) -> Any:
     return operator.attrgetter(name)(importlib.import_module(module))
 
 
 @contextlib.contextmanager
-def _by_value() -> Iterator[None]:
-    """Meanwhile the functions and classes of modules that another process could not import are
-    pickled as they are."""
+def _pickle_by_value() -> Iterator[None]:
+    """Pickle by value the functions and classes of modules that no other process can import."""
     known = cloudpickle.list_registry_pickle_by_value()
     strays = [
-        module for module in _loaded() if module.__name__ not in known and not _importable(module)
+        module
+        for module in _loaded_modules()
+        if module.__name__ not in known and not _importable(module)
     ]
     for module in strays:
         cloudpickle.register_pickle_by_value(module)
@@ -361,8 +367,8 @@ def _by_value() -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def _loaded() -> list[types.ModuleType]:
-    """The modules of this process, under their own names; not the one that was started."""
+def _loaded_modules() -> list[types.ModuleType]:
+    """Return the modules in `sys.modules` under their own names, without `__main__`."""
     return [
         module
         for name, module in list(sys.modules.items())
@@ -371,17 +377,17 @@ def _loaded() -> list[types.ModuleType]:
 
 
 def _importable(module: types.ModuleType | None) -> bool:
-    """Whether another process finds a module."""
+    """Whether another process can import a module."""
     if module is None or module.__name__ == "__main__":
         return False
     top = module.__name__.partition(".")[0]
-    return top in sys.stdlib_module_names or _is_found(top)
+    return top in sys.stdlib_module_names or _has_finder(top)
 
 
 @functools.cache
-def _is_found(name: str) -> bool:
+def _has_finder(name: str) -> bool:
     for finder in sys.meta_path:
-        with contextlib.suppress(Exception):  # somebody's own
+        with contextlib.suppress(Exception):  # a third-party finder
             if finder.find_spec(name, None) is not None:
                 return True
     return False

@@ -1,4 +1,4 @@
-"""A compilation that leaves nothing behind but loaded modules."""
+"""Compilation of a tiny function, to load the compiler's modules and leave no other trace."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from fullgraph.compiler.private.torch_state import inductor_cache_dir
 
 
 def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = False) -> bool:
-    """Compile and call a function of one op, and take back what Dynamo counted. The modes and the
-    default device of the caller are not in force meanwhile.
+    """Compile and call a tiny function outside of the caller's modes; restore Dynamo's counters.
 
-    With `symbols` its shapes and numbers depend on data. What Inductor builds goes to the folder
-    `cache`. Returns whether Inductor may take for granted that the C++ compiler knows the
-    processor's vector instructions.
+    With `symbols` its shapes and scalars depend on data. Inductor builds in the folder `cache`.
+    Returns whether Inductor may assume that the C++ compiler supports the processor's vector
+    instructions (`vec_isa_ok`).
     """
     import torch._dynamo as dynamo
     from torch._dynamo import convert_frame, utils
@@ -48,7 +47,7 @@ def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = Fals
     captures = capture_scalars_and_shapes() if symbols else contextlib.nullcontext()
     outside = _disable_current_modes()
     with torch.random.fork_rng(devices=[]), torch.no_grad(), outside, captures:
-        trusted = _compile(tiny, backend, cache)
+        isa_assumed = _compile_into(tiny, backend, cache)
     dynamo.reset_code(tiny.__code__)
     utils.counters.clear()
     utils.counters.update(counters)
@@ -57,10 +56,10 @@ def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = Fals
         metrics.extend(kept)
     if number is not None:
         convert_frame.FRAME_COUNTER = number
-    return trusted
+    return isa_assumed
 
 
-def _compile(tiny: Any, backend: str, cache: str | None) -> bool:
+def _compile_into(tiny: Any, backend: str, cache: str | None) -> bool:
     if cache is None:
         torch.compile(tiny, backend=backend)(torch.ones(1, device="cpu"))
         return False
@@ -74,7 +73,7 @@ def _compile(tiny: Any, backend: str, cache: str | None) -> bool:
     try:
         with inductor.patch(compile_threads=1), reuse_kernel_builds(cache, before):
             torch.set_num_threads(1)  # or the children cannot start any
-            if _trusting(tiny, backend):
+            if _runs_with_assumed_isa(tiny, backend):
                 return True
             torch.compile(tiny, backend=backend)(torch.ones(8, device="cpu"))
             return False
@@ -86,47 +85,48 @@ def _compile(tiny: Any, backend: str, cache: str | None) -> bool:
             os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
 
 
-def _trusting(tiny: Any, backend: str) -> bool:
-    """Whether `tiny` runs if Inductor takes for granted that the C++ compiler knows the vector
-    instructions which the processor has. Else it builds a large file for each set of them to see;
-    that `tiny` runs tells as much of the one it uses."""
+def _runs_with_assumed_isa(tiny: Any, backend: str) -> bool:
+    """Whether `tiny` runs when Inductor assumes support for the processor's vector instructions.
+
+    Otherwise Inductor builds a large file for each instruction set to find out; running `tiny`
+    shows the same for the set that it uses.
+    """
     import torch._inductor.config as inductor
 
     if getattr(inductor.cpp, "vec_isa_ok", False) is not None:
-        return False  # the user says, or this torch has no such setting
+        return False  # set by the user, or absent in this torch
     try:
         with inductor.patch({"cpp.vec_isa_ok": True}):
-            with _instruction_sets():
+            with _probe_instruction_sets():
                 from torch._inductor import compile_fx  # noqa: F401
             torch.compile(tiny, backend=backend)(torch.ones(8, device="cpu"))
     except Exception:
-        _forget_instruction_sets()
+        _clear_instruction_sets()
         torch._dynamo.reset_code(tiny.__code__)
         return False
     return True
 
 
 @contextlib.contextmanager
-def _instruction_sets() -> Iterator[None]:
-    """Meanwhile let Inductor find out which instructions are there: what else it asks of each set
-    depends on no other."""
+def _probe_instruction_sets() -> Iterator[None]:
+    """Probe the vector instruction sets in threads while the block runs."""
     from torch._inductor import codecache, cpp_builder, cpu_vec_isa  # noqa: F401  what it needs
 
     known = set(cpu_vec_isa.x86_isa_checker())
     sets = [one for one in cpu_vec_isa.supported_vec_isa_list if set(str(one).split()) <= known]
     with ThreadPoolExecutor() as pool:
-        asked = [pool.submit(copy_context().run, bool, one) for one in sets]  # they remember it
+        asked = [pool.submit(copy_context().run, bool, one) for one in sets]  # results are cached
         yield
         for one in asked:
-            one.exception()  # Inductor meets it again
+            one.exception()  # Inductor raises it again
 
 
-def _forget_instruction_sets() -> None:
+def _clear_instruction_sets() -> None:
     from torch._inductor import cpu_vec_isa
 
-    for remembers in (
+    for cached in (
         cpu_vec_isa.valid_vec_isa_list,
         *(type(one).__bool__ for one in cpu_vec_isa.supported_vec_isa_list),
     ):
-        if hasattr(remembers, "cache_clear"):
-            remembers.cache_clear()
+        if hasattr(cached, "cache_clear"):
+            cached.cache_clear()

@@ -1,4 +1,4 @@
-"""Nested containers, as torch's own functions see them."""
+"""Nested containers as pytrees; registered classes are containers, too."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from torch.utils import _pytree
 
 
 def tree_leaves(tree: Any) -> list[Any]:
-    """What the containers of `tree` hold, in order; registered classes are containers too."""
+    """Return the leaves of a pytree, in order."""
     return list(_pytree.tree_leaves(tree))
 
 
 def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
-    """A copy of the containers of `tree` with `change` applied to what they hold."""
+    """Return a copy of a pytree with `change` applied to each leaf."""
     return _pytree.tree_map(change, tree)
 
 
 def named_tree_leaves(tree: Any) -> list[tuple[str, Any]]:
-    """What the containers of `tree` hold, each with the way to it: "[0]", "['logits']", ""."""
+    """Return the leaves of a pytree with their key paths: "[0]", "['logits']", ""."""
     found, _ = _pytree.tree_flatten_with_path(tree)
     return [(_pytree.keystr(path), leaf) for path, leaf in found]
 
 
 def container_types(tree: Any) -> list[tuple[str, type]]:
-    """The classes of the containers of `tree`, each with the way to it, the outermost first."""
+    """Return the classes of a pytree's containers with their key paths, outermost first."""
     parts, spec = _pytree.tree_flatten_with_path(tree, is_leaf=lambda part: part is not tree)
     if spec.is_leaf():
         return []
     inner = [
-        (_pytree.keystr(way) + rest, kind)
-        for way, part in parts
+        (_pytree.keystr(path) + rest, kind)
+        for path, part in parts
         for rest, kind in container_types(part)
     ]
     return [("", type(tree)), *inner]

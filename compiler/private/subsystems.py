@@ -1,7 +1,7 @@
-"""Switching off parts of a stage, and counting how often each is applied.
+"""Compiler subsystems that can be disabled, or applied a limited number of times.
 
-PyTorch asks `torch._inductor.compiler_bisector.CompilerBisector.disable_subsystem` before it
-applies a decomposition, a pass or a lowering; here that question is answered.
+PyTorch calls `torch._inductor.compiler_bisector.CompilerBisector.disable_subsystem` before it
+applies a decomposition, a pass or a lowering; this file replaces that method.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from dataclasses import dataclass
 from typing import Any
 
 _OPERATOR = re.compile(r"<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
-"""What an operator says of itself, beside the name that people write."""
+"""`repr` of an operator."""
 
 
 @dataclass(frozen=True)
 class Subsystem:
-    """A part of a stage that can be switched off."""
+    """Part of a compiler stage that can be disabled."""
 
     rung: str
     name: str
     """PyTorch's name: "decomposition", "joint_graph_passes", "lowerings"."""
     setting: tuple[str, str, Any] | None = None
-    """Module, name and value of the setting that switches it off; None where it is counted."""
+    """Config module, name and value that disable it; None if its applications are counted."""
 
 
 def list_subsystems() -> tuple[Subsystem, ...]:
-    """What this torch lets one switch off, in the order of compilation; empty if it cannot say."""
+    """Return the subsystems that this torch can disable, in order of compilation."""
     try:
         from torch._inductor.compiler_bisector import BACKENDS
     except ImportError:
         return ()
-    theirs = [_subsystem(rung, part) for rung, parts in BACKENDS.items() for part in parts]
-    return (*_users_passes(), *theirs, *_switches())
+    bisected = [_from_bisector(rung, part) for rung, parts in BACKENDS.items() for part in parts]
+    return (*_custom_passes(), *bisected, *_config_subsystems())
 
 
 _PASSES = "disabled_passes"
-"""The setting that names passes, separated by commas."""
-_SWITCHES = (
+"""Setting with the names of disabled passes, separated by commas."""
+_CONFIG_SUBSYSTEMS = (
     ("fusion", "max_fusion_size", 1),
     ("pattern matcher", "pattern_matcher", False),
     ("vectorization", "cpp.simdlen", 1),
@@ -47,11 +47,11 @@ _SWITCHES = (
     ("inplace buffers", "inplace_buffers", False),
     ("memory planning", "memory_planning", False),
 )
-"""Parts of Inductor that its bisector does not ask about."""
+"""Parts of Inductor unknown to its bisector: name, setting, value that disables it."""
 
 
-def _users_passes() -> list[Subsystem]:
-    """The user's own passes, which torch runs by name and its bisector does not see."""
+def _custom_passes() -> list[Subsystem]:
+    """Return the user's custom passes, which PyTorch's bisector does not know."""
     config = _config("inductor")
     names = [name for name in config.get_config_copy() if "_custom_" in name and "pass" in name]
     if _PASSES not in config.get_config_copy():
@@ -63,16 +63,16 @@ def _users_passes() -> list[Subsystem]:
     ]
 
 
-def _switches() -> list[Subsystem]:
+def _config_subsystems() -> list[Subsystem]:
     known = _config("inductor").get_config_copy()
     return [
         Subsystem("inductor", part, ("inductor", name, value))
-        for part, name, value in _SWITCHES
+        for part, name, value in _CONFIG_SUBSYSTEMS
         if name in known and known[name] != value
     ]
 
 
-def _subsystem(rung: str, part: Any) -> Subsystem:
+def _from_bisector(rung: str, part: Any) -> Subsystem:
     if not hasattr(part, "config_field"):
         return Subsystem(rung, part.name)
     module = "functorch" if "aot" in part.config_name else part.config_name
@@ -81,7 +81,7 @@ def _subsystem(rung: str, part: Any) -> Subsystem:
 
 @contextlib.contextmanager
 def disable_subsystems(parts: Iterable[Subsystem]) -> Iterator[None]:
-    """Apply none of some parts. Only for a process of its own, see `limited`."""
+    """Disable subsystems. Only for a process of its own, see `limit_subsystem`."""
     made: dict[tuple[str, str], Any] = {}
     for part in parts:
         if part.setting is not None:
@@ -93,44 +93,47 @@ def disable_subsystems(parts: Iterable[Subsystem]) -> Iterator[None]:
             stack.enter_context(_config(module).patch(**{name: value}))
         counted = {part.name for part in parts if part.setting is None}
         if counted:
-            stack.enter_context(_asked(lambda name, _: name in counted))
+            stack.enter_context(_replace_disable_subsystem(lambda name, _: name in counted))
         yield
 
 
 @contextlib.contextmanager
 def limit_subsystem(part: Subsystem, limit: int, tell: Callable[[str], object]) -> Iterator[None]:
-    """Apply a part that is counted at most `limit` times; `tell` hears what each application is.
+    """Apply a counted subsystem at most `limit` times; call `tell` with each application's name.
 
-    Only for a process of its own: it stands in for torch's method.
+    Only for a process of its own: it replaces torch's method.
     """
     applied = 0
 
-    def disable(name: str, said: Callable[[], str] | None) -> bool:
+    def disable(name: str, describe: Callable[[], str] | None) -> bool:
         nonlocal applied
         if name != part.name:
             return False
         if applied >= limit:
             return True
         applied += 1
-        with contextlib.suppress(Exception):  # what it says is for people alone
-            tell(_OPERATOR.sub(r"\1.\2", str(said())) if said is not None else "")
+        with contextlib.suppress(Exception):  # the name is only shown
+            tell(_OPERATOR.sub(r"\1.\2", str(describe())) if describe is not None else "")
         return False
 
-    with _asked(disable):
+    with _replace_disable_subsystem(disable):
         yield
 
 
 @contextlib.contextmanager
-def _asked(disable: Callable[[str, Callable[[], str] | None], bool]) -> Iterator[None]:
-    """Meanwhile `disable` is asked before a part is applied, by its name and what the application
-    is."""
+def _replace_disable_subsystem(
+    disable: Callable[[str, Callable[[], str] | None], bool],
+) -> Iterator[None]:
+    """Call `disable(name, describe)` before each application of a subsystem."""
     from torch._inductor.compiler_bisector import CompilerBisector
 
-    def asked(backend: str, subsystem: str, said: Callable[[], str] | None = None) -> bool:
-        return disable(subsystem, said)
+    def disable_subsystem(
+        backend: str, subsystem: str, describe: Callable[[], str] | None = None
+    ) -> bool:
+        return disable(subsystem, describe)
 
     kept = (CompilerBisector.disable_subsystem, CompilerBisector.bisection_enabled)
-    CompilerBisector.disable_subsystem = asked  # type: ignore[method-assign,assignment]
+    CompilerBisector.disable_subsystem = disable_subsystem  # type: ignore[method-assign,assignment]
     CompilerBisector.bisection_enabled = True
     try:
         yield

@@ -22,7 +22,7 @@ _CONFIGS = (
 
 
 def get_configs() -> dict[str, dict[str, Any]]:
-    """Every setting of the compiler's configuration modules that are loaded."""
+    """Return every setting of the compiler's loaded config modules."""
     return {name: sys.modules[name].get_config_copy() for name in _CONFIGS if name in sys.modules}
 
 
@@ -35,8 +35,11 @@ def set_configs(saved: dict[str, dict[str, Any]]) -> None:
 
 
 def non_default_config() -> dict[str, Any]:
-    """The settings of Dynamo, AOTAutograd and Inductor that are not as torch has them, by full
-    name: {"torch._inductor.config.cpp.simdlen": 8}. Those that change no result are left out."""
+    """Return the compiler settings that differ from torch's defaults, by full name.
+
+    For example {"torch._inductor.config.cpp.simdlen": 8}. Settings that change no result are left
+    out.
+    """
     found = {}
     for module in _CONFIGS:
         config: Any = sys.modules.get(module)
@@ -57,28 +60,28 @@ _HARMLESS = {"compile_threads", "verbose", "fx_graph_cache", "enable_autograd_ca
 
 
 def reset_config(name: str) -> None:
-    """Set one of `changed` as torch has it."""
+    """Reset a setting, named as in `non_default_config`, to torch's default."""
     module, short = _split(name)
     config: Any = sys.modules[module]
     setattr(config, short, config._config[short].default)
 
 
 def set_config(settings: Mapping[str, object]) -> None:
-    """Make settings, named as in `changed`, those of this process."""
+    """Set compiler settings, named as in `non_default_config`, for this process."""
     for name, value in settings.items():
         module, short = _split(name)
         setattr(importlib.import_module(module), short, value)
 
 
 def _split(name: str) -> tuple[str, str]:
-    """A setting's module, and its name there."""
+    """Return a setting's module and its name there."""
     module = next(m for m in _CONFIGS if name.startswith(m + "."))
     return module, name.removeprefix(module + ".")
 
 
 @contextlib.contextmanager
 def patch_config(settings: Mapping[str, object]) -> Iterator[None]:
-    """Run with settings, "torch._dynamo.config.allow_rnn" for example; put all back on exit.
+    """Set settings such as "torch._dynamo.config.allow_rnn"; restore all settings on exit.
 
     Raises AttributeError for a setting that this torch does not have.
     """
@@ -96,14 +99,14 @@ def patch_config(settings: Mapping[str, object]) -> Iterator[None]:
 
 
 def mode_options(mode: str) -> dict[str, Any]:
-    """The settings of Inductor that a mode of torch.compile stands for."""
+    """Return the Inductor settings of a torch.compile mode."""
     import torch._inductor
 
     return dict(torch._inductor.list_mode_options(mode))
 
 
 def compile_in_process() -> None:
-    """Let Inductor compile here, not in a pool of processes."""
+    """Make Inductor compile in this process, without a pool of processes."""
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     config = sys.modules.get("torch._inductor.config")
     if config is not None:
@@ -111,8 +114,7 @@ def compile_in_process() -> None:
 
 
 def skip_guard_profiling() -> None:
-    """Let Dynamo not measure, for a log, how long each new set of guards takes: it empties the
-    processor's caches for it, which is a fifth of what a small frame's compilation costs."""
+    """Stop Dynamo from timing new guards for a log: a fifth of a small frame's compile time."""
     guards: Any = sys.modules.get("torch._dynamo.guards")
     if hasattr(guards, "profile_guard_manager"):
         guards.profile_guard_manager = lambda root, scope, times: 0.0
@@ -120,23 +122,22 @@ def skip_guard_profiling() -> None:
 
 @contextlib.contextmanager
 def use_compile_threads(number: int) -> Iterator[None]:
-    """Let Inductor build so many C++ kernels at a time, in a forked child: the threads that its
-    parent had for that are not there."""
+    """Build `number` C++ kernels at a time in a forked child, which lacks its parent's threads."""
     import torch._inductor.config as inductor
     from torch._inductor.async_compile import AsyncCompile
 
-    forget = getattr(getattr(AsyncCompile, "pool", None), "cache_clear", None)
-    if forget is None:
+    clear_pool = getattr(getattr(AsyncCompile, "pool", None), "cache_clear", None)
+    if clear_pool is None:
         number = 1
     else:
-        forget()
+        clear_pool()
     with inductor.patch(compile_threads=number):
         yield
 
 
 @contextlib.contextmanager
 def compile_uncached(random: bool) -> Iterator[None]:
-    """Compile everything anew; and with `random` draw the numbers that eager draws."""
+    """Compile without caches; with `random`, draw the same random numbers as eager."""
     import torch._functorch.config as functorch
     import torch._inductor.config as inductor
 
@@ -149,7 +150,7 @@ def compile_uncached(random: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def forbid_recompiles(wanted: bool) -> Iterator[None]:
-    """With `wanted`, raise where a function would be compiled a second time."""
+    """Raise on a recompile, if `wanted`."""
     import torch._dynamo.config as dynamo
 
     with dynamo.patch(error_on_recompile=True) if wanted else contextlib.nullcontext():
@@ -157,14 +158,14 @@ def forbid_recompiles(wanted: bool) -> Iterator[None]:
 
 
 def get_default_device() -> torch.device | None:
-    """What `torch.set_default_device` was given; None if it was not called."""
+    """Return the device set by `torch.set_default_device`; None if it was not called."""
     context = getattr(torch, "_GLOBAL_DEVICE_CONTEXT", None)
     mode = getattr(context, "device_context", None)
     return getattr(mode, "device", None)
 
 
 def get_log_state() -> dict[str, Any]:
-    """Which of torch's loggers and artifacts `torch._logging.set_logs` has switched on."""
+    """Return the loggers and artifacts that `torch._logging.set_logs` switched on."""
     state = getattr(getattr(torch._logging, "_internal", None), "log_state", None)
     return {name: copy.copy(value) for name, value in vars(state).items()} if state else {}
 
@@ -175,17 +176,17 @@ def set_log_state(saved: dict[str, Any]) -> None:
 
 
 def disable_torch_function() -> contextlib.AbstractContextManager[None]:
-    """Look at tensors past the `__torch_function__` of their classes."""
+    """Disable the `__torch_function__` of tensor subclasses."""
     return torch._C.DisableTorchFunctionSubclass()
 
 
 def set_tensor_version(tensor: torch.Tensor, version: int) -> None:
-    """Set the counter with which autograd notices that a saved tensor was changed in place."""
+    """Set the version counter by which autograd detects in-place updates of saved tensors."""
     torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
 
 
 def inner_tensors(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
-    """The tensors that `tensor` is made of, when it has no memory of its own."""
+    """Return the named component tensors of a sparse tensor or wrapper subclass."""
     if tensor.layout is torch.sparse_coo:
         return [("indices", tensor._indices()), ("values", tensor._values())]
     if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
@@ -207,7 +208,7 @@ def inner_tensors(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
 
 
 def collective_counts() -> dict[str, int]:
-    """How many collectives each process group has begun."""
+    """Return the number of collectives that each process group has started."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return {}
     from torch.distributed import distributed_c10d

@@ -1,4 +1,4 @@
-"""Reading torch's live objects: where the tracer is, what a graph holds, which module runs."""
+"""Readers of live Dynamo objects: the tracer's position, a graph's nodes, the running module."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fullgraph.compiler.events import Node, Position
 from fullgraph.compiler.sources import is_user_code
 
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.*)_at_\d+$")
-_TAKES = re.compile(r"JUMP.*_IF_|TO_BOOL|(BEFORE|SETUP)_(ASYNC_)?WITH|LOAD_SPECIAL")
+_CONSUMES_OPERAND = re.compile(r"JUMP.*_IF_|TO_BOOL|(BEFORE|SETUP)_(ASYNC_)?WITH|LOAD_SPECIAL")
 _MOVE = re.compile(r"NOP|COPY|SWAP|DUP_|ROT_|STORE_|TO_BOOL|NOT_TAKEN|CACHE")
-"""What stands between a value and the jump that tests it: `:=` copies and stores it."""
+"""Instructions between a value and the jump on it: `:=` copies and stores the value."""
 _FRAME_LINE = re.compile(r'File "([^"\n]+)", line (\d+), in ')
 
 
 def current_compile_id() -> str:
-    """The id of the compilation under way, such as "0/1" or "!0/3/0"; "" outside of one."""
+    """Return the id of the current compilation, such as "0/1" or "!0/3/0"; "" outside of one."""
     from torch._guards import CompileContext
 
     current = CompileContext.current_compile_id()
@@ -34,7 +34,7 @@ def current_compile_id() -> str:
 
 @functools.cache
 def gb_ids() -> Mapping[str, str]:
-    """`gb_type` → id, from the registry in torch's wheel; empty if this torch has none."""
+    """Return `gb_type` → id from torch's graph break registry; empty if this torch has none."""
     from torch._dynamo import exc
 
     load = getattr(exc, "_load_gb_type_to_gb_id_map", None)
@@ -42,20 +42,20 @@ def gb_ids() -> Mapping[str, str]:
 
 
 def function_name(name: str) -> str:
-    """A code object's name, resume functions under the name of the function they resume."""
+    """Return the function name of a code object; for a resume function, the resumed function's."""
     resumed = _RESUME.match(name)
     return resumed[1] if resumed else name
 
 
 def frame_position(code: CodeType) -> Position:
-    """The function that `code` belongs to, at its first line."""
+    """Return the position of a code object: its first line and function name."""
     return Position(code.co_filename, code.co_firstlineno, function=function_name(code.co_name))
 
 
 def running_tracers(tx: Any, exc: BaseException | None) -> list[Any]:
-    """The tracers that were running, from the frame being compiled to the innermost inlined one.
+    """Return the running tracers, from the compiled frame to the innermost inlined call.
 
-    `tx` is the tracer that caught `exc`; those it had inlined are found in the traceback.
+    `tx` is the tracer that caught `exc`; the traceback holds the tracers of inlined calls.
     """
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
@@ -77,7 +77,7 @@ def running_tracers(tx: Any, exc: BaseException | None) -> list[Any]:
 
 
 def root_cause_of(exc: BaseException | None) -> BaseException | None:
-    """What `exc` wraps, when it was raised while another graph break was handled."""
+    """Return the exception that `exc` wraps if another graph break was being handled, or `exc`."""
     while exc is not None:
         before = exc.__cause__ or exc.__context__
         quoted = getattr(before, "msg", None)
@@ -90,9 +90,9 @@ def root_cause_of(exc: BaseException | None) -> BaseException | None:
 
 
 def tx_position(tx: Any) -> Position:
-    """The expression whose bytecode `tx` was at."""
+    """Return the position of the expression that `tx` was executing."""
     code: CodeType = tx.f_code
-    where = getattr(_deciding(tx), "positions", None)
+    where = getattr(_operand_instruction(tx), "positions", None)
     return Position(
         code.co_filename,
         (where and where.lineno) or tx.lineno or code.co_firstlineno,
@@ -103,16 +103,16 @@ def tx_position(tx: Any) -> Position:
     )
 
 
-def _deciding(tx: Any) -> Any:
-    """The instruction `tx` was at; for a conditional jump, the one that made what it tests, and
-    where a `with` enters a manager, the one that made that.
+def _operand_instruction(tx: Any) -> Any:
+    """Return the current instruction of `tx`, or the one that computed its operand.
 
-    CPython locates such a jump at a whole `if` or expression, or at the comparison before it,
-    and the entering at the whole `with` with all that is in it.
+    CPython locates a conditional jump at a whole `if` or expression, or at the comparison before
+    it, and the entry of a `with` at the whole statement. For these, return the instruction that
+    computed the condition or the context manager.
     """
     current = tx.current_instruction
     at = (tx.instruction_pointer or 0) - 1
-    if not _TAKES.search(current.opname) or tx.instructions[at] is not current:
+    if not _CONSUMES_OPERAND.search(current.opname) or tx.instructions[at] is not current:
         return current
     targets = {id(instruction.target) for instruction in tx.instructions}
     while at > 0 and id(tx.instructions[at]) not in targets:
@@ -123,12 +123,12 @@ def _deciding(tx: Any) -> Any:
 
 
 def calling_position() -> Position | None:
-    """The innermost expression of the user's that runs in eager above the compiler, if any."""
+    """Return the innermost user expression that called into the compiler from eager, or None."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and "CatchErrorsWrapper" not in frame.f_code.co_qualname:
         frame = frame.f_back
     while frame is not None and not is_user_code(frame.f_code.co_filename):
-        if frame.f_code.co_filename.startswith(_OURS):
+        if frame.f_code.co_filename.startswith(_FULLGRAPH):
             return None
         frame = frame.f_back
     if frame is None:
@@ -147,7 +147,7 @@ def calling_position() -> Position | None:
 
 
 def summary_positions(stack: traceback.StackSummary | None) -> tuple[Position, ...]:
-    """`exc.real_stack` as positions; columns are there since 2.13."""
+    """Return the positions of a stack summary; torch fills in columns since 2.13."""
     return tuple(
         Position(
             f.filename,
@@ -162,47 +162,47 @@ def summary_positions(stack: traceback.StackSummary | None) -> tuple[Position, .
 
 
 def running_modules(txs: list[Any]) -> Iterator[torch.nn.Module]:
-    """The modules whose methods are running, innermost first."""
+    """Yield the modules whose methods are running, innermost first."""
     for tx in reversed(txs):
-        for name in _selves(tx.f_code):
+        for name in _self_candidates(tx.f_code):
             value = tx.f_locals.get(name) if tx is txs[0] else None
             if value is None:
-                value = _real(tx.symbolic_locals.get(name))
+                value = _held_object(tx.symbolic_locals.get(name))
             if isinstance(value, torch.nn.Module):
                 yield value
                 break
 
 
-def _selves(code: CodeType) -> tuple[str, ...]:
-    """The arguments that may be `self`: the first, or any of a resume function's."""
+def _self_candidates(code: CodeType) -> tuple[str, ...]:
+    """Return the arguments that may be `self`: the first, or any of a resume function's."""
     names = code.co_varnames[: code.co_argcount]
     return names if _RESUME.match(code.co_name) else names[:1]
 
 
-def _real(variable: Any) -> object:
-    """The object a VariableTracker stands for, if it holds one. Never realizes a lazy one."""
+def _held_object(variable: Any) -> object:
+    """Return the object that a VariableTracker holds, or None; never realize a lazy one."""
     fields = getattr(variable, "__dict__", {})
     cache = fields.get("_cache")
     return fields.get("value") if cache is None else getattr(cache, "value", None)
 
 
 def shape_text(value: object) -> str | None:
-    """dtype and sizes of a (fake) tensor, "f32[2, 3]"; None if it is no tensor."""
+    """Return dtype and shape of a (fake) tensor as "f32[2, 3]"; None for any other value."""
     if not isinstance(value, torch.Tensor):
         return None
     dtype = str(value.dtype).removeprefix("torch.")
-    short = re.sub(r"^(b?)(?:float|int|uint|complex)", lambda m: _SHORT[m[0]], dtype)
+    short = re.sub(r"^(b?)(?:float|int|uint|complex)", lambda m: _DTYPE_PREFIXES[m[0]], dtype)
     return f"{short}[{', '.join(map(str, value.shape))}]"
 
 
-_SHORT = {
+_DTYPE_PREFIXES = {
     "float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c",
     "bint": "bi", "buint": "bu", "bcomplex": "bc",
 }  # fmt: skip
 
 
 def graph_nodes(gm: torch.fx.GraphModule) -> tuple[tuple[Node, ...], tuple[str, ...], int]:
-    """The call nodes of a graph, its inputs' shapes, and the number of its outputs."""
+    """Return the call nodes of a graph, its inputs' shapes, and its number of outputs."""
     nodes, inputs, outputs = [], [], 0
     for node in gm.graph.nodes:
         value = node.meta.get("example_value")
@@ -216,17 +216,17 @@ def graph_nodes(gm: torch.fx.GraphModule) -> tuple[tuple[Node, ...], tuple[str, 
 
 
 def describe_node(node: torch.fx.Node, gm: torch.fx.GraphModule) -> Node:
-    """What a call of a graph is, and the innermost line of the user's it came from."""
+    """Return a call node as an event: target, shape, and the innermost user line."""
     found = _FRAME_LINE.findall(node.meta.get("stack_trace") or "")
-    file, line = _innermost_user(found)
+    file, line = _innermost_user_line(found)
     return Node(_target(node, gm), file, line, shape_text(node.meta.get("example_value")))
 
 
 _TORCH = torch.__path__[0]
-_OURS = str(Path(__file__).parents[2])
+_FULLGRAPH = str(Path(__file__).parents[2])
 
 
-def _innermost_user(frames: list[tuple[str, str]]) -> tuple[str | None, int | None]:
+def _innermost_user_line(frames: list[tuple[str, str]]) -> tuple[str | None, int | None]:
     for file, line in reversed(frames):
         if not file.startswith(_TORCH):
             return file, int(line)
@@ -240,7 +240,7 @@ def _target(node: torch.fx.Node, gm: torch.fx.GraphModule) -> str:
 
 
 def guard_positions(output: Any) -> dict[str, tuple[Position, ...]]:
-    """The user's lines behind the guards of the graph being built, by the guarded source."""
+    """Return the user positions behind the guards of a graph, by guarded source."""
     lines: dict[str, tuple[Position, ...]] = {}
     context = getattr(getattr(output, "tracing_context", None), "guards_context", None)
     for guard in getattr(context, "dynamo_guards", ()) or ():
@@ -251,7 +251,7 @@ def guard_positions(output: Any) -> dict[str, tuple[Position, ...]]:
 
 
 def active_modes() -> tuple[str, ...]:
-    """What is switched on right now: "no_grad", "inference_mode", "autocast(cpu, bfloat16)"."""
+    """Return the active modes: "no_grad", "inference_mode", "autocast(cpu, bfloat16)"."""
     state = []
     if torch.is_inference_mode_enabled():
         state.append("inference_mode")
@@ -265,8 +265,7 @@ def active_modes() -> tuple[str, ...]:
 
 
 def is_dynamo_error(error: BaseException) -> bool:
-    """Whether Dynamo raised it: a graph break under fullgraph=True, a recompile that was not
-    wanted."""
+    """Whether Dynamo raised `error`: a graph break under fullgraph=True, a forbidden recompile."""
     from torch._dynamo import exc
 
     return isinstance(error, exc.TorchDynamoException)

@@ -1,6 +1,6 @@
-"""The text of a graph break, taken apart.
+"""Parser of graph break messages.
 
-`torch._dynamo.exc.format_graph_break_message` has written it in the same form since 2.8:
+`torch._dynamo.exc.format_graph_break_message` has used this format since 2.8:
 
     gb_type
       Explanation: …
@@ -10,8 +10,8 @@
 
      For more details about this graph break, please visit: …/gb0170.html
 
-A break met while another one was being handled follows it behind a line of its own, so the
-first part is the root cause and the rest are wrappers ("Graph break in loop").
+A break raised while another one is handled follows it after a separator line: the first part is
+the root cause, the rest are wrappers ("Graph break in loop").
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ID = re.compile(r"gb(\d{4})", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class GraphBreakText:
-    """One graph break as its message tells it."""
+    """Fields of a graph break message."""
 
     gb_type: str
     gb_id: str | None = None
@@ -41,11 +41,11 @@ class GraphBreakText:
     context: str = ""
     hints: tuple[str, ...] = ()
     wrappers: tuple[str, ...] = ()
-    """The `gb_type`s of the breaks it was wrapped in, outermost first."""
+    """`gb_type`s of the wrapping breaks, outermost first."""
 
 
 def parse_graph_break(message: str) -> GraphBreakText:
-    """What `message` says. Text in another form becomes a `gb_type` of its first line."""
+    """Parse a graph break message. Other text becomes a `gb_type` of its first line."""
     root, *wrapped = message.split(_ANOTHER)
     wrappers = tuple(_parse_one(part).gb_type for part in reversed(wrapped))
     text = _parse_one(root)

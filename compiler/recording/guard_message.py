@@ -1,13 +1,15 @@
-"""The text of a failed guard, taken apart.
+"""Parser of guard failure messages.
 
-A guard on a value or a size carries the line that asked for it (all versions), and the whole
-stack since 2.13:
+The message of a guard on a value or a size holds the line that installed it, and the whole stack
+since 2.13:
 
     0/1: k == 0.0    # return x * k  # model.py:26 in forward
     User stack trace:
       File "/home/me/model.py", line 26, in forward
 
-A guard on an object has words: "0/0: tensor 'x' size mismatch at index 0. expected 4, actual 5".
+A guard on an object has a sentence:
+
+    0/0: tensor 'x' size mismatch at index 0. expected 4, actual 5
 """
 
 from __future__ import annotations
@@ -25,18 +27,18 @@ _SOURCE = re.compile(r"'([^']+)'|\b([A-Za-z_]\w*)\b")
 
 @dataclass(frozen=True)
 class GuardText:
-    """One failed guard."""
+    """Fields of a guard failure message."""
 
     text: str
-    """The condition or sentence, without the version's id and the source comment."""
+    """Condition or sentence, without the compile id and the source comment."""
     position: Position | None
-    """The user's line that asked for it, where the text tells."""
+    """User line that installed the guard, or None."""
     sources: frozenset[str]
-    """Names of the guarded values as Dynamo's sources spell them: "L['x']"."""
+    """Guarded values as Dynamo names their sources: "L['x']"."""
 
 
 def parse_guard(reason: str) -> GuardText:
-    """What `reason`, one line of a recompile, says."""
+    """Parse `reason`, the failure of one guard in a recompile."""
     reason = _ID.sub("", reason)
     stack = _STACK_LINE.findall(reason)
     position = Position(stack[-1][0], int(stack[-1][1]), function=stack[-1][2]) if stack else None

@@ -1,4 +1,4 @@
-"""`record()`: listen while anything compiles, forward and backward, first and later calls."""
+"""Recorder of compile events, forward and backward, of first and later calls."""
 
 from __future__ import annotations
 
@@ -45,40 +45,40 @@ from fullgraph.compiler.sources import is_user_code
 
 RECOMPILE_LIMIT = "Dynamo recompile limit exceeded"
 _BARE_LIMITS = ("RecompileLimitExceeded", "FailOnRecompileLimitHit")
-"""The exceptions that told of the limit before it became a graph break, GB0039."""
+"""Exceptions for the recompile limit before it became a graph break, GB0039."""
 
 
 @contextlib.contextmanager
 def record(
-    root: object = None, tell: Callable[[Event], object] | None = None
+    root: object = None, on_event: Callable[[Event], object] | None = None
 ) -> Iterator[Recorder]:
     """Record what torch.compile does inside the `with` block.
 
-    `root` is the model: submodules are named relative to it. `tell` is called with each event as
-    it happens (a crash of the process then loses none). The recorder adds no graph, guard
-    or compilation of its own, and costs a few microseconds an event.
+    `root` is the model: submodules are named relative to it. `on_event` is called with each event
+    as it happens, so a crash of the process loses none. The recorder adds no graph, guard or
+    compilation, and costs a few microseconds an event.
 
     >>> with record(model) as recorder:
     ...     torch.compile(model)(x)
     >>> recorder.recording.breaks
     """
-    recorder = Recorder(root, tell)
+    recorder = Recorder(root, on_event)
     with listen(recorder) as unknown:
         recorder.unknown = unknown
         yield recorder
 
 
 class Recorder:
-    """Turns what torch tells into events. `recording` may be read at any time."""
+    """Compile listener that turns torch's objects into events; read `recording` at any time."""
 
-    def __init__(self, root: object, tell: Callable[[Event], object] | None) -> None:
-        self._tell = tell
+    def __init__(self, root: object, on_event: Callable[[Event], object] | None) -> None:
+        self._on_event = on_event
         self.unknown: tuple[str, ...] = ()
         self._events: list[Event] = []
         self._seen: set[int] = set()
-        self._kept: list[BaseException] = []  # an id is only unique while its exception lives
-        self._told: set[tuple[Position, str]] = set()
-        self._broken: set[Position] = set()
+        self._exceptions: list[BaseException] = []  # an id is only unique while its exception lives
+        self._recorded_skips: set[tuple[Position, str]] = set()
+        self._broken_frames: set[Position] = set()
         self._guard_lines: dict[tuple[Position, str], tuple[Position, ...]] = {}
         self._names: dict[int, str] = {}
         self._siblings: dict[tuple[str, type], list[str]] = {}
@@ -93,14 +93,14 @@ class Recorder:
     def recording(self) -> Recording:
         return Recording(torch.__version__, tuple(self._events), self.unknown)
 
-    # What hooks.Listener asks for.
+    # The methods of CompileListener.
 
     def broke(self, tx: Any, reason: str, exc: BaseException | None) -> None:
-        exc = exc or _current_break()
+        exc = exc or _break_in_progress()
         if exc is not None and not self._first_time(exc):
             return
         txs = running_tracers(tx, exc)
-        text = _text_of(exc, reason)
+        text = _parse_exception(exc, reason)
         if text.wrappers or tx.maybe_has_backedge() or reason.startswith("Failed to handle"):
             fate = Fate.SKIPPED
         elif "cannot resume from" in reason:
@@ -110,30 +110,30 @@ class Recorder:
         self._add_break(txs[0].f_code, _stack_of(txs, exc), fate, text, txs)
 
     def escaped(self, frame: Any, exc: BaseException, one_graph: bool) -> None:
-        self._broken.add(frame_position(frame.f_code))
+        self._broken_frames.add(frame_position(frame.f_code))
         if not self._first_time(exc):
             return
-        limit = exc.__cause__ if type(exc).__name__ == "FailOnRecompileLimitHit" else None
-        told: BaseException = limit or exc
-        name = type(told).__name__
+        limit_error = exc.__cause__ if type(exc).__name__ == "FailOnRecompileLimitHit" else None
+        cause: BaseException = limit_error or exc
+        name = type(cause).__name__
         if name in ("Unsupported", "UserError", "UncapturedHigherOrderOpError", *_BARE_LIMITS):
-            text = _text_of(told)
+            text = _parse_exception(cause)
             if name in _BARE_LIMITS:
-                text = GraphBreakText(RECOMPILE_LIMIT, "GB0039", str(told))
+                text = GraphBreakText(RECOMPILE_LIMIT, "GB0039", str(cause))
             if text.gb_type == RECOMPILE_LIMIT:
                 self._forget_recompile(frame_position(frame.f_code))
-            txs = running_tracers(None, told)
-            stack = _stack_of(txs, told)
+            txs = running_tracers(None, cause)
+            stack = _stack_of(txs, cause)
             fate = Fate.RAISED if one_graph else Fate.SKIPPED
-            self._add_break(frame.f_code, stack, fate, text, txs, _id_of(exc))
+            self._add_break(frame.f_code, stack, fate, text, txs, _compile_id_of(exc))
         elif type(exc).__name__ == "SkipFrame":
             self.skipped(frame.f_code, str(exc))
         else:
             self._add(
                 Failure(
-                    _id_of(exc) or current_compile_id(),
+                    _compile_id_of(exc) or current_compile_id(),
                     frame_position(frame.f_code),
-                    _stage(exc),
+                    _failed_stage(exc),
                     _error_name(exc),
                     str(exc),
                     _failure_stack(exc),
@@ -143,10 +143,14 @@ class Recorder:
 
     def skipped(self, code: Any, reason: str) -> None:
         frame = frame_position(code)
-        # A frame that just broke was told already; torch and Python themselves are never compiled.
-        if frame in self._broken or (frame, reason) in self._told or not is_user_code(frame.file):
+        # A frame that just broke is recorded already; code of torch and Python is never compiled.
+        if (
+            frame in self._broken_frames
+            or (frame, reason) in self._recorded_skips
+            or not is_user_code(frame.file)
+        ):
             return
-        self._told.add((frame, reason))
+        self._recorded_skips.add((frame, reason))
         self._add(Skip(frame, reason))
 
     def graph(self, output: Any, gm: torch.fx.GraphModule) -> None:
@@ -190,13 +194,13 @@ class Recorder:
             for (code, source), lines in self._guard_lines.items()
             if code == where and any(source in guard.sources for guard in guards)
         ]
-        told = [guard.position for guard in guards if guard.position is not None]
+        reported = [guard.position for guard in guards if guard.position is not None]
         self._add(
             Recompile(
                 current_compile_id(),
                 where,
                 tuple(guard.text for guard in guards),
-                tuple(dict.fromkeys(told or known)),
+                tuple(dict.fromkeys(reported or known)),
             )
         )
 
@@ -227,12 +231,12 @@ class Recorder:
             )
         )
 
-    # How an event is put together.
+    # Construction of events.
 
     def _add(self, event: Event) -> None:
         self._events.append(event)
-        if self._tell is not None:
-            self._tell(event)
+        if self._on_event is not None:
+            self._on_event(event)
 
     def _add_break(
         self,
@@ -266,7 +270,7 @@ class Recorder:
         )
 
     def _module_paths(self, txs: list[Any]) -> tuple[str, ...]:
-        """The innermost running module, and those beside it that run the same code."""
+        """Return the paths of the innermost running module and its siblings of the same class."""
         for module in running_modules(txs):
             path = self._names.get(id(module))
             if path is not None:
@@ -277,11 +281,11 @@ class Recorder:
         if id(exc) in self._seen:
             return False
         self._seen.add(id(exc))
-        self._kept.append(exc)
+        self._exceptions.append(exc)
         return True
 
     def _forget_recompile(self, frame: Position) -> None:
-        """The recompile limit was hit: the recompile announced just before did not happen."""
+        """Drop the last recompile of a frame: the recompile limit prevented it."""
         for i in range(len(self._events) - 1, -1, -1):
             event = self._events[i]
             if isinstance(event, Recompile) and event.frame == frame:
@@ -289,39 +293,41 @@ class Recorder:
                 return
 
 
-def _current_break() -> BaseException | None:
-    """The break being handled, for torch 2.10, which does not pass it on."""
+def _break_in_progress() -> BaseException | None:
+    """Return the break being handled, which torch 2.10 does not pass to the hook."""
     exc = sys.exc_info()[1]
     return exc if exc is not None and hasattr(exc, "real_stack") else None
 
 
-def _text_of(exc: BaseException | None, reason: str = "") -> GraphBreakText:
-    """What `exc` says: the root cause, with what it is wrapped in."""
+def _parse_exception(exc: BaseException | None, reason: str = "") -> GraphBreakText:
+    """Parse the message of `exc`: the root cause, with its wrappers."""
     root = root_cause_of(exc)
-    text = parse_graph_break(_message(root) or reason or str(exc))
+    text = parse_graph_break(_message_of(root) or reason or str(exc))
     if root is exc or text.wrappers:
         return text
-    outer = parse_graph_break(_message(exc))
+    outer = parse_graph_break(_message_of(exc))
     return dataclasses.replace(text, wrappers=(*outer.wrappers, outer.gb_type))
 
 
-def _message(exc: BaseException | None) -> str:
+def _message_of(exc: BaseException | None) -> str:
     return getattr(exc, "msg", None) or getattr(exc, "message", None) or str(exc or "")
 
 
 def _stack_of(txs: list[Any], exc: BaseException | None) -> tuple[Position, ...]:
-    """The tracers' positions; torch's own stack where it goes deeper (an exception that the
-    user's code raised in an inlined call is only seen by the caller's tracer)."""
+    """Return the tracers' positions, or torch's own stack if it is deeper.
+
+    An exception that user code raised in an inlined call reaches only the caller's tracer.
+    """
     stack = tuple(map(tx_position, txs))
     real = summary_positions(getattr(root_cause_of(exc), "real_stack", None))
     return real if len(real) > len(stack) else stack
 
 
-def _id_of(exc: BaseException) -> str:
+def _compile_id_of(exc: BaseException) -> str:
     return str(getattr(exc, "compile_id", None) or "")
 
 
-def _stage(exc: BaseException) -> str:
+def _failed_stage(exc: BaseException) -> str:
     name = type(exc).__name__
     if "Inductor" in name or "Inductor" in type(getattr(exc, "inner_exception", exc)).__name__:
         return "inductor"
