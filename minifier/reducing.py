@@ -20,17 +20,23 @@ from fullgraph.compiler.private import (
     reset_config,
 )
 from fullgraph.compiler.results import Loss, backward
-from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.graphs.bound_graph import BoundGraph
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.identity import digest
 from fullgraph.minifier.oracle.problem import OutOfBudget, Problem, Verdict
-from fullgraph.minifier.reduce import modules
-from fullgraph.minifier.reduce.graph import calls as by_graph
-from fullgraph.minifier.reduce.graph.single_call import alone
-from fullgraph.minifier.reduce.inputs import values as by_inputs
-from fullgraph.minifier.reduce.source import source as by_source
-from fullgraph.minifier.reduce.source.load import call, loaded
+from fullgraph.minifier.reduce.graph.calls import reduce_graph
+from fullgraph.minifier.reduce.graph.single_call import isolate_calls
+from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
+from fullgraph.minifier.reduce.modules import (
+    ModulePlan,
+    ModuleRecording,
+    apply_plan,
+    record_modules,
+    reduce_modules,
+)
+from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
+from fullgraph.minifier.reduce.source.passes import reduce_source
 from fullgraph.minifier.work import Otherwise, Work
 
 OURS = "The reducer itself failed: "
@@ -41,7 +47,7 @@ OVER = "The budget was over while something could still be taken away."
 class Reduced:
     """The smallest graph, and what it needs beside it."""
 
-    graph: Graph
+    graph: BoundGraph
     case: Case
     settings: tuple[str, ...]
     """Names of the settings without which it does not fail."""
@@ -58,10 +64,10 @@ def reduced(work: Work) -> Reduced | None:
     needed = tuple(non_default_config())
     try:
         with forgiven(work):
-            by_graph.reduce(problem)
+            reduce_graph(problem)
             work.tell("inputs", before, problem.current.ops)
-            by_inputs.reduce(problem)
-            by_graph.reduce(problem)
+            reduce_inputs(problem)
+            reduce_graph(problem)
             needed = _needed(work, problem.current)
     except OutOfBudget:
         work.notes.append(OVER)
@@ -80,7 +86,7 @@ def forgiven(work: Work) -> Iterator[None]:
         work.notes.append(OURS + traceback.format_exc())
 
 
-def _begun(work: Work) -> Problem[Graph] | None:
+def _begun(work: Work) -> Problem[BoundGraph] | None:
     """A graph that fails alone, each time. Transforms of torch.func are better seen in
     AOTAutograd's graph, where they are done."""
     levels = list(work.possible)
@@ -96,7 +102,7 @@ def _begun(work: Work) -> Problem[Graph] | None:
     return None
 
 
-def _first(work: Work, graphs: Sequence[Graph]) -> Problem[Graph] | None:
+def _first(work: Work, graphs: Sequence[BoundGraph]) -> Problem[BoundGraph] | None:
     """The first graph that fails. If there is only one, its calls are asked first: a whole graph
     takes longer, and so does the whole program, which must fail each time if no call does."""
     found = _single(work, graphs[0]) if len(graphs) == 1 else None
@@ -108,12 +114,12 @@ def _first(work: Work, graphs: Sequence[Graph]) -> Problem[Graph] | None:
     return None if failing is None else of_graph(work, failing)
 
 
-def _single(work: Work, graph: Graph) -> Problem[Graph] | None:
+def _single(work: Work, graph: BoundGraph) -> Problem[BoundGraph] | None:
     """The calls of a graph that fail by themselves each time, and without a loss."""
     loss, work.loss = work.loss, None
     problem = of_graph(work, graph)
     with suppress(OutOfBudget), forgiven(work):
-        alone(problem)
+        isolate_calls(problem)
     if problem.current is not graph:
         case, key = work.alone(problem.current), _key(work, problem.current, None)
         if not work.unsteady(case, f"steady {key}")():
@@ -123,7 +129,7 @@ def _single(work: Work, graph: Graph) -> Problem[Graph] | None:
     return None
 
 
-def of_graph(work: Work, graph: Graph) -> Problem[Graph]:
+def of_graph(work: Work, graph: BoundGraph) -> Problem[BoundGraph]:
     """A graph that fails so, to be made smaller."""
     before = graph.ops
     work.tell("graph", before, before)
@@ -135,7 +141,7 @@ def of_graph(work: Work, graph: Graph) -> Problem[Graph]:
     )
 
 
-def failing_graph(work: Work) -> Graph | None:
+def failing_graph(work: Work) -> BoundGraph | None:
     """The first graph of the program that fails alone in the same way."""
     for level in work.possible:
         found = _failing(work, captured(work.case, level))
@@ -144,11 +150,11 @@ def failing_graph(work: Work) -> Graph | None:
     return None
 
 
-def _failing(work: Work, graphs: Sequence[Graph]) -> Graph | None:
+def _failing(work: Work, graphs: Sequence[BoundGraph]) -> BoundGraph | None:
     return next((graph for graph in graphs if _fails(work, graph)), None)
 
 
-def _fails(work: Work, graph: Graph) -> bool:
+def _fails(work: Work, graph: BoundGraph) -> bool:
     """Whether a graph fails alone; from then on with a loss, where it does only so."""
     for loss in (None, True) if work.loss else (None,):
         if work.fails(_key(work, graph, loss), replace(work.alone(graph), loss=loss)):
@@ -157,11 +163,11 @@ def _fails(work: Work, graph: Graph) -> bool:
     return False
 
 
-def _key(work: Work, graph: Graph, loss: Loss) -> str:
+def _key(work: Work, graph: BoundGraph, loss: Loss) -> str:
     return f"{work.name} {loss} {graph.key}"
 
 
-def captured(case: Case, level: GraphLevel = "dynamo") -> list[Graph]:
+def captured(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]:
     """The graphs that a program becomes, each with its inputs as they were: Dynamo's, or those of
     AOTAutograd, forward and backward."""
     before = snapshot(case.objects)
@@ -179,7 +185,7 @@ def captured(case: Case, level: GraphLevel = "dynamo") -> list[Graph]:
             before.restore()
             reached = capture_graph(run, number, level)
             if reached is not None:
-                found.append(Graph(*reached))
+                found.append(BoundGraph(*reached))
     except Exception:
         return found  # the compiler itself fails before that: the source tells more
     finally:
@@ -187,7 +193,7 @@ def captured(case: Case, level: GraphLevel = "dynamo") -> list[Graph]:
     return found
 
 
-def _needed(work: Work, graph: Graph) -> tuple[str, ...]:
+def _needed(work: Work, graph: BoundGraph) -> tuple[str, ...]:
     """The settings that are not torch's own and without which `graph` does not fail."""
     case, tries = work.alone(graph), work.tries(f"settings {graph.key}")
     needed = list(non_default_config())
@@ -216,31 +222,31 @@ def reduce_tree(work: Work) -> Callable[[], None]:
         return lambda: None
     before = snapshot(case.objects)
     try:
-        recorded = modules.record(module, lambda: case.target(*case.args, **case.kwargs))
+        recorded = record_modules(module, lambda: case.target(*case.args, **case.kwargs))
     finally:
         before.restore()
     if work.failure.kind is Kind.RECOMPILE:
-        recorded = recorded.of_one_call()
+        recorded = recorded.called_once()
 
-    def left(plan: modules.Plan) -> int:
+    def left(plan: ModulePlan) -> int:
         return sum(not plan.touches(path) for path in recorded.outputs)
 
     count = len(recorded.outputs)
     work.tell("modules", count, count)
     problem = work.problem(
-        modules.Plan(),
+        ModulePlan(),
         lambda plan: functools.partial(_planned, case, plan, recorded),
         lambda plan: f"{work.name} modules {plan}",
         lambda plan: work.tell("modules", count, left(plan)),
     )
     with suppress(OutOfBudget):
-        modules.reduce(problem, module, recorded)
-    return modules.put(module, problem.current, recorded)
+        reduce_modules(problem, module, recorded)
+    return apply_plan(module, problem.current, recorded)
 
 
-def _planned(case: Case, plan: modules.Plan, recorded: modules.Recorded) -> Case:
+def _planned(case: Case, plan: ModulePlan, recorded: ModuleRecording) -> Case:
     assert case.module is not None
-    modules.put(case.module, plan, recorded)
+    apply_plan(case.module, plan, recorded)
     return case
 
 
@@ -256,7 +262,7 @@ def reduced_text(work: Work, text: str) -> str:
         lambda text: work.step("source", before, len(text.splitlines()), text),
     )
     try:
-        by_source.reduce(problem)
+        reduce_source(problem)
     except OutOfBudget:
         work.notes.append(OVER)
     return problem.current
@@ -264,5 +270,5 @@ def reduced_text(work: Work, text: str) -> str:
 
 def built(text: str, case: Case) -> Case:
     """The case of what a text's `build()` returns, or names. Raises what the text raises."""
-    model, args, kwargs = call(loaded(text))
+    model, args, kwargs = entry_call(load_module(text))
     return replace(case, target=model, args=args, kwargs=kwargs)

@@ -16,7 +16,7 @@ from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect.bisection import Bisection
 from fullgraph.minifier.bisect.ladder_run import unsteady
 from fullgraph.minifier.emit.program_text import Unwritable
-from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.graphs.bound_graph import BoundGraph
 from fullgraph.minifier.minified import Progress
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.deferred import Later
@@ -201,7 +201,7 @@ class Work:
         """How often an answer was known."""
         return self.counts.cached + self.journal.recalled
 
-    def alone(self, graph: Graph) -> Case:
+    def alone(self, graph: BoundGraph) -> Case:
         """A graph as a program of its own."""
         return replace(self.case, target=graph.module, args=graph.inputs, kwargs={}, loss=self.loss)
 

@@ -27,7 +27,7 @@ from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.deferred import Refused
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.identity import digest
-from fullgraph.minifier.reduce.source.load import loaded
+from fullgraph.minifier.reduce.source.entry_point import load_module
 from fullgraph.minifier.reducing import (
     built,
     captured,
@@ -182,7 +182,7 @@ def _facts(text: str, case: Case) -> Facts:
 
 
 def _run(text: str, case: Case, _: object) -> Facts:
-    module = loaded(text)
+    module = load_module(text)
     inputs = module.build()[1] if hasattr(module, "build") else module.inputs
     made = built(text, case)
     seed_generators(0)

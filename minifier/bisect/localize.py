@@ -17,12 +17,12 @@ from fullgraph.compiler.private import describe_node
 from fullgraph.minifier.bisect.bisection import Bisection, Cut
 from fullgraph.minifier.bisect.culprit import Culprit, culprit
 from fullgraph.minifier.bisect.ladder_run import rung_of
-from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.graphs.bound_graph import BoundGraph
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.journal import Journal
 from fullgraph.minifier.oracle.problem import OutOfBudget
 from fullgraph.minifier.oracle.sandbox import Sandbox
-from fullgraph.minifier.reduce.graph.calls import shortest
+from fullgraph.minifier.reduce.graph.calls import shorten
 from fullgraph.minifier.reducing import failing_graph, of_graph
 from fullgraph.minifier.work import Work
 
@@ -75,12 +75,12 @@ def _beginning(work: Work) -> tuple[Cut | None, Case]:
     problem = of_graph(work, graph)
     cut = None
     with suppress(OutOfBudget):
-        last = shortest(problem)
+        last = shorten(problem)
         cut = None if last is None else _cut(graph, last)
     return cut, work.alone(problem.current)
 
 
-def _cut(graph: Graph, last: Node) -> Cut:
+def _cut(graph: BoundGraph, last: Node) -> Cut:
     calls = graph.calls
     told = describe_node(last, graph.module)
     place = f"{Path(told.file).name}:{told.line}" if told.file else ""

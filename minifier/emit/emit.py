@@ -18,7 +18,7 @@ from fullgraph.minifier.emit.literals import imports
 from fullgraph.minifier.emit.node_writer import Shared
 from fullgraph.minifier.emit.program_text import Program
 from fullgraph.minifier.graphs import purity
-from fullgraph.minifier.graphs.knowledge import Knowledge, known
+from fullgraph.minifier.graphs.known_values import KnownValues, find_known_values
 
 
 def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> Program:
@@ -27,31 +27,31 @@ def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> 
     `inputs` belong to the placeholders, in order. Those nobody uses are left out; sizes that are
     inputs are read off the tensor that has them.
     """
-    knowledge = known(graph, inputs)
+    knowledge = find_known_values(graph, inputs)
     writer = Writer(Shared(), knowledge)
     function = syntax.text(writer.function(graph, name, inputs))
     shared = writer.shared
-    values = {**writer.arguments, **shared.constants}
-    given = assigned(values)
+    evaluate_nodes = {**writer.arguments, **shared.constants}
+    results = assigned(evaluate_nodes)
     returned = _returned(graph, knowledge)
     return Program(
         "\n\n\n".join((*shared.definitions.values(), function)),
-        given,
+        results,
         target=name,
-        arguments=tuple(values),
-        imports=tuple(sorted({*shared.imports, *imports(given + function)})),
+        arguments=tuple(evaluate_nodes),
+        imports=tuple(sorted({*shared.imports, *imports(results + function)})),
         prelude=group_statements(groups_of_graph(graph)) if shared.collective else "",
         under=under(),
         outputs=writer.outputs,
         loss=_loss(returned, writer.outputs),
         mutates=knowledge.mutates,
-        random=any(purity.draws(node) for node in purity.every(graph)),
+        random=any(purity.draws(node) for node in purity.nested_nodes(graph)),
         places=writer.places,
         tolerance=_tolerance(returned),
     )
 
 
-def _returned(graph: fx.GraphModule, knowledge: Knowledge) -> list[Any]:
+def _returned(graph: fx.GraphModule, knowledge: KnownValues) -> list[Any]:
     """What is known of what a graph returns, flat."""
     found = tree_leaves(graph.graph.output_node().args[0])
     return [knowledge.of(node) if isinstance(node, fx.Node) else node for node in found]

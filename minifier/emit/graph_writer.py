@@ -28,7 +28,7 @@ from fullgraph.minifier.emit.node_writer import NodeWriter, Shared
 from fullgraph.minifier.emit.operator_definitions import definitions
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.graphs import purity
-from fullgraph.minifier.graphs.knowledge import Knowledge, is_float, sizes
+from fullgraph.minifier.graphs.known_values import KnownValues, find_size_inputs, is_python_float
 
 _INLINE = 48
 """Characters of a value that may stand inside another expression."""
@@ -41,10 +41,10 @@ _CONSTANT = 120
 class Writer(NodeWriter):
     """Writer of one function."""
 
-    def __init__(self, shared: Shared, knowledge: Knowledge | None = None) -> None:
+    def __init__(self, shared: Shared, knowledge: KnownValues | None = None) -> None:
         self.shared = shared
         self.names = Names()
-        self.knowledge = knowledge or Knowledge()
+        self.knowledge = knowledge or KnownValues()
         self.arguments: dict[str, Any] = {}
         """By name, what the function is to be called with."""
         self.places: dict[str, str] = {}
@@ -81,7 +81,7 @@ class Writer(NodeWriter):
     ) -> Iterator[str]:
         if inputs is not None and len(inputs) != len(nodes):
             raise Unwritable(f"The graph takes {len(nodes)} inputs, and there are {len(inputs)}.")
-        read_off = dict(sizes(nodes, inputs)) if inputs is not None else {}
+        read_off = dict(find_size_inputs(nodes, inputs)) if inputs is not None else {}
         whose = {tensor for tensor, _ in read_off.values()}
         for position, node in enumerate(nodes):
             if node in read_off or (inputs is not None and not node.users and node not in whose):
@@ -90,7 +90,7 @@ class Writer(NodeWriter):
             self._values[node] = syntax.name(name)
             if inputs is not None:
                 value = inputs[position]
-                if is_float(node, value):
+                if is_python_float(node, value):
                     self._values.update(dict.fromkeys(node.users, self._values[node]))
                     self._done.update(node.users)
                     value = value.item()
@@ -146,7 +146,7 @@ class Writer(NodeWriter):
             return
         self.shared.collective |= is_collective(node.target)
         made = self._fitting(node)
-        if purity.orders(node):
+        if purity.is_barrier(node):
             self._flush()
         if not node.users:
             self._blocks.add(ast.Expr(made))
@@ -172,7 +172,7 @@ class Writer(NodeWriter):
         user = next(iter(node.users))
         if sum(used is node for used in _used(user)) != 1:
             return False
-        if purity.orders(node) and user is not node.next:
+        if purity.is_barrier(node) and user is not node.next:
             return False
         limit = _LINE if user.op == "output" or user.target is operator.getitem else _INLINE
         return len(syntax.text(made)) <= limit

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from fullgraph.minifier.emit.names import Names
-from fullgraph.minifier.graphs.knowledge import Knowledge
+from fullgraph.minifier.graphs.known_values import KnownValues
 
 
 @dataclass
@@ -28,7 +28,7 @@ class NodeWriter(ABC):
 
     shared: Shared
     names: Names
-    knowledge: Knowledge
+    knowledge: KnownValues
 
     @abstractmethod
     def value(self, thing: object) -> ast.expr:

@@ -20,7 +20,7 @@ from fullgraph.minifier.emit.literals import imports, literal
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.extract.definitions import Sources
 from fullgraph.minifier.extract.objects import Spelling
-from fullgraph.minifier.reduce.source.formatting import spaced
+from fullgraph.minifier.reduce.source.formatting import space_definitions
 
 _INTERNAL = frozenset(vars(nn.Module()))
 """Attributes that every module has."""
@@ -52,7 +52,7 @@ def from_builder(build: Callable[[], Any]) -> str:
     if name is None:
         raise Unwritable("build() is no Python function.")
     more = "" if name == "build" else f"\n\ndef build():\n    return {name}()[:2]\n"
-    return spaced(writer.sources.text() + more)
+    return space_definitions(writer.sources.text() + more)
 
 
 def from_file(path: str, name: str = "build") -> str:
@@ -118,7 +118,7 @@ class _Writer:
         for line in imports("\n".join(body)):
             self.sources.name(importlib.import_module(line.split()[-1]))
         indented = "\n".join(f"    {line}" for line in body)
-        return spaced(f"{self.sources.text()}\ndef build():\n{indented}\n")
+        return space_definitions(f"{self.sources.text()}\ndef build():\n{indented}\n")
 
     def model(self, target: Any) -> str:
         """What `build` returns first."""

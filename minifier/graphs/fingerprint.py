@@ -18,11 +18,11 @@ from fullgraph.minifier.emit.numbers import bits
 def fingerprint(module: GraphModule, inputs: Sequence[Any]) -> str:
     """Equal for graphs whose calls, constants and inputs are, bit for bit; names do not count."""
     places: dict[int, int] = {}
-    text = [*_lines(module, places), *(described(value, places) for value in inputs)]
+    text = [*_lines(module, places), *(describe_value(value, places) for value in inputs)]
     return hashlib.sha256("\n".join(text).encode()).hexdigest()
 
 
-def described(value: Any, places: dict[int, int] | None = None) -> str:
+def describe_value(value: Any, places: dict[int, int] | None = None) -> str:
     """All that an input is: of a tensor also its memory's layout, place in autograd and content.
 
     `places` numbers the memory that was met, so that two tensors in one memory are told as such.
@@ -30,15 +30,15 @@ def described(value: Any, places: dict[int, int] | None = None) -> str:
     if not isinstance(value, torch.Tensor):
         return _argument(value, {})
     with disable_torch_function(), torch.no_grad():
-        parts = [*outline(value), *_memory(value, {} if places is None else places)]
-        parts += [described(inner, places) for _, inner in inner_tensors(value)]
+        parts = [*tensor_properties(value), *_memory(value, {} if places is None else places)]
+        parts += [describe_value(inner, places) for _, inner in inner_tensors(value)]
         elements = value.detach() if _is_bytes(value) else elements_of(value)
         if elements is not None:
             parts.append(_hash(elements))
         return " ".join(map(str, parts))
 
 
-def outline(tensor: torch.Tensor) -> tuple[Any, ...]:
+def tensor_properties(tensor: torch.Tensor) -> tuple[Any, ...]:
     """What a tensor is, apart from its content and from where its memory is."""
     strided = tensor.layout is torch.strided
     return (
@@ -55,7 +55,7 @@ def outline(tensor: torch.Tensor) -> tuple[Any, ...]:
     )
 
 
-def named(target: Any) -> str:
+def target_name(target: Any) -> str:
     """A function's name, the same in every process."""
     if isinstance(target, str):
         return target
@@ -71,7 +71,7 @@ def _lines(module: torch.nn.Module, places: dict[int, int]) -> list[str]:
     names = {node: f"%{index}" for index, node in enumerate(module.graph.nodes)}
     lines = []
     for node in module.graph.nodes:
-        target = "" if node.op in ("placeholder", "output") else named(node.target)
+        target = "" if node.op in ("placeholder", "output") else target_name(node.target)
         if node.op in ("get_attr", "call_module"):
             target = _attribute(module, str(node.target), places)
         arguments = f"{_argument(node.args, names)} {_argument(node.kwargs, names)}"
@@ -87,16 +87,16 @@ def _attribute(module: torch.nn.Module, path: str, places: dict[int, int]) -> st
         return "\n".join(["{", *_lines(thing, places), "}"])
     if isinstance(thing, torch.nn.Module):
         tensors = [*thing.named_parameters(), *thing.named_buffers()]
-        state = [f"{name} {described(tensor, places)}" for name, tensor in tensors]
+        state = [f"{name} {describe_value(tensor, places)}" for name, tensor in tensors]
         return "\n".join([repr(thing), *state])
-    return described(thing, places)
+    return describe_value(thing, places)
 
 
 def _argument(value: Any, names: Mapping[Node, str]) -> str:
     if isinstance(value, Node):
         return names[value]
     if isinstance(value, torch.Tensor):
-        return described(value)
+        return describe_value(value)
     if isinstance(value, dict):
         inner = (f"{key!r}: {_argument(item, names)}" for key, item in value.items())
         return f"{{{', '.join(inner)}}}"
@@ -106,7 +106,7 @@ def _argument(value: Any, names: Mapping[Node, str]) -> str:
         ends = (_argument(end, names) for end in (value.start, value.stop, value.step))
         return f"slice({', '.join(ends)})"
     if callable(value) and not isinstance(value, torch.dtype):
-        return named(value)
+        return target_name(value)
     return f"{type(value).__name__} {re.sub(r' at 0x[0-9a-f]+', '', repr(value))}"
 
 

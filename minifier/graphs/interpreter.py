@@ -12,7 +12,7 @@ from torch.fx import Interpreter, Node
 from fullgraph.compiler.private import find_region, is_grad_switch
 
 
-class Running(Interpreter):
+class RegionInterpreter(Interpreter):
     """Runs a graph's calls. Whatever they raise, the regions that they entered are left again."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
@@ -24,7 +24,7 @@ class Running(Interpreter):
         }
         self._open: list[Node] = []
 
-    def over(self, inputs: Sequence[Any]) -> None:
+    def run_inputs(self, inputs: Sequence[Any]) -> None:
         """Run with one value for each placeholder. Raises what a call raises."""
         grad = torch.is_grad_enabled()
         try:

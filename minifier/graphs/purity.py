@@ -32,7 +32,7 @@ _STATEFUL = frozenset({"batch_norm", "instance_norm", "embedding", "embedding_ba
 """Functions that may write to an argument whose name does not say so."""
 
 
-def every(module: fx.GraphModule) -> Iterator[fx.Node]:
+def nested_nodes(module: fx.GraphModule) -> Iterator[fx.Node]:
     """The nodes of a graph and of those nested in it."""
     for each in module.modules():
         if isinstance(each, fx.GraphModule):
@@ -70,7 +70,7 @@ def draws(node: fx.Node) -> bool:
     return title in _DRAWING or is_random_op(node.target)
 
 
-def orders(node: fx.Node) -> bool:
+def is_barrier(node: fx.Node) -> bool:
     """Whether other nodes may not be moved across a node."""
     if node.op == "call_method":
         return writes(node) or draws(node)

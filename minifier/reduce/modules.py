@@ -16,11 +16,10 @@ from fullgraph.compiler.isolation import snapshot
 from fullgraph.compiler.private import tree_leaves, tree_map
 from fullgraph.minifier.extract.stubs import Passing, Recording
 from fullgraph.minifier.oracle.problem import Problem
-from fullgraph.minifier.reduce.halving import taken
-from fullgraph.minifier.reduce.search import smallest
+from fullgraph.minifier.reduce.subsets import find_smallest, take_most
 
 
-class Act(StrEnum):
+class StubKind(StrEnum):
     """What is done to a child."""
 
     IDENTITY = "identity"
@@ -29,21 +28,21 @@ class Act(StrEnum):
     """It gives what it gave when it was recorded."""
 
 
-Action = Act | int
+Action = StubKind | int
 """A number is how many of a container's first children are kept."""
 
-_REPEATED = (nn.ModuleList, nn.Sequential)
+_CONTAINERS = (nn.ModuleList, nn.Sequential)
 
 
 @dataclass(frozen=True)
-class Plan:
+class ModulePlan:
     """What is replaced in a module tree, by path, as `named_modules` has them."""
 
     actions: tuple[tuple[str, Action], ...] = ()
 
-    def having(self, actions: Mapping[str, Action]) -> Plan:
+    def with_actions(self, actions: Mapping[str, Action]) -> ModulePlan:
         """This plan and more; an action for the same path takes the other's place."""
-        return Plan(tuple(sorted({**dict(self.actions), **actions}.items())))
+        return ModulePlan(tuple(sorted({**dict(self.actions), **actions}.items())))
 
     def touches(self, path: str) -> bool:
         """Whether the module at `path` is replaced, dropped, or inside one that is."""
@@ -59,14 +58,14 @@ class Plan:
 
     def __str__(self) -> str:
         told = (
-            f"{path}: {f'first {act}' if isinstance(act, int) else act.value}"
-            for path, act in self.actions
+            f"{path}: {f'first {kind}' if isinstance(kind, int) else kind.value}"
+            for path, kind in self.actions
         )
         return "; ".join(told)
 
 
 @dataclass(frozen=True, eq=False)
-class Output:
+class ModuleOutput:
     """What a module gave in the recorded run."""
 
     values: tuple[Any, ...]
@@ -78,27 +77,27 @@ class Output:
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
+class ModuleRecording:
     """One eager run of a module tree."""
 
-    outputs: Mapping[str, Output] = field(default_factory=dict)
+    outputs: Mapping[str, ModuleOutput] = field(default_factory=dict)
     """By path; modules that were not called have none."""
 
-    def of_one_call(self) -> Recorded:
+    def called_once(self) -> ModuleRecording:
         """Without the modules that were called several times: what stands for them counts."""
         once = {path: out for path, out in self.outputs.items() if len(out.values) == 1}
-        return Recorded(once)
+        return ModuleRecording(once)
 
 
-def record(
+def record_modules(
     module: nn.Module, call: Callable[[], object], paths: Collection[str] | None = None
-) -> Recorded:
+) -> ModuleRecording:
     """Run `call` once and keep what each module inside `module` gave, or those at `paths`.
 
     The module and torch's generators are afterwards as they were. Raises what `call` raises.
     """
     before = snapshot((module,))
-    watch = _Watch()
+    watch = _CallRecorder()
     hooks = []
     try:
         for path, child in module.named_modules():
@@ -111,10 +110,12 @@ def record(
         for hook in hooks:
             hook.remove()
         before.restore()
-    return Recorded(watch.outputs)
+    return ModuleRecording(watch.outputs)
 
 
-def put(module: nn.Module, plan: Plan, recorded: Recorded) -> Callable[[], None]:
+def apply_plan(
+    module: nn.Module, plan: ModulePlan, recorded: ModuleRecording
+) -> Callable[[], None]:
     """Make the replacements of `plan` in `module`, and return what undoes them.
 
     What an outer replacement took away is passed over. Raises KeyError for a module that was not
@@ -129,7 +130,7 @@ def put(module: nn.Module, plan: Plan, recorded: Recorded) -> Callable[[], None]
 
     try:
         for path, action in plan.actions:
-            if not _is_there(module, path):
+            if not _has_path(module, path):
                 continue
             holder, name = _holder(module, path)
             if isinstance(action, int):
@@ -139,62 +140,66 @@ def put(module: nn.Module, plan: Plan, recorded: Recorded) -> Callable[[], None]
                 for key in list(holder._modules)[action:]:
                     del holder._modules[key]
             else:
-                holder._modules[name] = stub(recorded.outputs[path], action)
+                holder._modules[name] = make_stub(recorded.outputs[path], action)
     except BaseException:
         undo()
         raise
     return undo
 
 
-def reduce(problem: Problem[Plan], module: nn.Module, recorded: Recorded) -> None:
+def reduce_modules(
+    problem: Problem[ModulePlan], module: nn.Module, recorded: ModuleRecording
+) -> None:
     """Replace as much of `module` as can be: repeated layers, then children, the large ones first.
 
     Works on a judge alone, which applies a plan and tries what is left. Raises OutOfBudget.
     """
     for path, child in module.named_modules():
-        if isinstance(child, _REPEATED) and len(child) > 1 and not problem.current.touches(path):
+        if isinstance(child, _CONTAINERS) and len(child) > 1 and not problem.current.touches(path):
             base = problem.current
-            smallest(
+            find_smallest(
                 problem,
                 1,
                 len(child),
-                lambda count, base=base, path=path: [base.having({path: count})],  # type: ignore[misc]
+                lambda count, base=base, path=path: [base.with_actions({path: count})],  # type: ignore[misc]
                 leap=1,
             )
     depths = {path: path.count(".") for path in recorded.outputs}
     for depth in sorted(set(depths.values())):
         level = [path for path in recorded.outputs if depths[path] == depth]
-        for act in Act:
-            _replace(problem, recorded, level, act)
+        for kind in StubKind:
+            _replace(problem, recorded, level, kind)
 
 
-def _replace(problem: Problem[Plan], recorded: Recorded, level: Sequence[str], act: Act) -> None:
+def _replace(
+    problem: Problem[ModulePlan], recorded: ModuleRecording, level: Sequence[str], kind: StubKind
+) -> None:
     base = problem.current
     paths = [path for path in level if not base.touches(path)]
-    if act is Act.IDENTITY:
+    if kind is StubKind.IDENTITY:
         paths = [path for path in paths if recorded.outputs[path].argument is not None]
-    taken(
+    take_most(
         problem,
         paths,
-        lambda chosen: [base.having(dict.fromkeys(chosen, act))],
+        lambda chosen: [base.with_actions(dict.fromkeys(chosen, kind))],
         lambda path: 1 + recorded.outputs[path].weight,
     )
 
 
-def stub(output: Output, act: Act) -> nn.Module:
+def make_stub(output: ModuleOutput, kind: StubKind) -> nn.Module:
     """A module that stands for one that gave `output`. Raises KeyError if it cannot."""
-    if act is Act.RECORDED:
+    if kind is StubKind.RECORDED:
         return Recording(output.values)
     if output.argument is None:
         raise KeyError("no argument looks like the output")
     return Passing(output.argument)
 
 
-class _Watch:
+class _CallRecorder:
     """Takes down what hooks see."""
 
     def __init__(self) -> None:
-        self.outputs: dict[str, Output] = {}
+        self.outputs: dict[str, ModuleOutput] = {}
         self.functions = 0
         self.begun: list[int] = []
 
@@ -214,8 +219,8 @@ class _Watch:
             if known is not None:
                 argument = known.argument if known.argument in like else None
                 weight += known.weight
-            values = (*(known.values if known else ()), tree_map(_own, value))
-            self.outputs[path] = Output(values, argument, weight)
+            values = (*(known.values if known else ()), tree_map(_detached_copy, value))
+            self.outputs[path] = ModuleOutput(values, argument, weight)
 
         return hook
 
@@ -234,7 +239,7 @@ class _Watch:
             yield
 
 
-def _own(leaf: Any) -> Any:
+def _detached_copy(leaf: Any) -> Any:
     if not isinstance(leaf, torch.Tensor):
         return leaf
     return leaf.detach().clone().requires_grad_(leaf.requires_grad)
@@ -259,7 +264,7 @@ def _same_kind(one: Any, other: Any) -> bool:
     )
 
 
-def _is_there(module: nn.Module, path: str) -> bool:
+def _has_path(module: nn.Module, path: str) -> bool:
     """Whether a path is still there: an outer action may have taken it away."""
     try:
         module.get_submodule(path)

@@ -21,7 +21,7 @@ from fullgraph.compiler.private import (
     triton_constants,
     triton_kernel,
 )
-from fullgraph.minifier.graphs.fingerprint import described, fingerprint
+from fullgraph.minifier.graphs.fingerprint import describe_value, fingerprint
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.reducing import captured
 
@@ -66,7 +66,7 @@ def test_a_tensor_is_the_same(make):
     told = again(tensor)
     assert type(told) is type(tensor) and told.is_inference() == tensor.is_inference()
     if not tensor.is_mkldnn:
-        assert described(told, {}) == described(tensor, {})
+        assert describe_value(told, {}) == describe_value(tensor, {})
     else:
         assert torch.equal(told.to_dense(), tensor.to_dense())
 

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.private import capture_graph
-from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.graphs.bound_graph import BoundGraph
 
 
-def captured(function: Callable[..., Any], *inputs: Any, dynamic: bool | None = None) -> Graph:
+def captured(function: Callable[..., Any], *inputs: Any, dynamic: bool | None = None) -> BoundGraph:
     """The first graph of `function`, with what it is called with."""
     torch._dynamo.reset()
     found = capture_graph(
         lambda backend: torch.compile(function, backend=backend, dynamic=dynamic)(*inputs), 0
     )
     assert found is not None
-    return Graph(*found)
+    return BoundGraph(*found)

@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
-from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.graphs.bound_graph import BoundGraph
 from fullgraph.minifier.oracle.problem import Problem, Verdict
 
 
 def problem(
-    graph: Graph, fails: Callable[[Graph], Any], *, jobs: int = 1, **more: Any
-) -> Problem[Graph]:
+    graph: BoundGraph, fails: Callable[[BoundGraph], Any], *, jobs: int = 1, **more: Any
+) -> Problem[BoundGraph]:
     """A problem whose judge runs a candidate in eager, and then asks `fails`; with `more` of it."""
 
-    def judge(candidate: Graph) -> Verdict:
+    def judge(candidate: BoundGraph) -> Verdict:
         try:
             candidate.values()
         except Exception:
@@ -30,12 +30,12 @@ def problem(
     )
 
 
-def run(graph: Graph) -> Any:
+def run(graph: BoundGraph) -> Any:
     """What a graph returns, on copies of its inputs."""
     inputs = [v.clone() if isinstance(v, torch.Tensor) and v.is_leaf else v for v in graph.inputs]
     return graph.module(*inputs)
 
 
-def targets(graph: Graph) -> list[str]:
+def targets(graph: BoundGraph) -> list[str]:
     """The names of what a graph calls."""
     return [str(getattr(n.target, "__name__", n.target)).partition(".")[0] for n in graph.calls]

@@ -21,7 +21,7 @@ from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.extract.constructor_arguments import structure
 from fullgraph.minifier.extract.extract import from_builder, from_file, standalone
 from fullgraph.minifier.extract.stubs import Recording
-from fullgraph.minifier.reduce.source.load import call, loaded
+from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
 from tests.minifier.extracting import network
 
 X = torch.linspace(-1, 1, 8).view(2, 4)
@@ -33,7 +33,7 @@ def same(text: str, target: Callable[..., Any], *args: Any, **kwargs: Any) -> No
     expected = target(*args, **kwargs)
 
     def job(say: Callable[[object], None]) -> bool:
-        model, given, named = call(loaded(text))
+        model, given, named = entry_call(load_module(text))
         return torch.equal(model(*given, **named), expected)
 
     outcome = run_isolated(job)
@@ -156,7 +156,7 @@ def test_frozen_parts_and_modes_of_their_own() -> None:
     text = standalone(model, (X,))
 
     def job(say: Callable[[object], None]) -> tuple[bool, bool, bool]:
-        made, _, _ = call(loaded(text))
+        made, _, _ = entry_call(load_module(text))
         frozen = made.layers[0].lin.weight.requires_grad
         return made.training, made.drop.training, frozen
 
@@ -177,7 +177,7 @@ def test_torch_layers_and_containers() -> None:
     text = standalone(model, ())
 
     def job(say: Callable[[object], None]) -> str:
-        made, _, _ = call(loaded(text))
+        made, _, _ = entry_call(load_module(text))
         return f"{made} {[p.dtype for p in made.parameters()]}"
 
     assert run_isolated(job).value == f"{model} {[p.dtype for p in model.parameters()]}"
@@ -219,7 +219,10 @@ def test_strides_of_drawn_inputs_stay() -> None:
     text = standalone(max, inputs)
 
     def job(say: Callable[[object], None]) -> list[Any]:
-        return [(t.shape, t.stride(), t.dtype, t.requires_grad) for t in call(loaded(text))[1]]
+        return [
+            (t.shape, t.stride(), t.dtype, t.requires_grad)
+            for t in entry_call(load_module(text))[1]
+        ]
 
     assert run_isolated(job).value == [
         (t.shape, t.stride(), t.dtype, t.requires_grad) for t in inputs
@@ -242,7 +245,7 @@ def test_a_builder_with_what_it_reaches() -> None:
     assert "def build():\n    return build_network()[:2]" in text
 
     def job(say: Callable[[object], None]) -> str:
-        model, args, _ = call(loaded(text))
+        model, args, _ = entry_call(load_module(text))
         return str(model(*args).shape)
 
     assert run_isolated(job).value == "torch.Size([2, 4])"
@@ -274,7 +277,7 @@ def test_a_file_with_a_name(tmp_path: Path, name: str, expected: list[int]) -> N
     text = from_file(str(path), name)
 
     def job(say: Callable[[object], None]) -> list[float]:
-        model, args, _ = call(loaded(text))
+        model, args, _ = entry_call(load_module(text))
         return model(*args).tolist()
 
     assert run_isolated(job).value == expected

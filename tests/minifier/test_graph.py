@@ -10,20 +10,20 @@ import pytest
 import torch
 from torch.fx import symbolic_trace
 
-from fullgraph.minifier.graphs.graph import Graph, Inseparable
+from fullgraph.minifier.graphs.bound_graph import BoundGraph, Inseparable
 from tests.minifier.capture import captured
 
 
-def _graph(function: Callable[..., Any], *inputs: Any) -> Graph:
-    return Graph(symbolic_trace(function), inputs)
+def _graph(function: Callable[..., Any], *inputs: Any) -> BoundGraph:
+    return BoundGraph(symbolic_trace(function), inputs)
 
 
-def _call(graph: Graph, name: str) -> torch.fx.Node:
+def _call(graph: BoundGraph, name: str) -> torch.fx.Node:
     """The call with such a name, or of such a function."""
     return next(n for n in graph.calls if name in (n.name, getattr(n.target, "__name__", n.target)))
 
 
-def _run(graph: Graph) -> Any:
+def _run(graph: BoundGraph) -> Any:
     return graph.module(*graph.inputs)
 
 
@@ -46,7 +46,7 @@ def test_a_part_returns_what_the_rest_uses() -> None:
 
 def test_single_calls_do_not_touch_each_other() -> None:
     graph = _graph(lambda x: x.sin().cos(), torch.randn(3))
-    part = graph.part(graph.calls, wired=False)
+    part = graph.part(graph.calls, connected=False)
     assert len(part.inputs) == len(part.outputs) == 2
     assert torch.equal(part.inputs[1], graph.inputs[0].sin())
 
@@ -168,10 +168,10 @@ def test_regions_stay_around_what_is_in_them() -> None:
         return a, b
 
     graph = captured(function, torch.randn(2, 2, requires_grad=True))
-    single = graph.part([_call(graph, "matmul")], wired=False)
+    single = graph.part([_call(graph, "matmul")], connected=False)
     assert single.calls[1].target is operator.matmul and len(single.calls) == 3
     assert _run(single)[0].dtype == torch.bfloat16 and not torch.is_autocast_enabled("cpu")
-    single = graph.part([_call(graph, "sin")], wired=False)
+    single = graph.part([_call(graph, "sin")], connected=False)
     assert len(single.calls) == 3 and not _run(single)[0].requires_grad
     assert not graph.values()[_call(graph, "sin")].requires_grad and torch.is_grad_enabled()
 
@@ -192,7 +192,7 @@ def test_a_tensor_inside_of_a_transform_cannot_be_an_input() -> None:
 
     graph = captured(function, torch.randn(2, 2))
     with pytest.raises(Inseparable):
-        graph.part([_call(graph, "cos")], wired=False)
+        graph.part([_call(graph, "cos")], connected=False)
 
 
 def test_a_write_inside_of_nested_transforms_is_left_to_them() -> None:
@@ -213,7 +213,7 @@ def test_a_branch_keeps_its_bodies() -> None:
 
     graph = captured(function, torch.ones(3))
     cond = next(node for node in graph.calls if node.name == "cond")
-    part = graph.part([cond], wired=False)
+    part = graph.part([cond], connected=False)
     assert len(part.module._modules) == 2 and part.ops == 3
     assert torch.equal(_run(part)[0][0], torch.full((3,), 2.0).sin())
 
@@ -230,7 +230,7 @@ def test_symbolic_sizes_are_plain_numbers() -> None:
 def test_random_numbers_are_the_same_each_time() -> None:
     graph = _graph(lambda x: torch.nn.functional.dropout(x, 0.5).sin(), torch.ones(20))
     state = torch.get_rng_state()
-    again = Graph(graph.module, graph.inputs).values()
+    again = BoundGraph(graph.module, graph.inputs).values()
     assert torch.equal(graph.values()[graph.calls[0]], again[graph.calls[0]])
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -330,7 +330,7 @@ class TestKey:
         assert shared.key != _graph(lambda a, b: a + b, x, torch.zeros(3)).key
 
     def test_the_bodies_of_a_branch_do(self) -> None:
-        def graph(scale: int) -> Graph:
+        def graph(scale: int) -> BoundGraph:
             def function(x: torch.Tensor) -> Any:
                 return torch.cond(x.sum() > 0, lambda y: y * scale, lambda y: y.cos(), (x,))
 

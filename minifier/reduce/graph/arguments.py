@@ -10,27 +10,27 @@ from typing import Any
 from torch.fx import Node
 
 from fullgraph.compiler.private import is_mode_switch
-from fullgraph.minifier.graphs.feasibility import Feasible
-from fullgraph.minifier.graphs.graph import Arguments, Graph, Inseparable
+from fullgraph.minifier.graphs.bound_graph import Arguments, BoundGraph, Inseparable
+from fullgraph.minifier.graphs.meta_check import MetaCheck
 from fullgraph.minifier.oracle.problem import Problem
 
-Path = tuple[Any, ...]
+ArgumentPath = tuple[Any, ...]
 """The way to a literal in a call's arguments: keys and indices."""
 
 
-def simplify(problem: Problem[Graph]) -> None:
+def simplify_arguments(problem: Problem[BoundGraph]) -> None:
     """Drop arguments that are not needed, and bring literals towards None, False, 0 and 1."""
     for name in [node.name for node in problem.current.calls if not _is_internal(node)]:
-        while (node := _named(problem.current, name)) and problem.first(
-            _offered(problem.current, node, _fewer(node))
+        while (node := _call_named(problem.current, name)) and problem.first(
+            _with_arguments(problem.current, node, _fewer_arguments(node))
         ):
             pass
-        tried: set[Path] = set()
-        while (node := _named(problem.current, name)) and (
+        tried: set[ArgumentPath] = set()
+        while (node := _call_named(problem.current, name)) and (
             path := next((p for p in _literals(node) if p not in tried), None)
         ):
             tried.add(path)
-            problem.first(_offered(problem.current, node, _plainer(node, path)))
+            problem.first(_with_arguments(problem.current, node, _plainer_literals(node, path)))
 
 
 def _is_internal(node: Node) -> bool:
@@ -38,13 +38,15 @@ def _is_internal(node: Node) -> bool:
     return is_mode_switch(node) or "functorch" in str(getattr(node.target, "__module__", ""))
 
 
-def _named(graph: Graph, name: str) -> Node | None:
+def _call_named(graph: BoundGraph, name: str) -> Node | None:
     return next((node for node in graph.calls if node.name == name), None)
 
 
-def _offered(graph: Graph, node: Node, ways: Iterator[Arguments]) -> Iterator[Graph]:
+def _with_arguments(
+    graph: BoundGraph, node: Node, ways: Iterator[Arguments]
+) -> Iterator[BoundGraph]:
     """The graphs in which `node` is called in other ways."""
-    feasible = Feasible(graph)
+    feasible = MetaCheck(graph)
     for way in ways:
         with suppress(Inseparable):
             candidate = graph.part(graph.calls, outputs=graph.outputs, arguments={node: way})
@@ -52,7 +54,7 @@ def _offered(graph: Graph, node: Node, ways: Iterator[Arguments]) -> Iterator[Gr
                 yield candidate
 
 
-def _fewer(node: Node) -> Iterator[Arguments]:
+def _fewer_arguments(node: Node) -> Iterator[Arguments]:
     """The call with fewer arguments: those by name first, then the last ones."""
     named = dict(node.kwargs)
     if len(named) > 1:
@@ -79,41 +81,47 @@ def _required(target: Any) -> int:
     return sum(p.kind in positional and p.default is p.empty for p in parameters)
 
 
-def _literals(node: Node) -> list[Path]:
+def _literals(node: Node) -> list[ArgumentPath]:
     """Where there are literals that could be plainer."""
-    return [path for path, value in walked((node.args, dict(node.kwargs))) if _simpler(value)]
+    return [
+        path
+        for path, value in leaf_paths((node.args, dict(node.kwargs)))
+        if _simpler_literals(value)
+    ]
 
 
-def walked(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def leaf_paths(tree: Any, path: ArgumentPath = ()) -> Iterator[tuple[ArgumentPath, Any]]:
     """What the containers of a call's arguments hold, each with the way to it."""
     if isinstance(tree, dict | list | tuple):
         for key, item in tree.items() if isinstance(tree, dict) else enumerate(tree):
-            yield from walked(item, (*path, key))
+            yield from leaf_paths(item, (*path, key))
     else:
         yield path, tree
 
 
-def _plainer(node: Node, path: Path) -> Iterator[Arguments]:
+def _plainer_literals(node: Node, path: ArgumentPath) -> Iterator[Arguments]:
     whole = (node.args, dict(node.kwargs))
     value: Any = whole
     for step in path:
         value = value[step]
-    for simpler in _simpler(value):
-        yield replaced(whole, path, simpler)
+    for simpler in _simpler_literals(value):
+        yield replace_leaf(whole, path, simpler)
 
 
-def replaced(tree: Any, path: Path, new: Any) -> Any:
+def replace_leaf(tree: Any, path: ArgumentPath, new: Any) -> Any:
     """A copy of a call's arguments with another value at the end of `path`."""
     if not path:
         return new
     step, *rest = path
     if isinstance(tree, dict):
-        return {**tree, step: replaced(tree[step], tuple(rest), new)}
-    items = [replaced(item, tuple(rest), new) if i == step else item for i, item in enumerate(tree)]
+        return {**tree, step: replace_leaf(tree[step], tuple(rest), new)}
+    items = [
+        replace_leaf(item, tuple(rest), new) if i == step else item for i, item in enumerate(tree)
+    ]
     return type(tree)(items) if isinstance(tree, list) else tuple(items)
 
 
-def _simpler(value: Any) -> list[Any]:
+def _simpler_literals(value: Any) -> list[Any]:
     """Literals to try for `value`, the simplest first; each of them has fewer of its own."""
     if value is True:
         return [False]

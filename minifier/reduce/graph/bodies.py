@@ -14,29 +14,33 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fullgraph.compiler.private import is_mode_switch
-from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.graphs.bound_graph import BoundGraph
 from fullgraph.minifier.oracle.problem import Problem
-from fullgraph.minifier.reduce import search
+from fullgraph.minifier.reduce.subsets import (
+    split_by_weight,
+)
 
-Path = tuple[str, ...]
+BodyPath = tuple[str, ...]
 """The way to a body: names of attributes."""
 
 
-def thin_bodies(problem: Problem[Graph]) -> None:
+def reduce_bodies(problem: Problem[BoundGraph]) -> None:
     """Take away the calls in bodies that can be missed, many at a time, then one by one."""
     for path in [path for path, _ in _bodies(problem.current.module)]:
-        size = len(_names(problem.current, path)) / 2
-        while _names(problem.current, path):
-            names = _names(problem.current, path)
-            parts = search.batches(names, lambda _: 1.0, max(1, round(len(names) / max(1, size))))
+        size = len(_removable_names(problem.current, path)) / 2
+        while _removable_names(problem.current, path):
+            names = _removable_names(problem.current, path)
+            parts = split_by_weight(names, lambda _: 1.0, max(1, round(len(names) / max(1, size))))
             for part in list(parts)[::-1]:
-                problem.first(_without(problem.current, path, part))
+                problem.first(_without_body_calls(problem.current, path, part))
             if size <= 1:
                 break
             size /= 2
 
 
-def _bodies(module: GraphModule, path: tuple[str, ...] = ()) -> Iterator[tuple[Path, GraphModule]]:
+def _bodies(
+    module: GraphModule, path: tuple[str, ...] = ()
+) -> Iterator[tuple[BodyPath, GraphModule]]:
     """The bodies that a graph runs, each with the way to it, and those in them."""
     used = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
     for name, child in module.named_children():
@@ -45,23 +49,29 @@ def _bodies(module: GraphModule, path: tuple[str, ...] = ()) -> Iterator[tuple[P
             yield from _bodies(child, (*path, name))
 
 
-def _names(graph: Graph, path: Path) -> list[str]:
+def _removable_names(graph: BoundGraph, path: BodyPath) -> list[str]:
     """The calls in a body that something could stand for."""
     body = dict(_bodies(graph.module)).get(path)
     if body is None:
         return []
-    return [node.name for node in body.graph.nodes if _twin(node, {node}) is not None]
+    return [node.name for node in body.graph.nodes if _substitute(node, {node}) is not None]
 
 
-def _without(graph: Graph, path: Path, names: list[str]) -> Iterator[Graph]:
+def _without_body_calls(
+    graph: BoundGraph, path: BodyPath, names: list[str]
+) -> Iterator[BoundGraph]:
     body = dict(_bodies(graph.module))[path]
-    gone = {node for node in body.graph.nodes if node.name in names}
-    twins = {node: twin for node in gone if (twin := _twin(node, gone)) is not None}
-    if twins:
-        yield Graph(_replaced(graph.module, path, _bypassed(body, twins)), graph.inputs)
+    removed = {node for node in body.graph.nodes if node.name in names}
+    substitutes = {
+        node: substitute
+        for node in removed
+        if (substitute := _substitute(node, removed)) is not None
+    }
+    if substitutes:
+        yield BoundGraph(_with_body(graph.module, path, _bypass(body, substitutes)), graph.inputs)
 
 
-def _twin(node: Node, gone: set[Node]) -> Node | None:
+def _substitute(node: Node, removed: set[Node]) -> Node | None:
     """The nearest node of the same shape and dtype that a call is made of, and that is not gone."""
     if not node.op.startswith("call_") or is_mode_switch(node) or not node.users:
         return None
@@ -70,12 +80,12 @@ def _twin(node: Node, gone: set[Node]) -> Node | None:
         front = [n for one in front for n in one.all_input_nodes if n not in seen]
         seen.update(front)
         for other in front:
-            if other not in gone and _kind(other) == _kind(node) != ():
+            if other not in removed and _tensor_kind(other) == _tensor_kind(node) != ():
                 return other
     return None
 
 
-def _kind(node: Node) -> tuple[Any, ...]:
+def _tensor_kind(node: Node) -> tuple[Any, ...]:
     """Shape, dtype and device, as the tracer saw them; () for what is no tensor, or one of
     integers: a loop without its counter would not end."""
     value = node.meta.get("example_value", node.meta.get("val"))
@@ -84,22 +94,22 @@ def _kind(node: Node) -> tuple[Any, ...]:
     return tuple(map(str, value.shape)), value.dtype, value.device
 
 
-def _bypassed(body: GraphModule, twins: Mapping[Node, Node]) -> GraphModule:
+def _bypass(body: GraphModule, substitutes: Mapping[Node, Node]) -> GraphModule:
     new = torch.fx.Graph()
     names: dict[Node, Any] = {}
     for node in body.graph.nodes:
-        if node in twins:
-            names[node] = names[twins[node]]
+        if node in substitutes:
+            names[node] = names[substitutes[node]]
         else:
             names[node] = new.node_copy(node, names.__getitem__)
     new.eliminate_dead_code()
     return GraphModule(body, new)
 
 
-def _replaced(module: GraphModule, path: Path, new: GraphModule) -> GraphModule:
+def _with_body(module: GraphModule, path: BodyPath, new: GraphModule) -> GraphModule:
     """A copy of `module` with another body; what is in it besides is shared."""
     name, *rest = path
-    made = GraphModule(module, copy.deepcopy(module.graph))
+    build_runnable = GraphModule(module, copy.deepcopy(module.graph))
     child = getattr(module, name)
-    setattr(made, name, _replaced(child, tuple(rest), new) if rest else new)
-    return made
+    setattr(build_runnable, name, _with_body(child, tuple(rest), new) if rest else new)
+    return build_runnable

@@ -16,114 +16,124 @@ import torch
 from torch.fx import Node
 
 from fullgraph.compiler.private import is_functorch_wrapped, is_mode_switch, tree_leaves
-from fullgraph.minifier.graphs.fingerprint import named, outline
-from fullgraph.minifier.graphs.graph import Graph, Inseparable
+from fullgraph.minifier.graphs.bound_graph import BoundGraph, Inseparable
+from fullgraph.minifier.graphs.fingerprint import target_name, tensor_properties
 from fullgraph.minifier.oracle.problem import Problem
-from fullgraph.minifier.reduce import search
+from fullgraph.minifier.reduce.subsets import (
+    find_needed,
+    split_by_weight,
+    take_first,
+)
 
 HUGE = 1e4
 """A tensor whose elements are larger, on average, is special."""
 
 
-CROWD, CROWDS = 8, 6
+GROUP_SIZE, MAX_GROUPS = 8, 6
 """How many calls stand in one candidate, and how many such candidates there are at most: larger
 ones take longer to compile, more of them are more questions."""
 
 
 @dataclass(frozen=True)
-class _Single:
+class _SuspectCall:
     node: Node
     suspicion: float
 
 
-def alone(problem: Problem[Graph]) -> bool:
+def isolate_calls(problem: Problem[BoundGraph]) -> bool:
     """Reduce to the calls that fail side by side, one in most cases. Returns whether some do.
 
     Each has inputs of its own, as they were recorded. Calls with the same target, and arguments
     of the same kinds, are asked about once, and several at a time.
     """
     graph = problem.current
-    singles = _singles(graph)
+    suspects = _rank_suspects(graph)
 
-    def together(chosen: Sequence[_Single]) -> Iterator[Graph]:
+    def side_by_side(chosen: Sequence[_SuspectCall]) -> Iterator[BoundGraph]:
         with suppress(Inseparable):
-            yield graph.part([single.node for single in chosen], wired=False)
+            yield graph.part([single.node for single in chosen], connected=False)
 
-    count = min(CROWDS, max(1, round(len(singles) / CROWD)))
-    crowds = list(search.batches(singles, lambda single: single.suspicion, count))
-    failing = search.first(problem, crowds, together)
-    if failing is None and len(crowds) > 1:
-        failing = search.first(problem, [singles], together)
+    count = min(MAX_GROUPS, max(1, round(len(suspects) / GROUP_SIZE)))
+    groups = list(split_by_weight(suspects, lambda single: single.suspicion, count))
+    failing = take_first(problem, groups, side_by_side)
+    if failing is None and len(groups) > 1:
+        failing = take_first(problem, [suspects], side_by_side)
     if failing is None:
         return False
-    seen = _seen(problem, failing)
-    if search.first(problem, [seen] if seen else [], together) is None:
-        search.needed(problem, failing, together)
+    seen = _reported_call(problem, failing)
+    if take_first(problem, [seen] if seen else [], side_by_side) is None:
+        find_needed(problem, failing, side_by_side)
     return True
 
 
-def _seen(problem: Problem[Graph], crowd: Sequence[_Single]) -> list[_Single]:
+def _reported_call(
+    problem: Problem[BoundGraph], group: Sequence[_SuspectCall]
+) -> list[_SuspectCall]:
     """The call of several in whose result something was seen to be wrong, if that was in one."""
-    told = re.match(r"output\[(\d+)\]", problem.where(problem.current))
-    if told is None or len(crowd) == 1:
+    describe = re.match(r"output\[(\d+)\]", problem.where(problem.current))
+    if describe is None or len(group) == 1:
         return []
-    node = problem.current.outputs[int(told[1])]
+    node = problem.current.outputs[int(describe[1])]
     while node.target is operator.getitem:
         node = node.all_input_nodes[0]
-    return [single for single in crowd if single.node.name == node.name]
+    return [single for single in group if single.node.name == node.name]
 
 
-def _singles(graph: Graph) -> list[_Single]:
+def _rank_suspects(graph: BoundGraph) -> list[_SuspectCall]:
     """The calls worth asking about, one of each kind, the most suspicious first."""
     values = graph.values()
     kinds: dict[Any, Node] = {}
-    signs = functools.cache(_signs)
+    properties = functools.cache(_special_properties)
     for node in graph.calls:
         if not (is_mode_switch(node) or node.target is operator.getitem):
-            kinds.setdefault(_kind(graph, node, signs), node)
-    often = Counter(node.target for node in graph.calls)
-    singles = []
+            kinds.setdefault(_call_kind(graph, node, properties), node)
+    counts = Counter(node.target for node in graph.calls)
+    suspects = []
     for kind, node in kinds.items():
-        moves = values.places(node) <= {p for n in node.all_input_nodes for p in values.places(n)}
-        suspicion = (0.2 if moves and node not in values.effects else 1.0) / often[node.target]
+        moves = values.storages(node) <= {
+            p for n in node.all_input_nodes for p in values.storages(n)
+        }
+        suspicion = (0.2 if moves and node not in values.effects else 1.0) / counts[node.target]
         special = any(sign is True for sign in tree_leaves(kind))
-        if _runs(graph, node):
-            singles.append(_Single(node, suspicion * (10.0 if special else 1.0)))
-    return sorted(singles, key=lambda single: -single.suspicion)
+        if _runs_alone(graph, node):
+            suspects.append(_SuspectCall(node, suspicion * (10.0 if special else 1.0)))
+    return sorted(suspects, key=lambda single: -single.suspicion)
 
 
-def _runs(graph: Graph, node: Node) -> bool:
+def _runs_alone(graph: BoundGraph, node: Node) -> bool:
     """Whether a call runs without the others: one that does not would spoil their candidate.
 
     What only reads its arguments does; a write may be forbidden.
     """
     try:
-        single = graph.part([node], wired=False)
+        single = graph.part([node], connected=False)
         return node not in graph.values().writes or bool(single.values())
     except Exception:
         return False
 
 
-def _kind(graph: Graph, node: Node, signs: Callable[[torch.Tensor], tuple[bool, ...]]) -> Any:
+def _call_kind(
+    graph: BoundGraph, node: Node, properties: Callable[[torch.Tensor], tuple[bool, ...]]
+) -> Any:
     """What is the same of two calls that need not both be asked about."""
 
-    def told(argument: Any) -> Any:
+    def describe(argument: Any) -> Any:
         if isinstance(argument, Node):
             if argument.op == "get_attr" and not isinstance(graph.values()[argument], torch.Tensor):
                 return argument.target
-            argument = graph.values().met(argument, node)
+            argument = graph.values().seen_by(argument, node)
         if isinstance(argument, torch.Tensor):
-            return (*map(str, outline(argument)), *signs(argument))
+            return (*map(str, tensor_properties(argument)), *properties(argument))
         if isinstance(argument, dict):
-            return tuple((key, told(item)) for key, item in argument.items())
+            return tuple((key, describe(item)) for key, item in argument.items())
         if isinstance(argument, list | tuple):
-            return tuple(told(item) for item in argument)
+            return tuple(describe(item) for item in argument)
         return repr(argument)
 
-    return named(node.target), told(node.args), told(node.kwargs)
+    return target_name(node.target), describe(node.args), describe(node.kwargs)
 
 
-def _signs(tensor: torch.Tensor) -> tuple[bool, ...]:
+def _special_properties(tensor: torch.Tensor) -> tuple[bool, ...]:
     """What is special about a tensor: a layout of its own, no elements, NaN, infinity, size."""
     if is_functorch_wrapped(tensor):
         return ()

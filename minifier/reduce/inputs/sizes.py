@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
-from fullgraph.minifier.graphs.feasibility import Feasible
-from fullgraph.minifier.graphs.graph import Graph, Inseparable
+from fullgraph.minifier.graphs.bound_graph import BoundGraph, Inseparable
+from fullgraph.minifier.graphs.meta_check import MetaCheck
 from fullgraph.minifier.oracle.problem import Problem
-from fullgraph.minifier.reduce import search
-from fullgraph.minifier.reduce.graph.arguments import Path, replaced, walked
-from fullgraph.minifier.reduce.inputs.tensors import cropped, is_plain, placed
+from fullgraph.minifier.reduce.graph.arguments import ArgumentPath, leaf_paths, replace_leaf
+from fullgraph.minifier.reduce.inputs.tensors import crop, is_plain, with_autograd_state
+from fullgraph.minifier.reduce.subsets import (
+    find_smallest,
+)
 
 SIZES = (1, 2, 3, 4, *(2**power for power in range(3, 40)))
 """Sizes to try: few elements, then whole SIMD vectors."""
@@ -28,7 +31,7 @@ _OF_AXES = {
 
 
 @dataclass(frozen=True)
-class Axis:
+class InputAxis:
     """Where a size stands: an axis of an input; `axis` None: an input that is a number."""
 
     input: int
@@ -36,78 +39,78 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Literal:
+class CallLiteral:
     """Where a size may stand: a number in a call's arguments."""
 
     call: str
-    path: Path
+    path: ArgumentPath
     listed: bool
     """Whether it is one of several, as those of a shape are."""
 
 
-Place = Axis | Literal
-Change = Callable[[int], int]
+SizePlace = InputAxis | CallLiteral
+SizeChange = Callable[[int], int]
 
 
-def shrink(problem: Problem[Graph], *, again: bool = False) -> None:
+def shrink_sizes(problem: Problem[BoundGraph], *, repeated: bool = False) -> None:
     """Make all sizes as small as they can be: all to 1, else each wherever it stands, then each
     axis by itself; last, leave out the first axes that have become 1.
 
     With `again` only the next smaller size is tried first, for it was all tried before.
     """
     graph = problem.current
-    feasible = Feasible(graph)
-    if not any(size > 1 for _, size in places(graph)):
+    feasible = MetaCheck(graph)
+    if not any(size > 1 for _, size in size_places(graph)):
         return
-    for limit in () if again else (1, 2):
-        if problem.first(_first(_tied(graph, lambda size: min(size, limit)), feasible)):  # noqa: B023
+    for limit in () if repeated else (1, 2):
+        if problem.first(_first_runnable(_resize_everywhere(graph, partial(min, limit)), feasible)):
             break
     for size in sorted(_sizes(problem.current)):
-        _shrink_one(problem, size, again)
+        _shrink_one(problem, size, repeated)
     _shrink_alone(problem)
     _drop_axes(problem)
 
 
-def places(graph: Graph) -> list[tuple[Place, int]]:
+def size_places(graph: BoundGraph) -> list[tuple[SizePlace, int]]:
     """Where sizes stand in the inputs of a graph."""
-    found: list[tuple[Place, int]] = []
+    found: list[tuple[SizePlace, int]] = []
     for number, value in enumerate(graph.inputs):
         if isinstance(value, torch.Tensor):
-            found += [(Axis(number, axis), length) for axis, length in enumerate(value.shape)]
+            found += [(InputAxis(number, axis), length) for axis, length in enumerate(value.shape)]
         elif type(value) is int:
-            found.append((Axis(number, None), value))
+            found.append((InputAxis(number, None), value))
     return found
 
 
-def _sizes(graph: Graph) -> set[int]:
+def _sizes(graph: BoundGraph) -> set[int]:
     """The sizes that can become smaller: those of inputs, and what they are split into."""
-    own = {size for _, size in places(graph) if size > 1}
+    own = {size for _, size in size_places(graph) if size > 1}
     listed = {size for place, size in _literals(graph) if place.listed}
     return own | {size for size in listed if any(whole % size == 0 for whole in own)}
 
 
-def _literals(graph: Graph) -> list[tuple[Literal, int]]:
+def _literals(graph: BoundGraph) -> list[tuple[CallLiteral, int]]:
     found = []
     for node in graph.calls:
         name = str(getattr(node.target, "__name__", node.target)).partition(".")[0]
         if name in _OF_AXES:
             continue
-        numbers = [p for p in walked((node.args, dict(node.kwargs))) if type(p[1]) is int]
+        numbers = [p for p in leaf_paths((node.args, dict(node.kwargs))) if type(p[1]) is int]
         several = node.op == "call_method" and sum(len(path) == 2 for path, _ in numbers) > 1
         for path, value in numbers:
             if value > 1:
-                found.append((Literal(node.name, path, several or len(path) > 2), value))
+                found.append((CallLiteral(node.name, path, several or len(path) > 2), value))
     return found
 
 
-def _shrink_one(problem: Problem[Graph], size: int, again: bool) -> None:
+def _shrink_one(problem: Problem[BoundGraph], size: int, repeated: bool) -> None:
     graph = problem.current
     if size not in _sizes(graph):
         return
-    feasible = Feasible(graph)
+    feasible = MetaCheck(graph)
     targets = [target for target in SIZES if target < size]
 
-    def candidates(index: int) -> Iterator[Graph]:
+    def candidates(index: int) -> Iterator[BoundGraph]:
         new = targets[index]
 
         def same(old: int) -> int:
@@ -116,24 +119,28 @@ def _shrink_one(problem: Problem[Graph], size: int, again: bool) -> None:
         def scaled(old: int) -> int:
             return old // size * new if old % size == 0 else old
 
-        ways = (_tied(graph, same), _tied(graph, scaled), _tied(graph, scaled, same))
-        yield from _first((candidate for way in ways for candidate in way), feasible)
+        ways = (
+            _resize_everywhere(graph, same),
+            _resize_everywhere(graph, scaled),
+            _resize_everywhere(graph, scaled, same),
+        )
+        yield from _first_runnable((candidate for way in ways for candidate in way), feasible)
 
-    if again and not problem.first(candidates(len(targets) - 1)):
+    if repeated and not problem.first(candidates(len(targets) - 1)):
         return
-    search.smallest(problem, 0, len(targets) - again, candidates, leap=1)
+    find_smallest(problem, 0, len(targets) - repeated, candidates, leap=1)
 
 
-def _shrink_alone(problem: Problem[Graph]) -> None:
+def _shrink_alone(problem: Problem[BoundGraph]) -> None:
     """One axis of one input to 1, for it may not have to be as long as others."""
-    for place, _ in places(problem.current):
+    for place, _ in size_places(problem.current):
         graph = problem.current
-        sizes = dict(places(graph))
+        sizes = dict(size_places(graph))
         if sizes.get(place, 1) > 1:
-            problem.first(_first(_changed(graph, {place: 1}), Feasible(graph)))
+            problem.first(_first_runnable(_resize(graph, {place: 1}), MetaCheck(graph)))
 
 
-def _drop_axes(problem: Problem[Graph]) -> None:
+def _drop_axes(problem: Problem[BoundGraph]) -> None:
     """Leave out the first axes of all inputs, or of one, where their size is 1: all such axes, or
     one at a time."""
     while True:
@@ -141,7 +148,7 @@ def _drop_axes(problem: Problem[Graph]) -> None:
         flat = {number for number, value in enumerate(graph.inputs) if _first_ones(value)}
         groups = [flat, *({number} for number in flat)] if len(flat) > 1 else [flat]
         ways = [(group, most) for most in (99, 1) for group in groups if group]
-        feasible = Feasible(graph)
+        feasible = MetaCheck(graph)
         if not problem.first(filter(feasible, (_without_axes(graph, *way) for way in ways))):
             return
 
@@ -154,16 +161,16 @@ def _first_ones(value: Any) -> int:
     return next((axis for axis, length in enumerate(shape) if length != 1), len(shape))
 
 
-def _without_axes(graph: Graph, numbers: Collection[int], most: int) -> Graph:
+def _without_axes(graph: BoundGraph, numbers: Collection[int], most: int) -> BoundGraph:
     def flat(value: torch.Tensor) -> torch.Tensor:
         axes = tuple(range(min(most, _first_ones(value))))
-        return placed(value, value.detach().squeeze(axes))
+        return with_autograd_state(value, value.detach().squeeze(axes))
 
     inputs = (flat(v) if number in numbers else v for number, v in enumerate(graph.inputs))
-    return Graph(graph.module, tuple(inputs))
+    return BoundGraph(graph.module, tuple(inputs))
 
 
-def _first(ways: Iterator[Graph], feasible: Feasible) -> Iterator[Graph]:
+def _first_runnable(ways: Iterator[BoundGraph], feasible: MetaCheck) -> Iterator[BoundGraph]:
     """The first of several ways that can run."""
     for way in ways:
         if feasible(way):
@@ -171,50 +178,52 @@ def _first(ways: Iterator[Graph], feasible: Feasible) -> Iterator[Graph]:
             return
 
 
-def _tied(graph: Graph, change: Change, written: Change | None = None) -> Iterator[Graph]:
+def _resize_everywhere(
+    graph: BoundGraph, change: SizeChange, written: SizeChange | None = None
+) -> Iterator[BoundGraph]:
     """The graph with sizes changed in all inputs: and where they are listed as literals, or in
     all literals, or in none. `written` is how literals change, if not in the same way."""
-    inputs = {place: new for place, old in places(graph) if (new := change(old)) != old}
+    inputs = {place: new for place, old in size_places(graph) if (new := change(old)) != old}
     written = written or change
     literals = {place: new for place, old in _literals(graph) if (new := written(old)) != old}
     listed = {place: new for place, new in literals.items() if place.listed}
-    seen: list[dict[Literal, int]] = []
+    seen: list[dict[CallLiteral, int]] = []
     for chosen in (listed, literals, {}):
         if chosen not in seen:
             seen.append(chosen)
-            yield from _changed(graph, {**inputs, **chosen})
+            yield from _resize(graph, {**inputs, **chosen})
 
 
-def _changed(graph: Graph, sizes: dict[Any, int]) -> Iterator[Graph]:
+def _resize(graph: BoundGraph, sizes: dict[Any, int]) -> Iterator[BoundGraph]:
     """The graph with other sizes; nothing where an input cannot have them."""
-    by_call: dict[str, dict[Path, int]] = {}
+    by_call: dict[str, dict[ArgumentPath, int]] = {}
     for place, new in sizes.items():
-        if isinstance(place, Literal):
+        if isinstance(place, CallLiteral):
             by_call.setdefault(place.call, {})[place.path] = new
     made: dict[int, Any] = {}
     for number, value in enumerate(graph.inputs):
         if isinstance(value, torch.Tensor):
-            shape = [sizes.get(Axis(number, axis), n) for axis, n in enumerate(value.shape)]
+            shape = [sizes.get(InputAxis(number, axis), n) for axis, n in enumerate(value.shape)]
             if shape != list(value.shape) and id(value) not in made:
-                made[id(value)] = cropped(value, shape)
+                made[id(value)] = crop(value, shape)
     if any(value is None for value in made.values()) or not sizes:
         return
     inputs = tuple(
-        made.get(id(value), sizes.get(Axis(number, None), value))
+        made.get(id(value), sizes.get(InputAxis(number, None), value))
         for number, value in enumerate(graph.inputs)
     )
     if not by_call:
-        yield Graph(graph.module, inputs)
+        yield BoundGraph(graph.module, inputs)
         return
     arguments = {}
     for node in graph.calls:
         tree: Any = (node.args, dict(node.kwargs))
         for path, new in by_call.get(node.name, {}).items():
-            tree = replaced(tree, path, new)
+            tree = replace_leaf(tree, path, new)
         arguments[node] = tree
     try:
         part = graph.part(graph.calls, outputs=graph.outputs, arguments=arguments)
     except Inseparable:
         return
     if len(part.inputs) == len(inputs):
-        yield Graph(part.module, inputs)
+        yield BoundGraph(part.module, inputs)

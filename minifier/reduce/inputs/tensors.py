@@ -13,7 +13,7 @@ LARGE = 1e6
 """An element of this size is special, as NaN and infinity are."""
 _SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 _SEEDS = (0, 1, 42)
-_FEW = 64
+_LISTABLE = 64
 """Elements that can be listed, so that fewer digits help."""
 
 
@@ -29,7 +29,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
     )
 
 
-def like(model: torch.Tensor, elements: torch.Tensor) -> torch.Tensor:
+def with_elements(model: torch.Tensor, elements: torch.Tensor) -> torch.Tensor:
     """A plain tensor with these elements, and else like the plain `model`.
 
     The strides are those of `model`; in another shape, those in the same order. Raises
@@ -48,13 +48,13 @@ def like(model: torch.Tensor, elements: torch.Tensor) -> torch.Tensor:
     if one_place and not torch.equal(base.expand_as(elements).nan_to_num(), elements.nan_to_num()):
         raise RuntimeError("the elements along an expanded axis differ")
     if elements.shape != model.shape and _is_dense(model, one_place):
-        strides = _packed(base.shape, strides)
+        strides = _packed_strides(base.shape, strides)
     made = torch.empty_strided(base.shape, strides, dtype=model.dtype, device=model.device)
     made.copy_(base)
-    return placed(model, made.expand(elements.shape))
+    return with_autograd_state(model, made.expand(elements.shape))
 
 
-def placed(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+def with_autograd_state(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
     """`made` in the class and the place in autograd that `model` has."""
     made = made.detach()
     if not (made.is_floating_point() or made.is_complex()):
@@ -66,7 +66,7 @@ def placed(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
         return made if model.is_leaf else made.clone()
 
 
-def cropped(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
+def crop(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
     """A part of `tensor`, with its NaN or infinity if it has one; None where it has no parts."""
     with suppress(RuntimeError, NotImplementedError), torch.no_grad():
         whole = tensor.detach()
@@ -75,10 +75,10 @@ def cropped(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
         elif tensor.layout is not torch.strided:
             part = _window(whole.to_dense(), shape).contiguous().to_mkldnn()
         elif is_plain(tensor):
-            return like(tensor, _window(whole, shape))
+            return with_elements(tensor, _window(whole, shape))
         else:
             part = _window(whole, shape)
-        return placed(tensor, part)
+        return with_autograd_state(tensor, part)
     return None
 
 
@@ -103,7 +103,7 @@ def _is_dense(tensor: torch.Tensor, one_place: Sequence[int]) -> bool:
     return last + 1 == count
 
 
-def _packed(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+def _packed_strides(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
     """Strides without gaps, in the order of `strides`."""
     found, step = [0] * len(shape), 1
     for axis in sorted(range(len(shape)), key=lambda axis: (strides[axis], -axis)):
@@ -130,7 +130,7 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
         plain = plain.dequantize()
     elif tensor.layout is not torch.strided:
         plain = plain.to_dense()
-    return placed(tensor, plain.resolve_conj().resolve_neg())
+    return with_autograd_state(tensor, plain.resolve_conj().resolve_neg())
 
 
 def contiguous(tensor: torch.Tensor) -> torch.Tensor:
@@ -139,9 +139,9 @@ def contiguous(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     storage = tensor.untyped_storage().nbytes() if tensor.device.type != "meta" else 0
     exact = storage in (0, tensor.numel() * tensor.element_size())
-    if tensor.is_contiguous() and exact and tensor.stride() == _default(tensor.shape):
+    if tensor.is_contiguous() and exact and tensor.stride() == _default_strides(tensor.shape):
         return tensor
-    return placed(
+    return with_autograd_state(
         tensor, tensor.detach().clone(memory_format=torch.contiguous_format).view(tensor.shape)
     )
 
@@ -154,22 +154,22 @@ def default_dtype(tensor: torch.Tensor) -> torch.Tensor:
     wanted = torch.int64
     if dtype.is_floating_point or dtype.is_complex:
         wanted = torch.complex64 if dtype.is_complex else torch.float32
-    return tensor if dtype is wanted else placed(tensor, tensor.detach().to(wanted))
+    return tensor if dtype is wanted else with_autograd_state(tensor, tensor.detach().to(wanted))
 
 
-def _default(shape: Sequence[int]) -> tuple[int, ...]:
+def _default_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return torch.empty(tuple(shape), device="meta").stride()
 
 
-Plainer = Callable[[torch.Tensor], torch.Tensor]
-PLAINER: tuple[Plainer, ...] = (detached, dense, contiguous, default_dtype)
+Simplification = Callable[[torch.Tensor], torch.Tensor]
+SIMPLIFICATIONS: tuple[Simplification, ...] = (detached, dense, contiguous, default_dtype)
 """Each takes one property away, and returns the tensor itself where it has it not."""
 
 
 # --- plainer elements ---
 
 
-def contents(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
+def element_patterns(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
     """Elements for a tensor of this shape and dtype, by name, the plainest first.
 
     Those that keep something of its own come late; `number` is of the input, for random ones.
@@ -198,7 +198,7 @@ def contents(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[str, torch
             yield "small", old.clamp(0, 1)
         return
     yield "spread", torch.linspace(-2, 2, count).reshape(shape).to(dtype)
-    if count <= _FEW:
+    if count <= _LISTABLE:
         yield "whole", old.round()
         yield "a digit", _rounded(old, 1)
         yield "two digits", _rounded(old, 2)

@@ -6,72 +6,80 @@ from collections.abc import Callable, Sequence
 
 import libcst as cst
 
-from fullgraph.minifier.reduce.search import smallest
-from fullgraph.minifier.reduce.source.search import Search
-from fullgraph.minifier.reduce.source.tree import Edit, Now, Replacement, Tree, put
+from fullgraph.minifier.reduce.source.proposals import ProposalSearch
+from fullgraph.minifier.reduce.source.source_tree import (
+    CurrentNode,
+    Replacement,
+    SourceTree,
+    TreeEdit,
+    replace_expression,
+)
+from fullgraph.minifier.reduce.subsets import find_smallest
 
 
-def reduce_constants(search: Search) -> None:
+def reduce_constants(search: ProposalSearch) -> None:
     """Make integers 1, else 2, else as small as a search finds; floats 1; strings empty."""
-    search.split(tied(cst.Integer, "1", above=1))
-    search.split(tied(cst.Integer, "2", above=2))
+    search.apply_most(equal_numbers(cst.Integer, "1", above=1))
+    search.apply_most(equal_numbers(cst.Integer, "2", above=2))
     for value in sorted(_values(search.tree), reverse=True):
         tree = search.tree
         nodes = [node for node in tree.of(cst.Integer) if node.evaluated_value == value]
 
-        def instead(new: int, tree: Tree = tree, nodes: list[cst.Integer] = nodes) -> list[str]:
-            text = search.edited(tree, [_all(tree, nodes, str(new))])
+        def replacements(
+            new: int, tree: SourceTree = tree, nodes: list[cst.Integer] = nodes
+        ) -> list[str]:
+            text = search.edited(tree, [_replace_all(tree, nodes, str(new))])
             return [] if text is None else [text]
 
-        smallest(search.problem, 3, value, instead, leap=1)
-    search.split(tied(cst.Float, "1.0"))
-    search.split(strings)
+        find_smallest(search.problem, 3, value, replacements, leap=1)
+    search.apply_most(equal_numbers(cst.Float, "1.0"))
+    search.apply_most(strings)
 
 
-def singly(tree: Tree) -> list[Edit]:
+def single_integers(tree: SourceTree) -> list[TreeEdit]:
     """Each number by itself, towards 1 and 0."""
     found = []
     for node in tree.of(cst.Integer):
         if node.evaluated_value > 1:
-            found.append(put(tree, node, "1"))
+            found.append(replace_expression(tree, node, "1"))
     for node in tree.of(cst.Integer):
         if node.evaluated_value == 1:
-            found.append(put(tree, node, "0"))
+            found.append(replace_expression(tree, node, "0"))
     return found
 
 
-def tied(
+def equal_numbers(
     kind: type[cst.Integer] | type[cst.Float], text: str, above: float | None = None
-) -> Callable[[Tree], list[Edit]]:
+) -> Callable[[SourceTree], list[TreeEdit]]:
     """For each number of a kind one edit that writes `text` wherever it stands."""
 
-    def propose(tree: Tree) -> list[Edit]:
+    def propose(tree: SourceTree) -> list[TreeEdit]:
         groups: dict[str, list[cst.BaseExpression]] = {}
         numbers: list[cst.Integer | cst.Float] = [*tree.of(kind)]
         for node in numbers:
             value = node.evaluated_value
             if (value > above) if above is not None else value not in (0.0, 1.0):
                 groups.setdefault(node.value, []).append(node)
-        return [_all(tree, nodes, text) for nodes in groups.values()]
+        return [_replace_all(tree, nodes, text) for nodes in groups.values()]
 
     return propose
 
 
-def strings(tree: Tree) -> list[Edit]:
+def strings(tree: SourceTree) -> list[TreeEdit]:
     """Every string that says something, empty."""
     return [
-        put(tree, node, '""')
+        replace_expression(tree, node, '""')
         for node in tree.of(cst.SimpleString)
         if len(node.raw_value) > 1 and not isinstance(tree.parents[node], cst.Expr)
     ]
 
 
-def _all(tree: Tree, nodes: Sequence[cst.BaseExpression], text: str) -> Edit:
-    changes: dict[cst.CSTNode, Callable[[Now], Replacement]] = {}
+def _replace_all(tree: SourceTree, nodes: Sequence[cst.BaseExpression], text: str) -> TreeEdit:
+    changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {}
     for node in nodes:
-        changes.update(put(tree, node, text).changes)
-    return Edit(changes)
+        changes.update(replace_expression(tree, node, text).changes)
+    return TreeEdit(changes)
 
 
-def _values(tree: Tree) -> set[int]:
+def _values(tree: SourceTree) -> set[int]:
     return {node.evaluated_value for node in tree.of(cst.Integer) if node.evaluated_value > 3}

@@ -7,10 +7,16 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from fullgraph.minifier.reduce.source.tree import Edit, Now, Replacement, Tree, removal
+from fullgraph.minifier.reduce.source.source_tree import (
+    CurrentNode,
+    Replacement,
+    SourceTree,
+    TreeEdit,
+    remove_node,
+)
 
 
-def declarations(tree: Tree) -> list[Edit]:
+def declarations(tree: SourceTree) -> list[TreeEdit]:
     """The removals of docstrings, annotations, and blocks that only a script runs."""
     found = []
     for node in tree.of(cst.Annotation):
@@ -21,27 +27,27 @@ def declarations(tree: Tree) -> list[Edit]:
             ):
                 found.append(_unannotated(parent))
         else:
-            found.append(Edit({node: lambda now: cst.RemoveFromParent()}))
+            found.append(TreeEdit({node: lambda now: cst.RemoveFromParent()}))
     for block in tree.of(cst.IndentedBlock):
         first = block.body[0]
-        if _is_text(first):
-            found.append(removal(first, len(tree.code(first))))
+        if _is_docstring(first):
+            found.append(remove_node(first, len(tree.code(first))))
     for statement in tree.module.body:
         script = isinstance(statement, cst.If) and "__name__" in tree.code(statement.test)
-        if script or _is_text(statement):
-            found.append(removal(statement, len(tree.code(statement))))
+        if script or _is_docstring(statement):
+            found.append(remove_node(statement, len(tree.code(statement))))
     return found
 
 
-def decorators(tree: Tree) -> list[Edit]:
+def decorators(tree: SourceTree) -> list[TreeEdit]:
     """The removals of decorators, and of what classes inherit from."""
-    found = [removal(node) for node in tree.of(cst.Decorator)]
+    found = [remove_node(node) for node in tree.of(cst.Decorator)]
     for node in tree.of(cst.ClassDef):
-        found += [removal(arg) for arg in (*node.bases, *node.keywords)]
+        found += [remove_node(arg) for arg in (*node.bases, *node.keywords)]
     return found
 
 
-def parameters(tree: Tree) -> list[Edit]:
+def unread_parameters(tree: SourceTree) -> list[TreeEdit]:
     """For each parameter that its function does not read: it and its arguments go."""
     found = []
     for function in tree.of(cst.FunctionDef):
@@ -50,23 +56,23 @@ def parameters(tree: Tree) -> list[Edit]:
         for index, param in enumerate(function.params.params[offset:]):
             if _reads(tree, function.body, param.name.value):
                 continue
-            changes = dict(removal(param).changes)
+            changes = dict(remove_node(param).changes)
             for call in _calls_of(tree, function, kind):
-                for arg in _given(call, index, param.name.value):
-                    changes.update(removal(arg).changes)
+                for arg in _argument_for(call, index, param.name.value):
+                    changes.update(remove_node(arg).changes)
             for element in _entry_inputs(tree, function, kind, index):
-                changes.update(removal(element).changes)
-            found.append(Edit(changes))
+                changes.update(remove_node(element).changes)
+            found.append(TreeEdit(changes))
         for param in function.params.kwonly_params:
             if not _reads(tree, function.body, param.name.value):
-                found.append(removal(param))
+                found.append(remove_node(param))
         for star in (function.params.star_arg, function.params.star_kwarg):
             if isinstance(star, cst.Param) and not _reads(tree, function.body, star.name.value):
-                found.append(removal(star))
+                found.append(remove_node(star))
     return found
 
 
-def functions_of_methods(tree: Tree) -> list[Edit]:
+def classes_to_functions(tree: SourceTree) -> list[TreeEdit]:
     """Every class of a single method that does not read `self`, as a function."""
     found = []
     for kind in tree.of(cst.ClassDef):
@@ -83,7 +89,7 @@ def functions_of_methods(tree: Tree) -> list[Edit]:
     return found
 
 
-def flattened(tree: Tree) -> list[Edit]:
+def merge_bases(tree: SourceTree) -> list[TreeEdit]:
     """Each class without a base of the text's own: the base's bases in its place, and what it
     defines taken over."""
     kinds = {node.name.value: node for node in tree.of(cst.ClassDef)}
@@ -94,36 +100,36 @@ def flattened(tree: Tree) -> list[Edit]:
             if base is None or base is kind:
                 continue
             own = {one.name.value for one in kind.body.body if isinstance(one, cst.FunctionDef)}
-            taken = [
+            take_most = [
                 one
                 for one in base.body.body
                 if not isinstance(one, cst.FunctionDef) or one.name.value not in own
             ]
-            body = kind.body.with_changes(body=[*taken, *kind.body.body])
+            body = kind.body.with_changes(body=[*take_most, *kind.body.body])
             bases = [
                 one for other in kind.bases for one in (base.bases if other is arg else (other,))
             ]
             for new in (kind.with_changes(bases=bases), kind.with_changes(bases=bases, body=body)):
-                found.append(Edit({kind: lambda now, new=new: new}))  # type: ignore[misc]
+                found.append(TreeEdit({kind: lambda now, new=new: new}))  # type: ignore[misc]
     return found
 
 
 # How they are written.
 
 
-def _holder(tree: Tree, node: cst.CSTNode) -> cst.CSTNode | None:
+def _holder(tree: SourceTree, node: cst.CSTNode) -> cst.CSTNode | None:
     kinds = (cst.ClassDef, cst.FunctionDef)
     return next((one for one in tree.around(node) if isinstance(one, kinds)), None)
 
 
-def _unannotated(node: cst.AnnAssign) -> Edit:
+def _unannotated(node: cst.AnnAssign) -> TreeEdit:
     if node.value is None:
-        return Edit({node: lambda now: cst.RemoveFromParent()})
+        return TreeEdit({node: lambda now: cst.RemoveFromParent()})
     plain = cst.Assign([cst.AssignTarget(node.target)], node.value)
-    return Edit({node: lambda now: plain})
+    return TreeEdit({node: lambda now: plain})
 
 
-def _is_text(statement: cst.CSTNode) -> bool:
+def _is_docstring(statement: cst.CSTNode) -> bool:
     if not isinstance(statement, cst.SimpleStatementLine):
         return False
     small = statement.body[0]
@@ -132,7 +138,7 @@ def _is_text(statement: cst.CSTNode) -> bool:
     )
 
 
-def _class_of(tree: Tree, function: cst.FunctionDef) -> cst.ClassDef | None:
+def _class_of(tree: SourceTree, function: cst.FunctionDef) -> cst.ClassDef | None:
     holder = _holder(tree, function)
     return holder if isinstance(holder, cst.ClassDef) else None
 
@@ -144,7 +150,7 @@ def _is_static(function: cst.FunctionDef) -> bool:
     )
 
 
-def _reads(tree: Tree, body: cst.CSTNode, name: str) -> bool:
+def _reads(tree: SourceTree, body: cst.CSTNode, name: str) -> bool:
     """Whether a block mentions a variable."""
     for node in tree.inside(body):
         if isinstance(node, cst.Name) and node.value == name:
@@ -161,7 +167,9 @@ def _reads(tree: Tree, body: cst.CSTNode, name: str) -> bool:
     return False
 
 
-def _calls_of(tree: Tree, function: cst.FunctionDef, kind: cst.ClassDef | None) -> list[cst.Call]:
+def _calls_of(
+    tree: SourceTree, function: cst.FunctionDef, kind: cst.ClassDef | None
+) -> list[cst.Call]:
     """The calls that may mean a function: by its name, its class's, or an attribute's that holds
     an instance."""
     name = function.name.value
@@ -170,7 +178,7 @@ def _calls_of(tree: Tree, function: cst.FunctionDef, kind: cst.ClassDef | None) 
         if name == "__init__":
             names = {kind.name.value}
         elif name in ("forward", "__call__"):
-            names = {name, *_held_as(tree, kind.name.value)}
+            names = {name, *_instance_names(tree, kind.name.value)}
     found = []
     for call in tree.of(cst.Call):
         last = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
@@ -179,7 +187,7 @@ def _calls_of(tree: Tree, function: cst.FunctionDef, kind: cst.ClassDef | None) 
     return found
 
 
-def _held_as(tree: Tree, kind: str) -> Iterator[str]:
+def _instance_names(tree: SourceTree, kind: str) -> Iterator[str]:
     """The variables and attributes that get an instance of a class."""
     for node in tree.of(cst.Assign):
         if isinstance(node.value, cst.Call) and tree.code(node.value.func) == kind:
@@ -187,7 +195,7 @@ def _held_as(tree: Tree, kind: str) -> Iterator[str]:
                 yield tree.code(target.target).rpartition(".")[2]
 
 
-def _given(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
+def _argument_for(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
     """The argument of a call for a parameter."""
     by_name = [a for a in call.args if a.keyword is not None and a.keyword.value == name]
     plain = [a for a in call.args if a.keyword is None and not a.star]
@@ -195,7 +203,7 @@ def _given(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
 
 
 def _entry_inputs(
-    tree: Tree, function: cst.FunctionDef, kind: cst.ClassDef | None, index: int
+    tree: SourceTree, function: cst.FunctionDef, kind: cst.ClassDef | None, index: int
 ) -> list[cst.BaseElement]:
     """The input of the entry for a parameter, where the entry calls this function."""
     for node in tree.of(cst.Return):
@@ -210,22 +218,22 @@ def _entry_inputs(
     return []
 
 
-def _as_function(tree: Tree, kind: cst.ClassDef, method: cst.FunctionDef) -> Edit | None:
+def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) -> TreeEdit | None:
     """The class replaced by its method; None if the class is used for more than instances."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.name.value).lower()
-    taken = {
+    take_most = {
         node.value
         for node in tree.of(cst.Name)
         if not isinstance(outer := tree.parents[node], cst.Attribute) or outer.attr is not node
     }
-    name = name if name not in taken else f"{name}_"
+    name = name if name not in take_most else f"{name}_"
     drop = 0 if _is_static(method) else 1
     plain = method.with_changes(
         name=cst.Name(name),
         decorators=[d for d in method.decorators if tree.code(d.decorator) != "staticmethod"],
         params=method.params.with_changes(params=method.params.params[drop:]),
     )
-    edit: dict[cst.CSTNode, Callable[[Now], Replacement]] = {kind: lambda now: plain}
+    edit: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {kind: lambda now: plain}
     for node in tree.of(cst.Name):
         parent = tree.parents[node]
         if node.value != kind.name.value or parent is kind:
@@ -234,10 +242,10 @@ def _as_function(tree: Tree, kind: cst.ClassDef, method: cst.FunctionDef) -> Edi
             return None
         whole = _whole_use(tree, parent, method.name.value)
         edit[whole] = lambda now: cst.Name(name)
-    return Edit(edit)
+    return TreeEdit(edit)
 
 
-def _whole_use(tree: Tree, call: cst.Call, method: str) -> cst.CSTNode:
+def _whole_use(tree: SourceTree, call: cst.Call, method: str) -> cst.CSTNode:
     """`K(…)` with `.eval()`, `.train()` and the method's own name after it."""
     node: cst.CSTNode = call
     while True:

@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterator
 import libcst as cst
 
 from fullgraph.minifier.reduce.source.observe import Facts, Seen
-from fullgraph.minifier.reduce.source.tree import Edit, Tree, hoisted, put, removal
+from fullgraph.minifier.reduce.source.source_tree import (
+    SourceTree,
+    TreeEdit,
+    hoist,
+    remove_node,
+    replace_expression,
+)
 
 Expression = cst.BaseExpression
 
@@ -31,17 +37,19 @@ _OPAQUE = (
 _LITERALS = (cst.BaseNumber, cst.BaseString)
 
 
-class Values:
+class ValueExpressions:
     """The expressions of a tree that another value could stand for."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
         self.paths = _fixed_names(tree)
         self.nodes = [n for n in tree.of(cst.BaseExpression) if self._is_value(n)]  # type: ignore[type-abstract]
         known = set(self.nodes)
         self.around: dict[Expression, Expression | None] = {}
         for node in self.nodes:
-            outer = next((one for one in tree.around(node) if one in known or _is_line(one)), None)
+            outer = next(
+                (one for one in tree.around(node) if one in known or _is_statement(one)), None
+            )
             self.around[node] = outer if outer in known else None  # type: ignore[assignment]
 
     def level(self, node: Expression) -> int:
@@ -51,13 +59,13 @@ class Values:
             count, outer = count + 1, self.around[outer]
         return count
 
-    def parts(self, node: Expression) -> list[Expression]:
+    def subexpressions(self, node: Expression) -> list[Expression]:
         """The values right inside `node`."""
         return [one for one in self.nodes if self.around[one] is node]
 
     def below(self, node: Expression) -> Iterator[Expression]:
         """All values inside `node`, the outer ones first."""
-        for part in self.parts(node):
+        for part in self.subexpressions(node):
             yield part
             yield from self.below(part)
 
@@ -99,11 +107,11 @@ class Values:
         return isinstance(node, cst.Name) and node.value in self.paths
 
 
-def bypasses(facts: Facts, level: int) -> Callable[[Tree], list[Edit]]:
+def tensor_bypasses(facts: Facts, level: int) -> Callable[[SourceTree], list[TreeEdit]]:
     """Tensors `level` deep, replaced by the smallest tensor inside that has their shape."""
 
-    def propose(tree: Tree) -> list[Edit]:
-        values = Values(tree)
+    def propose(tree: SourceTree) -> list[TreeEdit]:
+        values = ValueExpressions(tree)
         found = []
         for node in values.nodes:
             if values.level(node) != level:
@@ -115,99 +123,99 @@ def bypasses(facts: Facts, level: int) -> Callable[[Tree], list[Edit]]:
                 one for one in values.below(node) if (s := values.seen(one, facts)) and s == seen
             ]
             if inner:
-                found.append(hoisted(tree, node, min(inner, key=lambda one: len(tree.code(one)))))
+                found.append(hoist(tree, node, min(inner, key=lambda one: len(tree.code(one)))))
         return found
 
     return propose
 
 
-def known_values(facts: Facts) -> Callable[[Tree], list[Edit]]:
+def constant_values(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
     """Numbers, booleans and strings that are computed, replaced by what they always were."""
 
-    def propose(tree: Tree) -> list[Edit]:
-        values = Values(tree)
-        found: list[Edit] = []
-        taken: set[Expression] = set()
+    def propose(tree: SourceTree) -> list[TreeEdit]:
+        values = ValueExpressions(tree)
+        found: list[TreeEdit] = []
+        take_most: set[Expression] = set()
         for node in values.nodes:
-            if values.around[node] in taken:
-                taken.add(node)
+            if values.around[node] in take_most:
+                take_most.add(node)
                 continue
             seen = values.seen(node, facts)
             if seen is None or not seen.literal or isinstance(node, _LITERALS):
                 continue
             if tree.code(node) in ("True", "False", "None", seen.literal):
                 continue
-            taken.add(node)
-            found.append(put(tree, node, seen.literal, len(tree.code(node))))
+            take_most.add(node)
+            found.append(replace_expression(tree, node, seen.literal, len(tree.code(node))))
         return found
 
     return propose
 
 
-def cuts(facts: Facts, level: int) -> Callable[[Tree], list[Edit]]:
+def replace_with_ones(facts: Facts, level: int) -> Callable[[SourceTree], list[TreeEdit]]:
     """What computes a tensor `level` deep, replaced by a tensor of ones of the same shape."""
 
-    def propose(tree: Tree) -> list[Edit]:
-        values = Values(tree)
+    def propose(tree: SourceTree) -> list[TreeEdit]:
+        values = ValueExpressions(tree)
         found = []
         for node in values.nodes:
             seen = values.seen(node, facts)
             if values.level(node) != level or seen is None or not seen.tensor:
                 continue
-            text = _ones(seen)
+            text = _ones_text(seen)
             if text and not isinstance(node, cst.Name) and not _is_made(tree, node):
-                found.append(put(tree, node, text, len(tree.code(node))))
+                found.append(replace_expression(tree, node, text, len(tree.code(node))))
         return found
 
     return propose
 
 
-def parts(tree: Tree) -> list[Edit]:
+def subexpressions(tree: SourceTree) -> list[TreeEdit]:
     """Every expression replaced by a part of it, large savings first."""
-    values = Values(tree)
+    values = ValueExpressions(tree)
     found = []
     for node in values.nodes:
-        for part in values.parts(node):
+        for part in values.subexpressions(node):
             if isinstance(part, _LITERALS) and not isinstance(node, cst.BinaryOperation):
                 continue
-            found.append(hoisted(tree, node, part))
+            found.append(hoist(tree, node, part))
     return sorted(found, key=lambda edit: -edit.size)
 
 
-def elements(tree: Tree) -> list[Edit]:
+def elements(tree: SourceTree) -> list[TreeEdit]:
     """The removals of arguments, keywords first, and of elements of tuples, lists and dicts."""
-    keywords: list[Edit] = []
-    others: list[Edit] = []
+    keywords: list[TreeEdit] = []
+    others: list[TreeEdit] = []
     for node in tree.of(cst.Arg, cst.Element, cst.StarredElement, cst.DictElement):
         parent = tree.parents[node]
         if isinstance(parent, cst.ClassDef) or isinstance(tree.parents[parent], cst.AssignTarget):
             continue
         named = isinstance(node, cst.Arg) and node.keyword is not None
-        (keywords if named else others).append(removal(node, len(tree.code(node))))
+        (keywords if named else others).append(remove_node(node, len(tree.code(node))))
     indices = [
-        removal(node, len(tree.code(node)))
+        remove_node(node, len(tree.code(node)))
         for node in tree.of(cst.SubscriptElement)
         if len(tree.parents[node].slice) > 1  # type: ignore[attr-defined]
     ]
     return keywords + others[::-1] + indices
 
 
-def displayed(tree: Tree) -> list[Edit]:
+def literal_elements(tree: SourceTree) -> list[TreeEdit]:
     """The removals of elements of tuples, lists and dicts that are values."""
-    values = set(Values(tree).nodes)
+    values = set(ValueExpressions(tree).nodes)
     return [
-        removal(node, len(tree.code(node)))
+        remove_node(node, len(tree.code(node)))
         for node in tree.of(cst.Element, cst.DictElement)
         if tree.parents[node] in values
     ]
 
 
-def _is_made(tree: Tree, node: Expression) -> bool:
+def _is_made(tree: SourceTree, node: Expression) -> bool:
     """Whether a tensor is made from nothing, as `torch.ones(2, 3)` is."""
     return tree.code(node).startswith(("torch.ones(", "torch.zeros("))
 
 
-def _ones(seen: Seen) -> str:
+def _ones_text(seen: Seen) -> str:
     """A tensor of ones, or of zeros for indices; "" for what torch does not make that way."""
     kind, _, rest = seen.kind.partition(" torch.")
     dtype, _, rest = rest.partition(" ")
@@ -221,11 +229,11 @@ def _ones(seen: Seen) -> str:
     return f"torch.{made}({inner}, dtype=torch.{dtype})"
 
 
-def _is_line(node: cst.CSTNode) -> bool:
+def _is_statement(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.BaseSmallStatement | cst.BaseStatement)
 
 
-def _fixed_names(tree: Tree) -> frozenset[str]:
+def _fixed_names(tree: SourceTree) -> frozenset[str]:
     """What is imported, or defined at the top; and Python's own functions."""
     found = {"super", "isinstance", "range", "len", "print", "enumerate", "zip"}
     for node in ast.walk(ast.parse(tree.text)):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from fullgraph.minifier.reduce.source.entry import entered, entry
+from fullgraph.minifier.reduce.source.entry_point import find_entry, replace_entry
 from fullgraph.minifier.reduce.source.observe import Called, Facts
-from fullgraph.minifier.reduce.source.search import Search
+from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 
 
-def descend(search: Search) -> None:
+def focus_on_callee(search: ProposalSearch) -> None:
     """Let the text call a function of its own with recorded arguments, where that fails too.
 
     A callee whose arguments cannot be written is passed over for those that it calls.
@@ -22,9 +22,9 @@ def descend(search: Search) -> None:
         if not current:
             callees = [*_roots(facts), *callees]
         texts = {
-            ready: called.name
+            candidate: called.name
             for called in callees
-            if (ready := search.ready(_alone(search.problem.current, called))) is not None
+            if (candidate := search.prepare(_alone(search.problem.current, called))) is not None
         }
         if not search.problem.first(texts):
             return
@@ -32,10 +32,10 @@ def descend(search: Search) -> None:
 
 
 def _alone(text: str, called: Called) -> str | None:
-    before = entry(ast.parse(text))
+    before = find_entry(ast.parse(text))
     if before is not None and ast.unparse(before.model) == called.model:
         return None
-    alone = entered(text, called.model, called.inputs)
+    alone = replace_entry(text, called.model, called.inputs)
     if alone is None:
         return None
     bound = alone.startswith("import torch\n") or "\nimport torch\n" in alone

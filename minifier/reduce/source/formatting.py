@@ -10,14 +10,14 @@ import libcst as cst
 import torch
 
 from fullgraph.compiler.sources import first_line
-from fullgraph.minifier.reduce.source.entry import Entry, entry
-from fullgraph.minifier.reduce.source.names import Names, names
-from fullgraph.minifier.reduce.source.tree import without_last_comma
+from fullgraph.minifier.reduce.source.entry_point import EntryPoint, find_entry
+from fullgraph.minifier.reduce.source.source_tree import strip_last_comma
+from fullgraph.minifier.reduce.source.unbound_names import NameUses, find_names
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def normal(text: str) -> str:
+def normalize(text: str) -> str:
     """`text` with one statement a line, one line a statement, no comments and no blank lines.
 
     Raises libcst.ParserSyntaxError.
@@ -25,10 +25,10 @@ def normal(text: str) -> str:
     module = cst.parse_module(text)
     lined = module.visit(_OneLine())
     assert isinstance(lined, cst.Module)
-    return spaced(lined.with_changes(header=(), footer=()).code)
+    return space_definitions(lined.with_changes(header=(), footer=()).code)
 
 
-def repaired(text: str, before: Names) -> str | None:
+def drop_unbound(text: str, before: NameUses) -> str | None:
     """`text` without the statements that read a name which `before` gave a value and it does not.
 
     None if it is no Python, or if what it is about would go with them.
@@ -41,19 +41,19 @@ def repaired(text: str, before: Names) -> str | None:
                 tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError):
             return None
-        lost = {use.statement for use in names(tree).lost(before)}
+        lost = {use.statement for use in find_names(tree).lost(before)}
         if not lost:
             return text
-        found = entry(tree)
+        found = find_entry(tree)
         if found is not None and any(_holds(one, found) for one in lost):
             return None
         text = _without(text, tree, lost)
 
 
-def shaken(text: str) -> str:
+def drop_unreachable(text: str) -> str:
     """`text` without the definitions, imports and constants that its entry does not reach."""
     tree = ast.parse(text)
-    found = entry(tree)
+    found = find_entry(tree)
     if found is None:
         return text
     mentions = {statement: _mentioned(statement) for statement in tree.body}
@@ -78,7 +78,7 @@ def shaken(text: str) -> str:
     return _without(text, tree, gone) if gone else text
 
 
-def spaced(text: str) -> str:
+def space_definitions(text: str) -> str:
     """`text` with one blank line around top-level definitions and after the imports."""
     lines = text.split("\n")
     parts: list[str] = []
@@ -125,7 +125,7 @@ def _blocks(tree: ast.Module) -> Iterator[list[ast.stmt]]:
     return reversed(found)
 
 
-def _holds(statement: ast.stmt, found: Entry) -> bool:
+def _holds(statement: ast.stmt, found: EntryPoint) -> bool:
     return any(one in found.statements for one in ast.walk(statement))
 
 
@@ -244,4 +244,4 @@ class _OneLine(cst.CSTTransformer):
             new = new.with_changes(whitespace_after_arg=no)
         if isinstance(new, cst.FunctionDef):
             new = new.with_changes(whitespace_before_params=no)
-        return without_last_comma(new)
+        return strip_last_comma(new)

@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from fullgraph.minifier.reduce.source.tree import Edit, Now, Replacement, Tree, fitted, removal
+from fullgraph.minifier.reduce.source.source_tree import (
+    CurrentNode,
+    Replacement,
+    SourceTree,
+    TreeEdit,
+    parenthesize,
+    remove_node,
+)
 
 _DELAYED = (cst.Lambda, cst.FunctionDef, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp)
 
@@ -20,19 +27,19 @@ _STORES = (
 )
 
 
-def variables(tree: Tree) -> list[Edit]:
+def variables(tree: SourceTree) -> list[TreeEdit]:
     """Each variable that is set once and read once after it, its value where it is read."""
     found = []
     blocks = [tree.module.body, *(block.body for block in tree.of(cst.IndentedBlock))]
     for block in blocks:
         for index, line in enumerate(block):
-            edit = _variable(tree, line, block[index + 1 :])
+            edit = _inline_variable(tree, line, block[index + 1 :])
             if edit is not None:
                 found.append(edit)
     return found
 
 
-def attributes(tree: Tree) -> list[Edit]:
+def attributes(tree: SourceTree) -> list[TreeEdit]:
     """Each attribute that is set once, to a name of the module or a literal: that where it is
     read."""
     top = {name for line in tree.module.body for name in _defined(line)}
@@ -52,27 +59,29 @@ def attributes(tree: Tree) -> list[Edit]:
             if one.attr.value == name and one is not assigns[0].targets[0].target
         ]
         if len(assigns) == 1 and fixed and reads:
-            changes = dict(removal(tree.parents[assigns[0]]).changes)
+            changes = dict(remove_node(tree.parents[assigns[0]]).changes)
             for read in reads:
                 changes[read] = lambda now, value=value: value  # type: ignore[misc]
-            found.append(Edit(changes))
+            found.append(TreeEdit(changes))
     return found
 
 
-def functions(tree: Tree) -> list[Edit]:
+def functions(tree: SourceTree) -> list[TreeEdit]:
     """Each call that is a whole statement's value, as the body of the function it calls."""
     found = []
     for call in tree.of(cst.Call):
         function = _callee(tree, call)
         if function is not None and tree.function(call) is not function:
-            edit = _inlined(tree, call, function)
+            edit = _inline_call(tree, call, function)
             if edit is not None:
                 found.append(edit)
     return found
 
 
-def _variable(tree: Tree, line: cst.CSTNode, later: Sequence[cst.CSTNode]) -> Edit | None:
-    assign = _only(line)
+def _inline_variable(
+    tree: SourceTree, line: cst.CSTNode, later: Sequence[cst.CSTNode]
+) -> TreeEdit | None:
+    assign = _single_statement(line)
     if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
         return None
     target = assign.targets[0].target
@@ -94,27 +103,27 @@ def _variable(tree: Tree, line: cst.CSTNode, later: Sequence[cst.CSTNode]) -> Ed
         inner = outer
     value, use = assign.value, uses[0]
 
-    def change(now: Now) -> Replacement:
+    def change(now: CurrentNode) -> Replacement:
         new = now(value)
         assert isinstance(new, cst.BaseExpression)
-        return fitted(tree, use, new)
+        return parenthesize(tree, use, new)
 
-    return Edit({line: lambda now: cst.RemoveFromParent(), use: change})
+    return TreeEdit({line: lambda now: cst.RemoveFromParent(), use: change})
 
 
 def _defined(line: cst.CSTNode) -> Iterator[str]:
     if isinstance(line, cst.FunctionDef | cst.ClassDef):
         yield line.name.value
-    elif isinstance(assign := _only(line), cst.Assign):
+    elif isinstance(assign := _single_statement(line), cst.Assign):
         for target in assign.targets:
             yield from _target_names(target.target)
 
 
-def _only(line: cst.CSTNode) -> cst.CSTNode | None:
+def _single_statement(line: cst.CSTNode) -> cst.CSTNode | None:
     return line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
 
 
-def _names(tree: Tree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
+def _names(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
     """Where a scope mentions a variable, nested functions included."""
     found = []
     for node in tree.inside(scope):
@@ -127,7 +136,7 @@ def _names(tree: Tree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
     return found
 
 
-def _callee(tree: Tree, call: cst.Call) -> cst.FunctionDef | None:
+def _callee(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None:
     """The text's own function that a call means: by its name, or as a method of `self`."""
     holder: cst.CSTNode = tree.module
     name = call.func
@@ -146,11 +155,11 @@ def _callee(tree: Tree, call: cst.Call) -> cst.FunctionDef | None:
     return None
 
 
-def _inlined(tree: Tree, call: cst.Call, function: cst.FunctionDef) -> Edit | None:
+def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) -> TreeEdit | None:
     arguments = _bound(tree, call, function)
     body = list(function.body.body)
     leaving = [n for n in tree.inside(function.body) if isinstance(n, cst.Return | cst.Yield)]
-    returned = _only(body[-1])
+    returned = _single_statement(body[-1])
     value: cst.BaseExpression = cst.Name("None")
     if isinstance(returned, cst.Return):
         value = returned.value or value
@@ -161,7 +170,7 @@ def _inlined(tree: Tree, call: cst.Call, function: cst.FunctionDef) -> Edit | No
     if not body and all(len(_names(tree, function.body, n)) < 2 for n in arguments):
         new = value.visit(_Substituted(arguments))
         assert isinstance(new, cst.BaseExpression)
-        return Edit({call: lambda now: fitted(tree, call, new)})
+        return TreeEdit({call: lambda now: parenthesize(tree, call, new)})
     small = tree.parents[call]
     line = tree.parents[small]
     if not isinstance(line, cst.SimpleStatementLine) or not isinstance(
@@ -180,11 +189,11 @@ def _inlined(tree: Tree, call: cst.Call, function: cst.FunctionDef) -> Edit | No
         if name not in same
     ]
     last = cst.SimpleStatementLine([small.with_changes(value=value)])
-    return Edit({line: lambda now: cst.FlattenSentinel([*binds, *body, last])})
+    return TreeEdit({line: lambda now: cst.FlattenSentinel([*binds, *body, last])})
 
 
 def _bound(
-    tree: Tree, call: cst.Call, function: cst.FunctionDef
+    tree: SourceTree, call: cst.Call, function: cst.FunctionDef
 ) -> dict[str, cst.BaseExpression] | None:
     """The argument of each parameter; None where a call does not tell."""
     params = function.params
@@ -205,7 +214,7 @@ def _bound(
     return found if set(found) == set(names) else None
 
 
-def _stored(tree: Tree, function: cst.FunctionDef) -> Iterator[str]:
+def _stored(tree: SourceTree, function: cst.FunctionDef) -> Iterator[str]:
     """The local variables of a function, parameters included."""
     for node in tree.inside(function):
         if isinstance(node, cst.Param):

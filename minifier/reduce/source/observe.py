@@ -14,8 +14,8 @@ import torch
 from fullgraph.compiler.isolation import run_isolated
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.extract.objects import Spelling
-from fullgraph.minifier.reduce.source.load import FILE, call, loaded
-from fullgraph.minifier.reduce.source.tree import Place
+from fullgraph.minifier.reduce.source.entry_point import FILE, entry_call, load_module
+from fullgraph.minifier.reduce.source.source_tree import Place
 
 SECONDS = 60.0
 _VALUE, _LINE, _CALL = "_fullgraph_value", "_fullgraph_line", "_fullgraph_call"
@@ -77,9 +77,9 @@ def _run(text: str, decorated: bool) -> Facts:
     watch = _Watch(text)
     tree = ast.fix_missing_locations(_Instrument(decorated).visit(ast.parse(text)))
     code = compile(tree, FILE, "exec", dont_inherit=True)
-    module = loaded(text, code, watch.hooks())
+    module = load_module(text, code, watch.hooks())
     watch.namespace = vars(module)
-    model, args, kwargs = call(module)
+    model, args, kwargs = entry_call(module)
     model(*args, **kwargs)
     return watch.facts()
 

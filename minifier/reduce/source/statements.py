@@ -8,24 +8,29 @@ from collections.abc import Callable, Iterator, Sequence
 import libcst as cst
 
 from fullgraph.minifier.reduce.source.observe import Facts
-from fullgraph.minifier.reduce.source.tree import Edit, Replacement, Tree, removal
+from fullgraph.minifier.reduce.source.source_tree import (
+    Replacement,
+    SourceTree,
+    TreeEdit,
+    remove_node,
+)
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
-def depth(tree: Tree, node: cst.CSTNode) -> int:
+def depth(tree: SourceTree, node: cst.CSTNode) -> int:
     """How many blocks stand around a statement."""
     return sum(isinstance(one, cst.IndentedBlock) for one in tree.around(node))
 
 
-def deepest(tree: Tree) -> int:
+def deepest(tree: SourceTree) -> int:
     return max((depth(tree, node) for node in _statements(tree)), default=0)
 
 
-def at_depth(level: int) -> Callable[[Tree], list[Edit]]:
+def at_depth(level: int) -> Callable[[SourceTree], list[TreeEdit]]:
     """The removals of statements that deep, and of the `else` arms of statements above them."""
 
-    def propose(tree: Tree) -> list[Edit]:
+    def propose(tree: SourceTree) -> list[TreeEdit]:
         found = [node for node in _statements(tree) if depth(tree, node) == level]
         found = [node for node in found if not _is_pass(node)]
         arms = [arm for arm in tree.of(cst.Else, cst.Finally) if depth(tree, arm) == level - 1]
@@ -34,14 +39,14 @@ def at_depth(level: int) -> Callable[[Tree], list[Edit]]:
     return propose
 
 
-def removals(tree: Tree) -> list[Edit]:
+def removals(tree: SourceTree) -> list[TreeEdit]:
     """The removal of every statement and of every `else` arm, the outer ones first."""
     found = sorted(_statements(tree), key=lambda node: depth(tree, node))
     found = [node for node in found if not _is_pass(node) or len(_block(tree, node)) > 1]
     return [_removal(tree, node) for node in (*found, *tree.of(cst.Else, cst.Finally))]
 
 
-def values(tree: Tree) -> list[Edit]:
+def bare_values(tree: SourceTree) -> list[TreeEdit]:
     """Every assignment as the expression that it assigns."""
     found = []
     nodes: list[cst.Assign | cst.AugAssign | cst.Return] = [
@@ -52,14 +57,14 @@ def values(tree: Tree) -> list[Edit]:
     for node in nodes:
         value = node.value
         if value is not None and not isinstance(value, cst.Name | cst.BaseNumber):
-            found.append(Edit({node: lambda now, value=value: cst.Expr(value)}))  # type: ignore[misc]
+            found.append(TreeEdit({node: lambda now, value=value: cst.Expr(value)}))  # type: ignore[misc]
     return found
 
 
-def dead(facts: Facts) -> Callable[[Tree], list[Edit]]:
+def unexecuted(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
     """The removals of statements in functions that a run did not come to."""
 
-    def propose(tree: Tree) -> list[Edit]:
+    def propose(tree: SourceTree) -> list[TreeEdit]:
         if not facts.lines:
             return []
         found = []
@@ -73,22 +78,22 @@ def dead(facts: Facts) -> Callable[[Tree], list[Edit]]:
     return propose
 
 
-def unwrapped(tree: Tree) -> list[Edit]:
+def unwrap_compounds(tree: SourceTree) -> list[TreeEdit]:
     """Every compound statement replaced by what it holds: its body, or one of its arms."""
-    return [edit for node in _compounds(tree) for edit in _unwrapped(tree, node)]
+    return [edit for node in _compounds(tree) for edit in _bodies_of(tree, node)]
 
 
-def decided(tree: Tree) -> list[Edit]:
+def constant_branches(tree: SourceTree) -> list[TreeEdit]:
     """Every `if` whose condition is a constant, replaced by the arm that it takes."""
     found = []
     for node in tree.of(cst.If):
         if tree.code(node.test) in ("True", "False"):
-            arms = [*_unwrapped(tree, node), _removal(tree, node)]
+            arms = [*_bodies_of(tree, node), _removal(tree, node)]
             found.append(arms[0 if tree.code(node.test) == "True" else 1])
     return found
 
 
-def unread(tree: Tree) -> list[Edit]:
+def unread_assignments(tree: SourceTree) -> list[TreeEdit]:
     """The removals of assignments whose variable or attribute is read nowhere, and of `x = x`."""
     module = ast.parse(tree.text)
     attributes = {
@@ -125,57 +130,57 @@ def _loaded(function: ast.AST) -> set[str]:
     }
 
 
-def _statements(tree: Tree) -> Sequence[Statement]:
+def _statements(tree: SourceTree) -> Sequence[Statement]:
     return tree.of(cst.SimpleStatementLine, cst.BaseCompoundStatement)
 
 
-def _compounds(tree: Tree) -> list[cst.CSTNode]:
+def _compounds(tree: SourceTree) -> list[cst.CSTNode]:
     return tree.of(cst.If, cst.For, cst.While, cst.With, cst.Try)
 
 
-def _block(tree: Tree, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
+def _block(tree: SourceTree, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
     return tree.parents[node].body  # type: ignore[attr-defined]
 
 
-def _removal(tree: Tree, node: cst.CSTNode) -> Edit:
+def _removal(tree: SourceTree, node: cst.CSTNode) -> TreeEdit:
     parent = tree.parents[node]
     if isinstance(parent, cst.If) and parent.orelse is node and isinstance(node, cst.If):
-        return Edit({node: lambda now: cst.RemoveFromParent()}, len(tree.code(node)))
-    return removal(node, len(tree.code(node)))
+        return TreeEdit({node: lambda now: cst.RemoveFromParent()}, len(tree.code(node)))
+    return remove_node(node, len(tree.code(node)))
 
 
 def _is_pass(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Pass)
 
 
-def _unwrapped(tree: Tree, node: cst.CSTNode) -> Iterator[Edit]:
+def _bodies_of(tree: SourceTree, node: cst.CSTNode) -> Iterator[TreeEdit]:
     match node:
         case cst.If():
             parent = tree.parents[node]
             if isinstance(parent, cst.If) and parent.orelse is node:  # an `elif`
-                yield Edit({node: lambda now: cst.Else(now(node).body)})  # type: ignore[attr-defined]
+                yield TreeEdit({node: lambda now: cst.Else(now(node).body)})  # type: ignore[attr-defined]
                 return
-            yield Edit({node: lambda now: _body(now(node))})
+            yield TreeEdit({node: lambda now: _body(now(node))})
             if isinstance(node.orelse, cst.Else):
-                yield Edit({node: lambda now: _body(now(node).orelse)})  # type: ignore[attr-defined]
+                yield TreeEdit({node: lambda now: _body(now(node).orelse)})  # type: ignore[attr-defined]
             elif node.orelse is not None:
-                yield Edit({node: lambda now: now(node).orelse})  # type: ignore[attr-defined]
+                yield TreeEdit({node: lambda now: now(node).orelse})  # type: ignore[attr-defined]
         case cst.For():
-            yield Edit({node: lambda now: _first_round(now(node))})
-            yield Edit({node: lambda now: _body(now(node))})
+            yield TreeEdit({node: lambda now: _first_iteration(now(node))})
+            yield TreeEdit({node: lambda now: _body(now(node))})
         case cst.With():
-            yield Edit({node: lambda now: _with_names(now(node))})
+            yield TreeEdit({node: lambda now: _bound_with(now(node))})
         case cst.While() | cst.Try():
-            yield Edit({node: lambda now: _body(now(node))})
+            yield TreeEdit({node: lambda now: _body(now(node))})
 
 
 def _body(node: object) -> Replacement:
     body = node.body.body  # type: ignore[attr-defined]
-    kept = [one for one in body if not _leaves(one)]
+    kept = [one for one in body if not _is_loop_exit(one)]
     return cst.FlattenSentinel(kept or [_pass()])
 
 
-def _leaves(statement: cst.CSTNode) -> bool:
+def _is_loop_exit(statement: cst.CSTNode) -> bool:
     """Whether a statement only makes sense in a loop."""
     return isinstance(statement, cst.SimpleStatementLine) and isinstance(
         statement.body[0], cst.Break | cst.Continue
@@ -186,7 +191,7 @@ def _pass() -> cst.SimpleStatementLine:
     return cst.SimpleStatementLine([cst.Pass()])
 
 
-def _first_round(node: cst.CSTNode) -> Replacement:
+def _first_iteration(node: cst.CSTNode) -> Replacement:
     """A loop's body after its target has got the first thing to iterate over."""
     assert isinstance(node, cst.For)
     if node.asynchronous is not None:
@@ -218,7 +223,7 @@ def _first_of(iterable: cst.BaseExpression) -> cst.BaseExpression:
     return cst.Call(cst.Name("next"), [cst.Arg(inner)])
 
 
-def _with_names(node: cst.CSTNode) -> Replacement:
+def _bound_with(node: cst.CSTNode) -> Replacement:
     """The body of a `with`, after the names it gave were bound to what it enters."""
     assert isinstance(node, cst.With)
     binds = [

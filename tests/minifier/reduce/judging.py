@@ -10,15 +10,15 @@ import torch
 
 from fullgraph.compiler.isolation import run_isolated
 from fullgraph.minifier.oracle.problem import Problem, Verdict
-from fullgraph.minifier.reduce.source.load import call, loaded
-from fullgraph.minifier.reduce.source.source import reduce
+from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
+from fullgraph.minifier.reduce.source.passes import reduce_source
 
 
 def breaks(text: str) -> str:
     """The kind of graph break that compiling the whole text meets; "" where eager fails."""
 
     def job(say: Callable[[object], None]) -> str:
-        model, args, kwargs = call(loaded(text))
+        model, args, kwargs = entry_call(load_module(text))
         model(*args, **kwargs)
         try:
             torch.compile(model, backend="eager", fullgraph=True)(*args, **kwargs)
@@ -33,7 +33,7 @@ def differs(text: str) -> bool:
     """Whether the output's type or shape is another one under Dynamo."""
 
     def job(say: Callable[[object], None]) -> bool:
-        model, args, kwargs = call(loaded(text))
+        model, args, kwargs = entry_call(load_module(text))
         expected = model(*args, **kwargs)
         got = torch.compile(model, backend="eager")(*args, **kwargs)
         return described(expected) != described(got)
@@ -56,7 +56,7 @@ def reduced(text: str, fails: Callable[[str], bool]) -> tuple[str, int]:
         return Verdict.SAME if fails(candidate) else Verdict.PASSES
 
     problem = Problem(text, partial(partial, judge), key=str)
-    reduce(problem)
+    reduce_source(problem)
     return problem.current, problem.counts.calls
 
 

@@ -13,30 +13,32 @@ from hypothesis import strategies as st
 from torch.fx import GraphModule, symbolic_trace
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.graphs.bound_graph import BoundGraph
 from fullgraph.minifier.oracle.problem import Problem
-from fullgraph.minifier.reduce.graph.calls import reduce, without
-from fullgraph.minifier.reduce.graph.single_call import alone
+from fullgraph.minifier.reduce.graph.calls import reduce_graph, without_calls
+from fullgraph.minifier.reduce.graph.single_call import isolate_calls
 from tests.minifier.capture import captured
 from tests.minifier.judged import problem, run, targets
 
 
-def _aten(function: Callable[..., Any], *inputs: Any) -> Graph:
-    return Graph(make_fx(function)(*inputs), inputs)
+def _aten(function: Callable[..., Any], *inputs: Any) -> BoundGraph:
+    return BoundGraph(make_fx(function)(*inputs), inputs)
 
 
-def _traced(function: Callable[..., Any], *inputs: Any) -> Graph:
-    return Graph(symbolic_trace(function), inputs)
+def _traced(function: Callable[..., Any], *inputs: Any) -> BoundGraph:
+    return BoundGraph(symbolic_trace(function), inputs)
 
 
-def _reduced(graph: Graph, fails: Callable[[Graph], Any], jobs: int = 1) -> Problem[Graph]:
+def _reduced(
+    graph: BoundGraph, fails: Callable[[BoundGraph], Any], jobs: int = 1
+) -> Problem[BoundGraph]:
     given = problem(graph, fails, jobs=jobs)
-    reduce(given)
+    reduce_graph(given)
     assert fails(given.current)
     return given
 
 
-def _size(graph: Graph) -> tuple[int, int]:
+def _size(graph: BoundGraph) -> tuple[int, int]:
     return len(graph.module.graph.nodes), len(graph.inputs)
 
 
@@ -58,14 +60,14 @@ class Block(torch.nn.Module):
 
 
 @pytest.fixture(scope="module")
-def vit_aten() -> Graph:
+def vit_aten() -> BoundGraph:
     model = torch.nn.Sequential(*(Block() for _ in range(6)))
     with torch.no_grad():
         return _aten(model, torch.randn(2, 5, 32))
 
 
 @pytest.fixture(scope="module")
-def vit() -> Graph:
+def vit() -> BoundGraph:
     return captured(torch.nn.Sequential(*(Block() for _ in range(6))), torch.randn(2, 5, 32))
 
 
@@ -84,7 +86,7 @@ class TestScenarios:
             zero = y - y
             return zero / zero + 3
 
-        def fails(graph: Graph) -> Any:
+        def fails(graph: BoundGraph) -> Any:
             if any(value.isnan().any() for value in graph.inputs):
                 return False
             return run(graph)[0].isnan().any()
@@ -143,23 +145,23 @@ class TestScenarios:
 
 
 class TestBigGraphs:
-    def test_one_bad_call_of_hundreds(self, vit_aten: Graph) -> None:
+    def test_one_bad_call_of_hundreds(self, vit_aten: BoundGraph) -> None:
         assert vit_aten.ops > 300
         found = _reduced(vit_aten, lambda g: "relu" in targets(g))
         assert targets(found.current) == ["relu"] and found.counts.calls <= 25
 
-    def test_each_call_of_a_captured_graph_is_found(self, vit: Graph) -> None:
+    def test_each_call_of_a_captured_graph_is_found(self, vit: BoundGraph) -> None:
         for name in ("softmax", "layer_norm", "permute", "matmul"):
             found = _reduced(vit, lambda g, name=name: name in targets(g))
             assert targets(found.current) == [name] and found.counts.calls <= 25
 
-    def test_two_calls_that_need_not_be_connected(self, vit_aten: Graph) -> None:
+    def test_two_calls_that_need_not_be_connected(self, vit_aten: BoundGraph) -> None:
         found = _reduced(vit_aten, lambda g: {"relu", "_softmax"} <= set(targets(g)))
         assert sorted(targets(found.current)) == ["_softmax", "relu"]
         assert found.counts.calls <= 45
 
-    def test_three_calls_in_a_row(self, vit: Graph) -> None:
-        def fails(graph: Graph) -> bool:
+    def test_three_calls_in_a_row(self, vit: BoundGraph) -> None:
+        def fails(graph: BoundGraph) -> bool:
             return any(
                 _before(_before(node, "linear"), "layer_norm")
                 for node in graph.calls
@@ -170,8 +172,8 @@ class TestBigGraphs:
         assert targets(found.current) == ["layer_norm", "linear", "relu"]
         assert found.counts.calls <= 45
 
-    def test_several_jobs_give_the_same(self, vit: Graph) -> None:
-        def fails(graph: Graph) -> bool:
+    def test_several_jobs_give_the_same(self, vit: BoundGraph) -> None:
+        def fails(graph: BoundGraph) -> bool:
             return {"relu", "softmax"} <= set(targets(graph))
 
         assert _reduced(vit, fails).current.key == _reduced(vit, fails, jobs=3).current.key
@@ -190,7 +192,7 @@ class TestTogether:
                 x = (x + 1).sin()
             return x.relu()
 
-        def fails(graph: Graph) -> bool:
+        def fails(graph: BoundGraph) -> bool:
             names = targets(graph)
             return names.count("add") in (0, 1, 7, 12) and "sin" in names
 
@@ -204,7 +206,7 @@ class TestTogether:
             a.mul_(2)
             return (a.cos() + b).relu()
 
-        def fails(graph: Graph) -> bool:
+        def fails(graph: BoundGraph) -> bool:
             written = {node.args[0] for node in graph.calls if node.target == "mul_"}
             return any(n.target == "cos" and n.args[0] in written for n in graph.calls)
 
@@ -236,7 +238,7 @@ class TestTogether:
                 x = x.reshape(2, 3).sin().t().reshape(-1)
             return x.exp().sum()
 
-        def fails(graph: Graph) -> bool:
+        def fails(graph: BoundGraph) -> bool:
             return any(
                 graph.cone(node) & {n for n in graph.calls if n.target == "relu"}
                 for node in graph.calls
@@ -251,7 +253,7 @@ class TestTogether:
             y = x.sin().cos()
             return y, x.tan(), y
 
-        def fails(graph: Graph) -> bool:
+        def fails(graph: BoundGraph) -> bool:
             return len(graph.outputs) > len(set(graph.outputs))
 
         found = _reduced(_traced(function, torch.randn(3)), fails).current
@@ -278,7 +280,7 @@ class TestKept:
         def function(x: torch.Tensor) -> Any:
             return torch.cond(x.sum() > 0, body, lambda a: a.sin().cos(), (x,)) + 1
 
-        def fails(graph: Graph) -> bool:
+        def fails(graph: BoundGraph) -> bool:
             inner = [m for m in graph.module.children() if isinstance(m, GraphModule)]
             return any(n.target == "tanh" for m in inner for n in m.graph.nodes) and (
                 "cond" in targets(graph)
@@ -296,7 +298,7 @@ class TestKept:
             y = torch.utils.checkpoint.checkpoint(body, x + 1, use_reentrant=False)
             return y.exp()
 
-        def fails(graph: Graph) -> bool:
+        def fails(graph: BoundGraph) -> bool:
             inner = [m for m in graph.module.modules() if isinstance(m, GraphModule)]
             return any("relu" in str(n.target) for m in inner for n in m.graph.nodes)
 
@@ -310,7 +312,7 @@ class TestKept:
                 y = (y @ y).cos()
             return y.exp()
 
-        def fails(graph: Graph) -> bool:
+        def fails(graph: BoundGraph) -> bool:
             return any(
                 getattr(value, "dtype", None) is torch.bfloat16 for value in run(graph)
             ) and "matmul" in targets(graph)
@@ -330,7 +332,7 @@ class TestKept:
         def function(x: torch.Tensor) -> Any:
             return torch.func.vmap(lambda row: row.sin().cos())(x + 1).exp()
 
-        def fails(graph: Graph) -> bool:
+        def fails(graph: BoundGraph) -> bool:
             return any("increment_nesting" in name for name in targets(graph)) and (
                 "cos" in targets(graph)
             )
@@ -380,7 +382,7 @@ _BINARY = (operator.add, operator.mul, operator.sub)
 
 
 @st.composite
-def _graphs(draw: st.DrawFn) -> Graph:
+def _graphs(draw: st.DrawFn) -> BoundGraph:
     """Up to a dozen calls, each of what came before."""
     graph = torch.fx.Graph()
     values = [graph.placeholder(f"x{number}") for number in range(draw(st.integers(1, 3)))]
@@ -393,7 +395,7 @@ def _graphs(draw: st.DrawFn) -> Graph:
             other = draw(st.sampled_from(values))
             values.append(graph.call_function(draw(st.sampled_from(_BINARY)), (one, other)))
     graph.output(tuple(draw(st.lists(st.sampled_from(values[-3:]), min_size=1, max_size=2))))
-    return Graph(GraphModule({}, graph), inputs)
+    return BoundGraph(GraphModule({}, graph), inputs)
 
 
 def test_the_call_whose_result_is_wrong_is_asked_first() -> None:
@@ -402,13 +404,13 @@ def test_the_call_whose_result_is_wrong_is_asked_first() -> None:
     def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return tuple(getattr(torch, name)(x) for name in names)
 
-    def where(candidate: Graph) -> str:
+    def where(candidate: BoundGraph) -> str:
         called = targets(candidate)
         return f"output[{called.index('exp')}]" if "exp" in called else ""
 
     def asked(**told: Any) -> int:
         given = problem(_aten(f, torch.randn(3)), where, **told)
-        assert alone(given)
+        assert isolate_calls(given)
         assert targets(given.current) == ["exp"]
         return given.counts.calls
 
@@ -417,11 +419,13 @@ def test_the_call_whose_result_is_wrong_is_asked_first() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(graph=_graphs(), data=st.data())
-def test_what_is_left_fails_and_no_call_can_be_missed(graph: Graph, data: st.DataObject) -> None:
+def test_what_is_left_fails_and_no_call_can_be_missed(
+    graph: BoundGraph, data: st.DataObject
+) -> None:
     wanted = set(data.draw(st.lists(st.sampled_from(targets(graph)), max_size=3)))
     connected = data.draw(st.booleans())
 
-    def fails(candidate: Graph) -> bool:
+    def fails(candidate: BoundGraph) -> bool:
         if not connected:
             return wanted <= set(targets(candidate))
         cones = (candidate.cone(node) for node in candidate.outputs)
@@ -432,7 +436,7 @@ def test_what_is_left_fails_and_no_call_can_be_missed(graph: Graph, data: st.Dat
         return
     found = _reduced(start, fails).current
     for node in found.calls:
-        smaller = without(found, {node: None})
+        smaller = without_calls(found, {node: None})
         assert not fails(smaller) or not (smaller.calls or smaller.outputs)
 
 

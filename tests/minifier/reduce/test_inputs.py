@@ -11,24 +11,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.fx import symbolic_trace
 
-from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.graphs.bound_graph import BoundGraph
 from fullgraph.minifier.oracle.problem import Problem
-from fullgraph.minifier.reduce.inputs.values import reduce
+from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
 from tests.minifier.capture import captured
 from tests.minifier.judged import problem, run
 
 
 def _reduced(
-    function: Callable[..., Any] | Graph, *inputs: Any, fails: Callable[[Graph], Any]
-) -> Problem[Graph]:
-    graph = function if isinstance(function, Graph) else Graph(symbolic_trace(function), inputs)
+    function: Callable[..., Any] | BoundGraph, *inputs: Any, fails: Callable[[BoundGraph], Any]
+) -> Problem[BoundGraph]:
+    graph = (
+        function
+        if isinstance(function, BoundGraph)
+        else BoundGraph(symbolic_trace(function), inputs)
+    )
     given = problem(graph, fails)
-    reduce(given)
+    reduce_inputs(given)
     assert fails(given.current)
     return given
 
 
-def _output(graph: Graph) -> torch.Tensor:
+def _output(graph: BoundGraph) -> torch.Tensor:
     found = run(graph)
     return found[0] if isinstance(found, tuple) else found
 
@@ -89,7 +93,7 @@ class TestKept:
     def test_an_order_of_strides(self) -> None:
         x = torch.randn(2, 4, 8, 8).to(memory_format=torch.channels_last)
 
-        def fails(graph: Graph) -> bool:
+        def fails(graph: BoundGraph) -> bool:
             value = graph.inputs[0]
             return value.dim() == 4 and value.stride(1) == 1 and not value.is_contiguous()
 
@@ -267,7 +271,7 @@ def test_it_ends_and_what_is_left_fails(
     x = torch.randn(shape).to(dtype)
     x = x.transpose(0, -1) if turned else x
 
-    def fails(graph: Graph) -> bool:
+    def fails(graph: BoundGraph) -> bool:
         return graph.inputs[0].numel() >= min(least, x.numel())
 
     found = _reduced(lambda x: x.clone(), x, fails=fails)

@@ -12,13 +12,20 @@ from torch import nn
 
 from fullgraph.compiler.isolation import run_isolated, state_digest
 from fullgraph.minifier.oracle.problem import Problem, Verdict
-from fullgraph.minifier.reduce.modules import Act, Plan, Recorded, put, record, reduce
+from fullgraph.minifier.reduce.modules import (
+    ModulePlan,
+    ModuleRecording,
+    StubKind,
+    apply_plan,
+    record_modules,
+    reduce_modules,
+)
 
 
 @contextmanager
-def apply(module: nn.Module, plan: Plan, recorded: Recorded) -> Iterator[None]:
+def apply(module: nn.Module, plan: ModulePlan, recorded: ModuleRecording) -> Iterator[None]:
     """What `put` does, undone on exit."""
-    undo = put(module, plan, recorded)
+    undo = apply_plan(module, plan, recorded)
     try:
         yield
     finally:
@@ -58,8 +65,10 @@ class Model(nn.Module):
 IDS = torch.arange(10).view(2, 5)
 
 
-def problem(model: nn.Module, recorded: Recorded, fails: Callable[[], bool]) -> Problem[Plan]:
-    def judge(plan: Plan) -> Verdict:
+def problem(
+    model: nn.Module, recorded: ModuleRecording, fails: Callable[[], bool]
+) -> Problem[ModulePlan]:
+    def judge(plan: ModulePlan) -> Verdict:
         def job(say: Callable[[object], None]) -> bool:
             with apply(model, plan, recorded):
                 return fails()
@@ -67,13 +76,13 @@ def problem(model: nn.Module, recorded: Recorded, fails: Callable[[], bool]) -> 
         failed = run_isolated(job, seconds=60).value
         return Verdict.SAME if failed else Verdict.PASSES
 
-    return Problem(Plan(), partial(partial, judge), key=str)
+    return Problem(ModulePlan(), partial(partial, judge), key=str)
 
 
 def test_recording_leaves_the_model_alone() -> None:
     model = Model()
     before = state_digest([model])
-    recorded = record(model, lambda: model(IDS))
+    recorded = record_modules(model, lambda: model(IDS))
     assert state_digest([model]) == before
     assert "blocks" not in recorded.outputs
     assert recorded.outputs["embed"].argument is None
@@ -83,8 +92,8 @@ def test_recording_leaves_the_model_alone() -> None:
 
 def test_a_plan_is_applied_and_undone() -> None:
     model = Model().eval()
-    recorded = record(model, lambda: model(IDS))
-    plan = Plan((("blocks", 2), ("blocks.0", Act.IDENTITY), ("head", Act.RECORDED)))
+    recorded = record_modules(model, lambda: model(IDS))
+    plan = ModulePlan((("blocks", 2), ("blocks.0", StubKind.IDENTITY), ("head", StubKind.RECORDED)))
     expected = model(IDS)
     structure = str(model)
     with apply(model, plan, recorded):
@@ -96,22 +105,25 @@ def test_a_plan_is_applied_and_undone() -> None:
 
 def test_what_an_outer_replacement_took_away_is_passed_over() -> None:
     model = Model().eval()
-    recorded = record(model, lambda: model(IDS))
-    plan = Plan((("blocks", 1), ("blocks.4", Act.IDENTITY)))
+    recorded = record_modules(model, lambda: model(IDS))
+    plan = ModulePlan((("blocks", 1), ("blocks.4", StubKind.IDENTITY)))
     with apply(model, plan, recorded):
         model(IDS)
 
 
 def test_a_module_that_was_not_recorded_is_refused() -> None:
     model = Model()
-    with pytest.raises(KeyError), apply(model, Plan((("drop", Act.IDENTITY),)), Recorded()):
+    with (
+        pytest.raises(KeyError),
+        apply(model, ModulePlan((("drop", StubKind.IDENTITY),)), ModuleRecording()),
+    ):
         pass
     assert isinstance(model.drop, nn.Dropout)
 
 
 def test_the_block_that_breaks_is_left() -> None:
     model = Model(odd=3).eval()
-    recorded = record(model, lambda: model(IDS))
+    recorded = record_modules(model, lambda: model(IDS))
 
     def breaks() -> bool:
         model(IDS)
@@ -122,7 +134,7 @@ def test_the_block_that_breaks_is_left() -> None:
         return False
 
     found = problem(model, recorded, breaks)
-    reduce(found, model, recorded)
+    reduce_modules(found, model, recorded)
     plan = found.current
     assert found.counts.calls <= 40
     assert not plan.touches("blocks.3")
@@ -141,9 +153,9 @@ def test_a_module_that_is_called_twice_gives_both_outputs() -> None:
 
     model = Twice()
     x = torch.ones(1, 4)
-    recorded = record(model, lambda: model(x))
+    recorded = record_modules(model, lambda: model(x))
     expected = model(x)
-    with apply(model, Plan((("lin", Act.RECORDED),)), recorded):
+    with apply(model, ModulePlan((("lin", StubKind.RECORDED),)), recorded):
         assert torch.equal(model(x), expected)
         assert torch.equal(model(x), expected)
 
@@ -163,6 +175,6 @@ def test_keyword_arguments_pass_too() -> None:
 
     model = Named()
     x = torch.ones(2)
-    recorded = record(model, lambda: model(x))
-    with apply(model, Plan((("inner", Act.IDENTITY),)), recorded):
+    recorded = record_modules(model, lambda: model(x))
+    with apply(model, ModulePlan((("inner", StubKind.IDENTITY),)), recorded):
         assert torch.equal(model(x), x)

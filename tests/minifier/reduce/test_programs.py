@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fullgraph.minifier.graphs.graph import Graph, Inseparable
-from fullgraph.minifier.reduce.graph.calls import reduce
-from fullgraph.minifier.reduce.inputs.values import reduce as reduce_inputs
+from fullgraph.minifier.graphs.bound_graph import BoundGraph, Inseparable
+from fullgraph.minifier.reduce.graph.calls import reduce_graph
+from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
 from tests.minifier.capture import captured
 from tests.minifier.judged import problem, targets
 
@@ -110,33 +110,33 @@ def _pooling(x: torch.Tensor) -> Any:
 
 
 @pytest.fixture(params=PROGRAMS, scope="module")
-def graph(request: pytest.FixtureRequest) -> Graph:
+def graph(request: pytest.FixtureRequest) -> BoundGraph:
     function, inputs = PROGRAMS[request.param]
     return captured(function, *inputs)
 
 
-def test_its_parts_run(graph: Graph) -> None:
+def test_its_parts_run(graph: BoundGraph) -> None:
     for count in range(len(graph.calls)):
         for keep in (graph.calls[:count], graph.calls[count:], graph.calls[count : count + 1]):
-            for wired in (True, False):
+            for connected in (True, False):
                 try:
-                    part = graph.part(keep, wired=wired)
+                    part = graph.part(keep, connected=connected)
                 except Inseparable:
                     continue
                 assert part.values() and part.key
     assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")
 
 
-def test_each_call_is_found(graph: Graph) -> None:
+def test_each_call_is_found(graph: BoundGraph) -> None:
     for name in dict.fromkeys(targets(graph)):
         if name == "getitem" or "nesting" in name or name.startswith(("_", "set_")):
             continue
 
-        def fails(candidate: Graph, name: str = name) -> bool:
+        def fails(candidate: BoundGraph, name: str = name) -> bool:
             return name in targets(candidate)
 
         given = problem(graph, fails)
-        reduce(given)
+        reduce_graph(given)
         reduce_inputs(given)
         assert fails(given.current) and len(given.current.calls) == 1
         assert given.counts.calls <= 40

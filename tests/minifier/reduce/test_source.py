@@ -10,8 +10,8 @@ import torch
 
 from fullgraph.compiler.isolation import run_isolated
 from fullgraph.minifier.oracle.problem import Problem, Verdict
-from fullgraph.minifier.reduce.source.load import call, loaded
-from fullgraph.minifier.reduce.source.source import reduce
+from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
+from fullgraph.minifier.reduce.source.passes import reduce_source
 from tests.minifier.reduce.judging import breaks, lines, reduced
 
 READER = Path(__file__).with_name("reader.py").read_text()
@@ -25,7 +25,7 @@ def runs(text: str, fails) -> bool:
     """Whether what a text calls has a property."""
 
     def job(say) -> bool:
-        return bool(fails(*call(loaded(text))))
+        return bool(fails(*entry_call(load_module(text))))
 
     return bool(run_isolated(job, seconds=60).value)
 
@@ -204,7 +204,7 @@ def test_one_job_and_three_give_the_same() -> None:
     results = []
     for jobs in (1, 3):
         problem = Problem(text, partial(partial, judge), key=str, jobs=jobs)
-        reduce(problem)
+        reduce_source(problem)
         results.append(problem.current)
     assert results[0] == results[1]
 

@@ -37,7 +37,7 @@ def test_a_parameter_that_is_not_read_goes_with_its_arguments() -> None:
     def g():
         return f(1, 2, 3), f(a=1, b=2)
     """
-    first, last = proposed(definitions.parameters, text)
+    first, last = proposed(definitions.unread_parameters, text)
     assert "def f(b, c=1)" in first
     assert (
         "f, (f(2, 3), f(b=2), 5)"
@@ -56,7 +56,7 @@ def test_inputs_of_the_entry_go_with_its_parameters() -> None:
     def build():
         return A(), (1, 2)
     """
-    after = proposed(definitions.parameters, text)[0]
+    after = proposed(definitions.unread_parameters, text)[0]
     assert "def forward(self, b):" in after
     assert "return A(), (2,)" in after
 
@@ -74,7 +74,7 @@ def test_a_class_of_one_method_becomes_a_function() -> None:
         return MyGate().eval(), ()
     """
     assert (
-        together(definitions.functions_of_methods, text).split()
+        together(definitions.classes_to_functions, text).split()
         == clean("""
     def my_gate(x):
         return x + 1
@@ -98,7 +98,7 @@ def test_a_class_that_uses_itself_stays() -> None:
         def forward(self, x):
             return x
     """
-    assert proposed(definitions.functions_of_methods, text) == []
+    assert proposed(definitions.classes_to_functions, text) == []
 
 
 def test_a_base_is_taken_over() -> None:
@@ -114,7 +114,7 @@ def test_a_base_is_taken_over() -> None:
         def f(self):
             return 3
     """
-    without, with_it = proposed(definitions.flattened, text)
+    without, with_it = proposed(definitions.merge_bases, text)
     assert without.count("class B(nn.Module)") == 1
     assert without.count("return 2") == 1
     assert with_it.count("return 2") == 2

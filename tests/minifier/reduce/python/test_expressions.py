@@ -24,7 +24,7 @@ from tests.minifier.reduce.python.proposing import clean, proposed, together
     ],
 )
 def test_parts(text: str, expected: set[str]) -> None:
-    found = set(proposed(expressions.parts, text))
+    found = set(proposed(expressions.subexpressions, text))
     assert found >= expected - {"a.b = c\ne = f\n"}
     assert expected or not found
 
@@ -45,20 +45,20 @@ inputs = (torch.ones(4, 3), 1 + 1)
 
 
 def test_tensors_are_passed_through_where_the_shape_is_the_same() -> None:
-    text = together(expressions.bypasses(observe(RUN), 0), RUN)
+    text = together(expressions.tensor_bypasses(observe(RUN), 0), RUN)
     assert "y = x\n" in text
     assert "z = z\n" in text
     assert "z = y.view(" in text
 
 
 def test_tensors_are_cut_off_by_ones() -> None:
-    text = together(expressions.cuts(observe(RUN), 0), RUN)
+    text = together(expressions.replace_with_ones(observe(RUN), 0), RUN)
     assert "y = torch.ones(4, 3)" in text
     assert "return torch.ones(())" in text
 
 
 def test_numbers_are_written_out_where_they_are_always_the_same() -> None:
-    text = together(expressions.known_values(observe(RUN)), RUN)
+    text = together(expressions.constant_values(observe(RUN)), RUN)
     assert "y.view(6, -1)" in text
     assert "range(2)" in text
     assert "z * i" in text
@@ -72,12 +72,12 @@ def test_keyword_arguments_go_first() -> None:
 
 def test_elements_of_targets_stay() -> None:
     assert proposed(expressions.elements, "a, b = c\n") == []
-    assert proposed(expressions.displayed, "{1: a}\n(a, b) = c\n") == []
+    assert proposed(expressions.literal_elements, "{1: a}\n(a, b) = c\n") == []
 
 
 def test_equal_numbers_go_together() -> None:
     text = "a = f(8, 8, 3)\nb = 8\nc = 1\n"
-    assert proposed(constants.tied(constants.cst.Integer, "1", above=1), text) == [
+    assert proposed(constants.equal_numbers(constants.cst.Integer, "1", above=1), text) == [
         "a = f(1, 1, 3)\nb = 1\nc = 1\n",
         "a = f(8, 8, 1)\nb = 8\nc = 1\n",
     ]

@@ -5,11 +5,11 @@ import textwrap
 
 import pytest
 
-from fullgraph.minifier.reduce.source.names import names
+from fullgraph.minifier.reduce.source.unbound_names import find_names
 
 
 def read(text: str) -> list[str]:
-    return [use.name for use in names(ast.parse(textwrap.dedent(text))).unbound]
+    return [use.name for use in find_names(ast.parse(textwrap.dedent(text))).unbound]
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_names_without_a_value(text: str, missing: list[str]) -> None:
 def test_an_attribute_of_self_is_lost_with_what_set_it() -> None:
     text = "class A:\n    def __init__(self):\n        self.a = 1\n"
     text += "    def f(self):\n        return self.a\n"
-    before = names(ast.parse(text))
-    after = names(ast.parse(text.replace("self.a = 1", "pass")))
+    before = find_names(ast.parse(text))
+    after = find_names(ast.parse(text.replace("self.a = 1", "pass")))
     assert [use.name for use in after.lost(before)] == ["a"]
     assert before.lost(before) == []
 
 
 def test_an_attribute_that_a_base_may_set_is_no_loss() -> None:
-    before = names(ast.parse("class A(B):\n    def f(self):\n        return self.weight"))
+    before = find_names(ast.parse("class A(B):\n    def f(self):\n        return self.weight"))
     assert before.lost(before) == []

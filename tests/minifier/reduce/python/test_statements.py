@@ -25,13 +25,13 @@ from tests.minifier.reduce.python.proposing import clean, proposed, together
     ],
 )
 def test_compound_statements_become_what_they_hold(text: str, expected: list[str]) -> None:
-    assert proposed(statements.unwrapped, text) == expected
+    assert proposed(statements.unwrap_compounds, text) == expected
 
 
 def test_an_elif_becomes_an_else() -> None:
     text = "if a:\n    b\nelif c:\n    d\n"
-    assert "if a:\n    b\nelse:\n    d\n" in proposed(statements.unwrapped, text)
-    assert "if c:\n    d\n" in proposed(statements.unwrapped, text)
+    assert "if a:\n    b\nelse:\n    d\n" in proposed(statements.unwrap_compounds, text)
+    assert "if c:\n    d\n" in proposed(statements.unwrap_compounds, text)
 
 
 def test_a_block_keeps_a_pass() -> None:
@@ -44,7 +44,7 @@ def test_removals_begin_outside() -> None:
 
 def test_conditions_that_are_known() -> None:
     text = "if True:\n    a\nelse:\n    b\nif False:\n    c\nif d:\n    e\n"
-    assert together(statements.decided, text) == "a\nif d:\n    e\n"
+    assert together(statements.constant_branches, text) == "a\nif d:\n    e\n"
 
 
 def test_what_is_assigned_and_never_read() -> None:
@@ -57,7 +57,7 @@ def test_what_is_assigned_and_never_read() -> None:
         self.b = 2
         return z + self.b
     """
-    assert together(statements.unread, text) == clean("""
+    assert together(statements.unread_assignments, text) == clean("""
     def f(self, x):
         z = x + 1
         self.b = 2
@@ -77,5 +77,5 @@ def test_lines_that_do_not_run() -> None:
     model = f
     inputs = (1,)
     """)
-    assert "x * 2" not in together(statements.dead(observe(text)), text)
-    assert "x + 1" in together(statements.dead(observe(text)), text)
+    assert "x * 2" not in together(statements.unexecuted(observe(text)), text)
+    assert "x + 1" in together(statements.unexecuted(observe(text)), text)

@@ -3,8 +3,8 @@
 import ast
 import textwrap
 
-from fullgraph.minifier.reduce.source.formatting import normal, repaired, shaken
-from fullgraph.minifier.reduce.source.names import names
+from fullgraph.minifier.reduce.source.formatting import drop_unbound, drop_unreachable, normalize
+from fullgraph.minifier.reduce.source.unbound_names import find_names
 
 
 def clean(text: str) -> str:
@@ -30,7 +30,7 @@ def test_normal_form() -> None:
         ]
     x = 1
     """
-    assert normal(clean(text)) == clean("""
+    assert normalize(clean(text)) == clean("""
     import os
     import sys
 
@@ -45,25 +45,25 @@ def test_normal_form() -> None:
 
 def test_strings_keep_their_lines() -> None:
     text = 'x = """one\n\n  # two\n"""\n'
-    assert normal(text) == text
+    assert normalize(text) == text
 
 
 def test_statements_that_lost_a_name_go() -> None:
-    before = names(
+    before = find_names(
         ast.parse("import a\n\ndef f(x):\n    y = a.b(x)\n    z = y + 1\n    return x\n")
     )
     text = "def f(x):\n    y = a.b(x)\n    z = y + 1\n    return x\n"
-    assert repaired(text, before) == "def f(x):\n    return x\n"
+    assert drop_unbound(text, before) == "def f(x):\n    return x\n"
 
 
 def test_a_block_that_loses_everything_passes() -> None:
-    before = names(ast.parse("import a\nif True:\n    a.b()\n"))
-    assert repaired("if True:\n    a.b()\n", before) == "if True:\n    pass\n"
+    before = find_names(ast.parse("import a\nif True:\n    a.b()\n"))
+    assert drop_unbound("if True:\n    a.b()\n", before) == "if True:\n    pass\n"
 
 
 def test_the_entry_is_never_lost() -> None:
-    before = names(ast.parse("x = 1\ndef build():\n    return x, ()\n"))
-    assert repaired("def build():\n    return x, ()\n", before) is None
+    before = find_names(ast.parse("x = 1\ndef build():\n    return x, ()\n"))
+    assert drop_unbound("def build():\n    return x, ()\n", before) is None
 
 
 def test_what_is_not_reached_goes() -> None:
@@ -82,7 +82,7 @@ def test_what_is_not_reached_goes() -> None:
         return used, ()
     """
     assert (
-        shaken(clean(text)).split()
+        drop_unreachable(clean(text)).split()
         == clean("""
     from os import sep
     def used():
@@ -103,9 +103,9 @@ def test_what_registers_itself_stays() -> None:
     def build():
         return torch.ops.a.b, ()
     """)
-    assert shaken(text) == text
+    assert drop_unreachable(text) == text
 
 
 def test_nothing_is_unreached_without_an_entry() -> None:
     text = "import os\ndef f():\n    pass\n"
-    assert shaken(text) == text
+    assert drop_unreachable(text) == text

@@ -20,7 +20,7 @@ from fullgraph.compiler.private import (
     tree_leaves,
 )
 from fullgraph.minifier.graphs.fingerprint import fingerprint
-from fullgraph.minifier.graphs.values import Values, values
+from fullgraph.minifier.graphs.node_values import NodeValues, evaluate_nodes
 
 _LITERALS = (
     *(bool, int, float, complex, str, type(None), type(...), range),
@@ -39,7 +39,7 @@ class Inseparable(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class BoundGraph:
     """A graph and one value for each of its placeholders.
 
     Constants, and the bodies of higher-order operators, stay in the module.
@@ -82,13 +82,13 @@ class Graph:
         inner = (m for m in self.module.modules() if isinstance(m, GraphModule))
         return sum(node.op.startswith("call_") for m in inner for node in m.graph.nodes)
 
-    def values(self) -> Values:
+    def values(self) -> NodeValues:
         """What every node gives in eager. Raises what the graph raises."""
         return self._values
 
     @cached_property
-    def _values(self) -> Values:
-        return values(self.module, self.inputs)
+    def _values(self) -> NodeValues:
+        return evaluate_nodes(self.module, self.inputs)
 
     @cached_property
     def needs(self) -> nx.DiGraph[Node]:
@@ -112,11 +112,11 @@ class Graph:
         keep: Collection[Node],
         *,
         outputs: Sequence[Node] | None = None,
-        instead: Mapping[Node, Any] | None = None,
+        replacements: Mapping[Node, Any] | None = None,
         arguments: Mapping[Node, Arguments] | None = None,
-        wired: bool = True,
+        connected: bool = True,
         constants: bool = True,
-    ) -> Graph:
+    ) -> BoundGraph:
         """The graph of the calls `keep`, which returns `outputs`: if None, what is used elsewhere.
 
         What they use of others becomes an input that holds its value, or a literal. `instead`
@@ -126,54 +126,58 @@ class Graph:
         for nothing, and inputs that nobody uses, go. Without `constants` those that are tensors
         become inputs. Raises Inseparable.
         """
-        builder = _Builder(self, set(keep), instead or {}, arguments or {}, wired, constants)
-        return builder.built(outputs)
+        builder = _PartBuilder(
+            self, set(keep), replacements or {}, arguments or {}, connected, constants
+        )
+        return builder.build(outputs)
 
 
-class _Builder:
+class _PartBuilder:
     """One new graph made of an old one."""
 
     def __init__(
         self,
-        old: Graph,
+        old: BoundGraph,
         keep: set[Node],
-        instead: Mapping[Node, Any],
+        replacements: Mapping[Node, Any],
         arguments: Mapping[Node, Arguments],
-        wired: bool,
+        connected: bool,
         constants: bool,
     ) -> None:
-        self._old, self._instead, self._arguments = old, instead, arguments
-        self._wired, self._constants = wired, constants
-        self._keep = keep | {node for node in old.calls if is_mode_switch(node)} - instead.keys()
+        self._old, self._replacements, self._arguments = old, replacements, arguments
+        self._connected, self._constants = connected, constants
+        self._keep = (
+            keep | {node for node in old.calls if is_mode_switch(node)} - replacements.keys()
+        )
         self._values = old.values()
         self._graph = torch.fx.Graph()
-        self._new: dict[Node, Any] = {}
+        self._copies: dict[Node, Any] = {}
         self._inputs: dict[Node, Any] = {}
-        self._made: dict[int, Node] = {}
+        self._input_nodes: dict[int, Node] = {}
         self._bound = dict(zip(old.placeholders, old.inputs, strict=True))
 
-    def built(self, outputs: Sequence[Node] | None) -> Graph:
+    def build(self, outputs: Sequence[Node] | None) -> BoundGraph:
         if outputs is None:
             outputs = list(self._used_elsewhere())
         for node in self._old.module.graph.nodes:
             if node.op == "placeholder":
-                self._new[node] = self._placeholder(node.name, self._bound[node], node.type)
+                self._copies[node] = self._placeholder(node.name, self._bound[node], node.type)
             elif node.op == "get_attr" or node in self._keep:
                 self._copy(node)
         self._graph.output(tuple(self._argument(node, None) for node in outputs))
         self._sweep()
         module = GraphModule(self._old.module, self._graph)
-        return Graph(module, tuple(self._inputs[node] for node in self._placeholders()))
+        return BoundGraph(module, tuple(self._inputs[node] for node in self._placeholders()))
 
     def _used_elsewhere(self) -> Iterator[Node]:
         """What the rest of the old graph uses of the calls that stay, and the inputs it returns."""
         times = Counter(self._old.outputs)
         for node in self._old.module.graph.nodes:
             if node in self._keep and not is_mode_switch(node):
-                beyond = any(not self._wired or user not in self._keep for user in node.users)
+                beyond = any(not self._connected or user not in self._keep for user in node.users)
                 if is_returnable(self._values[node]):
                     yield from [node] * max(times[node], int(beyond))
-            elif self._wired and not node.op.startswith("call_"):
+            elif self._connected and not node.op.startswith("call_"):
                 yield from [node] * times[node]
 
     def _copy(self, node: Node) -> None:
@@ -181,7 +185,7 @@ class _Builder:
         if isinstance(source, Node) and node.op == "call_function":
             found = self._argument(source, node)
             if isinstance(found, list | tuple | dict) and not isinstance(node.args[1], Node):
-                self._new[node] = found[node.args[1]]  # type: ignore[index]
+                self._copies[node] = found[node.args[1]]  # type: ignore[index]
                 return
         args, kwargs = torch.fx.node.map_arg(
             self._arguments.get(node, (node.args, node.kwargs)),
@@ -189,17 +193,17 @@ class _Builder:
         )
         new = self._graph.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         new.meta = {name: node.meta[name] for name in _META if name in node.meta}
-        self._new[node] = new
+        self._copies[node] = new
 
     def _argument(self, node: Node, user: Node | None) -> Any:
         """What stands in the new graph where `user` uses `node`; user None: the output."""
-        while node in self._instead:
-            node = self._instead[node]
+        while node in self._replacements:
+            node = self._replacements[node]
             if not isinstance(node, Node):
                 return node
         if self._is_there(node, user):
-            return self._new[node]
-        met = self._values[node] if user is None else self._values.met(node, user)
+            return self._copies[node]
+        met = self._values[node] if user is None else self._values.seen_by(node, user)
         return self._tree(met, node)
 
     def _is_there(self, node: Node, user: Node | None) -> bool:
@@ -208,10 +212,12 @@ class _Builder:
             return True
         if node.op == "get_attr" and not self._constants:
             return not isinstance(self._values[node], torch.Tensor)
-        if node not in self._new or (node in self._keep and not self._wired and user is not None):
+        if node not in self._copies or (
+            node in self._keep and not self._connected and user is not None
+        ):
             return False
-        writers = [w for w in self._values.writers(node, user) if w not in self._instead]
-        if not self._wired:
+        writers = [w for w in self._values.writers(node, user) if w not in self._replacements]
+        if not self._connected:
             return not writers
         return not writers or any(writer in self._keep for writer in writers)
 
@@ -231,16 +237,16 @@ class _Builder:
         raise Inseparable(f"{node.name} gives a {type(value).__name__}")
 
     def _input(self, value: torch.Tensor, node: Node) -> Node:
-        if id(value) not in self._made:
+        if id(value) not in self._input_nodes:
             if is_functorch_wrapped(value):
                 raise Inseparable(f"{node.name} is inside of a transform")
             writes = (self._values.writes.get(call, frozenset()) for call in self._keep)
-            written = any(places & self._values.places(node) for places in writes)
+            written = any(places & self._values.storages(node) for places in writes)
             last = next(iter(reversed(self._placeholders())), None)
             with self._graph.inserting_after(last):
-                new = self._placeholder(node.name, _cut(value, written), None)
-            self._made[id(value)] = new
-        return self._made[id(value)]
+                new = self._placeholder(node.name, _as_input(value, written), None)
+            self._input_nodes[id(value)] = new
+        return self._input_nodes[id(value)]
 
     def _placeholder(self, name: str, value: Any, kind: Any) -> Node:
         new = self._graph.create_node("placeholder", name, name=name, type_expr=kind)
@@ -253,7 +259,7 @@ class _Builder:
 
     def _sweep(self) -> None:
         """Take away what nobody uses and nobody would miss."""
-        stays = {self._new.get(node) for node in self._values.effects & self._keep}
+        stays = {self._copies.get(node) for node in self._values.effects & self._keep}
         while True:
             calls = [node for node in self._graph.nodes if node.op.startswith("call_")]
             for node in find_redundant_switches(calls):
@@ -270,7 +276,7 @@ class _Builder:
                 self._graph.erase_node(node)
 
 
-def _cut(value: torch.Tensor, written: bool) -> torch.Tensor:
+def _as_input(value: torch.Tensor, written: bool) -> torch.Tensor:
     """A result as an input: it requires grad if it did. One that is written to is no leaf then,
     as autograd forbids that."""
     fresh = value.detach()

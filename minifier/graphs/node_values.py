@@ -13,41 +13,41 @@ from torch.fx import GraphModule, Node
 from fullgraph.compiler.isolation import snapshot
 from fullgraph.compiler.private import is_mode_switch, tree_leaves, tree_map
 from fullgraph.compiler.results import seed_generators
-from fullgraph.minifier.graphs.interpreter import Running
+from fullgraph.minifier.graphs.interpreter import RegionInterpreter
 
-Place = int
+StorageId = int
 """A tensor's memory, by a number that is its own while the tensor lives."""
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class NodeValues:
     """The values of one run. Tensors in them share memory as they did, unless it was written to:
     then they are copies of how it was."""
 
-    given: Mapping[Node, Any]
+    results: Mapping[Node, Any]
     """What each node gave, before anything later wrote into it."""
-    writes: Mapping[Node, frozenset[Place]]
+    writes: Mapping[Node, frozenset[StorageId]]
     """The calls that wrote into memory which was there before them, and into which."""
     effects: frozenset[Node]
     """The calls that are not only there for what they return: writes, switches, checks, and those
     whose result nobody uses."""
-    _later: Mapping[Node, tuple[tuple[int, Any], ...]]
+    _versions: Mapping[Node, tuple[tuple[int, Any], ...]]
     _order: Mapping[Node, int]
-    _places: Mapping[Node, frozenset[Place]]
+    _storages: Mapping[Node, frozenset[StorageId]]
 
     def __getitem__(self, node: Node) -> Any:
-        return self.given[node]
+        return self.results[node]
 
-    def met(self, node: Node, user: Node) -> Any:
+    def seen_by(self, node: Node, user: Node) -> Any:
         """The value of `node` as it was when `user` ran."""
-        for until, value in self._later.get(node, ()):
+        for until, value in self._versions.get(node, ()):
             if self._order[user] <= until:
                 return value
-        return self.given[node]
+        return self.results[node]
 
-    def places(self, node: Node) -> frozenset[Place]:
+    def storages(self, node: Node) -> frozenset[StorageId]:
         """The memory that the value of `node` lies in."""
-        return self._places.get(node, frozenset())
+        return self._storages.get(node, frozenset())
 
     def writers(self, node: Node, user: Node | None = None) -> list[Node]:
         """The calls that wrote into the memory of `node` after it was there, before `user`."""
@@ -55,66 +55,68 @@ class Values:
         return [
             call
             for call, written in self.writes.items()
-            if self._order[node] < self._order[call] < end and written & self.places(node)
+            if self._order[node] < self._order[call] < end and written & self.storages(node)
         ]
 
 
-def values(module: GraphModule, inputs: Sequence[Any]) -> Values:
+def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
     """Run a graph in eager, and tell what its nodes gave; afterwards everything is as before.
 
     Raises what the graph raises.
     """
-    inputs = [_with_own_history(value) for value in inputs]
+    inputs = [_detach_result(value) for value in inputs]
     attributes = list(_attributes(module))
     state = snapshot([*inputs, *attributes])
     try:
-        run = _Run(module, {})
-        run.over(inputs)
+        run = _RecordingInterpreter(module, {})
+        run.run_inputs(inputs)
         if run.writes:  # what was there before a write has to be kept
             state.restore()
-            run = _Run(module, run.writes)
-            run.over(inputs)
+            run = _RecordingInterpreter(module, run.writes)
+            run.run_inputs(inputs)
         return run.values()
     finally:
         state.restore()
 
 
-class _Run(Running):
+class _RecordingInterpreter(RegionInterpreter):
     """One run of a graph. `writes` says which calls write, where that is known by now."""
 
-    def __init__(self, module: GraphModule, writes: Mapping[Node, frozenset[Place]]) -> None:
+    def __init__(self, module: GraphModule, writes: Mapping[Node, frozenset[StorageId]]) -> None:
         super().__init__(module)
-        self.writes: dict[Node, frozenset[Place]] = {}
+        self.writes: dict[Node, frozenset[StorageId]] = {}
         self._known = writes
         self._values: dict[Node, Any] = {}
-        self._places: dict[Node, frozenset[Place]] = {}
-        self._later: dict[Node, list[tuple[int, Any]]] = {}
+        self._storages: dict[Node, frozenset[StorageId]] = {}
+        self._versions: dict[Node, list[tuple[int, Any]]] = {}
         self._order = {node: index for index, node in enumerate(module.graph.nodes)}
 
-    def over(self, inputs: Sequence[Any]) -> None:
+    def run_inputs(self, inputs: Sequence[Any]) -> None:
         seed_generators(0)
-        super().over(inputs)
+        super().run_inputs(inputs)
         written = {place for places in self.writes.values() for place in places}
-        self._keep(written, len(self._order))
+        self._keep_versions(written, len(self._order))
 
     def run_node(self, n: Node) -> Any:
         if n in self._known:
-            places = {place for tensor in self._reach(n) for place in _place(tensor)}
-            self._keep(places, self._order[n])
-        before = [(tensor, _version(tensor)) for tensor in self._reach(n)]
+            places = {
+                place for tensor in self._argument_tensors(n) for place in _storage_ids(tensor)
+            }
+            self._keep_versions(places, self._order[n])
+        before = [(tensor, _version(tensor)) for tensor in self._argument_tensors(n)]
         value = super().run_node(n)
         self._values[n] = value
-        self._places[n] = frozenset(p for tensor in _tensors(value) for p in _place(tensor))
+        self._storages[n] = frozenset(p for tensor in _tensors(value) for p in _storage_ids(tensor))
         blind = _writes_by_name(n)
         written = [
             tensor for tensor, old in before if _version(tensor) != old or (blind and old is None)
         ]
         if written or (blind == "surely" and before):
             tensors = written or [tensor for tensor, _ in before]
-            self.writes[n] = frozenset(p for tensor in tensors for p in _place(tensor))
+            self.writes[n] = frozenset(p for tensor in tensors for p in _storage_ids(tensor))
         return value
 
-    def _reach(self, node: Node) -> Iterator[torch.Tensor]:
+    def _argument_tensors(self, node: Node) -> Iterator[torch.Tensor]:
         """The tensors that a call has in its hands."""
         for used in node.all_input_nodes:
             yield from _tensors(self._values[used])
@@ -123,28 +125,29 @@ class _Run(Running):
             yield from module.parameters()
             yield from module.buffers()
 
-    def _keep(self, places: set[Place], until: int) -> None:
+    def _keep_versions(self, places: set[StorageId], until: int) -> None:
         """Copy what lies at `places`, as the value of its nodes up to the call number `until`."""
-        copies: dict[Place, torch.UntypedStorage] = {}
+        copies: dict[StorageId, torch.UntypedStorage] = {}
         for node, value in self._values.items():
-            if self._places[node] & places:
-                kept = tree_map(lambda leaf: _copied(leaf, copies), value)
-                self._later.setdefault(node, []).append((until, kept))
+            if self._storages[node] & places:
+                kept = tree_map(lambda leaf: _copy_leaf(leaf, copies), value)
+                self._versions.setdefault(node, []).append((until, kept))
 
-    def values(self) -> Values:
-        given = {
-            node: self._later.get(node, [(0, value)])[0][1] for node, value in self._values.items()
+    def values(self) -> NodeValues:
+        results = {
+            node: self._versions.get(node, [(0, value)])[0][1]
+            for node, value in self._values.items()
         }
-        later = {node: tuple(kept) for node, kept in self._later.items()}
+        later = {node: tuple(kept) for node, kept in self._versions.items()}
         last = {node: ((len(self._order), kept[-1][1]),) for node, kept in later.items()}
         effects = frozenset(node for node in self._values if self._has_effect(node))
-        return Values(
-            given,
+        return NodeValues(
+            results,
             self.writes,
             effects,
             {node: (*kept, *last[node]) for node, kept in later.items()},
             self._order,
-            self._places,
+            self._storages,
         )
 
     def _has_effect(self, node: Node) -> bool:
@@ -169,7 +172,7 @@ def _attributes(module: GraphModule) -> Iterator[torch.Tensor]:
         yield from child.buffers()
 
 
-def _with_own_history(value: Any) -> Any:
+def _detach_result(value: Any) -> Any:
     """A result of other calls as a copy: a write to it would change its history for good."""
     if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf:
         with torch.enable_grad():
@@ -181,7 +184,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
-def _place(tensor: torch.Tensor) -> list[Place]:
+def _storage_ids(tensor: torch.Tensor) -> list[StorageId]:
     storage = _storage(tensor)
     return [id(tensor) if storage is None else storage._cdata]
 
@@ -216,7 +219,7 @@ def _writes_by_name(node: Node) -> str:
     return "maybe" if inplace or "out" in node.kwargs else ""
 
 
-def _copied(leaf: Any, copies: dict[Place, torch.UntypedStorage]) -> Any:
+def _copy_leaf(leaf: Any, copies: dict[StorageId, torch.UntypedStorage]) -> Any:
     """A tensor as it is now, in memory of its own; tensors that share memory go on doing so."""
     if not isinstance(leaf, torch.Tensor):
         return leaf

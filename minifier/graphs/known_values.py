@@ -11,36 +11,36 @@ from torch import fx
 
 from fullgraph.compiler.private import captures_scalars
 from fullgraph.minifier.graphs import purity
-from fullgraph.minifier.graphs.values import values
+from fullgraph.minifier.graphs.node_values import evaluate_nodes
 
 
 @dataclass(frozen=True, eq=False)
-class Knowledge:
+class KnownValues:
     """The values of a graph's nodes, as far as they are known."""
 
-    given: Mapping[fx.Node, Any] = field(default_factory=dict)
+    results: Mapping[fx.Node, Any] = field(default_factory=dict)
     mutates: bool = False
     """Whether the graph writes to one of its inputs."""
 
     def of(self, node: Any) -> Any:
         """What a node gives, or a fake of it; None where that is not known."""
-        if node in self.given:
-            return self.given[node]
+        if node in self.results:
+            return self.results[node]
         return node.meta.get("example_value", node.meta.get("val"))
 
 
-def known(graph: fx.GraphModule, inputs: Sequence[Any]) -> Knowledge:
+def find_known_values(graph: fx.GraphModule, inputs: Sequence[Any]) -> KnownValues:
     """Run `graph` in eager; where it cannot run here, go by what its nodes are called."""
     placeholders = graph.graph.find_nodes(op="placeholder")
     try:
-        found = values(graph, inputs)
+        found = evaluate_nodes(graph, inputs)
     except Exception:  # a process group that is not there
-        return Knowledge({}, any(purity.writes(node) for node in purity.every(graph)))
-    into = {place for node in placeholders for place in found.places(node)}
-    return Knowledge(found.given, any(places & into for places in found.writes.values()))
+        return KnownValues({}, any(purity.writes(node) for node in purity.nested_nodes(graph)))
+    into = {place for node in placeholders for place in found.storages(node)}
+    return KnownValues(found.results, any(places & into for places in found.writes.values()))
 
 
-def sizes(
+def find_size_inputs(
     nodes: Sequence[fx.Node], inputs: Sequence[Any]
 ) -> Iterator[tuple[fx.Node, tuple[fx.Node, int]]]:
     """The inputs that are the size of another one: of which, and along which axis."""
@@ -60,7 +60,7 @@ def sizes(
                     break
 
 
-def is_float(node: fx.Node, value: Any) -> bool:
+def is_python_float(node: fx.Node, value: Any) -> bool:
     """Whether an input is a float of the program's, which Dynamo made a tensor of."""
     if not isinstance(value, torch.Tensor) or value.dtype != torch.float64 or value.dim():
         return False

@@ -10,36 +10,36 @@ import torch
 from torch.fx import Node
 
 from fullgraph.compiler.private import tree_map
-from fullgraph.minifier.graphs.graph import Graph
-from fullgraph.minifier.graphs.interpreter import Running
+from fullgraph.minifier.graphs.bound_graph import BoundGraph
+from fullgraph.minifier.graphs.interpreter import RegionInterpreter
 
 
-class Feasible:
+class MetaCheck:
     """Tells graphs apart that cannot run: shapes that do not fit, arguments that are missing.
 
     It knows nothing where the graph that it starts from does not run on the meta device either.
     """
 
-    def __init__(self, known: Graph) -> None:
-        self._known = known
+    def __init__(self, known: BoundGraph) -> None:
+        self._start = known
 
-    def __call__(self, graph: Graph) -> bool:
-        return not self._helps or _runs(graph)
+    def __call__(self, graph: BoundGraph) -> bool:
+        return not self._is_informative or _runs(graph)
 
     @cached_property
-    def _helps(self) -> bool:
-        return _runs(self._known)
+    def _is_informative(self) -> bool:
+        return _runs(self._start)
 
 
-def _runs(graph: Graph) -> bool:
+def _runs(graph: BoundGraph) -> bool:
     try:
-        _Meta(graph.module).over(tree_map(_meta, graph.inputs))
+        _MetaInterpreter(graph.module).run_inputs(tree_map(_to_meta, graph.inputs))
     except Exception:
         return False
     return True
 
 
-class _Meta(Running):
+class _MetaInterpreter(RegionInterpreter):
     """Runs a graph's calls on meta tensors, its constants and modules too."""
 
     def run_node(self, n: Node) -> Any:
@@ -47,10 +47,10 @@ class _Meta(Running):
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return copy.deepcopy(self.fetch_attr(str(n.target))).to("meta")(*args, **kwargs)
         value = super().run_node(n)
-        return _meta(value) if n.op == "get_attr" else value
+        return _to_meta(value) if n.op == "get_attr" else value
 
 
-def _meta(value: Any) -> Any:
+def _to_meta(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     with torch.no_grad():

@@ -10,7 +10,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fullgraph.compiler.private import tree_leaves
-from fullgraph.minifier.graphs.graph import Graph
+from fullgraph.minifier.graphs.bound_graph import BoundGraph
 
 _RUNS_BODY = {
     *("wrap", "invoke_subgraph", "strict_mode", "hints_wrapper", "dynamo_bypassing_wrapper"),
@@ -20,12 +20,12 @@ _RUNS_BODY = {
 """Operators that call a body once with their operands, and return what it returns."""
 
 
-def bodies(graph: Graph) -> list[Node]:
+def inlinable_calls(graph: BoundGraph) -> list[Node]:
     """The calls whose body can take their place: checkpoints, regions, branches."""
     return [node for node in graph.calls if _body(graph, node) is not None]
 
 
-def inlined(graph: Graph, wanted: Collection[Node]) -> Graph:
+def inline_calls(graph: BoundGraph, wanted: Collection[Node]) -> BoundGraph:
     """The graph with the calls of their body in place of those `wanted`; a branch becomes the side
     that it took."""
     new = torch.fx.Graph()
@@ -40,10 +40,10 @@ def inlined(graph: Graph, wanted: Collection[Node]) -> Graph:
         else:
             names[node] = new.node_copy(node, names.__getitem__)
     new.eliminate_dead_code(lambda node: node.op != "get_attr")
-    return Graph(GraphModule(graph.module, new), graph.inputs)
+    return BoundGraph(GraphModule(graph.module, new), graph.inputs)
 
 
-def _body(graph: Graph, node: Node) -> tuple[Node, list[Any]] | None:
+def _body(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] | None:
     """Where the body of a call is, and what it is called with."""
     name = str(getattr(node.target, "__name__", ""))
     parts = [arg for arg in node.args if isinstance(arg, Node) and _module(graph, arg)]
@@ -52,7 +52,7 @@ def _body(graph: Graph, node: Node) -> tuple[Node, list[Any]] | None:
     if name == "cond" and len(parts) == 2:
         taken = node.args[0]
         if isinstance(taken, Node):
-            taken = graph.values().met(taken, node)
+            taken = graph.values().seen_by(taken, node)
         part = parts[0] if bool(taken) else parts[1]
     elif name in _RUNS_BODY:
         part = parts[0]
@@ -66,7 +66,7 @@ def _body(graph: Graph, node: Node) -> tuple[Node, list[Any]] | None:
     return part, operands
 
 
-def _copied(graph: Graph, new: torch.fx.Graph, part: Node, operands: list[Any]) -> Any:
+def _copied(graph: BoundGraph, new: torch.fx.Graph, part: Node, operands: list[Any]) -> Any:
     """Copy a body into `new`. Returns what stands for its result."""
     module = _module(graph, part)
     assert module is not None
@@ -81,7 +81,7 @@ def _copied(graph: Graph, new: torch.fx.Graph, part: Node, operands: list[Any]) 
     raise AssertionError("a graph ends with its output")
 
 
-def _module(graph: Graph, node: Node) -> GraphModule | None:
+def _module(graph: BoundGraph, node: Node) -> GraphModule | None:
     if node.op != "get_attr":
         return None
     thing: Any = graph.module

@@ -12,7 +12,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
-Now = Callable[[cst.CSTNode], cst.CSTNode]
+CurrentNode = Callable[[cst.CSTNode], cst.CSTNode]
 """A node as the other edits leave it."""
 Place = tuple[int, int, int, int]
 """Line, column, end line, end column, as in `ast`: columns are bytes."""
@@ -27,15 +27,15 @@ _LAYOUT = (
 
 
 @dataclass(frozen=True, eq=False)
-class Edit:
+class TreeEdit:
     """One way to make a tree smaller: what stands where its nodes stood."""
 
-    changes: Mapping[cst.CSTNode, Callable[[Now], Replacement]]
+    changes: Mapping[cst.CSTNode, Callable[[CurrentNode], Replacement]]
     size: int = 1
     """How much it is about, to halve a list of edits by."""
 
 
-class Tree:
+class SourceTree:
     """A parsed text. Nodes are compared by identity."""
 
     def __init__(self, text: str) -> None:
@@ -84,9 +84,9 @@ class Tree:
             self._bytes(end.line, end.column),
         )
 
-    def edited(self, edits: Iterable[Edit]) -> str:
+    def edited(self, edits: Iterable[TreeEdit]) -> str:
         """The text with the edits made; of two edits of one node the first."""
-        changes: dict[cst.CSTNode, Callable[[Now], Replacement]] = {}
+        changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {}
         for edit in edits:
             if not any(node in changes for node in edit.changes):
                 changes.update(edit.changes)
@@ -131,7 +131,7 @@ class _Edited(cst.CSTTransformer):
 
     def __init__(
         self,
-        changes: Mapping[cst.CSTNode, Callable[[Now], Replacement]],
+        changes: Mapping[cst.CSTNode, Callable[[CurrentNode], Replacement]],
         paths: set[cst.CSTNode],
     ) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class _Edited(cst.CSTTransformer):
     ) -> Replacement:
         if original_node not in self.paths:
             return updated_node
-        self.done[original_node] = without_last_comma(updated_node)
+        self.done[original_node] = strip_last_comma(updated_node)
         if original_node not in self.changes:
             return self.done[original_node]
         new = self.changes[original_node](self.now)
@@ -158,7 +158,7 @@ class _Edited(cst.CSTTransformer):
         return self.done.get(node, node)
 
 
-def without_last_comma(node: cst.CSTNode) -> cst.CSTNode:
+def strip_last_comma(node: cst.CSTNode) -> cst.CSTNode:
     """`node` without a comma after its last argument or element, where it has any."""
     for field in ("args", "elements", "params", "names", "bases"):
         items = getattr(node, field, None)
@@ -168,26 +168,28 @@ def without_last_comma(node: cst.CSTNode) -> cst.CSTNode:
     return node
 
 
-def removal(node: cst.CSTNode, size: int = 1) -> Edit:
+def remove_node(node: cst.CSTNode, size: int = 1) -> TreeEdit:
     """The edit that takes a statement, an argument, an element or a decorator away."""
-    return Edit({node: lambda now: cst.RemoveFromParent()}, size)
+    return TreeEdit({node: lambda now: cst.RemoveFromParent()}, size)
 
 
-def put(tree: Tree, node: cst.BaseExpression, text: str, size: int = 1) -> Edit:
+def replace_expression(
+    tree: SourceTree, node: cst.BaseExpression, text: str, size: int = 1
+) -> TreeEdit:
     """The edit that writes the expression `text` where `node` stands."""
     new = cst.parse_expression(text)
-    return Edit({node: lambda now: fitted(tree, node, new)}, size)
+    return TreeEdit({node: lambda now: parenthesize(tree, node, new)}, size)
 
 
-def hoisted(tree: Tree, node: cst.BaseExpression, child: cst.BaseExpression) -> Edit:
+def hoist(tree: SourceTree, node: cst.BaseExpression, child: cst.BaseExpression) -> TreeEdit:
     """The edit that puts an expression inside `node` in its place."""
 
-    def change(now: Now) -> Replacement:
+    def change(now: CurrentNode) -> Replacement:
         new = now(child)
         assert isinstance(new, cst.BaseExpression)
-        return fitted(tree, node, new)
+        return parenthesize(tree, node, new)
 
-    return Edit({node: change}, len(tree.code(node)) - len(tree.code(child)))
+    return TreeEdit({node: change}, len(tree.code(node)) - len(tree.code(child)))
 
 
 _LOOSE = (
@@ -219,7 +221,7 @@ _TIGHT = (
 )
 
 
-def fitted(tree: Tree, old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:
+def parenthesize(tree: SourceTree, old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:
     """`new` as it must be written where `old` stands, in parentheses if need be."""
     if new.lpar or not isinstance(new, _LOOSE):
         return new

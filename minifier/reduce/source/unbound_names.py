@@ -14,7 +14,7 @@ _GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__spec__", "__clas
 
 
 @dataclass(frozen=True)
-class Use:
+class NameUse:
     """A name that is read: a variable, or ".name" for an attribute of `self`."""
 
     name: str
@@ -22,17 +22,17 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Names:
+class NameUses:
     """What a text says about its names."""
 
-    unbound: tuple[Use, ...]
+    unbound: tuple[NameUse, ...]
     """Variables that have no value when they are read, as far as the text tells."""
-    attributes: tuple[Use, ...]
+    attributes: tuple[NameUse, ...]
     """Attributes of `self` that are read."""
     provided: frozenset[str]
     """Attributes that the text sets or defines somewhere."""
 
-    def lost(self, before: Names) -> list[Use]:
+    def lost(self, before: NameUses) -> list[NameUse]:
         """What is read here and has no value, though it had one in `before`."""
         known = {use.name for use in before.unbound}
         gone = before.provided - self.provided
@@ -42,20 +42,20 @@ class Names:
         ]
 
 
-def names(tree: ast.Module) -> Names:
+def find_names(tree: ast.Module) -> NameUses:
     """The names of a module."""
-    walk = _Walk()
-    module = _Scope("module", None)
+    walk = _NameCollector()
+    module = _NameScope("module", None)
     for statement in tree.body:
         walk.visit(statement, module, statement, ())
     unbound = () if walk.star else tuple(u.use for u in walk.uses if not u.bound())
-    return Names(unbound, tuple(_self_reads(tree)), frozenset(_provided(tree)))
+    return NameUses(unbound, tuple(_self_reads(tree)), frozenset(_provided(tree)))
 
 
 @dataclass(eq=False)
-class _Scope:
+class _NameScope:
     kind: Literal["module", "class", "function", "comprehension"]
-    parent: _Scope | None
+    parent: _NameScope | None
     bindings: dict[str, list[tuple[Point, tuple[ast.AST, ...]]]] = field(default_factory=dict)
     elsewhere: set[str] = field(default_factory=set)
     """Names that are declared global or nonlocal."""
@@ -66,8 +66,8 @@ class _Scope:
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    use: Use
-    scope: _Scope
+    use: NameUse
+    scope: _NameScope
     at: Point
     loops: tuple[ast.AST, ...]
 
@@ -76,7 +76,7 @@ class _Read:
 
         Code runs in the order of the text, but for loops, and for functions, which run later.
         """
-        scope: _Scope | None = self.scope
+        scope: _NameScope | None = self.scope
         at_once, inner = True, True
         while scope is not None:
             seen = scope.kind != "class" or inner
@@ -98,15 +98,15 @@ class _Read:
         return at <= self.at or any(loop in loops for loop in self.loops)
 
 
-class _Walk:
+class _NameCollector:
     def __init__(self) -> None:
         self.uses: list[_Read] = []
         self.star = False
 
     def visit(
-        self, node: ast.AST, scope: _Scope, statement: ast.stmt, loops: tuple[ast.AST, ...]
+        self, node: ast.AST, scope: _NameScope, statement: ast.stmt, loops: tuple[ast.AST, ...]
     ) -> None:
-        def go(*nodes: ast.AST | None, scope: _Scope = scope) -> None:
+        def go(*nodes: ast.AST | None, scope: _NameScope = scope) -> None:
             for one in nodes:
                 if one is not None:
                     self.visit(one, scope, one if isinstance(one, ast.stmt) else statement, loops)
@@ -121,11 +121,11 @@ class _Walk:
                 self._function(node.args, [node.body], scope, statement)
             case ast.ClassDef():
                 go(*node.decorator_list, *node.bases, *node.keywords)
-                go(*node.body, scope=_Scope("class", scope))
+                go(*node.body, scope=_NameScope("class", scope))
                 scope.bind(node.name, _end(node), loops)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 go(node.generators[0].iter)
-                inner = _Scope("comprehension", scope)
+                inner = _NameScope("comprehension", scope)
                 for position, one in enumerate(node.generators):
                     go(one.target, *([one.iter] if position else ()), *one.ifs, scope=inner)
                 go(*_elements(node), scope=inner)
@@ -187,15 +187,15 @@ class _Walk:
                 go(*ast.iter_child_nodes(node))
 
     def _read(
-        self, node: ast.Name, scope: _Scope, statement: ast.stmt, loops: tuple[ast.AST, ...]
+        self, node: ast.Name, scope: _NameScope, statement: ast.stmt, loops: tuple[ast.AST, ...]
     ) -> None:
         at = node.lineno, node.col_offset
-        self.uses.append(_Read(Use(node.id, statement), scope, at, loops))
+        self.uses.append(_Read(NameUse(node.id, statement), scope, at, loops))
 
     def _targets(
         self,
         target: ast.expr,
-        scope: _Scope,
+        scope: _NameScope,
         statement: ast.stmt,
         loops: tuple[ast.AST, ...],
         at: Point,
@@ -211,10 +211,10 @@ class _Walk:
         self,
         args: ast.arguments,
         body: list[ast.stmt] | list[ast.expr],
-        scope: _Scope,
+        scope: _NameScope,
         statement: ast.stmt,
     ) -> None:
-        inner = _Scope("function", scope)
+        inner = _NameScope("function", scope)
         for arg in _parameters(args):
             inner.bind(arg.arg, _START, ())
         for one in body:
@@ -240,13 +240,13 @@ def _end(node: ast.AST) -> Point:
     return node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
 
 
-def _module(scope: _Scope) -> _Scope:
+def _module(scope: _NameScope) -> _NameScope:
     while scope.parent is not None:
         scope = scope.parent
     return scope
 
 
-def _self_reads(tree: ast.Module) -> Iterator[Use]:
+def _self_reads(tree: ast.Module) -> Iterator[NameUse]:
     """Reads of attributes of a method's first parameter, each with its innermost statement."""
     for kind in ast.walk(tree):
         if not isinstance(kind, ast.ClassDef):
@@ -258,14 +258,14 @@ def _self_reads(tree: ast.Module) -> Iterator[Use]:
                     yield from _reads_of(own, statement, statement)
 
 
-def _reads_of(own: str, node: ast.AST, statement: ast.stmt) -> Iterator[Use]:
+def _reads_of(own: str, node: ast.AST, statement: ast.stmt) -> Iterator[NameUse]:
     if (
         isinstance(node, ast.Attribute)
         and isinstance(node.ctx, ast.Load)
         and isinstance(node.value, ast.Name)
         and node.value.id == own
     ):
-        yield Use(node.attr, statement)
+        yield NameUse(node.attr, statement)
     for child in ast.iter_child_nodes(node):
         yield from _reads_of(own, child, child if isinstance(child, ast.stmt) else statement)
 

@@ -8,33 +8,37 @@ from collections.abc import Callable, Iterator, Sequence
 import libcst as cst
 
 from fullgraph.minifier.oracle.problem import Problem
-from fullgraph.minifier.reduce.halving import taken
 from fullgraph.minifier.reduce.source import observe
-from fullgraph.minifier.reduce.source.entry import entry
-from fullgraph.minifier.reduce.source.formatting import repaired, shaken, spaced
-from fullgraph.minifier.reduce.source.names import names
-from fullgraph.minifier.reduce.source.tree import Edit, Tree
+from fullgraph.minifier.reduce.source.entry_point import find_entry
+from fullgraph.minifier.reduce.source.formatting import (
+    drop_unbound,
+    drop_unreachable,
+    space_definitions,
+)
+from fullgraph.minifier.reduce.source.source_tree import SourceTree, TreeEdit
+from fullgraph.minifier.reduce.source.unbound_names import find_names
+from fullgraph.minifier.reduce.subsets import take_most
 
-Propose = Callable[[Tree], Sequence[Edit]]
+Propose = Callable[[SourceTree], Sequence[TreeEdit]]
 
 
-class Search:
+class ProposalSearch:
     """The way to smaller texts: no text is asked about that cannot run, or that is no change."""
 
     def __init__(self, problem: Problem[str]) -> None:
         self.problem = problem
-        self.shaking = True
+        self.drops_unreachable = True
         """Whether what is not reached goes along with every change."""
         tree = ast.parse(problem.current)
-        self._names, self._has_entry = names(tree), entry(tree) is not None
-        self._tree: Tree | None = None
+        self._names, self._has_entry = find_names(tree), find_entry(tree) is not None
+        self._tree: SourceTree | None = None
         self._facts: tuple[str, observe.Facts] | None = None
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> SourceTree:
         """The current text."""
         if self._tree is None or self._tree.text != self.problem.current:
-            self._tree = Tree(self.problem.current)
+            self._tree = SourceTree(self.problem.current)
         return self._tree
 
     @property
@@ -44,57 +48,59 @@ class Search:
             self._facts = self.problem.current, observe.observe(self.problem.current)
         return self._facts[1]
 
-    def ready(self, text: str | None) -> str | None:
+    def prepare(self, text: str | None) -> str | None:
         """`text` with what a change takes along; None if it is not worth asking about."""
-        text = text and repaired(text, self._names)
+        text = text and drop_unbound(text, self._names)
         if text is None:
             return None
-        if self.shaking:
-            text = shaken(text)
-        text = spaced(text)
-        if self._has_entry and entry(ast.parse(text)) is None:
+        if self.drops_unreachable:
+            text = drop_unreachable(text)
+        text = space_definitions(text)
+        if self._has_entry and find_entry(ast.parse(text)) is None:
             return None
         return None if text == self.problem.current else text
 
-    def attempt(self, *texts: str | None) -> bool:
+    def try_texts(self, *texts: str | None) -> bool:
         """Take the first of `texts` that still fails. Returns whether there was one."""
-        return self.problem.first(t for t in map(self.ready, texts) if t is not None)
+        return self.problem.first(t for t in map(self.prepare, texts) if t is not None)
 
-    def split(self, propose: Propose, chunk: int = 0) -> bool:
+    def apply_most(self, propose: Propose, chunk: int = 0) -> bool:
         """Make as many of the proposed edits as can be made together; whether there was one.
 
         All at once first, or `chunk` at a time, then halves of what could not be made.
         """
         tree, start = self.tree, self.problem.current
 
-        def build(edits: Sequence[Edit]) -> list[str]:
+        def build(edits: Sequence[TreeEdit]) -> list[str]:
             text = self.edited(tree, edits)
             return [] if text is None else [text]
 
-        taken(self.problem, propose(tree), build, lambda edit: edit.size, chunk=chunk)
+        take_most(self.problem, propose(tree), build, lambda edit: edit.size, chunk=chunk)
         return self.problem.current != start
 
-    def singles(self, propose: Propose) -> bool:
+    def apply_each(self, propose: Propose) -> bool:
         """Make one proposed edit after the other, each on the text that the last one left."""
         start, index = self.problem.current, 0
         while True:
             tree, before = self.tree, self.problem.current
             edits = propose(tree)[index:]
             numbers: dict[str, int] = {}
-            if not self.problem.first(self._each(tree, edits, numbers)):
+            if not self.problem.first(self._edited_texts(tree, edits, numbers)):
                 return before != start
             index += numbers[self.problem.current]
 
-    def _each(self, tree: Tree, edits: Sequence[Edit], numbers: dict[str, int]) -> Iterator[str]:
+    def _edited_texts(
+        self, tree: SourceTree, edits: Sequence[TreeEdit], numbers: dict[str, int]
+    ) -> Iterator[str]:
         for number, edit in enumerate(edits):
             text = self.edited(tree, [edit])
             if text is not None:
                 numbers.setdefault(text, number)
                 yield text
 
-    def edited(self, tree: Tree, edits: Sequence[Edit]) -> str | None:
+    def edited(self, tree: SourceTree, edits: Sequence[TreeEdit]) -> str | None:
         """`tree` with edits, as it may be asked about; None if it is not to be."""
         try:
-            return self.ready(tree.edited(edits))
+            return self.prepare(tree.edited(edits))
         except cst.CSTValidationError:
             return None

@@ -1,0 +1,98 @@
+"""Entry point of a reduced text: what it calls, and with which inputs."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import CodeType, ModuleType
+from typing import Any
+
+from fullgraph.compiler.sources import first_line
+
+FILE = "candidate.py"
+
+
+@dataclass(frozen=True, eq=False)
+class EntryPoint:
+    """`build()` that returns (model, inputs), or the top-level names `model` and `inputs`."""
+
+    statements: tuple[ast.stmt, ...]
+    """The statements to keep: `build` and its return, or the two assignments."""
+    model: ast.expr
+    inputs: ast.expr | None
+    """None if `build` does not return a tuple of two."""
+
+
+def find_entry(tree: ast.Module) -> EntryPoint | None:
+    """Return the entry point of a text, or None if it has no readable one."""
+    for statement in reversed(tree.body):
+        if isinstance(statement, ast.FunctionDef) and statement.name == "build":
+            last = statement.body[-1]
+            if not isinstance(last, ast.Return) or last.value is None:
+                return None
+            value = last.value
+            if isinstance(value, ast.Tuple) and len(value.elts) == 2:
+                return EntryPoint((statement, last), *value.elts)
+            return EntryPoint((statement, last), value, None)
+    found = {
+        target.id: statement
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name) and target.id in ("model", "inputs")
+    }
+    if len(found) < 2:
+        return None
+    return EntryPoint(tuple(found.values()), found["model"].value, found["inputs"].value)
+
+
+def replace_entry(text: str, model: str, inputs: str) -> str | None:
+    """Return `text` with another entry point of the same form; None if it has none."""
+    tree = ast.parse(text)
+    found = find_entry(tree)
+    if found is None:
+        return None
+    lines = text.split("\n")
+    for statement in sorted(found.statements, key=lambda s: -s.lineno):
+        if statement in tree.body:
+            del lines[first_line(statement) - 1 : statement.end_lineno]
+    if isinstance(found.statements[0], ast.FunctionDef):
+        new = f"def build():\n    return {model}, {inputs}"
+    else:
+        new = f"model = {model}\ninputs = {inputs}"
+    return "\n".join(lines).rstrip("\n") + f"\n{new}\n"
+
+
+def load_module(
+    text: str, code: CodeType | None = None, names: Mapping[str, object] | None = None
+) -> ModuleType:
+    """Execute `text` as a module, registered in `sys.modules` and `linecache`.
+
+    Classes and decorators that read source look there. If given, `code` is executed instead of
+    `text`, with `names` among its globals. Raises what the text raises.
+    """
+    module = ModuleType(FILE.removesuffix(".py"))
+    module.__file__ = FILE
+    sys.modules[module.__name__] = module
+    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
+    if code is None:
+        code = compile(text, FILE, "exec", dont_inherit=True)
+    module.__dict__.update(names or {})
+    exec(code, module.__dict__)
+    return module
+
+
+def entry_call(
+    module: ModuleType,
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """Return the model of a module's entry point, its positional and its keyword arguments."""
+    if hasattr(module, "build"):
+        model, inputs = module.build()[:2]
+    else:
+        model, inputs = module.model, module.inputs
+    if isinstance(inputs, Mapping):
+        return model, (), dict(inputs)
+    return model, inputs if isinstance(inputs, tuple) else (inputs,), {}
