@@ -1,7 +1,7 @@
 """Diagrams of the rooms, drawn from the code's imports.
 
-    python docs/diagrams.py            writes them into docs/architecture.md
-    python docs/diagrams.py --check    exit code 1 if they are out of date
+python docs/diagrams.py            writes them into docs/architecture.md
+python docs/diagrams.py --check    exit code 1 if they are out of date
 """
 
 from __future__ import annotations

@@ -19,6 +19,10 @@ class Knowledge(Protocol):
         """What the expression at `position` is; None if nothing is known."""
 
 
+class NotApplicable(Exception):
+    """A rule cannot rewrite this place; the message is a clause that fits after "because"."""
+
+
 @dataclass(frozen=True)
 class Site:
     """A node that breaks, in its document."""

@@ -30,10 +30,10 @@ from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.inferred import inferred
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.templates import expression
-from fullgraph.rewrites.transforms.branches.agreement import agreed
-from fullgraph.rewrites.transforms.branches.predicate import Escape, tensor_of
+from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
+from fullgraph.rewrites.transforms.branches.predicate import tensor_of
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
 
 _WHY = "The number stays a tensor without dimensions, which chooses, so the graph goes on."
@@ -56,16 +56,16 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
                 numbers = Numbers(site, {call: expression("{t}.detach().double()", t=tensor)})
                 numbers.follow(call, "float64", seen.tensors[0].device)
             edits = numbers.edits()
-        except Escape as escape:
+        except NotApplicable as escape:
             return Refusal(str(escape))
-        return agreed(edits, _WHY, numbers.assumes, numbers.tests)
+        return rewrite_assuming(edits, _WHY, numbers.assumes, numbers.tests)
     return None
 
 
-def _exact(site: Site, test: cst.BaseExpression) -> bool:
+def _exact(site: Site, condition: cst.BaseExpression) -> bool:
     """Whether a test says the same in single as in double precision, in which Python compares."""
-    literals = [one for one in walk(test) if isinstance(one, cst.Float)]
-    names = [one for one in walk(test) if isinstance(one, cst.Name | cst.Attribute)]
+    literals = [one for one in walk(condition) if isinstance(one, cst.Float)]
+    names = [one for one in walk(condition) if isinstance(one, cst.Name | cst.Attribute)]
     numbers = [seen for one in names if (seen := site.seen(one)) is not None and seen.is_number]
     return len(numbers) <= 1 and all(one.evaluated_value * 8 % 1 == 0 for one in literals)
 

@@ -33,22 +33,22 @@ from fullgraph.rewrites.rules.branches import use_where
 from fullgraph.rewrites.site import Site
 from fullgraph.rewrites.source.document import Replacement
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
-from fullgraph.rewrites.transforms.branches.random_tensors import drawn, exchanged
-from fullgraph.rewrites.transforms.branches.use_where import Selection
+from fullgraph.rewrites.transforms.branches.random_tensors import branch_draws, replace_calls
+from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 from fullgraph.rewrites.transforms.branches.whole_branch import Node, chosen, decided
 
 _WHY = "`torch.cond` draws where the way is taken, and `torch.where` chooses."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    selection = Selection(site, random=True)
+    selection = WhereWriter(site, random=True)
 
-    def edits(node: Node, test: Predicate) -> dict[cst.CSTNode, Replacement] | None:
-        calls = drawn(site, node, test)
+    def edits(node: Node, condition: Predicate) -> dict[cst.CSTNode, Replacement] | None:
+        calls = branch_draws(site, node, condition)
         if not calls:
             return None
-        Selection(site).choice(test).pure(test.tensor)
-        return exchanged(decided(selection, node, test), calls)
+        WhereWriter(site).choice(condition).pure(condition.tensor)
+        return replace_calls(decided(selection, node, condition), calls)
 
     return chosen(site, selection, _WHY, edits)
 

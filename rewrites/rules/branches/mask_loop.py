@@ -33,25 +33,25 @@ import libcst as cst
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.analysis.flow import statements
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.transforms.branches.agreement import agreed
-from fullgraph.rewrites.transforms.branches.masked_loop import Masking
-from fullgraph.rewrites.transforms.branches.predicate import Escape, tested
+from fullgraph.rewrites.site import NotApplicable, Site
+from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
+from fullgraph.rewrites.transforms.branches.masked_loop import MaskedLoop
+from fullgraph.rewrites.transforms.branches.predicate import find_condition
 
 _WHY = "Nothing leaves the loop: what later rounds compute is not used once the test has held."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = tested(site)
-    node = found.decision if found is not None and found.gone is None else None
+    found = find_condition(site)
+    node = found.find_conditional if found is not None and found.gone is None else None
     if not isinstance(node, cst.If) or not _leaves_loop(site, node):
         return None
-    masking = Masking(site, node)
+    masking = MaskedLoop(site, node)
     try:
         edits = masking.edits()
-    except Escape as escape:
+    except NotApplicable as escape:
         return Refusal(str(escape))
-    return agreed(edits, _WHY, masking.assumes, [node.test])
+    return rewrite_assuming(edits, _WHY, masking.assumes, [node.test])
 
 
 def _leaves_loop(site: Site, node: cst.If) -> bool:

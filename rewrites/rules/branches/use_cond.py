@@ -30,14 +30,14 @@ import functools
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.branches import use_where
 from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.transforms.branches.use_cond import Conditional
+from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.whole_branch import chosen, decided
 
 _WHY = "`torch.cond` keeps both ways in the graph and runs the one that is taken."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    conditional = Conditional(site)
+    conditional = CondWriter(site)
     return chosen(site, conditional, _WHY, functools.partial(decided, conditional))
 
 

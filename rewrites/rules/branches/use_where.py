@@ -37,18 +37,18 @@ from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 from fullgraph.rewrites.source.document import Replacement
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
-from fullgraph.rewrites.transforms.branches.use_where import Selection
+from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 from fullgraph.rewrites.transforms.branches.whole_branch import Node, chosen, decided
 
 _WHY = "`torch.where` computes both ways and chooses, so nothing depends on the data."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    selection = Selection(site)
+    selection = WhereWriter(site)
 
-    def edits(node: Node, test: Predicate) -> dict[cst.CSTNode, Replacement]:
-        selection.choice(test).pure(test.tensor)
-        return decided(selection, node, test)
+    def edits(node: Node, condition: Predicate) -> dict[cst.CSTNode, Replacement]:
+        selection.choice(condition).pure(condition.tensor)
+        return decided(selection, node, condition)
 
     return chosen(site, selection, _WHY, edits)
 

@@ -25,25 +25,25 @@ import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.transforms.branches.agreement import agreed
-from fullgraph.rewrites.transforms.branches.predicate import Escape, tested
-from fullgraph.rewrites.transforms.branches.use_while_loop import Looping
+from fullgraph.rewrites.site import NotApplicable, Site
+from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
+from fullgraph.rewrites.transforms.branches.predicate import find_condition
+from fullgraph.rewrites.transforms.branches.use_while_loop import WhileLoopWriter
 
 _WHY = "`torch.while_loop` keeps the loop in the graph."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = tested(site)
-    node = found.decision if found is not None and found.gone is None else None
+    found = find_condition(site)
+    node = found.find_conditional if found is not None and found.gone is None else None
     if not isinstance(node, cst.While):
         return None
-    looping = Looping(site, node)
+    looping = WhileLoopWriter(site, node)
     try:
         lines = looping.lines()
-    except Escape as escape:
+    except NotApplicable as escape:
         return Refusal(str(escape))
-    return agreed({node: cst.FlattenSentinel(lines)}, _WHY, looping.assumes)
+    return rewrite_assuming({node: cst.FlattenSentinel(lines)}, _WHY, looping.assumes)
 
 
 _CATEGORIES = (Category.BRANCH, Category.COMPARISON, Category.SCALAR, Category.GUARD)

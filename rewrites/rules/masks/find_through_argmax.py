@@ -34,8 +34,8 @@ import libcst as cst
 
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.transforms.masks.first_match import Unclear, search, written
+from fullgraph.rewrites.site import NotApplicable, Site
+from fullgraph.rewrites.transforms.masks.first_match import search, written
 from fullgraph.rewrites.transforms.masks.nonzero import hits
 
 _ONE_FOUND = "exactly one is found: of none or several `.item()` is an error"
@@ -51,7 +51,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         if asked is None:
             return None
         edits = written(site, found, asked)
-    except Unclear as reason:
+    except NotApplicable as reason:
         return Refusal(str(reason))
     assumes = () if asked.guarded else (_NOTHING_FOUND,)
     assumes = (_ONE_FOUND,) if asked.alone else assumes

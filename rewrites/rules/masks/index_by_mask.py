@@ -33,7 +33,7 @@ from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.analysis.definitions import definitions
 from fullgraph.rewrites.analysis.flow import targets, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement
 from fullgraph.rewrites.source.templates import expression, statement
 from fullgraph.rewrites.transforms.masks.counts import counted
@@ -42,7 +42,6 @@ from fullgraph.rewrites.transforms.masks.nonzero import Asked, flattened, hits, 
 from fullgraph.rewrites.transforms.masks.operators import integer
 from fullgraph.rewrites.transforms.masks.reads import Read, is_name, read
 from fullgraph.rewrites.transforms.masks.rewriting import check, rewriting
-from fullgraph.rewrites.transforms.masks.sinks import Escape
 
 _WHY = "A mask has a fixed shape, where its indices have none."
 
@@ -83,7 +82,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     try:
         known = definitions(site.document, site.node)
         check(site.document, known, (site.node, *answers), bare)
-    except Escape as reason:
+    except NotApplicable as reason:
         return Refusal(str(reason))
     edits |= answers
     return _all(site, found, mask if bound else None, edits)
@@ -102,7 +101,7 @@ def _all(
         if one.node in covered or _is_target(site, one.node):
             continue
         gone = flow(replace(site, node=one.node))
-        if gone is None or isinstance(gone, Escape):
+        if gone is None or isinstance(gone, NotApplicable):
             return Refusal(str(gone or "it is not read through a mask"))
         made = rewriting(gone, _WHY, mask)
         if isinstance(made, Refusal):
@@ -118,7 +117,7 @@ def _all(
         try:
             known = definitions(site.document, site.node)
             check(site.document, known, (site.node, one.node), bare)
-        except Escape as reason:
+        except NotApplicable as reason:
             return Refusal(str(reason))
         index = cst.SubscriptElement(cst.Index(mask or bare))
         assert isinstance(one.node, cst.Subscript)
@@ -172,7 +171,7 @@ def _asked(site: Site, use: cst.BaseExpression) -> _Asked | None:
     if asked is not None and asked.asked is Asked.COUNT:
         try:
             count = counted(site, asked.node, use)
-        except Escape:
+        except NotApplicable:
             return None
         return _Asked(count.node, "count") if count.least is None else None
     if document.code(document.parent(document.parent(use))) == f"{document.code(use)}.dim()":

@@ -43,18 +43,18 @@ from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks.flow import flow
 from fullgraph.rewrites.transforms.masks.losses import Loss
 from fullgraph.rewrites.transforms.masks.rewriting import ends, rewriting
-from fullgraph.rewrites.transforms.masks.sinks import Escape, Stored
+from fullgraph.rewrites.transforms.masks.sinks import Stored
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     found = flow(site)
     if found is None:
         return None
-    if isinstance(found, Escape):
+    if isinstance(found, NotApplicable):
         return Refusal(str(found))
     if any(isinstance(end, Loss | Stored) for end in ends(found)):
         return None

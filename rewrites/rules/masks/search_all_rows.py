@@ -32,17 +32,10 @@ from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.analysis.definitions import definitions
 from fullgraph.rewrites.analysis.flow import statements, walk
 from fullgraph.rewrites.rule import Rewrite, Rule
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import replaced
 from fullgraph.rewrites.source.templates import statement
-from fullgraph.rewrites.transforms.masks.first_match import (
-    Choice,
-    Search,
-    Unclear,
-    chosen,
-    plain,
-    search,
-)
+from fullgraph.rewrites.transforms.masks.first_match import Choice, Search, chosen, plain, search
 from fullgraph.rewrites.transforms.masks.nonzero import Hits, hits
 
 
@@ -53,7 +46,7 @@ def rewrite(site: Site) -> Rewrite | None:
         return None
     try:
         asked = search(site, found)
-    except Unclear:
+    except NotApplicable:
         return None
     if asked is None or asked.choice is None or any(one.kept for one in asked.questions):
         return None

@@ -30,10 +30,10 @@ import torch
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
-from fullgraph.rewrites.transforms.scalars.scalar import No, Number, kind_of
+from fullgraph.rewrites.transforms.scalars.scalar import Number, kind_of
 from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 _SAME = ("mean", "sum", "prod", "max", "min", "amax", "amin")
@@ -76,7 +76,7 @@ def _kept(
             number = uses.cast(node, number, torch.float32)
         number = replace(number, kind={"int": int, "float": float}.get(how, kind))
         uses.absorb(node, number)
-    except No as why:
+    except NotApplicable as why:
         return Refusal(str(why))
     return Rewrite(
         uses.replacements(),

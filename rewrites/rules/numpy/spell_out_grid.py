@@ -59,7 +59,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _grid(np: str, ranges: list[cst.Slice], sparse: bool, apart: bool) -> cst.BaseExpression:
+def _grid(np: str, ranges: list[cst.Slice], sparse: bool, separated: bool) -> cst.BaseExpression:
     names = {f"n{i}": one.upper for i, one in enumerate(ranges) if one.upper is not None}
     if len(ranges) == 1:
         return _range(np, ranges[0])
@@ -70,7 +70,7 @@ def _grid(np: str, ranges: list[cst.Slice], sparse: bool, apart: bool) -> cst.Ba
     axes = {name: _range(np, one) for name, one in zip(names, ranges, strict=True)}
     listed = ", ".join(f"{{{name}}}" for name in axes)
     mesh = expression(f'{np}.meshgrid({listed}, indexing="ij"{option})', **axes)
-    return mesh if sparse or apart else expression(f"{np}.stack({{mesh}})", mesh=mesh)
+    return mesh if sparse or separated else expression(f"{np}.stack({{mesh}})", mesh=mesh)
 
 
 def _range(np: str, one: cst.Slice) -> cst.BaseExpression:

@@ -32,9 +32,9 @@ from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.templates import expression
-from fullgraph.rewrites.transforms.branches.predicate import Escape, decision
+from fullgraph.rewrites.transforms.branches.predicate import find_conditional
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
 from fullgraph.rewrites.transforms.random.draws import Draw, draw_of, drawing, imported
 
@@ -43,8 +43,8 @@ _DECIDES = "The random number is a tensor that chooses, so the graph goes on."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    drawn = next((one for call in sources(site) if (one := draw_of(site, call))), None)
-    if drawn is None or drawn.traced is None:
+    branch_draws = next((one for call in sources(site) if (one := draw_of(site, call))), None)
+    if branch_draws is None or branch_draws.traced is None:
         return None
     if _others(site):
         return Refusal("numbers that are not traced are drawn in the same function")
@@ -52,17 +52,17 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     tensor = expression(
         "{torch}.full((), {number}, dtype={torch}.{dtype})",
         torch=torch,
-        number=drawn.traced,
-        dtype=drawn.dtype,
+        number=branch_draws.traced,
+        dtype=branch_draws.dtype,
     )
-    numbers = Numbers(site, {drawn.call: tensor})
+    numbers = Numbers(site, {branch_draws.call: tensor})
     try:
-        numbers.follow(drawn.call, drawn.dtype)
+        numbers.follow(branch_draws.call, branch_draws.dtype)
         if not numbers.decisions:
-            return _plain(site, drawn)
+            return _plain(site, branch_draws)
         edits = numbers.edits()
-    except Escape as escape:
-        plain = _plain(site, drawn) if decision(site) is None else None
+    except NotApplicable as escape:
+        plain = _plain(site, branch_draws) if find_conditional(site) is None else None
         return plain or Refusal(str(escape))
     return Rewrite(
         edits | imported(site),
@@ -74,18 +74,18 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _plain(site: Site, drawn: Draw) -> Rewrite | None:
+def _plain(site: Site, branch_draws: Draw) -> Rewrite | None:
     """The number stays a number."""
-    if drawn.traced is drawn.call or drawn.traced is None:
+    if branch_draws.traced is branch_draws.call or branch_draws.traced is None:
         return None
-    return Rewrite({drawn.call: drawn.traced, **imported(site)}, _DRAWS)
+    return Rewrite({branch_draws.call: branch_draws.traced, **imported(site)}, _DRAWS)
 
 
 def _others(site: Site) -> bool:
     """Whether the function draws numbers of Python that are not traced."""
     calls = drawing(site, site.document.function(site.node))
-    drawn = [draw_of(site, call) for call in calls if site.calls(call).startswith("random.")]
-    return any(one is None or one.traced is None for one in drawn)
+    branch_draws = [draw_of(site, call) for call in calls if site.calls(call).startswith("random.")]
+    return any(one is None or one.traced is None for one in branch_draws)
 
 
 RULE = Rule(

@@ -33,8 +33,7 @@ from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.transforms.branches.predicate import Escape
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
 from fullgraph.rewrites.transforms.random.draws import draw_of, drawing
 from fullgraph.rewrites.transforms.random.operator import defined, operator
@@ -55,7 +54,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         numbers = Numbers(site, {draw.call: tensor})
         numbers.follow(draw.call, draw.dtype)
         edits = defined(site.document, numbers.edits(), definitions)
-    except Escape as escape:
+    except NotApplicable as escape:
         return Refusal(str(escape))
     return Rewrite(
         edits,

@@ -29,9 +29,9 @@ from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.templates import expression
-from fullgraph.rewrites.transforms.scalars.scalar import No, Number
+from fullgraph.rewrites.transforms.scalars.scalar import Number
 from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 
@@ -57,7 +57,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     try:
         uses.write(call, _reduced(site, call, operands), "torch")
         uses.absorb(call, Number(bool, torch.bool))
-    except No as why:
+    except NotApplicable as why:
         return Refusal(str(why))
     return Rewrite(
         uses.replacements(),

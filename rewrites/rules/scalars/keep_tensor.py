@@ -56,13 +56,13 @@ import torch
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.analysis.purity import fresh
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.masks.nonzero import nonzero
 from fullgraph.rewrites.transforms.scalars import indices as places
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
 from fullgraph.rewrites.transforms.scalars.prefix_slices import only_index
-from fullgraph.rewrites.transforms.scalars.scalar import No, Number, kind_of
+from fullgraph.rewrites.transforms.scalars.scalar import Number, kind_of
 from fullgraph.rewrites.transforms.scalars.sequences import spread
 from fullgraph.rewrites.transforms.scalars.uses import Uses
 
@@ -107,7 +107,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             scalar = seen.shapes == {()}
             number = _written(uses, found, number, scalar)
             uses.absorb(found.node, number)
-    except No as why:
+    except NotApplicable as why:
         return Refusal(str(why))
     return Rewrite(
         uses.replacements(),
@@ -131,7 +131,7 @@ def _indexed(site: Site) -> Rewrite | Refusal | None:
         uses = Uses(site)
         try:
             places.index(uses, index, Number(int, dtype))
-        except No as why:
+        except NotApplicable as why:
             return Refusal(str(why))
         return Rewrite(uses.replacements(), "An index of one dimension stays a tensor.")
     return None

@@ -13,9 +13,8 @@ from fullgraph.rewrites.analysis.inferred import inferred
 from fullgraph.rewrites.analysis.seen import Seen
 from fullgraph.rewrites.analysis.torch_names import ACTIVATIONS
 from fullgraph.rewrites.rule import Applicability, Rewrite
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement
-from fullgraph.rewrites.transforms.branches.predicate import Escape
 
 _NUMBER = "a tensor may take the place of"
 
@@ -34,17 +33,17 @@ class Agreement:
     def pair(
         self, one: cst.BaseExpression, other: cst.BaseExpression, *, numbers: bool = True
     ) -> None:
-        """Ask whether two values are of one kind. Raises Escape where they are surely not.
+        """Ask whether two values are of one kind. Raises NotApplicable where they are surely not.
 
         `numbers` says whether a Python number may become a tensor.
         """
-        a, b = (self.known.get(side) or inferred(self.site, side) for side in (one, other))
+        a, b = (self.known.get(when) or inferred(self.site, when) for when in (one, other))
         texts = [self.text(one), self.text(other)]
         if numbers:
             a, b = (self._now_and_then(s, t) for s, t in zip((a, b), texts, strict=True))
         for seen, text in zip((a, b), texts, strict=True):
             if seen is not None and not seen.is_tensor and not (numbers and seen.is_number):
-                raise Escape(f"{text} is no tensor")
+                raise NotApplicable(f"{text} is no tensor")
         if a is None or b is None:
             unknown, known = (texts[0], texts[1]) if a is None else (texts[1], texts[0])
             self.assumes[f"{unknown} has the dtype and shape of {known}"] = None
@@ -60,7 +59,9 @@ class Agreement:
             number, tensor = (0, 1) if a.is_number else (1, 0)
             shapes = (a, b)[tensor].shapes
             if shapes != {()}:
-                raise Escape(f"{texts[number]} is a number and {texts[tensor]} has dimensions")
+                raise NotApplicable(
+                    f"{texts[number]} is a number and {texts[tensor]} has dimensions"
+                )
             if not self.arithmetic:
                 self.assumes[f"{_NUMBER} {texts[number]}"] = None
 
@@ -76,14 +77,14 @@ class Agreement:
 
     def gradients(self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]) -> None:
         """Note where only one of two ways uses something that gets gradients."""
-        sides = [used_names(side) for side in (one, other)]
+        sides = [used_names(when) for when in (one, other)]
         for path in sorted(sides[0].keys() ^ sides[1].keys()):
             node = sides[0].get(path) or sides[1][path]
-            if self.may_learn(node):
+            if self.may_require_grad(node):
                 clause = f"`{path}` may get a gradient of zero where it got none"
                 self.assumes[clause] = None
 
-    def may_learn(self, node: cst.BaseExpression) -> bool:
+    def may_require_grad(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a tensor that asks for a gradient, or a layer that has some."""
         parent = self.site.document.parents.get(node)
         if isinstance(parent, cst.Call) and parent.func is node:
@@ -96,7 +97,7 @@ class Agreement:
         for what, x, y in (("dtype", a.dtypes, b.dtypes), ("shape", a.shapes, b.shapes)):
             if len(x) == len(y) == 1 and x != y:
                 (p,), (q,) = x, y
-                raise Escape(f"{texts[0]} has {what} {p} and {texts[1]} has {what} {q}")
+                raise NotApplicable(f"{texts[0]} has {what} {p} and {texts[1]} has {what} {q}")
             if x != y or len(x) > 1:
                 self.assumes[f"{texts[0]} and {texts[1]} have the same {what}"] = None
         if a.requires_grad != b.requires_grad:
@@ -109,7 +110,7 @@ class Agreement:
         return f"`{code}`" if len(code) <= 40 else f"`{code[:37]}…`"
 
 
-def agreed(
+def rewrite_assuming(
     replacements: Mapping[cst.CSTNode, Replacement],
     why: str,
     assumes: Iterable[str],
@@ -131,10 +132,10 @@ def agreed(
     )
 
 
-def used_names(way: Sequence[cst.CSTNode], own: bool = True) -> dict[str, cst.BaseExpression]:
+def used_names(branch: Sequence[cst.CSTNode], own: bool = True) -> dict[str, cst.BaseExpression]:
     """Where a way uses what is not its `own`."""
-    without = set(writes(*way)) if own else ()
-    return {name(n): n for node in way for n in _used(node) if name(n) not in without}
+    without = set(writes(*branch)) if own else ()
+    return {name(n): n for node in branch for n in _used(node) if name(n) not in without}
 
 
 def _used(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:

@@ -9,17 +9,16 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis.flow import name, reads, walk, writes
 from fullgraph.rewrites.analysis.inferred import is_tensor
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import replaced
 from fullgraph.rewrites.source.templates import enclosed, statement
-from fullgraph.rewrites.transforms.branches.predicate import Escape
 
 RETURN = "return"
 """Stands for the result of the function among the names that an arm assigns."""
 
 
 @dataclass
-class Arm:
+class BranchValues:
     """One way through a decision."""
 
     values: dict[str, cst.BaseExpression] = field(default_factory=dict)
@@ -28,12 +27,12 @@ class Arm:
     """Statements for names that only this arm uses; they may be evaluated in any case."""
 
 
-def arm(site: Site, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> Arm:
-    """What statements assign to `outputs`. Raises Escape where that is no list of values."""
-    made = Arm()
+def arm(site: Site, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> BranchValues:
+    """What statements assign to `outputs`. Raises NotApplicable where that is no list of values."""
+    made = BranchValues()
     for line in body:
         if not isinstance(line, cst.SimpleStatementLine):
-            raise Escape(f"there is `{_first_word(site, line)}` in the branch")
+            raise NotApplicable(f"there is `{_first_word(site, line)}` in the branch")
         for small in line.body:
             _small(site, made, line, small, outputs)
     return made
@@ -48,7 +47,7 @@ def block(suite: cst.BaseSuite) -> Sequence[cst.CSTNode]:
 
 def _small(
     site: Site,
-    made: Arm,
+    made: BranchValues,
     line: cst.SimpleStatementLine,
     small: cst.BaseSmallStatement,
     outputs: frozenset[str],
@@ -66,19 +65,19 @@ def _small(
             _assigned(site, made, line, small.target, value, outputs)
         case cst.AugAssign():
             if is_tensor(site, small.target) is not False:
-                raise Escape(f"`{site.document.code(small)}` changes a tensor in place")
+                raise NotApplicable(f"`{site.document.code(small)}` changes a tensor in place")
             operator = OPERATORS.get(type(small.operator))
             if operator is None or not name(small.target):
-                raise Escape(f"`{site.document.code(small)}` is no assignment of a value")
+                raise NotApplicable(f"`{site.document.code(small)}` is no assignment of a value")
             value = cst.BinaryOperation(small.target, operator(), small.value)
             made.values[name(small.target)] = _filled(site, made, value)
         case _:
-            raise Escape(f"`{site.document.code(small)}` in the branch is no assignment")
+            raise NotApplicable(f"`{site.document.code(small)}` in the branch is no assignment")
 
 
 def _assigned(
     site: Site,
-    made: Arm,
+    made: BranchValues,
     line: cst.SimpleStatementLine,
     target: cst.BaseExpression,
     value: cst.BaseExpression,
@@ -92,17 +91,17 @@ def _assigned(
         found = [_filled(site, made, element.value) for element in value.elements]
         for element, one in zip(target.elements, found, strict=True):
             if not name(element.value):
-                raise Escape(f"the branch assigns to `{site.document.code(element)}`")
+                raise NotApplicable(f"the branch assigns to `{site.document.code(element)}`")
             made.values[name(element.value)] = one
         return
     path = name(target)
     if not path:
-        raise Escape(f"the branch assigns to `{site.document.code(target)}`")
+        raise NotApplicable(f"the branch assigns to `{site.document.code(target)}`")
     if path in outputs:
         made.values[path] = _filled(site, made, value)
         return
     if set(writes(*(one for one in made.own))) & {path}:
-        raise Escape(f"the branch assigns to `{path}` twice")
+        raise NotApplicable(f"the branch assigns to `{path}` twice")
     filled = _filled(site, made, value)
     if filled is value and len(line.body) == 1:
         made.own.append(line)
@@ -110,14 +109,14 @@ def _assigned(
         made.own.append(statement("{target} = {value}", target=path, value=filled))
 
 
-def _filled(site: Site, made: Arm, value: cst.BaseExpression) -> cst.BaseExpression:
+def _filled(site: Site, made: BranchValues, value: cst.BaseExpression) -> cst.BaseExpression:
     """`value` with outputs that the arm has assigned replaced by their values."""
     known = reads(value) & made.values.keys()
     if not known:
         return value
     places = [one for one in walk(value) if name(one) in known]
     if len({name(one) for one in places}) < len(places):
-        raise Escape("the branch uses a value several times that it has just assigned")
+        raise NotApplicable("the branch uses a value several times that it has just assigned")
     edits = {one: enclosed(made.values[name(one)]) for one in places}
     return value.with_changes() if not edits else replaced(value, edits)
 

@@ -15,7 +15,7 @@ _RETURNS = cst.Return | cst.Yield
 
 
 @dataclass(frozen=True)
-class Ways:
+class Branches:
     """What an `if` does where its test holds, and where it does not."""
 
     node: cst.If
@@ -39,26 +39,26 @@ class Ways:
         return following(site.document, self.last)
 
 
-def ways(site: Site, node: cst.If) -> Ways:
+def branches(site: Site, node: cst.If) -> Branches:
     """The ways of an `if`: the code that a `continue` or a bare `return` skips is the other."""
     one = block(node.body)
-    rest = skipped(site, node)
+    rest = skipped_statements(site, node)
     if rest:
         last = one[-1]
         assert isinstance(last, cst.SimpleStatementLine)
         kept = [last.with_changes(body=last.body[:-1])] if len(last.body) > 1 else []
-        return Ways(node, [*one[:-1], *kept], rest, rest)
+        return Branches(node, [*one[:-1], *kept], rest, rest)
     return blocks(node)
 
 
-def blocks(node: cst.If) -> Ways:
+def blocks(node: cst.If) -> Branches:
     """The blocks of an `if`; an `elif` is the only statement of the other way."""
     orelse = node.orelse
     other = [orelse] if isinstance(orelse, cst.If) else block(orelse.body) if orelse else ()
-    return Ways(node, block(node.body), other)
+    return Branches(node, block(node.body), other)
 
 
-def skipped(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
+def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
     """What `if t: continue` skips of a loop's body, or `if t: return` of a function's, to the end.
 
     Nothing where a loop or function has more than that to skip, or where a function gives values.
@@ -80,9 +80,13 @@ def skipped(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
     return outer.body[outer.body.index(node) + 1 :] if fits else ()
 
 
-def jumps(site: Site, node: cst.CSTNode) -> bool:
+def leaves_early(site: Site, node: cst.CSTNode) -> bool:
     """Whether a decision raises or leaves a loop in another way than one that skips its rest."""
-    end = skipped(site, node) and block(node.body)[-1] if isinstance(node, cst.If) else None
+    end = (
+        skipped_statements(site, node) and block(node.body)[-1]
+        if isinstance(node, cst.If)
+        else None
+    )
     last = end.body[-1] if isinstance(end, cst.SimpleStatementLine) else None
     kinds = cst.Raise | cst.Break | cst.Continue
     return any(isinstance(one, kinds) and one is not last for one in walk(node))

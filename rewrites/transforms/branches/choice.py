@@ -10,11 +10,10 @@ import libcst as cst
 from fullgraph.rewrites.analysis.finiteness import Hazard, bounded, hazards
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.purity import effect, may_raise, torch_name
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement, replaced
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
-from fullgraph.rewrites.transforms.branches.predicate import Escape
 
 _FINITE_TESTS = ("isnan", "isinf", "isfinite")
 
@@ -45,53 +44,53 @@ class Choice:
 
     def put(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
         """The same for values that are put into a tensor, which settles their dtype and shape."""
-        left, right = self.tamed(one, True), self.tamed(other, False)
+        left, right = self.finite(one, True), self.finite(other, False)
         self.uses += 1
         return expression("{w}({t}, {a}, {b})", w=self.where, t=self.test, a=left, b=right)
 
-    def tamed(self, value: cst.CSTNode, side: bool) -> cst.BaseExpression:
+    def finite(self, value: cst.CSTNode, when: bool) -> cst.BaseExpression:
         """`value`, finite where the test is not `side`, so that no gradient becomes NaN."""
-        new = self._tamed(value, side)
+        new = self._tamed(value, when)
         assert isinstance(new, cst.BaseExpression)
         return new
 
-    def taming(self, node: cst.CSTNode, side: bool) -> dict[cst.CSTNode, Replacement]:
+    def finite_edits(self, node: cst.CSTNode, when: bool) -> dict[cst.CSTNode, Replacement]:
         """The same as edits inside `node`."""
         found = hazards(self.site, node)
         edits: dict[cst.CSTNode, Replacement] = {}
         inner = [child for one in found for child in walk(one.operand)]
         for hazard in found:
             if not any(hazard.operation is node for node in inner):
-                edits[hazard.operand] = self._replaced(hazard, side)
+                edits[hazard.operand] = self._replaced(hazard, when)
         return edits
 
     def pure(self, *nodes: cst.CSTNode) -> None:
-        """Raises Escape where nodes may not be evaluated without need."""
+        """Raises NotApplicable where nodes may not be evaluated without need."""
         if reason := effect(self.site, *nodes, random=self.random):
-            raise Escape(f"both ways would be evaluated, and {reason}")
+            raise NotApplicable(f"both ways would be evaluated, and {reason}")
         if text := may_raise(self.site, *nodes):
-            raise Escape(f"both ways would be evaluated, and `{text}` may raise")
+            raise NotApplicable(f"both ways would be evaluated, and `{text}` may raise")
         calls = [one for one in walk(self.test) if isinstance(one, cst.Call)]
         special = any(torch_name(self.site, call) in _FINITE_TESTS for call in calls)
         if special and not bounded(self.site, *nodes):
-            raise Escape("a gradient of zero times what is not finite would be NaN")
+            raise NotApplicable("a gradient of zero times what is not finite would be NaN")
 
-    def _tamed(self, value: cst.CSTNode, side: bool) -> cst.CSTNode:
-        edits = self.taming(value, side)
+    def _tamed(self, value: cst.CSTNode, when: bool) -> cst.CSTNode:
+        edits = self.finite_edits(value, when)
         if value in edits:
             new = edits[value]
             assert isinstance(new, cst.CSTNode)
             return new
         return replaced(value, edits) if edits else value
 
-    def _replaced(self, hazard: Hazard, side: bool) -> cst.BaseExpression:
+    def _replaced(self, hazard: Hazard, when: bool) -> cst.BaseExpression:
         if hazard.neutral is None:
             text = self.site.document.code(hazard.operation)
-            raise Escape(f"the gradient of `{text}` may be NaN where it is not used")
-        operand = self._tamed(hazard.operand, side)
+            raise NotApplicable(f"the gradient of `{text}` may be NaN where it is not used")
+        operand = self._tamed(hazard.operand, when)
         assert isinstance(operand, cst.BaseExpression)
         self.uses += 1
-        order = "{x}, {n}" if side else "{n}, {x}"
+        order = "{x}, {n}" if when else "{n}, {x}"
         return expression(
             f"{{where}}({{test}}, {order})",
             where=self.where,
@@ -107,12 +106,12 @@ class Choice:
         pairs: list[tuple[Any, Any]]
         if isinstance(one, cst.Tuple | cst.List) and isinstance(other, type(one)):
             if len(one.elements) != len(other.elements):
-                raise Escape("its two results have different lengths")
+                raise NotApplicable("its two results have different lengths")
             pairs = list(zip(one.elements, other.elements, strict=True))
         elif isinstance(one, cst.Dict) and isinstance(other, cst.Dict):
             keys = [_keys(one), _keys(other)]
             if keys[0] != keys[1] or None in keys[0]:
-                raise Escape("its two results have different keys")
+                raise NotApplicable("its two results have different keys")
             pairs = list(zip(one.elements, other.elements, strict=True))
         else:
             return {}

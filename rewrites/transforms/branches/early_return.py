@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fullgraph.rewrites.analysis.flow import leaves, reads, walk, writes
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement, replaced
 from fullgraph.rewrites.source.templates import statement
 from fullgraph.rewrites.transforms.branches.assignments import RETURN, arm, block
-from fullgraph.rewrites.transforms.branches.predicate import Escape, Predicate
-from fullgraph.rewrites.transforms.branches.use_where import Lines, Selection, comments, leading
+from fullgraph.rewrites.transforms.branches.predicate import Predicate
+from fullgraph.rewrites.transforms.branches.use_where import Lines, WhereWriter, comments, leading
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
@@ -28,7 +28,7 @@ class Rest:
     value: cst.BaseExpression
 
 
-def is_early(node: cst.If) -> bool:
+def is_early_return(node: cst.If) -> bool:
     """Whether an `if` without `else` returns."""
     body = block(node.body)
     last = body[-1] if body else None
@@ -42,60 +42,65 @@ def is_early(node: cst.If) -> bool:
 def rest(site: Site, node: cst.If | cst.For) -> Rest:
     """The statements after an early return, or after the loop that it is in.
 
-    Raises Escape where they do not end in one return.
+    Raises NotApplicable where they do not end in one return.
     """
     outer = site.document.parent(node)
     if not isinstance(outer, cst.IndentedBlock):
-        raise Escape("it is an `elif` that returns")
+        raise NotApplicable("it is an `elif` that returns")
     body = outer.body[outer.body.index(node) + 1 :]
     last = body[-1] if body else None
     if not isinstance(last, cst.SimpleStatementLine) or not leaves(last):
-        raise Escape("the other way does not return a value in the same block")
+        raise NotApplicable("the other way does not return a value in the same block")
     final = last.body[-1]
     if not isinstance(final, cst.Return) or final.value is None or len(last.body) > 1:
-        raise Escape("the other way does not return a value in the same block")
+        raise NotApplicable("the other way does not return a value in the same block")
     for one in body[:-1]:
         for jump in walk(one):
             if isinstance(jump, cst.Return | cst.Raise):
-                raise Escape("there are other returns or errors after it")
+                raise NotApplicable("there are other returns or errors after it")
     return Rest(body[:-1], last, final.value)
 
 
-def selected(selection: Selection, node: cst.If, test: Predicate) -> dict[cst.CSTNode, Replacement]:
-    """The edits that write an early return with `torch.where`. Raises Escape."""
+def selected(
+    selection: WhereWriter, node: cst.If, condition: Predicate
+) -> dict[cst.CSTNode, Replacement]:
+    """The edits that write an early return with `torch.where`. Raises NotApplicable."""
     site = selection.site
     made = arm(site, block(node.body), frozenset({RETURN}))
     early, after = made.values[RETURN], rest(site, node)
-    elsewhere = {*writes(*after.statements), *reads(*after.statements, after.value, test.tensor)}
+    elsewhere = {
+        *writes(*after.statements),
+        *reads(*after.statements, after.value, condition.tensor),
+    }
     if shared := elsewhere & set(writes(*made.own)):
-        raise Escape(f"`{min(shared)}` is something else on each way")
-    choice = selection.choice(test)
-    own = [selection.tamed_line(choice, line, not test.negated) for line in made.own]
+        raise NotApplicable(f"`{min(shared)}` is something else on each way")
+    choice = selection.choice(condition)
+    own = [selection.tamed_line(choice, line, not condition.negated) for line in made.own]
     choice.pure(*after.statements, after.value, early)
     choice.agreement.gradients([*own, early], [*after.statements, after.value])
     edits: dict[cst.CSTNode, Replacement] = {}
     for one in after.statements:
-        edits |= choice.taming(one, test.negated)
+        edits |= choice.finite_edits(one, condition.negated)
     changed = set(writes(*after.statements))
-    pair = (after.value, early) if test.negated else (early, after.value)
+    pair = (after.value, early) if condition.negated else (early, after.value)
     value = choice.between(*pair)
     lines: Lines = [*own]
     names: dict[cst.CSTNode, Replacement] = {}
     if reads(early) & changed:
         if early not in walk(value):
-            raise Escape("what is returned early is used again later")
+            raise NotApplicable("what is returned early is used again later")
         name = site.document.fresh("early")
         lines.append(statement("{n} = {v}", n=name, v=early))
         names[early] = cst.Name(name)
     selection.tests.append(node.test)
-    if test.guard is not None:
-        return _guarded(node, test, after, value, choice.uses, lines)
+    if condition.guard is not None:
+        return _guarded(node, condition, after, value, choice.uses, lines)
     plain = isinstance(choice.test, cst.Name) and choice.test.value not in changed
     if not plain and (choice.uses > 1 or after.statements):
-        condition = site.document.fresh("condition")
-        names[choice.test] = cst.Name(condition)
+        name = site.document.fresh("condition")
+        names[choice.test] = cst.Name(name)
         lines = [replaced(line, {choice.test: names[choice.test]}) for line in lines]
-        lines.insert(0, statement("{c} = {t}", c=condition, t=choice.test))
+        lines.insert(0, statement("{c} = {t}", c=name, t=choice.test))
         edits = {old: replaced(new, names) for old, new in edits.items()}  # type: ignore[type-var]
     final = after.line.with_changes(body=[cst.Return(replaced(value, names))])
     return edits | _placed(node, lines, after, final, edits)
@@ -124,7 +129,7 @@ def _placed(
 
 def _guarded(
     node: cst.If,
-    test: Predicate,
+    condition: Predicate,
     after: Rest,
     value: cst.BaseExpression,
     uses: int,
@@ -132,12 +137,12 @@ def _guarded(
 ) -> dict[cst.CSTNode, Replacement]:
     """`if guard and t: return a`: the guard stays an `if`."""
     if after.statements or uses > 1 or lines:
-        raise Escape("a test of Python and one of a tensor decide on more than a result")
+        raise NotApplicable("a test of Python and one of a tensor decide on more than a result")
     chosen = after.line.with_changes(body=[cst.Return(value)], leading_lines=())
-    assert test.guard is not None
-    if test.disjunction != test.negated:
-        raise Escape("its test mixes `not`, `or` and a test of Python")
-    if not test.disjunction:
-        kept = node.with_changes(test=test.guard, body=cst.IndentedBlock([chosen]))
+    assert condition.guard is not None
+    if condition.disjunction != condition.negated:
+        raise NotApplicable("its test mixes `not`, `or` and a test of Python")
+    if not condition.disjunction:
+        kept = node.with_changes(test=condition.guard, body=cst.IndentedBlock([chosen]))
         return {node: kept}
-    return {node: node.with_changes(test=test.guard), after.line: chosen}
+    return {node: node.with_changes(test=condition.guard), after.line: chosen}

@@ -9,12 +9,11 @@ import libcst as cst
 from fullgraph.rewrites.analysis.flow import name
 from fullgraph.rewrites.analysis.inferred import inferred, is_tensor
 from fullgraph.rewrites.analysis.torch_names import words
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import replaced
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
 from fullgraph.rewrites.transforms.branches.choice import Choice
-from fullgraph.rewrites.transforms.branches.predicate import Escape
 
 _NEUTRAL: dict[type[cst.BaseAugOp], str] = {
     cst.AddAssign: "0",
@@ -33,7 +32,7 @@ _ELEMENTWISE = words(
 )
 """Methods that have an in-place form, `add_`, which gives each element what they give."""
 Old = Callable[[str, cst.BaseExpression], cst.BaseExpression]
-"""What a name held before the value it is to get; may raise Escape."""
+"""What a name held before the value it is to get; may raise NotApplicable."""
 
 
 def is_update(site: Site, node: cst.CSTNode) -> bool:
@@ -53,9 +52,9 @@ def is_update(site: Site, node: cst.CSTNode) -> bool:
     )
 
 
-def changes_tensors(site: Site, *ways: Sequence[cst.CSTNode]) -> bool:
+def changes_tensors(site: Site, *branches: Sequence[cst.CSTNode]) -> bool:
     """Whether ways that have no blocks in them change tensors in place."""
-    lines = [line for way in ways for line in way]
+    lines = [line for branch in branches for line in branch]
     return all(isinstance(line, cst.SimpleStatementLine) for line in lines) and any(
         is_update(site, small) for small in _smalls(lines)
     )
@@ -74,18 +73,18 @@ def updates(
     if merged := _merged(choice, *sides):
         return merged
     made: list[cst.BaseStatement] = []
-    for way, side in sides:
-        for line in way:
+    for branch, when in sides:
+        for line in branch:
             assert isinstance(line, cst.SimpleStatementLine)
-            body = [happening(choice, small, side, lasting, old) for small in line.body]
+            body = [conditional_statement(choice, small, when, lasting, old) for small in line.body]
             made.append(line.with_changes(body=body))
     return made
 
 
-def operands(way: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
+def operands(branch: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
     """What the statements of a way put into tensors and names."""
     kinds = cst.AugAssign | cst.Assign | cst.Expr
-    return [one.value for one in _smalls(way) if isinstance(one, kinds)]
+    return [one.value for one in _smalls(branch) if isinstance(one, kinds)]
 
 
 def _smalls(lines: Sequence[cst.CSTNode]) -> Iterator[cst.BaseSmallStatement]:
@@ -112,53 +111,56 @@ def _merged(
     return []
 
 
-def happening(
-    choice: Choice, small: cst.BaseSmallStatement, side: bool, lasting: Collection[str], old: Old
+def conditional_statement(
+    choice: Choice, small: cst.BaseSmallStatement, when: bool, lasting: Collection[str], old: Old
 ) -> cst.BaseSmallStatement:
-    """One statement of a way, without an effect where the test is not `side`. Raises Escape."""
+    """One statement of a way, without an effect where the test is not `side`.
+
+    Raises NotApplicable.
+    """
     if isinstance(small, cst.Pass) or is_update(choice.site, small):
-        return small if isinstance(small, cst.Pass) else update(choice, small, side)
+        return small if isinstance(small, cst.Pass) else update(choice, small, when)
     target, value = assigned(choice.site, small)
     choice.pure(value)
     path = name(target)
     if "." not in path and path not in lasting:
-        edits = choice.taming(small, side)
+        edits = choice.finite_edits(small, when)
         return replaced(small, edits) if edits else small
     before = old(path, value)
-    new = choice.between(value, before) if side else choice.between(before, value)
+    new = choice.between(value, before) if when else choice.between(before, value)
     return cst.Assign([cst.AssignTarget(target)], new)  # type: ignore[arg-type]
 
 
 def assigned(
     site: Site, small: cst.BaseSmallStatement
 ) -> tuple[cst.BaseExpression, cst.BaseExpression]:
-    """The name or attribute that a statement assigns to, and the value. Raises Escape."""
+    """The name or attribute that a statement assigns to, and the value. Raises NotApplicable."""
     match small:
         case cst.AugAssign() if type(small.operator) in OPERATORS and name(small.target):
             operator = OPERATORS[type(small.operator)]()
             return small.target, cst.BinaryOperation(small.target, operator, small.value)
         case cst.Assign(targets=[cst.AssignTarget(target=target)]) if name(target):
             return target, small.value
-    raise Escape(f"`{site.document.code(small)}` is no assignment of a value")
+    raise NotApplicable(f"`{site.document.code(small)}` is no assignment of a value")
 
 
-def update(choice: Choice, node: cst.CSTNode, side: bool) -> cst.BaseSmallStatement:
-    """One in-place update that happens only where the test is `side`. Raises Escape."""
+def update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmallStatement:
+    """One in-place update that happens only where the test is `side`. Raises NotApplicable."""
     match node:
         case cst.AugAssign():
             choice.pure(node.value)
             _fits(choice.site, node.target, node.value, node)
             neutral = cst.parse_expression(_NEUTRAL[type(node.operator)])
-            return node.with_changes(value=_where(choice, node.value, neutral, side))
+            return node.with_changes(value=_where(choice, node.value, neutral, when))
         case cst.Expr(value=cst.Call(func=cst.Attribute()) as call):
-            return node.with_changes(value=_method(choice, call, side))
+            return node.with_changes(value=_method(choice, call, when))
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
             choice.pure(node.value, target.slice[0])
-            return node.with_changes(value=_where(choice, node.value, target, side))
-    raise Escape(f"`{choice.site.document.code(node)}` is no update of a tensor")
+            return node.with_changes(value=_where(choice, node.value, target, when))
+    raise NotApplicable(f"`{choice.site.document.code(node)}` is no update of a tensor")
 
 
-def _method(choice: Choice, call: cst.Call, side: bool) -> cst.Call:
+def _method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
     """`x.add_(y)` as `x.add_(torch.where(t, y, 0))`, others as `x.copy_(torch.where(t, …, x))`."""
     site = choice.site
     (*first, method), base = _chain(call)
@@ -166,11 +168,11 @@ def _method(choice: Choice, call: cst.Call, side: bool) -> cst.Call:
     plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
     if method in _METHODS and not first and len(plain) == len(call.args) == 1:
         _fits(site, base, plain[0], call)
-        new = _where(choice, plain[0], cst.parse_expression(_METHODS[method]), side)
+        new = _where(choice, plain[0], cst.parse_expression(_METHODS[method]), when)
         return call.with_changes(args=[call.args[0].with_changes(value=new)])
     if method in _FILLS:
         if len(plain) < len(call.args) or len(plain) > 1 or (method == "zero_") != (not plain):
-            raise Escape(f"the arguments of `{site.document.code(call)}` are not one value")
+            raise NotApplicable(f"the arguments of `{site.document.code(call)}` are not one value")
         value = plain[0] if plain else cst.Integer("0")
         _keeps(site, base, value, call)
     else:
@@ -182,7 +184,7 @@ def _method(choice: Choice, call: cst.Call, side: bool) -> cst.Call:
         source = expression("{b}.clone()", b=base) if learns else base  # it may be saved
         value = _out_of_place(call, base, source)
     func = cst.Attribute(base, cst.Name("copy_"))
-    return call.with_changes(func=func, args=[cst.Arg(_where(choice, value, base, side))])
+    return call.with_changes(func=func, args=[cst.Arg(_where(choice, value, base, when))])
 
 
 def _arguments(call: cst.BaseExpression, base: cst.BaseExpression) -> Iterator[cst.Arg]:
@@ -216,29 +218,33 @@ def _chain(node: cst.BaseExpression) -> tuple[list[str], cst.BaseExpression]:
 
 
 def _where(
-    choice: Choice, value: cst.BaseExpression, other: cst.BaseExpression, side: bool
+    choice: Choice, value: cst.BaseExpression, other: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
-    return choice.put(value, other) if side else choice.put(other, value)
+    return choice.put(value, other) if when else choice.put(other, value)
 
 
 def _keeps(site: Site, base: cst.BaseExpression, value: cst.BaseExpression, node: cst.Call) -> None:
-    """Raises Escape where a choice between a tensor and a new value could be less exact."""
+    """Raises NotApplicable where a choice between a tensor and a new value could be less exact."""
     old, new = inferred(site, base), inferred(site, value)
     if old is None or new is None or not (new.is_tensor or new.is_number):
-        raise Escape(f"it is not known what `{site.document.code(node)}` puts in")
+        raise NotApplicable(f"it is not known what `{site.document.code(node)}` puts in")
     floating = all(tensor.is_float for tensor in old.tensors)
     whole = new.is_number and "float" not in new.types
     if not (floating or whole or (new.is_tensor and new.dtypes == old.dtypes)):
-        raise Escape(f"`{site.document.code(node)}` cuts off what is behind the point")
+        raise NotApplicable(f"`{site.document.code(node)}` cuts off what is behind the point")
 
 
 def _fits(
     site: Site, target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
 ) -> None:
-    """Raises Escape where an operand could change the result's type."""
+    """Raises NotApplicable where an operand could change the result's type."""
     old, new = inferred(site, target), inferred(site, value)
     if new is None or old is None or not (new.is_tensor or new.is_number):
-        raise Escape(f"it is not known what the operands of `{site.document.code(node)}` are")
+        raise NotApplicable(
+            f"it is not known what the operands of `{site.document.code(node)}` are"
+        )
     floating = all(tensor.is_float for tensor in old.tensors)
     if not old.is_tensor or not (floating or new.types == ("int",)):
-        raise Escape(f"`{site.document.code(node)}` is not an update of floating-point numbers")
+        raise NotApplicable(
+            f"`{site.document.code(node)}` is not an update of floating-point numbers"
+        )

@@ -18,21 +18,26 @@ from fullgraph.rewrites.analysis.flow import (
     writes,
 )
 from fullgraph.rewrites.analysis.inferred import held, inferred, is_tensor
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement, replaced
 from fullgraph.rewrites.source.templates import expression, statement
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.choice import Choice
-from fullgraph.rewrites.transforms.branches.in_place import assigned, happening, is_update, update
-from fullgraph.rewrites.transforms.branches.predicate import Escape, predicate
+from fullgraph.rewrites.transforms.branches.in_place import (
+    assigned,
+    conditional_statement,
+    is_update,
+    update,
+)
+from fullgraph.rewrites.transforms.branches.predicate import predicate
 from fullgraph.rewrites.transforms.branches.use_where import comments
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 
 @dataclass
-class Masking:
+class MaskedLoop:
     """Writes one loop; `assumes` is filled on the way."""
 
     site: Site
@@ -43,21 +48,21 @@ class Masking:
     """The names that only the loop gives a value."""
 
     def edits(self) -> dict[cst.CSTNode, Replacement]:
-        """What takes the place of the loop's statements. Raises Escape."""
+        """What takes the place of the loop's statements. Raises NotApplicable."""
         site, document = self.site, self.site.document
         loop = self._loop()
         done = document.fresh("done")
-        test = predicate(site, self.node.test)
-        if test is None or test.guard is not None:
-            raise Escape("Python decides a part of its test")
+        condition = predicate(site, self.node.test)
+        if condition is None or condition.guard is not None:
+            raise NotApplicable("Python decides a part of its test")
         choice = Choice(site, cst.Name(done), Agreement(site, self.assumes))
-        choice.pure(test.tensor)
+        choice.pure(condition.tensor)
         lines, behind = self._behind(choice, loop)
         edits: dict[cst.CSTNode, Replacement] = {}
         for line in loop.body.body:
             if line is self.node:
-                sign = "~" if test.negated else ""
-                bare = test.tensor.with_changes(lpar=(), rpar=())
+                sign = "~" if condition.negated else ""
+                bare = condition.tensor.with_changes(lpar=(), rpar=())
                 new = self._left(statement(f"{done} = {done} | {sign}{{t}}", t=bare), loop)
                 kept = [*self.node.leading_lines, *comments(self.node, new)]
                 head = new[0].with_changes(leading_lines=kept)
@@ -66,7 +71,7 @@ class Masking:
                 body = [new for small in line.body for new in self._masked(choice, loop, small)]
                 edits[line] = _lines(line, body)
             else:
-                raise Escape("there are other blocks in the loop")
+                raise NotApplicable("there are other blocks in the loop")
         device = f", device={source}.device" if (source := self._tensor(loop)) else ""
         start = statement(f"{done} = torch.zeros((), dtype=torch.bool{device})")
         first = start.with_changes(leading_lines=loop.leading_lines)
@@ -81,18 +86,20 @@ class Masking:
             return [ends]
         leaving = self.site.document.fresh("leaving")
         (assign,) = ends.body  # type: ignore[attr-defined]
-        done, test = assign.value.left, assign.value.right
+        done, condition = assign.value.left, assign.value.right
         choice = Choice(self.site, cst.Name(leaving), Agreement(self.site, self.assumes))
 
         def old(path: str, value: cst.BaseExpression) -> cst.BaseExpression:
             return self._held(choice, path, loop)
 
         lines = [
-            cst.SimpleStatementLine([happening(choice, one, True, self._lasting(loop), old)])  # type: ignore[arg-type]
+            cst.SimpleStatementLine(
+                [conditional_statement(choice, one, True, self._lasting(loop), old)]  # type: ignore[arg-type]
+            )
             for one in first
         ]
         return [
-            statement(f"{leaving} = ~{{d}} & {{t}}", d=done, t=test),
+            statement(f"{leaving} = ~{{d}} & {{t}}", d=done, t=condition),
             *lines,
             statement(f"{done.value} = {done.value} | {leaving}"),
         ]
@@ -100,7 +107,7 @@ class Masking:
     def _held(self, choice: Choice, path: str, loop: cst.For) -> cst.BaseExpression:
         """What a name or attribute holds before, as a node that facts are known of."""
         if "." not in path and path not in assigned_before(self.site.document, loop):
-            raise Escape(f"`{path}` has no value before the loop")
+            raise NotApplicable(f"`{path}` has no value before the loop")
         old = cst.parse_expression(path)
         found = [held(self.site, path, loop)] if "." not in path else []
         found += [inferred(self.site, one) for one in walk(loop) if name(one) == path]
@@ -117,16 +124,16 @@ class Masking:
             return [], {}
         after = early.rest(self.site, loop)
         if reads(value) & set(map(name, targets(loop))):
-            raise Escape("what is returned early depends on the loop's variables")
+            raise NotApplicable("what is returned early depends on the loop's variables")
         choice.pure(*after.statements, after.value, value)
         choice.agreement.gradients([value], [*after.statements, after.value])
         edits: dict[cst.CSTNode, Replacement] = {}
         for one in after.statements:
-            edits |= choice.taming(one, False)
+            edits |= choice.finite_edits(one, False)
         new, lines = choice.between(value, after.value), []
         if reads(value) & set(writes(*after.statements)):
             if value not in walk(new):
-                raise Escape("what is returned early is used again later")
+                raise NotApplicable("what is returned early is used again later")
             kept = self.site.document.fresh("early")
             lines.append(statement(f"{kept} = {{v}}", v=value))
             new = replaced(new, {value: cst.Name(kept)})
@@ -136,28 +143,31 @@ class Masking:
         """What leaving the loop returns; None for a `break`."""
         jump = statements(self.node.body)[-1]
         if isinstance(jump, cst.Return) and jump.value is None:
-            raise Escape("it returns nothing")
+            raise NotApplicable("it returns nothing")
         return jump.value if isinstance(jump, cst.Return) else None
 
     def _loop(self) -> cst.For:
-        """The loop that is broken off. Raises Escape where it does more than can be masked."""
+        """The loop that is broken off.
+
+        Raises NotApplicable where it does more than can be masked.
+        """
         document = self.site.document
         suite = document.parent(self.node)
         loop = document.parent(suite)
         if isinstance(loop, cst.While):
-            raise Escape("a `while` may not end if nothing leaves it")
+            raise NotApplicable("a `while` may not end if nothing leaves it")
         if not isinstance(loop, cst.For):
-            raise Escape("the `break` stands deeper than in the loop's own block")
+            raise NotApplicable("the `break` stands deeper than in the loop's own block")
         if self.node.orelse is not None:
-            raise Escape("the `break` has an `else`")
+            raise NotApplicable("the `break` has an `else`")
         if loop.orelse is not None:
-            raise Escape("the loop has an `else`")
+            raise NotApplicable("the loop has an `else`")
         if sum(isinstance(one, _JUMPS) for one in walk(loop.body)) > 1:
-            raise Escape("the loop is left in several ways")
+            raise NotApplicable("the loop is left in several ways")
         after = live_in(one for one in following(document, loop) if one is not loop)
         variables = {name(target) for target in targets(loop)}
         if variables & after:
-            raise Escape(f"`{min(variables & after)}` is used after the loop")
+            raise NotApplicable(f"`{min(variables & after)}` is used after the loop")
         return loop
 
     def _masked(
@@ -173,17 +183,17 @@ class Masking:
         choice.pure(value)
         path = name(target)
         if "." not in path and path not in self._lasting(loop):
-            return [replaced(small, choice.taming(small, False))]
+            return [replaced(small, choice.finite_edits(small, False))]
         if "." in path or path in assigned_before(site.document, loop):
             return [_assign(path, choice.between(self._held(choice, path, loop), value))]
         if path in live_in(loop.body.body):
-            raise Escape(f"`{path}` has no value before the loop")
+            raise NotApplicable(f"`{path}` has no value before the loop")
         self.unset[path] = None
         if not self._runs(loop):
             self.assumes[f"the loop that sets `{path}` runs at least once"] = None
         new = site.document.fresh(f"new_{path}")
         choice.agreement.pair(value, value)
-        value = choice.tamed(value, False)
+        value = choice.finite(value, False)
         kept = expression(
             f"{new} if {path} is None else {choice.where}({{d}}, {path}, {new})", d=choice.test
         )

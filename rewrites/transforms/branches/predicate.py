@@ -10,15 +10,11 @@ from fullgraph.rewrites.analysis.definitions import definitions
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.inferred import inferred
 from fullgraph.rewrites.analysis.purity import effect, may_raise, torch_name
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import replaced
 from fullgraph.rewrites.source.templates import enclosed, expression
 
 Decision = cst.If | cst.IfExp | cst.While
-
-
-class Escape(Exception):
-    """Why a decision must stay as it is: a clause that fits after "because"."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +35,14 @@ class Predicate:
 class Test:
     """The test of a decision, with what it takes to write it down."""
 
-    decision: Decision
+    find_conditional: Decision
     expression: cst.BaseExpression
     """The decision's own test, or that test with a name in it replaced by what it stands for."""
     gone: cst.SimpleStatementLine | None = None
     """The statement right before the decision that gave the name its value."""
 
 
-def decision(site: Site) -> Decision | None:
+def find_conditional(site: Site) -> Decision | None:
     """The decision that the site's node is the test of, or a part of the test of."""
     inner = site.node
     if isinstance(inner, Decision):
@@ -60,9 +56,9 @@ def decision(site: Site) -> Decision | None:
     return None
 
 
-def tested(site: Site) -> Test | None:
+def find_condition(site: Site) -> Test | None:
     """The same with its test; `n = t.item()` right before it is read into the test."""
-    found = decision(site)
+    found = find_conditional(site)
     if found is not None:
         previous = _previous(site, found)
         assign = previous.body[0] if previous is not None else None
@@ -105,8 +101,8 @@ def _through_name(site: Site, assign: cst.Assign) -> Test | None:
                 return None
             value = enclosed(assign.value)
             whole = outer.test is uses[0]
-            test = value if whole else replaced(outer.test, {uses[0]: value})
-            return Test(outer, test, line)
+            condition = value if whole else replaced(outer.test, {uses[0]: value})
+            return Test(outer, condition, line)
     return None
 
 
@@ -127,79 +123,79 @@ def _previous(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
     return found if isinstance(found, cst.SimpleStatementLine) else None
 
 
-def predicate(site: Site, test: cst.BaseExpression) -> Predicate | None:
-    """The predicate of a test; None if no tensor decides. Raises Escape."""
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        inner = predicate(site, test.expression)
+def predicate(site: Site, condition: cst.BaseExpression) -> Predicate | None:
+    """The predicate of a test; None if no tensor decides. Raises NotApplicable."""
+    if isinstance(condition, cst.UnaryOperation) and isinstance(condition.operator, cst.Not):
+        inner = predicate(site, condition.expression)
         if inner is None:
             return None
         return replace(inner, negated=not inner.negated)
-    if isinstance(test, cst.BooleanOperation):
-        return _joined(site, test)
-    found = _tensor(site, test)
-    return None if found is None else Predicate(found, guard=_same_shape(site, test))
+    if isinstance(condition, cst.BooleanOperation):
+        return _joined(site, condition)
+    found = _tensor(site, condition)
+    return None if found is None else Predicate(found, guard=_same_shape(site, condition))
 
 
-def _joined(site: Site, test: cst.BooleanOperation) -> Predicate | None:
-    left, right = predicate(site, test.left), predicate(site, test.right)
-    disjunction = isinstance(test.operator, cst.Or)
+def _joined(site: Site, condition: cst.BooleanOperation) -> Predicate | None:
+    left, right = predicate(site, condition.left), predicate(site, condition.right)
+    disjunction = isinstance(condition.operator, cst.Or)
     if left is None and right is None:
         return None
     if left is not None and right is not None:
         if left.guard is not None or right.guard is not None:
-            raise Escape("its test mixes several tests of Python with several of tensors")
-        if reason := effect(site, test.right) or may_raise(site, test.right):
-            raise Escape(f"the second test would always be evaluated, and {reason}")
+            raise NotApplicable("its test mixes several tests of Python with several of tensors")
+        if reason := effect(site, condition.right) or may_raise(site, condition.right):
+            raise NotApplicable(f"the second test would always be evaluated, and {reason}")
         sides = [
-            expression("~{t}", t=side.tensor) if side.negated else side.tensor
-            for side in (left, right)
+            expression("~{t}", t=when.tensor) if when.negated else when.tensor
+            for when in (left, right)
         ]
         operator = "|" if disjunction else "&"
         joined = expression(f"{{a}} {operator} {{b}}", a=sides[0], b=sides[1])
         return Predicate(joined)
     tensor = left or right
-    guard = test.right if left is not None else test.left
+    guard = condition.right if left is not None else condition.left
     assert tensor is not None
     if tensor.guard is not None:
-        raise Escape("its test mixes several tests of Python with several of tensors")
+        raise NotApplicable("its test mixes several tests of Python with several of tensors")
     if left is not None and (reason := effect(site, guard) or may_raise(site, guard)):
-        raise Escape(f"a test of Python would come first, and {reason}")
+        raise NotApplicable(f"a test of Python would come first, and {reason}")
     bare = expression("~{t}", t=tensor.tensor) if tensor.negated else tensor.tensor
     return Predicate(bare, False, guard, disjunction)
 
 
-def _tensor(site: Site, test: cst.BaseExpression) -> cst.BaseExpression | None:
+def _tensor(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | None:
     """A test without `and`, `or` and `not` as a 0-d boolean tensor; None if it is none."""
-    if isinstance(test, cst.Call):
-        if compared := _comparison(site, test):
+    if isinstance(condition, cst.Call):
+        if compared := _comparison(site, condition):
             return compared
-        bare = tensor_of(site, test)
-        if bare is not test:
-            if site.document.code(test).startswith("int("):
-                raise Escape("`int()` cuts off what is behind the point")
+        bare = tensor_of(site, condition)
+        if bare is not condition:
+            if site.document.code(condition).startswith("int("):
+                raise NotApplicable("`int()` cuts off what is behind the point")
             return _tensor(site, bare)
-    if isinstance(test, cst.Comparison):
-        return _compared(site, test)
-    seen = inferred(site, test)
+    if isinstance(condition, cst.Comparison):
+        return _compared(site, condition)
+    seen = inferred(site, condition)
     if seen is None or not seen.is_tensor:
         return None
-    shaped = _zero_dimensional(site, test, test)
+    shaped = _zero_dimensional(site, condition, condition)
     return shaped if seen.dtypes == {"bool"} else expression("{t} != 0", t=shaped)
 
 
-def _compared(site: Site, test: cst.Comparison) -> cst.BaseExpression | None:
-    sides = [test.left, *(one.comparator for one in test.comparisons)]
-    operators = [one.operator for one in test.comparisons]
-    bare = [tensor_of(site, side) for side in sides]
-    facts = [inferred(site, side) for side in bare]
+def _compared(site: Site, condition: cst.Comparison) -> cst.BaseExpression | None:
+    sides = [condition.left, *(one.comparator for one in condition.comparisons)]
+    operators = [one.operator for one in condition.comparisons]
+    bare = [tensor_of(site, when) for when in sides]
+    facts = [inferred(site, when) for when in bare]
     if not any(fact is not None and fact.is_tensor for fact in facts):
         return None
     kinds = cst.In | cst.NotIn | cst.Is | cst.IsNot
     if any(isinstance(operator, kinds) for operator in operators):
         return None
     shaped = [
-        _zero_dimensional(site, side, side) if fact is not None and fact.is_tensor else side
-        for side, fact in zip(bare, facts, strict=True)
+        _zero_dimensional(site, when, when) if fact is not None and fact.is_tensor else when
+        for when, fact in zip(bare, facts, strict=True)
     ]
     exact = [_exact(site, new, old, sides, bare) for new, old in zip(shaped, sides, strict=True)]
     parts = [
@@ -208,9 +204,9 @@ def _compared(site: Site, test: cst.Comparison) -> cst.BaseExpression | None:
     ]
     if len(parts) == 1:
         same = all(new is old for new, old in zip(exact, sides, strict=True))
-        return test if same else expression("{c}", c=parts[0])
+        return condition if same else expression("{c}", c=parts[0])
     if len(parts) > 2 or effect(site, *sides):
-        raise Escape("its test is a long chain of comparisons")
+        raise NotApplicable("its test is a long chain of comparisons")
     return expression("{a} & {b}", a=parts[0], b=parts[1])
 
 
@@ -288,27 +284,27 @@ def _operands(call: cst.Call, is_method: bool) -> tuple[cst.BaseExpression, cst.
         assert isinstance(call.func, cst.Attribute)
         values.insert(0, call.func.value)
     if len(values) != 2:
-        raise Escape("the arguments of its comparison are not spelled out")
+        raise NotApplicable("the arguments of its comparison are not spelled out")
     return values[0], values[1]
 
 
-def _same_shape(site: Site, test: cst.BaseExpression) -> cst.BaseExpression | None:
+def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | None:
     """What `torch.equal` also asks: whether the shapes are the same; None for other tests."""
-    if not isinstance(test, cst.Call) or torch_name(site, test) != "equal":
+    if not isinstance(condition, cst.Call) or torch_name(site, condition) != "equal":
         return None
-    is_method = site.document.qualified(test.func) != "torch.equal"
-    one, other = _operands(test, is_method)
+    is_method = site.document.qualified(condition.func) != "torch.equal"
+    one, other = _operands(condition, is_method)
     return expression("{a}.shape == {b}.shape", a=one, b=other)
 
 
 def _zero_dimensional(
     site: Site, node: cst.BaseExpression, new: cst.BaseExpression
 ) -> cst.BaseExpression:
-    """`new`, as a tensor without dimensions. Raises Escape where it has several elements."""
+    """`new`, as a tensor without dimensions. Raises NotApplicable where it has several elements."""
     seen = inferred(site, node)
     shapes = seen.shapes if seen is not None else frozenset()
     if shapes == {()}:
         return new
     if shapes and all(set(shape) <= {1} for shape in shapes):
         return expression("{t}.reshape(())", t=new)
-    raise Escape(f"`{site.document.code(node)}` is not known to be a single element")
+    raise NotApplicable(f"`{site.document.code(node)}` is not known to be a single element")

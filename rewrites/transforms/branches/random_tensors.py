@@ -8,42 +8,44 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.purity import draws
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement, replaced
 from fullgraph.rewrites.source.templates import expression
-from fullgraph.rewrites.transforms.branches.branches import ways
-from fullgraph.rewrites.transforms.branches.predicate import Escape, Predicate
+from fullgraph.rewrites.transforms.branches.branches import branches
+from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.use_where import ordered
 
 _ZEROS = {"randn": "zeros", "rand": "zeros", "randn_like": "zeros_like", "rand_like": "zeros_like"}
 _INNER = cst.BaseCompoundStatement | cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.BaseComp
 
 
-def drawn(
-    site: Site, node: cst.If | cst.IfExp, test: Predicate
+def branch_draws(
+    site: Site, node: cst.If | cst.IfExp, condition: Predicate
 ) -> dict[cst.Call, cst.BaseExpression]:
     """The calls that draw in a decision's ways, each with one that draws zeros in the other way.
 
-    Raises Escape where one cannot be written so.
+    Raises NotApplicable where one cannot be written so.
     """
     if isinstance(node, cst.IfExp):
         both: tuple[Sequence[cst.CSTNode], ...] = ([node.body], [node.orelse])
     else:
-        found = ways(site, node)
+        found = branches(site, node)
         both = (found.one, found.other)
     made: dict[cst.Call, cst.BaseExpression] = {}
-    for side, way in zip((True, False), ordered(test, *both), strict=True):
-        for call in _drawing(site, way):
+    for when, branch in zip((True, False), ordered(condition, *both), strict=True):
+        for call in _drawing(site, branch):
             if any(isinstance(one, _INNER) for one in _between(site, call, node)):
-                raise Escape(f"`{site.document.code(call)}` is drawn in a part of a way only")
-            made[call] = _conditional(site, call, test.tensor, side)
+                raise NotApplicable(
+                    f"`{site.document.code(call)}` is drawn in a part of a way only"
+                )
+            made[call] = _conditional(site, call, condition.tensor, when)
     return made
 
 
-def exchanged(
+def replace_calls(
     edits: Mapping[cst.CSTNode, Replacement], calls: Mapping[cst.Call, cst.BaseExpression]
 ) -> dict[cst.CSTNode, Replacement]:
-    """`edits` with the new calls in place of those that draw. Raises Escape."""
+    """`edits` with the new calls in place of those that draw. Raises NotApplicable."""
     counts = dict.fromkeys(calls, 0)
 
     def one(tree: cst.CSTNode) -> cst.CSTNode:
@@ -62,12 +64,12 @@ def exchanged(
         else:
             made[node] = one(new) if isinstance(new, cst.CSTNode) else new
     if any(count != 1 for count in counts.values()):
-        raise Escape("what is drawn would not be drawn exactly once")
+        raise NotApplicable("what is drawn would not be drawn exactly once")
     return made
 
 
-def _drawing(site: Site, way: Sequence[cst.CSTNode]) -> Iterator[cst.Call]:
-    for line in way:
+def _drawing(site: Site, branch: Sequence[cst.CSTNode]) -> Iterator[cst.Call]:
+    for line in branch:
         yield from (one for one in walk(line) if isinstance(one, cst.Call) and draws(site, one))
 
 
@@ -79,21 +81,23 @@ def _between(site: Site, call: cst.Call, node: cst.CSTNode) -> Iterator[cst.CSTN
 
 
 def _conditional(
-    site: Site, call: cst.Call, test: cst.BaseExpression, side: bool
+    site: Site, call: cst.Call, condition: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
     """`torch.cond` that draws where the test is `side`."""
     torch = site.document.spelling("torch") or "torch"
     last = site.document.qualified(call.func).removeprefix("torch.")
     keywords = {arg.keyword.value for arg in call.args if arg.keyword}
     if last not in _ZEROS or keywords & {"generator", "out"} or any(a.star for a in call.args):
-        raise Escape(f"`{site.document.code(call)}` cannot be drawn by itself")
+        raise NotApplicable(f"`{site.document.code(call)}` cannot be drawn by itself")
     zeros = cst.parse_expression(f"{torch}.{_ZEROS[last]}")
     if not last.endswith("_like"):
-        ways = [expression("lambda: {c}", c=one) for one in (call, call.with_changes(func=zeros))]
-        one, other = ways if side else ways[::-1]
-        return expression(f"{torch}.cond({{t}}, {{a}}, {{b}})", t=test, a=one, b=other)
+        branches = [
+            expression("lambda: {c}", c=one) for one in (call, call.with_changes(func=zeros))
+        ]
+        one, other = branches if when else branches[::-1]
+        return expression(f"{torch}.cond({{t}}, {{a}}, {{b}})", t=condition, a=one, b=other)
     if len(call.args) != 1:
-        raise Escape(f"`{site.document.code(call)}` cannot be drawn by itself")
-    one, other = (call.func, zeros) if side else (zeros, call.func)
+        raise NotApplicable(f"`{site.document.code(call)}` cannot be drawn by itself")
+    one, other = (call.func, zeros) if when else (zeros, call.func)
     template = f"{torch}.cond({{t}}, {{a}}, {{b}}, ({{x}}.detach(),))"  # else its backward draws
-    return expression(template, t=test, a=one, b=other, x=call.args[0].value)
+    return expression(template, t=condition, a=one, b=other, x=call.args[0].value)

@@ -11,13 +11,13 @@ from fullgraph.compiler.events import Position
 from fullgraph.rewrites.analysis.definitions import definitions
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.seen import Seen, TensorSeen
-from fullgraph.rewrites.site import Knowledge, Site
+from fullgraph.rewrites.site import Knowledge, NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement, replaced
 from fullgraph.rewrites.source.templates import expression
-from fullgraph.rewrites.transforms.branches.branches import jumps
-from fullgraph.rewrites.transforms.branches.predicate import Decision, Escape, decision, predicate
-from fullgraph.rewrites.transforms.branches.use_cond import Conditional
-from fullgraph.rewrites.transforms.branches.use_where import Selection
+from fullgraph.rewrites.transforms.branches.branches import leaves_early
+from fullgraph.rewrites.transforms.branches.predicate import Decision, find_conditional, predicate
+from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
+from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 from fullgraph.rewrites.transforms.branches.whole_branch import decided
 from fullgraph.rewrites.transforms.random.draws import drawing
 
@@ -43,13 +43,13 @@ class Numbers:
     """What is known instead of what was seen: the numbers are tensors."""
 
     def follow(self, call: cst.Call, dtype: str, device: str = "cpu") -> None:
-        """Find out what is done with a number. Raises Escape where a tensor would not do."""
+        """Find out what is done with a number. Raises NotApplicable where a tensor would not do."""
         self.device, self.dtype = device, dtype
         tensor = TensorSeen(dtype, (), device, False, True)
         self._follow(call, Seen(("torch.Tensor",), 1, (tensor,)))
 
     def edits(self) -> Edits:
-        """The decisions and the numbers, rewritten. Raises Escape."""
+        """The decisions and the numbers, rewritten. Raises NotApplicable."""
         facts = _Facts(self.site.facts, self._known)
         found: Edits = {}
         for node in self.decisions:
@@ -64,7 +64,7 @@ class Numbers:
             again = [n for one in made for n in walk(one) if call.deep_equals(n)]
             inside = any(one in found for one in self.site.document.around(call))
             if inside and len(again) != 1:
-                raise Escape("the number would not be drawn exactly once")
+                raise NotApplicable("the number would not be drawn exactly once")
             if not inside:
                 plain[call] = tensor
         plain = self._dimensioned(plain, found)
@@ -75,7 +75,7 @@ class Numbers:
         around = self.site.document.around
         for node in sorted(self.met, key=lambda one: len(tuple(around(one))), reverse=True):
             if any(one in found for one in (node, *around(node))):
-                raise Escape("the number meets a tensor without dimensions in a decision")
+                raise NotApplicable("the number meets a tensor without dimensions in a decision")
             inside = {one: plain.pop(one) for one in walk(node) if one in plain}
             other = self.met[node]
             inside[other] = expression("{t}[None]", t=replaced(other, inside))
@@ -115,21 +115,21 @@ class Numbers:
                 for use in known.uses(name) if known is not None else ():
                     others = known.reaching[use] - {name} if known is not None else {name}
                     if not all(self._is_decided(other) for other in others):
-                        raise Escape(f"`{use.value}` is not always that number")
+                        raise NotApplicable(f"`{use.value}` is not always that number")
                     self._follow(use, seen)
             case _:
-                raise Escape("a tensor cannot stand where the number is used")
+                raise NotApplicable("a tensor cannot stand where the number is used")
 
     def _met(self, operation: cst.BaseExpression, other: cst.BaseExpression) -> None:
         """Note that a number meets a tensor.
 
-        Raises Escape where what comes of it would have another dtype.
+        Raises NotApplicable where what comes of it would have another dtype.
         """
         seen = self.site.seen(other)
         if seen is None or not all(tensor.is_float for tensor in seen.tensors):
-            raise Escape("the number meets a tensor that is not of a floating dtype")
+            raise NotApplicable("the number meets a tensor that is not of a floating dtype")
         if self.device != "cpu" and {tensor.device for tensor in seen.tensors} != {self.device}:
-            raise Escape("the number meets a tensor on another device")
+            raise NotApplicable("the number meets a tensor on another device")
         if "float" in self.dtype and () in seen.shapes and seen.dtypes != {self.dtype}:
             self.met[operation] = other
 
@@ -146,19 +146,19 @@ class Numbers:
         )
 
     def _decided(self, site: Site, node: cst.If | cst.IfExp) -> Edits:
-        if jumps(site, node):
-            raise Escape("a way leaves the loop or raises")
-        test = predicate(site, node.test)
-        if test is None:
-            raise Escape("its test is not one that a tensor can decide")
-        if test.guard is not None and self._late(test.guard):
-            raise Escape("the number is drawn before a test of Python, whatever that says")
-        selection = Selection(site)
+        if leaves_early(site, node):
+            raise NotApplicable("a way leaves the loop or raises")
+        condition = predicate(site, node.test)
+        if condition is None:
+            raise NotApplicable("its test is not one that a tensor can decide")
+        if condition.guard is not None and self._late(condition.guard):
+            raise NotApplicable("the number is drawn before a test of Python, whatever that says")
+        selection = WhereWriter(site)
         try:
-            edits = decided(selection, node, test)
-        except Escape:
-            conditional = Conditional(site)
-            edits = decided(conditional, node, test)
+            edits = decided(selection, node, condition)
+        except NotApplicable:
+            conditional = CondWriter(site)
+            edits = decided(conditional, node, condition)
             self.assumes |= conditional.assumes
         else:
             self.assumes |= selection.assumes
@@ -171,8 +171,8 @@ class Numbers:
         if guard not in document.ranges:
             return True
         place = document.position(guard)
-        drawn = drawing(self.site, document.parent(guard))
-        places = [document.position(one) for one in drawn]
+        branch_draws = drawing(self.site, document.parent(guard))
+        places = [document.position(one) for one in branch_draws]
         return any((p.line, p.column or 0) < (place.line, place.column or 0) for p in places)
 
 
@@ -212,7 +212,7 @@ def sources(site: Site) -> Iterator[cst.Call]:
     node: cst.CSTNode = site.node
     if isinstance(node, Decision):
         node = node.test
-    elif (found := decision(site)) is not None:
+    elif (found := find_conditional(site)) is not None:
         node = found.test
     known = definitions(site.document, site.node)
     for one in walk(node):

@@ -10,17 +10,17 @@ import libcst as cst
 from fullgraph.rewrites.analysis.flow import live_in, name, targets, walk, writes
 from fullgraph.rewrites.analysis.purity import effect, fresh
 from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement
 from fullgraph.rewrites.source.templates import expression, statement
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
 from fullgraph.rewrites.transforms.branches.assignments import RETURN, arm, block
-from fullgraph.rewrites.transforms.branches.branches import Ways
-from fullgraph.rewrites.transforms.branches.predicate import Escape, Predicate
+from fullgraph.rewrites.transforms.branches.branches import Branches
+from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.use_where import (
     Lines,
-    Selection,
+    WhereWriter,
     comments,
     guarded,
     ordered,
@@ -30,7 +30,7 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 
 @dataclass
-class Conditional:
+class CondWriter:
     """Writes one decision with `torch.cond`; `assumes` is filled on the way."""
 
     site: Site
@@ -38,37 +38,37 @@ class Conditional:
     known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
     """What is known of new nodes."""
 
-    def ternary(self, node: cst.IfExp, test: Predicate) -> cst.BaseExpression:
-        one, other = ordered(test, node.body, node.orelse)
-        made = self._call(test, self._lambda(one), self._lambda(other))
+    def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
+        one, other = ordered(condition, node.body, node.orelse)
+        made = self._call(condition, self._lambda(one), self._lambda(other))
         self._agree(one, other)
         Agreement(self.site, self.assumes).gradients([one], [other])
-        if test.guard is None:
+        if condition.guard is None:
             return made
-        ways = (one, made) if test.disjunction else (made, other)
-        return cst.IfExp(test.guard, *ways)
+        branches = (one, made) if condition.disjunction else (made, other)
+        return cst.IfExp(condition.guard, *branches)
 
-    def branch(self, ways: Ways, test: Predicate) -> Lines:
-        both = [*ways.one, *ways.other]
-        returns = any(isinstance(one, cst.Return) for way in both for one in walk(way))
-        names = [RETURN] if returns else ways.written(self.site)
+    def branch(self, branches: Branches, condition: Predicate) -> Lines:
+        both = [*branches.one, *branches.other]
+        returns = any(isinstance(one, cst.Return) for branch in both for one in walk(branch))
+        names = [RETURN] if returns else branches.written(self.site)
         if not names:
-            raise Escape("nothing that it assigns is used later")
-        one, other = ordered(test, ways.one, ways.other)
-        lines = self._chosen(ways, test, names, one, other)
-        if test.guard is None:
+            raise NotApplicable("nothing that it assigns is used later")
+        one, other = ordered(condition, branches.one, branches.other)
+        lines = self._chosen(branches, condition, names, one, other)
+        if condition.guard is None:
             return lines
-        kept = (one, lines) if test.disjunction else (lines, other)
-        return [guarded(test.guard, *kept)]
+        kept = (one, lines) if condition.disjunction else (lines, other)
+        return [guarded(condition.guard, *kept)]
 
-    def early(self, node: cst.If, test: Predicate) -> dict[cst.CSTNode, Replacement]:
+    def early(self, node: cst.If, condition: Predicate) -> dict[cst.CSTNode, Replacement]:
         """An early return and what follows it as the two ways."""
-        if test.guard is not None:
-            raise Escape("a test of Python and one of a tensor decide on more than a result")
+        if condition.guard is not None:
+            raise NotApplicable("a test of Python and one of a tensor decide on more than a result")
         after = early.rest(self.site, node)
         body = block(node.body)
-        both = Ways(node, body, [*after.statements, after.line])
-        lines = self._chosen(both, test, [RETURN], *ordered(test, both.one, both.other))
+        both = Branches(node, body, [*after.statements, after.line])
+        lines = self._chosen(both, condition, [RETURN], *ordered(condition, both.one, both.other))
         kept = [*node.leading_lines, *comments(node, lines)]
         first = lines[0].with_changes(leading_lines=kept)
         gone: dict[cst.CSTNode, Replacement] = {
@@ -78,22 +78,22 @@ class Conditional:
 
     def _chosen(
         self,
-        ways: Ways,
-        test: Predicate,
+        branches: Branches,
+        condition: Predicate,
         names: list[str],
         one: Sequence[cst.CSTNode],
         other: Sequence[cst.CSTNode],
     ) -> Lines:
         Agreement(self.site, self.assumes).gradients(one, other)
-        values = [self._values(ways, names, way) for way in (one, other)]
+        values = [self._values(branches, names, branch) for branch in (one, other)]
         left, right = values
         if left is not None and right is not None:
             for a, b in zip(left, right, strict=True):
                 self._agree(a, b)
             lambdas = [self._lambda(_together(found)) for found in (left, right)]
-            return [_target(names, self._call(test, *lambdas))]
-        operands = sorted({n for way in (one, other) for n in _rebound(way)})
-        functions = [self._function(ways, names, way) for way in (one, other)]
+            return [_target(names, self._call(condition, *lambdas))]
+        operands = sorted({n for branch in (one, other) for n in _rebound(branch)})
+        functions = [self._function(branches, names, branch) for branch in (one, other)]
         fresh_names = [self.site.document.fresh(stem) for stem in ("if_true", "if_false")]
         made: Lines = []
         for called, (body, _) in zip(fresh_names, functions, strict=True):
@@ -101,50 +101,51 @@ class Conditional:
             made.append(header.with_changes(body=cst.IndentedBlock(body)))
         given = f", ({', '.join(operands)},)" if operands else ""
         call = expression(
-            f"torch.cond({{t}}, {fresh_names[0]}, {fresh_names[1]}{given})", t=test.tensor
+            f"torch.cond({{t}}, {fresh_names[0]}, {fresh_names[1]}{given})", t=condition.tensor
         )
         for a, b in zip(*(results for _, results in functions), strict=False):
             self._agree(a, b)
-        return apart([*made, _target(names, call)])
+        return separated([*made, _target(names, call)])
 
     def _values(
-        self, ways: Ways, names: list[str], way: Sequence[cst.CSTNode]
+        self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
     ) -> list[cst.BaseExpression] | None:
         """What a way assigns to each name, if these are expressions of what was there before."""
         try:
-            made = arm(self.site, way, frozenset(names))
-        except Escape:
+            made = arm(self.site, branch, frozenset(names))
+        except NotApplicable:
             return None
         if made.own:
             return None
-        selection = Selection(self.site, known=self.known)
-        return [made.values.get(n) or selection.present(n, ways) for n in names]
+        selection = WhereWriter(self.site, known=self.known)
+        return [made.values.get(n) or selection.present(n, branches) for n in names]
 
     def _function(
-        self, ways: Ways, names: list[str], way: Sequence[cst.CSTNode]
+        self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
     ) -> tuple[Lines, list[cst.BaseExpression]]:
         """The body of a local function for a way, and the nodes of what it returns."""
-        body: Lines = list(way)  # type: ignore[arg-type]
-        jumps = [one for line in body for one in walk(line) if isinstance(one, _JUMPS)]
+        body: Lines = list(branch)  # type: ignore[arg-type]
+        leaves_early = [one for line in body for one in walk(line) if isinstance(one, _JUMPS)]
         results: list[cst.BaseExpression] = []
         if names == [RETURN]:
             last = body[-1] if body else None
             final = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
-            if not isinstance(final, cst.Return) or len(jumps) != 1 or final.value is None:
-                raise Escape("one way does not end in a return of its own")
+            if not isinstance(final, cst.Return) or len(leaves_early) != 1 or final.value is None:
+                raise NotApplicable("one way does not end in a return of its own")
             body = body[:-1]
             results = [final.value]
-        elif jumps:
-            raise Escape("the branch leaves the block")
+        elif leaves_early:
+            raise NotApplicable("the branch leaves the block")
         else:
-            selection = Selection(self.site, known=self.known)
+            selection = WhereWriter(self.site, known=self.known)
             own = set(writes(*body))
             results = [
-                cst.parse_expression(n) if n in own else selection.present(n, ways) for n in names
+                cst.parse_expression(n) if n in own else selection.present(n, branches)
+                for n in names
             ]
         self._pure(*body, *results)
         if any("." in n for n in writes(*body)):
-            raise Escape("the branch assigns to attributes")
+            raise NotApplicable("the branch assigns to attributes")
         copies = [
             one if self._is_new(one, body) and not _again(one, results, body) else _clone(one)
             for one in results
@@ -159,15 +160,15 @@ class Conditional:
 
     def _pure(self, *nodes: cst.CSTNode) -> None:
         if reason := effect(self.site, *nodes, random=True):
-            raise Escape(f"a branch of `torch.cond` must not change anything, and {reason}")
-        if effect(self.site, *nodes) and self._learns(nodes):
+            raise NotApplicable(f"a branch of `torch.cond` must not change anything, and {reason}")
+        if effect(self.site, *nodes) and self._may_require_grad(nodes):
             # its backward runs the way again, and draws again
-            raise Escape("the gradient would be that of other random numbers")
+            raise NotApplicable("the gradient would be that of other random numbers")
 
-    def _learns(self, nodes: Sequence[cst.CSTNode]) -> bool:
+    def _may_require_grad(self, nodes: Sequence[cst.CSTNode]) -> bool:
         """Whether what nodes use may ask for gradients."""
         agreement = Agreement(self.site)
-        return any(agreement.may_learn(one) for one in used_names(nodes).values())
+        return any(agreement.may_require_grad(one) for one in used_names(nodes).values())
 
     def _agree(self, one: cst.BaseExpression, other: cst.BaseExpression) -> None:
         agreement = Agreement(self.site, self.assumes, self.known)
@@ -175,9 +176,9 @@ class Conditional:
             agreement.pair(a, b, numbers=False)
 
     def _call(
-        self, test: Predicate, one: cst.BaseExpression, other: cst.BaseExpression
+        self, condition: Predicate, one: cst.BaseExpression, other: cst.BaseExpression
     ) -> cst.BaseExpression:
-        return expression("torch.cond({t}, {a}, {b})", t=test.tensor, a=one, b=other)
+        return expression("torch.cond({t}, {a}, {b})", t=condition.tensor, a=one, b=other)
 
     def _is_new(self, value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> bool:
         """Whether a result shares no memory with what was there before."""
@@ -194,9 +195,9 @@ class Conditional:
         )
 
 
-def _rebound(way: Sequence[cst.CSTNode]) -> set[str]:
+def _rebound(branch: Sequence[cst.CSTNode]) -> set[str]:
     """Local names that a way reads before it binds them anew: parameters of its function."""
-    return {n for n in live_in(way) & set(writes(*way)) if "." not in n}
+    return {n for n in live_in(branch) & set(writes(*branch)) if "." not in n}
 
 
 def _target(names: list[str], call: cst.BaseExpression) -> cst.BaseStatement:
@@ -250,7 +251,7 @@ def _again(
     return any(source(one, body) is source(value, body) for one in earlier)
 
 
-def apart(lines: Lines) -> Lines:
+def separated(lines: Lines) -> Lines:
     """Local functions and what comes next, with empty lines between."""
     empty = cst.EmptyLine(indent=False)
     return [lines[0], *(line.with_changes(leading_lines=[empty]) for line in lines[1:])]

@@ -20,22 +20,22 @@ from fullgraph.rewrites.analysis.flow import (
 from fullgraph.rewrites.analysis.inferred import held, inferred
 from fullgraph.rewrites.analysis.purity import fresh
 from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement, replaced
 from fullgraph.rewrites.source.templates import statement
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
-from fullgraph.rewrites.transforms.branches.assignments import RETURN, Arm, arm
-from fullgraph.rewrites.transforms.branches.branches import Ways, blocks
+from fullgraph.rewrites.transforms.branches.assignments import RETURN, BranchValues, arm
+from fullgraph.rewrites.transforms.branches.branches import Branches, blocks
 from fullgraph.rewrites.transforms.branches.choice import Choice
 from fullgraph.rewrites.transforms.branches.in_place import changes_tensors, operands, updates
-from fullgraph.rewrites.transforms.branches.predicate import Escape, Predicate, predicate
+from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate
 
 Lines = list[cst.BaseStatement]
 Way = TypeVar("Way")
 
 
 @dataclass
-class Selection:
+class WhereWriter:
     """Writes one decision with `torch.where`; `assumes` and `tests` are filled on the way."""
 
     site: Site
@@ -48,107 +48,111 @@ class Selection:
     ahead: cst.BaseStatement | None = None
     """What must stand before the statement that a conditional expression is in."""
 
-    def ternary(self, node: cst.IfExp, test: Predicate) -> cst.BaseExpression:
+    def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
         """`a if t else b` as one expression."""
-        one, other = ordered(test, node.body, node.orelse)
-        choice = self.choice(test)
+        one, other = ordered(condition, node.body, node.orelse)
+        choice = self.choice(condition)
         choice.pure(one, other)
         choice.agreement.gradients([one], [other])
         made = choice.between(one, other)
         self.tests.append(node.test)
         if choice.uses > 1:
-            if test.guard is not None:
-                raise Escape("the test would have to be written several times")
-            condition = cst.Name(self.site.document.fresh("condition"))
-            self.ahead = statement("{c} = {t}", c=condition, t=choice.test)
-            made = replaced(made, {choice.test: condition})
-        if test.guard is None:
+            if condition.guard is not None:
+                raise NotApplicable("the test would have to be written several times")
+            name = cst.Name(self.site.document.fresh("condition"))
+            self.ahead = statement("{c} = {t}", c=name, t=choice.test)
+            made = replaced(made, {choice.test: name})
+        if condition.guard is None:
             return made
-        body, orelse = (one, made) if test.disjunction else (made, other)
-        return cst.IfExp(test.guard, body, orelse)
+        body, orelse = (one, made) if condition.disjunction else (made, other)
+        return cst.IfExp(condition.guard, body, orelse)
 
-    def branch(self, ways: Ways, test: Predicate) -> Lines:
+    def branch(self, branches: Branches, condition: Predicate) -> Lines:
         """An `if` as the statements that do the same."""
-        node = ways.node
-        one, other = ordered(test, ways.one, ways.other)
+        node = branches.node
+        one, other = ordered(condition, branches.one, branches.other)
         if self.site.document.function(node) is None:
-            raise Escape("it stands outside of functions")
+            raise NotApplicable("it stands outside of functions")
         if changes_tensors(self.site, one, other):
-            lines = self._updated(ways, test)
+            lines = self._updated(branches, condition)
         else:
-            outputs = frozenset((*ways.written(self.site), RETURN))
+            outputs = frozenset((*branches.written(self.site), RETURN))
             arms = (self._arm(one, outputs), self._arm(other, outputs))
-            lines = self._chosen(ways, test, *arms)
-        if test.guard is None:
+            lines = self._chosen(branches, condition, *arms)
+        if condition.guard is None:
             return lines
-        kept = (one, lines) if test.disjunction else (lines, other)
-        return [guarded(test.guard, *kept)]
+        kept = (one, lines) if condition.disjunction else (lines, other)
+        return [guarded(condition.guard, *kept)]
 
-    def _arm(self, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> Arm:
+    def _arm(self, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> BranchValues:
         """An arm; decisions on tensors in it are written with `torch.where` as well."""
         if len(body) == 1 and isinstance(body[0], cst.If):
             nested = blocks(body[0])
-            test = predicate(self.site, nested.node.test)
-            if test is not None and test.guard is None:
+            condition = predicate(self.site, nested.node.test)
+            if condition is not None and condition.guard is None:
                 self.tests.append(nested.node.test)
-                one, other = ordered(test, nested.one, nested.other)
-                choice = self.choice(test)
+                one, other = ordered(condition, nested.one, nested.other)
+                choice = self.choice(condition)
                 arms = (self._arm(one, outputs), self._arm(other, outputs))
                 made = self._merged(nested, choice, *arms)
                 if choice.uses > 1:
-                    raise Escape("the inner test would have to be written several times")
-                choice.pure(test.tensor)
+                    raise NotApplicable("the inner test would have to be written several times")
+                choice.pure(condition.tensor)
                 return made
         return arm(self.site, body, outputs)
 
-    def _merged(self, ways: Ways, choice: Choice, one: Arm, other: Arm) -> Arm:
+    def _merged(
+        self, branches: Branches, choice: Choice, one: BranchValues, other: BranchValues
+    ) -> BranchValues:
         """The values of both arms as one."""
         self._separate(choice, one, other)
         keys = list(dict.fromkeys((*one.values, *other.values)))
         if RETURN in keys and not (RETURN in one.values and RETURN in other.values):
-            raise Escape("one way returns and the other goes on")
+            raise NotApplicable("one way returns and the other goes on")
         values = {}
         used: tuple[list[cst.CSTNode], ...] = ([*one.own], [*other.own])
         for key in keys:
-            a, b = (side.values.get(key) or self.present(key, ways) for side in (one, other))
+            a, b = (when.values.get(key) or self.present(key, branches) for when in (one, other))
             used[0].append(a)
             used[1].append(b)
-            self._lasting(key, ways, a, b)
+            self._lasting(key, branches, a, b)
             choice.pure(a, b)
-            choice.agreement.arithmetic = self._arithmetic(key, ways)
+            choice.agreement.arithmetic = self._arithmetic(key, branches)
             values[key] = choice.between(a, b)
         choice.agreement.gradients(*used)
         own = [
-            self.tamed_line(choice, line, side)
-            for arm, side in ((one, True), (other, False))
-            for line in arm.own
+            self.tamed_line(choice, line, when)
+            for branch_values, when in ((one, True), (other, False))
+            for line in branch_values.own
         ]
-        return Arm(values, own)
+        return BranchValues(values, own)
 
-    def tamed_line(self, choice: Choice, line: cst.BaseStatement, side: bool) -> cst.BaseStatement:
+    def tamed_line(self, choice: Choice, line: cst.BaseStatement, when: bool) -> cst.BaseStatement:
         choice.pure(line)
-        edits = choice.taming(line, side)
+        edits = choice.finite_edits(line, when)
         return replaced(line, edits) if edits else line
 
-    def _chosen(self, ways: Ways, test: Predicate, one: Arm, other: Arm) -> Lines:
-        choice = self.choice(test)
-        merged = self._merged(ways, choice, one, other)
-        self.tests.append(ways.node.test)
+    def _chosen(
+        self, branches: Branches, condition: Predicate, one: BranchValues, other: BranchValues
+    ) -> Lines:
+        choice = self.choice(condition)
+        merged = self._merged(branches, choice, one, other)
+        self.tests.append(branches.node.test)
         return self._hoisted(choice, [*merged.own, *_assignments(merged.values)])
 
-    def _updated(self, ways: Ways, test: Predicate) -> Lines:
+    def _updated(self, branches: Branches, condition: Predicate) -> Lines:
         """Ways that change tensors in place: each statement by itself, in order."""
-        choice = self.choice(test)
-        sides = [(ways.one, not test.negated), (ways.other, test.negated)]
-        lasting = {*ways.written(self.site), *live_in(ways.other)}
+        choice = self.choice(condition)
+        sides = [(branches.one, not condition.negated), (branches.other, condition.negated)]
+        lasting = {*branches.written(self.site), *live_in(branches.other)}
 
         def old(key: str, value: cst.BaseExpression) -> cst.BaseExpression:
-            self._lasting(key, ways, value)
-            return self.present(key, ways)
+            self._lasting(key, branches, value)
+            return self.present(key, branches)
 
         lines = updates(choice, sides, lasting, old)
-        choice.agreement.gradients(*(operands(way) for way, _ in sides))
-        self.tests.append(ways.node.test)
+        choice.agreement.gradients(*(operands(branch) for branch, _ in sides))
+        self.tests.append(branches.node.test)
         return self._hoisted(choice, lines, changes=True)
 
     def _hoisted(self, choice: Choice, lines: Lines, changes: bool = False) -> Lines:
@@ -163,47 +167,49 @@ class Selection:
         first = statement(template, c=condition, t=choice.test)
         return [first, *(replaced(line, edits) for line in lines)]
 
-    def _separate(self, choice: Choice, one: Arm, other: Arm) -> None:
-        """Raises Escape where a name of one arm alone means something elsewhere."""
-        names = [set(writes(*side.own)) for side in (one, other)]
-        used = [reads(*side.own, *side.values.values()) for side in (one, other)]
+    def _separate(self, choice: Choice, one: BranchValues, other: BranchValues) -> None:
+        """Raises NotApplicable where a name of one arm alone means something elsewhere."""
+        names = [set(writes(*when.own)) for when in (one, other)]
+        used = [reads(*when.own, *when.values.values()) for when in (one, other)]
         both = (names[0] & (names[1] | used[1])) | (names[1] & used[0])
         shared = both | ((names[0] | names[1]) & reads(choice.test))
         if shared:
-            raise Escape(f"`{min(shared)}` is something else on each way")
+            raise NotApplicable(f"`{min(shared)}` is something else on each way")
 
-    def present(self, key: str, ways: Ways) -> cst.BaseExpression:
+    def present(self, key: str, branches: Branches) -> cst.BaseExpression:
         """What `key` holds when the decision starts, as a node that facts are known of."""
-        if "." not in key and key not in assigned_before(self.site.document, ways.node):
-            raise Escape(f"`{key}` has no value where the other way is taken")
+        if "." not in key and key not in assigned_before(self.site.document, branches.node):
+            raise NotApplicable(f"`{key}` has no value where the other way is taken")
         new = cst.parse_expression(key)
         if "." in key:
-            found = [n for one in (ways.node, *ways.rest) for n in walk(one) if name(n) == key]
+            found = [
+                n for one in (branches.node, *branches.rest) for n in walk(one) if name(n) == key
+            ]
             seen = [inferred(self.site, one) for one in found]
         else:
-            seen = [held(self.site, key, ways.node)]
+            seen = [held(self.site, key, branches.node)]
         if fact := next(filter(None, seen), None):
             self.known[new] = fact
         return new
 
-    def _lasting(self, key: str, ways: Ways, *values: cst.BaseExpression) -> None:
-        """Raises Escape where a value is changed in place later: a copy would not be."""
+    def _lasting(self, key: str, branches: Branches, *values: cst.BaseExpression) -> None:
+        """Raises NotApplicable where a value is changed in place later: a copy would not be."""
         aliases = {name(value) for value in values} | {key}
-        changed = aliases & set(mutations(*ways.after(self.site)))
+        changed = aliases & set(mutations(*branches.after(self.site)))
         if changed - {""}:
-            raise Escape(f"`{min(changed - {''})}` is changed in place later")
+            raise NotApplicable(f"`{min(changed - {''})}` is changed in place later")
 
-    def choice(self, test: Predicate) -> Choice:
-        bare = test.tensor.with_changes(lpar=(), rpar=())
+    def choice(self, condition: Predicate) -> Choice:
+        bare = condition.tensor.with_changes(lpar=(), rpar=())
         agreement = Agreement(self.site, self.assumes, self.known)
         return Choice(self.site, bare, agreement, random=self.random)
 
-    def _arithmetic(self, key: str, ways: Ways) -> bool:
+    def _arithmetic(self, key: str, branches: Branches) -> bool:
         """Whether all later uses of a name are operands of floating-point tensors."""
         document = self.site.document
         uses = [
             one
-            for later in ways.after(self.site)
+            for later in branches.after(self.site)
             for one in walk(later)
             if isinstance(one, cst.Name) and one.value == key
         ]
@@ -232,8 +238,8 @@ def _assignments(values: dict[str, cst.BaseExpression]) -> Lines:
     return [statement("{k} = {v}", k=key, v=values[key]) for key in changed]
 
 
-def ordered(test: Predicate, one: Way, other: Way) -> tuple[Way, Way]:
-    return (other, one) if test.negated else (one, other)
+def ordered(condition: Predicate, one: Way, other: Way) -> tuple[Way, Way]:
+    return (other, one) if condition.negated else (one, other)
 
 
 def guarded(
@@ -246,12 +252,12 @@ def guarded(
     return cst.If(guard, cst.IndentedBlock(list(one)), orelse)  # type: ignore[arg-type]
 
 
-def in_place(ways: Ways, lines: Lines, parent: cst.CSTNode) -> Replacement:
+def in_place(branches: Branches, lines: Lines, parent: cst.CSTNode) -> Replacement:
     """What takes the place of an `if` or `elif`, with the comments around it."""
-    node = ways.node
+    node = branches.node
     if isinstance(parent, cst.If) and parent.orelse is node:
         return cst.Else(cst.IndentedBlock(lines), leading_lines=node.leading_lines)
-    lost = [comment for one in (node, *ways.rest) for comment in comments(one, lines)]
+    lost = [comment for one in (node, *branches.rest) for comment in comments(one, lines)]
     kept = [*node.leading_lines, *lost]
     if not lines:
         return cst.RemoveFromParent()

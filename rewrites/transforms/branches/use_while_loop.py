@@ -17,20 +17,20 @@ from fullgraph.rewrites.analysis.flow import (
 from fullgraph.rewrites.analysis.inferred import held
 from fullgraph.rewrites.analysis.purity import effect, fresh
 from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import replaced
 from fullgraph.rewrites.source.templates import expression, statement
 from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
-from fullgraph.rewrites.transforms.branches.predicate import Escape, predicate
-from fullgraph.rewrites.transforms.branches.use_cond import apart, source
+from fullgraph.rewrites.transforms.branches.predicate import predicate
+from fullgraph.rewrites.transforms.branches.use_cond import separated, source
 from fullgraph.rewrites.transforms.branches.use_where import comments
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 
 @dataclass
-class Looping:
+class WhileLoopWriter:
     """Writes one loop; `assumes` is filled on the way."""
 
     site: Site
@@ -38,12 +38,12 @@ class Looping:
     assumes: dict[str, None] = field(default_factory=dict)
 
     def lines(self) -> list[cst.BaseStatement]:
-        """The statements that take the place of the loop. Raises Escape."""
+        """The statements that take the place of the loop. Raises NotApplicable."""
         self._plain()
         carried = self._carried()
         facts = {name: self._fact(name) for name in carried}
         counters = [name for name in carried if facts[name].is_number]
-        test = self._test(counters)
+        condition = self._test(counters)
         body = replaced(self.node.body, self._counted(counters)).body
         results = [self._result(name, facts[name]) for name in carried]
         names, given = ", ".join(carried), ", ".join(self._given(n, facts[n]) for n in carried)
@@ -53,7 +53,7 @@ class Looping:
         if short is not None and not comments(self.node, []):
             call = expression(
                 f"torch.while_loop(lambda {names}: {{t}}, lambda {names}: ({{v}},), ({given},))",
-                t=test,
+                t=condition,
                 v=short,
             )
             lines = [statement(f"{target} = {{call}}", call=call)]
@@ -63,9 +63,9 @@ class Looping:
             returned = ", ".join(f"{{{part}}}" for part in parts) + comma
             function = statement(f"def {step}({names}):\n    pass\n")
             last = statement(f"return {returned}", **parts)
-            lines = apart(
+            lines = separated(
                 [
-                    statement(f"def {going}({names}):\n    return {{t}}\n", t=test),
+                    statement(f"def {going}({names}):\n    return {{t}}\n", t=condition),
                     function.with_changes(body=cst.IndentedBlock([*body, last])),
                     statement(f"{target} = torch.while_loop({going}, {step}, ({given}{comma}))"),
                 ]
@@ -77,19 +77,21 @@ class Looping:
         return [first, *lines[1:]]
 
     def _plain(self) -> None:
-        """Raises Escape where the loop does more than give names new values."""
+        """Raises NotApplicable where the loop does more than give names new values."""
         if self.node.orelse is not None:
-            raise Escape("it has an `else`")
+            raise NotApplicable("it has an `else`")
         if any(isinstance(one, _JUMPS) for one in walk(self.node.body)):
-            raise Escape("the loop is left from within its body")
+            raise NotApplicable("the loop is left from within its body")
         if reason := effect(self.site, self.node.test, self.node.body, random=True):
-            raise Escape(f"a round of `torch.while_loop` must not change anything, and {reason}")
+            raise NotApplicable(
+                f"a round of `torch.while_loop` must not change anything, and {reason}"
+            )
         if any("." in name for name in writes(self.node.body)):
-            raise Escape("the loop assigns to attributes")
+            raise NotApplicable("the loop assigns to attributes")
         agreement = Agreement(self.site)
         used = used_names([self.node.test, *self.node.body.body], own=False)
-        if any(agreement.may_learn(one) for one in used.values()):
-            raise Escape("the gradients of `torch.while_loop` are not those of the loop")
+        if any(agreement.may_require_grad(one) for one in used.values()):
+            raise NotApplicable("the gradients of `torch.while_loop` are not those of the loop")
 
     def _carried(self) -> list[str]:
         """The names whose values go from round to round, or out of the loop."""
@@ -99,9 +101,9 @@ class Looping:
         carried = [name for name in writes(self.node.body) if name in needed]
         missing = set(carried) - assigned_before(document, self.node)
         if missing:
-            raise Escape(f"`{min(missing)}` has no value if the loop does not run")
+            raise NotApplicable(f"`{min(missing)}` has no value if the loop does not run")
         if not carried:
-            raise Escape("nothing that it assigns is used later")
+            raise NotApplicable("nothing that it assigns is used later")
         for name in carried:
             if name in after and (fact := held(self.site, name, self.node)) and fact.is_number:
                 self.assumes[f"a tensor may take the place of the number `{name}`"] = None
@@ -110,12 +112,14 @@ class Looping:
     def _fact(self, name: str) -> Seen:
         seen = held(self.site, name, self.node)
         if seen is None:
-            raise Escape(f"it is not known what `{name}` is")
+            raise NotApplicable(f"it is not known what `{name}` is")
         whole = seen.types == ("int",)
         if not whole and not seen.is_tensor:
-            raise Escape(f"`{name}` is neither a tensor nor an integer")
+            raise NotApplicable(f"`{name}` is neither a tensor nor an integer")
         if whole and self._devices() - {"cpu", "meta"}:
-            raise Escape(f"the number `{name}` would have to be on the device of the tensors")
+            raise NotApplicable(
+                f"the number `{name}` would have to be on the device of the tensors"
+            )
         return seen
 
     def _devices(self) -> set[str]:
@@ -132,7 +136,9 @@ class Looping:
             if isinstance(one, cst.AugAssign) and isinstance(one.target, cst.Name):
                 operator = OPERATORS.get(type(one.operator))
                 if one.target.value not in counters or operator is None:
-                    raise Escape(f"`{self.site.document.code(one)}` changes a tensor in place")
+                    raise NotApplicable(
+                        f"`{self.site.document.code(one)}` changes a tensor in place"
+                    )
                 sign = cst.Module([]).code_for_node(operator())
                 value = expression(f"{one.target.value}{sign}{{v}}", v=one.value)
                 edits[one] = cst.Assign([cst.AssignTarget(one.target)], value)
@@ -145,8 +151,8 @@ class Looping:
 
     def _test(self, counters: list[str]) -> cst.BaseExpression:
         """The test as one tensor; comparisons of counters become comparisons of tensors."""
-        test = self.node.test
-        parts = _conjuncts(test)
+        condition = self.node.test
+        parts = _conjuncts(condition)
         made: list[cst.BaseExpression] = []
         for part in parts:
             found = predicate(self.site, part)
@@ -156,7 +162,7 @@ class Looping:
             elif found is None and isinstance(part, cst.Comparison) and reads(part) & {*counters}:
                 made.append(part)
             else:
-                raise Escape("Python decides a part of its test")
+                raise NotApplicable("Python decides a part of its test")
         joined = made[0]
         for part in made[1:]:
             joined = expression("{a} & {b}", a=joined, b=part)
@@ -186,7 +192,7 @@ class Looping:
         return None
 
 
-def _conjuncts(test: cst.BaseExpression) -> list[cst.BaseExpression]:
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
-        return [*_conjuncts(test.left), *_conjuncts(test.right)]
-    return [test]
+def _conjuncts(condition: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(condition, cst.BooleanOperation) and isinstance(condition.operator, cst.And):
+        return [*_conjuncts(condition.left), *_conjuncts(condition.right)]
+    return [condition]

@@ -9,53 +9,53 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis.purity import effect
 from fullgraph.rewrites.rule import Refusal, Rewrite
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement, replaced
 from fullgraph.rewrites.transforms.branches import early_return as early
-from fullgraph.rewrites.transforms.branches.agreement import agreed
-from fullgraph.rewrites.transforms.branches.branches import jumps, ways
-from fullgraph.rewrites.transforms.branches.predicate import Escape, Predicate, predicate, tested
-from fullgraph.rewrites.transforms.branches.use_cond import Conditional
-from fullgraph.rewrites.transforms.branches.use_where import Selection, in_place
+from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
+from fullgraph.rewrites.transforms.branches.branches import branches, leaves_early
+from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_condition, predicate
+from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
+from fullgraph.rewrites.transforms.branches.use_where import WhereWriter, in_place
 
 Node = cst.If | cst.IfExp
 
 
 def chosen(
     site: Site,
-    writer: Selection | Conditional,
+    writer: WhereWriter | CondWriter,
     why: str,
     edits: Callable[[Node, Predicate], dict[cst.CSTNode, Replacement] | None],
 ) -> Rewrite | Refusal | None:
-    """The rewrite of the decision at a site: `edits` writes it with `writer`, and may raise Escape.
+    """The rewrite of the decision at a site: `edits` writes it with `writer`.
 
     None where there is no decision that leaves nothing, no test by a tensor, or no `edits`.
     """
-    found = tested(site)
-    node = found.decision if found is not None else None
-    if found is None or not isinstance(node, Node) or jumps(site, node):
+    found = find_condition(site)
+    node = found.find_conditional if found is not None else None
+    if found is None or not isinstance(node, Node) or leaves_early(site, node):
         return None
     try:
-        test = predicate(site, found.expression)
-        made = edits(node, test) if test is not None else None
-    except Escape as escape:
+        condition = predicate(site, found.expression)
+        made = edits(node, condition) if condition is not None else None
+    except NotApplicable as escape:
         return Refusal(str(escape))
     if made is None:
         return None
     if found.gone is not None:
         made[found.gone] = cst.RemoveFromParent()
-    if isinstance(writer, Selection):
-        return agreed(made, why, writer.assumes, writer.tests)
-    return agreed(made, why, writer.assumes, [node.test], numbers=False)
+    if isinstance(writer, WhereWriter):
+        return rewrite_assuming(made, why, writer.assumes, writer.tests)
+    return rewrite_assuming(made, why, writer.assumes, [node.test], numbers=False)
 
 
 def decided(
-    writer: Selection | Conditional, node: Node, test: Predicate
+    writer: WhereWriter | CondWriter, node: Node, condition: Predicate
 ) -> dict[cst.CSTNode, Replacement]:
-    """The edits that write `node` with `torch.where` or `torch.cond`. Raises Escape."""
+    """The edits that write `node` with `torch.where` or `torch.cond`. Raises NotApplicable."""
     if isinstance(node, cst.IfExp):
-        new = writer.ternary(node, test)
-        if isinstance(writer, Selection) and writer.ahead is not None:
+        new = writer.ternary(node, condition)
+        if isinstance(writer, WhereWriter) and writer.ahead is not None:
             line = _line(writer.site, node)
             first = writer.ahead.with_changes(leading_lines=line.leading_lines)
             return {
@@ -64,18 +64,18 @@ def decided(
                 )
             }
         return {node: new}
-    found = ways(writer.site, node)
-    if early.is_early(node) and not found.rest:
-        if isinstance(writer, Selection):
-            return early.selected(writer, node, test)
-        return writer.early(node, test)
-    lines = writer.branch(found, test)
+    found = branches(writer.site, node)
+    if early.is_early_return(node) and not found.rest:
+        if isinstance(writer, WhereWriter):
+            return early.selected(writer, node, condition)
+        return writer.early(node, condition)
+    lines = writer.branch(found, condition)
     block = in_place(found, lines, writer.site.document.parent(node))
     return {node: block, **{one: cst.RemoveFromParent() for one in found.rest}}
 
 
 def _line(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
-    """The line of a conditional expression, where its test can come first. Raises Escape."""
+    """The line of a conditional expression, where its test can come first. Raises NotApplicable."""
     line = site.document.statement(node)
     between = list(itertools.takewhile(lambda one: one is not line, site.document.around(node)))
     parts = cst.BooleanOperation | cst.IfExp | cst.Lambda | cst.BaseComp
@@ -86,5 +86,5 @@ def _line(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
         or any(isinstance(one, parts) for one in between)
         or effect(site, *values)
     ):
-        raise Escape("the test would have to be written several times")
+        raise NotApplicable("the test would have to be written several times")
     return line

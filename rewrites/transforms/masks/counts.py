@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.transforms.masks.sinks import Counted, Escape
+from fullgraph.rewrites.site import NotApplicable, Site
+from fullgraph.rewrites.transforms.masks.sinks import Counted
 
 _ORDER = (
     cst.Equal
@@ -18,7 +18,7 @@ _ORDER = (
 
 
 def counted(site: Site, node: cst.BaseExpression, selected: cst.BaseExpression) -> Counted:
-    """The count at `node`, if a tensor does there what the number does. Raises Escape.
+    """The count at `node`, if a tensor does there what the number does. Raises NotApplicable.
 
     The test of an `if` takes a tensor too, though the graph ends there: a branch, which other rules
     mend.
@@ -37,7 +37,7 @@ def counted(site: Site, node: cst.BaseExpression, selected: cst.BaseExpression) 
                 return found
     if is_test(site, node):
         return Counted(node)
-    raise Escape(f"`{site.document.code(node)}` is needed as a Python number")
+    raise NotApplicable(f"`{site.document.code(node)}` is needed as a Python number")
 
 
 def is_test(site: Site, node: cst.BaseExpression) -> bool:

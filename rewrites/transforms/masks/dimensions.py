@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.operators import Operation
 from fullgraph.rewrites.transforms.masks.reads import Read
-from fullgraph.rewrites.transforms.masks.sinks import Escape
 
 
 def dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
@@ -53,7 +52,9 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
     absolute = [dim % count for dim in found]
     inner = all(dim > axis for dim in absolute) and rest > 0
     if inner and first.dims > 1 and any(dim >= 0 for dim in found):
-        raise Escape("a dimension would have another number at full shape: write it negative")
+        raise NotApplicable(
+            "a dimension would have another number at full shape: write it negative"
+        )
     return inner
 
 

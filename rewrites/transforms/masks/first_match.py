@@ -7,14 +7,10 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fullgraph.rewrites.analysis.flow import statements, walk
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement, replaced
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.masks.nonzero import Asked, Hits, Question, answer, question
-
-
-class Unclear(Exception):
-    """The indices are needed themselves. Says why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,18 +48,18 @@ class Search:
 
 
 def search(site: Site, found: Hits) -> Search | None:
-    """What is asked of indices; None if no index is. Raises Unclear."""
+    """What is asked of indices; None if no index is. Raises NotApplicable."""
     questions = []
     for use in found.uses:
         one = question(site, found, use)
         if one is None:
             code = site.document.code(site.document.parent(use)).partition("\n")[0]
-            raise Unclear(f"`{code}` needs all indices, and their number depends on the data")
+            raise NotApplicable(f"`{code}` needs all indices, and their number depends on the data")
         questions.append(one)
     if not any(one.asked in (Asked.FIRST, Asked.LAST) for one in questions):
         return None
     if found.dims != 1:
-        raise Unclear("the mask is not known to have one dimension")
+        raise NotApplicable("the mask is not known to have one dimension")
     tests = [one for one in questions if one.asked in (Asked.ANY, Asked.NONE)]
     counts = [one for one in questions if one.asked is Asked.COUNT]
     for one in counts:
@@ -72,9 +68,9 @@ def search(site: Site, found: Hits) -> Search | None:
         if beside is one.node and isinstance(parent, cst.BinaryOperation):
             beside = parent.left
         if beside is None or not site.is_tensor(beside):
-            raise Unclear(f"Python needs `{site.document.code(one.node)}` as a number")
+            raise NotApplicable(f"Python needs `{site.document.code(one.node)}` as a number")
     if len(tests) > 1:
-        raise Unclear("it is asked more than once whether there is a hit")
+        raise NotApplicable("it is asked more than once whether there is a hit")
     return Search(tuple(questions), _choice(site, tests[0], questions) if tests else None)
 
 
@@ -127,7 +123,7 @@ def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _choice(site: Site, test: Question, questions: list[Question]) -> Choice:
-    """The `if` of a test. Raises Unclear."""
+    """The `if` of a test. Raises NotApplicable."""
     outer = site.document.parent(test.node)
     indices = [one.node for one in questions if one.asked in (Asked.FIRST, Asked.LAST)]
     if isinstance(outer, cst.IfExp) and outer.test is test.node:
@@ -138,18 +134,18 @@ def _choice(site: Site, test: Question, questions: list[Question]) -> Choice:
         one, other = _only(outer.body), _only(outer.orelse.body)
         values = (_value(site, one), _value(site, other))
         if None in values or _shell(site, one) != _shell(site, other):
-            raise Unclear("the two sides of its test do different things")
+            raise NotApplicable("the two sides of its test do different things")
         sides = values  # type: ignore[assignment]
     else:
-        raise Unclear("its test is no `if` with an `else`")
+        raise NotApplicable("its test is no `if` with an `else`")
     if test.asked is Asked.NONE:
         sides = (sides[1], sides[0])
     found, otherwise = sides
     if not all(any(node is one for one in walk(found)) for node in indices):
-        raise Unclear("an index is asked for outside its test")
+        raise NotApplicable("an index is asked for outside its test")
     kinds = site.seen(otherwise)
     if kinds is not None and not (kinds.is_tensor or kinds.is_number):
-        raise Unclear(f"`{site.document.code(otherwise)}` is no tensor")
+        raise NotApplicable(f"`{site.document.code(otherwise)}` is no tensor")
     return Choice(outer, found, otherwise)
 
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis.definitions import Definitions, definitions
 from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.continuation import continuation
@@ -22,7 +22,6 @@ from fullgraph.rewrites.transforms.masks.reads import Read, read, repeatable, sa
 from fullgraph.rewrites.transforms.masks.sinks import (
     Bound,
     End,
-    Escape,
     Harmless,
     Reduced,
     Stored,
@@ -67,9 +66,9 @@ class Flow:
         found = read(self.site, node)
         if found is not None:
             if not same(found.mask, self.first.mask):
-                raise Escape(f"`{self._code(node)}` is selected by another mask")
+                raise NotApplicable(f"`{self._code(node)}` is selected by another mask")
             if not repeatable(self.site, found.mask):
-                raise Escape("the mask is not the same when it is worked out again")
+                raise NotApplicable("the mask is not the same when it is worked out again")
             self._add(found)
             return True
         match node:
@@ -109,7 +108,7 @@ class Flow:
         return extent.dims(self.site, self.first, node)
 
     def axis(self, node: cst.CSTNode) -> int:
-        """The dimension of selected elements in which the mask's begin. Raises Escape."""
+        """The dimension of selected elements in which the mask's begin. Raises NotApplicable."""
         if node in self.reads:
             return self.reads[node].axis
         if isinstance(node, cst.Name) and node in self.names:
@@ -121,7 +120,7 @@ class Flow:
             inner = [one for one in node.children if self._holds(one)]
             found = {self.axis(one) for one in inner}
         if len(found) > 1:
-            raise Escape("the mask selects in several dimensions")
+            raise NotApplicable("the mask selects in several dimensions")
         return next(iter(found), self.first.axis)
 
     def _holds(self, node: cst.CSTNode) -> bool:
@@ -153,7 +152,7 @@ class Flow:
     # Where it goes.
 
     def follow(self) -> None:
-        """Find all reads, names and ends. Raises Escape."""
+        """Find all reads, names and ends. Raises NotApplicable."""
         self._add(self.first)
         while self._waiting:
             leaf = self._waiting.pop()
@@ -165,7 +164,7 @@ class Flow:
         for name in self.names:
             if self.definitions is None or not self.definitions.reaching[name] <= set(self.bound):
                 if self.site.document.statement(name) not in self.continuation:
-                    raise Escape(f"`{name.value}` is not always what the mask selects")
+                    raise NotApplicable(f"`{name.value}` is not always what the mask selects")
                 self.mixed = True
 
     def _add(self, found: Read) -> None:
@@ -179,10 +178,10 @@ class Flow:
             return
         self.bound[end.name], self.axes[end.name] = root, axis
         if self.definitions is None:
-            raise Escape(f"`{end.name.value}` may be used elsewhere")
+            raise NotApplicable(f"`{end.name.value}` may be used elsewhere")
         for use in self.definitions.uses(end.name):
             if self.site.document.function(use) is not self.definitions.function:
-                raise Escape(f"`{use.value}` is used in a function inside this one")
+                raise NotApplicable(f"`{use.value}` is used in a function inside this one")
             if use not in self.names:
                 self.names[use] = None
                 self._waiting.append(use)
@@ -195,7 +194,7 @@ class Flow:
         if not any(selected):
             return False
         if not all(selected) and self.site.document.statement(use) not in self.continuation:
-            raise Escape(f"`{use.value}` is not always what the mask selects")
+            raise NotApplicable(f"`{use.value}` is not always what the mask selects")
         self.names[use] = None
         self._waiting.append(use)
         return True
@@ -267,7 +266,9 @@ class Flow:
         if found is not None:
             pair = [self.is_selected(one) for one in (found.input, found.target)]
             if not all(pair):
-                raise Escape(f"only one side of `{self._code(call.func)}` is selected by the mask")
+                raise NotApplicable(
+                    f"only one side of `{self._code(call.func)}` is selected by the mask"
+                )
             return node, found
         sums = added(self.site, call)
         if sums is not None and not self.is_selected(sums.base):
@@ -309,11 +310,11 @@ class Flow:
         raise taken(self.site, call)
 
     def _check_added(self, sums: Added) -> None:
-        """Raises Escape unless index and source are selected, and the rows are what is added."""
+        """Raise NotApplicable unless index and source are selected and rows are added."""
         parts = [one for one in (sums.index, sums.source) if one is not None]
         selected = [self.is_selected(one) for one in parts]
         if not all(selected):
-            raise Escape(f"only a part of `{self._code(sums.call)}` is selected by the mask")
+            raise NotApplicable(f"only a part of `{self._code(sums.call)}` is selected by the mask")
         if any(self.axis(one) for one in parts) or self.dims(sums.index) != 0:
             raise taken(self.site, sums.call)
         if sums.source is not None and self.dims(sums.source) and not sums.rows:
@@ -328,7 +329,7 @@ class Flow:
                 return Bound(node, augmented=True)
             return Stored(statement, self.reads[node])
         if isinstance(parent, cst.AssignTarget):
-            raise Escape(f"`{self._code(node)}` is assigned to")
+            raise NotApplicable(f"`{self._code(node)}` is assigned to")
         match statement:
             case cst.Assign(targets=[one]):
                 target = one.target
@@ -348,27 +349,27 @@ class Flow:
         place = read(self.site, target)
         if place is not None and isinstance(statement, cst.Assign | cst.AugAssign):
             if not same(place.mask, self.first.mask):
-                raise Escape(f"`{self._code(target)}` is selected by another mask")
+                raise NotApplicable(f"`{self._code(target)}` is selected by another mask")
             self.unsure |= not place.known
             return Stored(statement, place)
-        raise Escape(f"`{self._code(target)}` keeps the selected elements themselves")
+        raise NotApplicable(f"`{self._code(target)}` keeps the selected elements themselves")
 
     # What stands beside it.
 
     def _beside(self, other: cst.BaseExpression) -> None:
-        """Raises Escape if an operand does not go with elements at their full shape."""
+        """Raises NotApplicable if an operand does not go with elements at their full shape."""
         if self.is_selected(other) or self.is_number(other):
             return
         seen = self.site.seen(other)
         if seen is None:
             if self.first.known and not isinstance(other, cst.Name | cst.Attribute):
-                raise Escape(f"it is not known what `{self._code(other)}` is")
+                raise NotApplicable(f"it is not known what `{self._code(other)}` is")
             self.unsure = True
             return
         width = self.first.rest if self.first.axis == 0 else 0
         wide = [shape for shape in seen.shapes if any(n != 1 for n in shape[: len(shape) - width])]
         if not seen.is_tensor or wide:
-            raise Escape(
+            raise NotApplicable(
                 f"`{self._code(other)}` goes with the selected elements only, one for each"
             )
 
@@ -376,7 +377,7 @@ class Flow:
         return self.site.document.code(node)
 
 
-def flow(site: Site) -> Flow | Escape | None:
+def flow(site: Site) -> Flow | NotApplicable | None:
     """Where the elements go that the site's node selects; why they cannot be followed; None if it
     is no read through a mask."""
     first = read(site, site.node)
@@ -386,6 +387,6 @@ def flow(site: Site) -> Flow | Escape | None:
     found = Flow(site, first, known, continuation=continuation(site, first.node))
     try:
         found.follow()
-    except Escape as reason:
+    except NotApplicable as reason:
         return reason
     return found

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.site import NotApplicable
 from fullgraph.rewrites.source.document import replaced
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.masks import dimensions as extent
@@ -16,7 +17,6 @@ from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.operators import operation
 from fullgraph.rewrites.transforms.masks.padding import Value, value
 from fullgraph.rewrites.transforms.masks.reads import Read
-from fullgraph.rewrites.transforms.masks.sinks import Escape
 
 _RAISING = frozenset({"remainder", "fmod", "floor_divide", "div", "divide", "true_divide", "pow"})
 
@@ -121,7 +121,7 @@ class Text:
             return self.where(self.bare(root), root, fill)
         known = self.value(root)
         if not known.finite:
-            raise Escape("there is no number that could stand where nothing is selected")
+            raise NotApplicable("there is no number that could stand where nothing is selected")
         full = self.full(root)
         if known.number is not None and known.number == _as_number(neutral):
             return full
@@ -136,7 +136,7 @@ class Text:
         if all(name.startswith(("float", "bfloat")) for name in dtypes):
             return f'float("{neutral}")'
         if neutral == "nan" or len(dtypes) != 1 or "bool" in dtypes:
-            raise Escape("there is no such number as it would take for whole numbers")
+            raise NotApplicable("there is no such number as it would take for whole numbers")
         limit = "min" if neutral == "-inf" else "max"
         info, name = self.torch("iinfo"), self.torch(next(iter(dtypes)))
         return f"{info}({name}).{limit}"

@@ -9,6 +9,7 @@ import libcst as cst
 from fullgraph.rewrites.analysis.definitions import Definitions
 from fullgraph.rewrites.analysis.flow import mutations, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
+from fullgraph.rewrites.site import NotApplicable
 from fullgraph.rewrites.source.document import Document, Replacement, replaced
 from fullgraph.rewrites.source.templates import enclosed, reads_back, statement
 from fullgraph.rewrites.transforms.masks.continuation import copied
@@ -16,7 +17,7 @@ from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import Text
 from fullgraph.rewrites.transforms.masks.reads import is_name, repeatable
 from fullgraph.rewrites.transforms.masks.sink_text import Ends
-from fullgraph.rewrites.transforms.masks.sinks import End, Escape, Harmless
+from fullgraph.rewrites.transforms.masks.sinks import End, Harmless
 
 _FILLS = ("0", "1", "0.5")
 _LATER = cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.CompFor
@@ -30,11 +31,11 @@ def ends(flow: Flow) -> list[End]:
 
 def rewriting(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -> Rewrite | Refusal:
     """The flow at full shape. `mask` is how the mask is written, if that is settled."""
-    reason: Escape | None = None
+    reason: NotApplicable | None = None
     for fill in _FILLS:
         try:
             return _with_fill(flow, fill, why, mask)
-        except Escape as error:
+        except NotApplicable as error:
             reason = reason or error
     return Refusal(str(reason))
 
@@ -50,7 +51,7 @@ def _with_fill(flow: Flow, fill: str, why: str, settled: cst.BaseExpression | No
         if not _can_stand_before(flow, place) and not (
             repeatable(flow.site, mask) and _holds_still(flow, edits, mask)
         ):
-            raise Escape("the mask cannot be given a name before it is used")
+            raise NotApplicable("the mask cannot be given a name before it is used")
         named = _can_stand_before(flow, place)
     if named:
         name = flow.site.document.fresh("mask")
@@ -61,7 +62,7 @@ def _with_fill(flow: Flow, fill: str, why: str, settled: cst.BaseExpression | No
         replacements = _with_mask(flow, edits, place, name, mask)
     else:
         if not repeatable(flow.site, mask) and text.masks > 1:
-            raise Escape("the mask is not the same when it is worked out again")
+            raise NotApplicable("the mask is not the same when it is worked out again")
         _check(flow, [*flow.reads, *_indices(flow), *edits], mask)
         replacements = dict(edits)
     if flow.mixed:
@@ -141,7 +142,7 @@ def _with_mask(
 def _holds_still(flow: Flow, edits: Iterable[cst.CSTNode], mask: cst.BaseExpression) -> bool:
     try:
         _check(flow, [*flow.reads, *edits], mask)
-    except Escape:
+    except NotApplicable:
         return False
     return True
 
@@ -156,7 +157,7 @@ def check(
     places: Iterable[cst.CSTNode],
     mask: cst.BaseExpression,
 ) -> None:
-    """Raises Escape if a mask may mean something else at one of the places."""
+    """Raises NotApplicable if a mask may mean something else at one of the places."""
     if known is None:
         return
     names = {one.value for one in walk(mask) if isinstance(one, cst.Name)}
@@ -164,13 +165,15 @@ def check(
     states = [known.before.get(one, {}) for one in statements]
     for name in names:
         if len({state.get(name, frozenset()) for state in states}) > 1:
-            raise Escape(f"`{name}` is another one by the time the mask is needed again")
+            raise NotApplicable(f"`{name}` is another one by the time the mask is needed again")
     lines = [document.position(one).line for one in statements]
     for one in known.before:
         between = min(lines) <= document.position(one).line < max(lines)
         simple = isinstance(one, cst.SimpleStatementLine)
         if between and simple and set(_changed(one)) & names:
-            raise Escape(f"`{document.code(one)}` changes the mask before it is needed again")
+            raise NotApplicable(
+                f"`{document.code(one)}` changes the mask before it is needed again"
+            )
 
 
 def _changed(node: cst.CSTNode) -> Iterable[str]:

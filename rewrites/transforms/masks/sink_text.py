@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from fullgraph.rewrites.site import NotApplicable
 from fullgraph.rewrites.source.templates import expression, statement, with_option
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.aliases import is_owned
@@ -14,14 +15,7 @@ from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import Text
 from fullgraph.rewrites.transforms.masks.index_add import Added
 from fullgraph.rewrites.transforms.masks.losses import Loss
-from fullgraph.rewrites.transforms.masks.sinks import (
-    Bound,
-    Counted,
-    Escape,
-    Reduced,
-    Stored,
-    Unpacked,
-)
+from fullgraph.rewrites.transforms.masks.sinks import Bound, Counted, Reduced, Stored, Unpacked
 
 _STEPS: dict[type[cst.BaseAugOp], tuple[str, str]] = {
     cst.AddAssign: ("+", "0"),
@@ -48,7 +42,7 @@ class Ends:
     assumes: dict[str, None] = field(default_factory=dict)
 
     def edits(self) -> dict[cst.CSTNode, cst.CSTNode]:
-        """What takes the place of which node. Raises Escape."""
+        """What takes the place of which node. Raises NotApplicable."""
         found: dict[cst.CSTNode, cst.CSTNode] = {}
         for root, ends in self._in_order():
             for end in ends:
@@ -84,13 +78,13 @@ class Ends:
         known = self.text.value(root)
         self.text.values[end.name] = None if end.augmented else known.number
         if not known.finite:
-            raise Escape("there is no number that could stand where nothing is selected")
+            raise NotApplicable("there is no number that could stand where nothing is selected")
         return {} if root is end.name else {root: self.text.full(root)}
 
     def _unpacked(self, root: cst.BaseExpression, end: Unpacked) -> dict[cst.CSTNode, cst.CSTNode]:
         known = self.text.value(root)
         if not known.finite:
-            raise Escape("there is no number that could stand where nothing is selected")
+            raise NotApplicable("there is no number that could stand where nothing is selected")
         self.text.values |= {one.name: known.number for one in end.names}
         return {} if isinstance(root, cst.Name) else {root: self.text.full(root)}
 
@@ -148,7 +142,9 @@ class Ends:
         if name in ("max", "min", "amax", "amin", "median"):
             self.assumes["the mask selects something: of nothing there is an error"] = None
         if name in ("median", "nanmedian") and made.options:
-            raise Escape(f"`{name}` of a dimension gives indices among the selected elements")
+            raise NotApplicable(
+                f"`{name}` of a dimension gives indices among the selected elements"
+            )
         if name == "median":
             self.assumes["nothing that is selected is NaN"] = None
             name = "nanmedian"
@@ -210,7 +206,7 @@ class Ends:
         given = made.argument("dim", 0) or made.argument("axis", 99)
         dims = ops.integers(given)
         if dims is None or len(made.options) > 1:
-            raise Escape("its dimensions are not spelled out")
+            raise NotApplicable("its dimensions are not spelled out")
         count = self.flow.dims(made.tensor) + 1
         full: list[int] = []
         for dim in (dim % count for dim in dims):
@@ -219,12 +215,12 @@ class Ends:
             else:
                 full.append(dim + (first.dims - 1 if dim > first.axis else 0))
         if len(full) > 1 and made.name in ("max", "min", "prod"):
-            raise Escape(f"`{made.name}` takes one dimension only")
+            raise NotApplicable(f"`{made.name}` takes one dimension only")
         place = next(i for i, arg in enumerate(args) if arg.value is given)
         args[place] = args[place].with_changes(value=expression(str(tuple(full))))
 
     def _only_values(self, call: cst.Call) -> None:
-        """Raises Escape unless only the values of `max(dim)` are used, not the indices."""
+        """Raises NotApplicable unless only the values of `max(dim)` are used, not the indices."""
         parent = self.flow.site.document.parent(call)
         if isinstance(parent, cst.Attribute) and parent.attr.value == "values":
             return
@@ -232,13 +228,13 @@ class Ends:
             index = parent.slice[0].slice
             if isinstance(index, cst.Index) and ops.integer(index.value) == 0:
                 return
-        raise Escape("its indices are those among the selected elements")
+        raise NotApplicable("its indices are those among the selected elements")
 
     def _spread_out(self, end: Reduced) -> cst.BaseExpression:
         """The variance or standard deviation, in two steps."""
         made = end.operation
         if made.options or not self._is_over_mask_alone(made.tensor):
-            raise Escape(f"`{made.name}` with options is not written as sums")
+            raise NotApplicable(f"`{made.name}` with options is not written as sums")
         full = self.text.full(made.tensor)
         mean = expression(
             "{total}.sum() / {count}",
@@ -262,17 +258,19 @@ class Ends:
         if not end.known:
             self.assumes[f"`{self._code(end.call.func)}` has the default options"] = None
         if not end.reduction:
-            raise Escape(f"the reduction of `{self._code(end.call.func)}` is not spelled out")
+            raise NotApplicable(
+                f"the reduction of `{self._code(end.call.func)}` is not spelled out"
+            )
         if end.reduction == "none":
-            raise Escape(f"`{self._code(end.call)}` gives a loss for each selected element")
+            raise NotApplicable(f"`{self._code(end.call)}` gives a loss for each selected element")
         if end.name in ops.TARGET_LOSSES:
             return self._target_loss(end)
         if any(self.text.holds(one) for one in end.options.values()):
-            raise Escape("the weights are selected too")
+            raise NotApplicable("the weights are selected too")
         if end.name == ops.LOGITS_LOSS:
             return self._logits_loss(end)
         if end.name == "kl_div" and "log_target" in end.options:
-            raise Escape("with `log_target` the loss of zeros is not zero")
+            raise NotApplicable("with `log_target` the loss of zeros is not zero")
         call = self._with_pair(
             end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
         )
@@ -285,7 +283,7 @@ class Ends:
         self._half()
         if end.reduction == "batchmean":
             if end.module:
-                raise Escape("`batchmean` of a module is not written as a sum")
+                raise NotApplicable("`batchmean` of a module is not written as a sum")
         elif end.module or self.flow.first.rest or self.flow.first.axis:
             return self._per_selected(call)
         call = with_option(call, "reduction", '"sum"')
@@ -293,7 +291,7 @@ class Ends:
 
     def _logits_loss(self, end: Loss) -> cst.BaseExpression:
         if "weight" in end.options or end.module:
-            raise Escape("the loss of zeros is not zero, and the weights are taken")
+            raise NotApplicable("the loss of zeros is not zero, and the weights are taken")
         call = self._with_pair(
             end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
         )
@@ -308,9 +306,9 @@ class Ends:
         if seen is None:
             self.flow.unsure = True
         elif any(name.startswith("float") for name in seen.dtypes):
-            raise Escape("the targets are probabilities")
+            raise NotApplicable("the targets are probabilities")
         if self.flow.dims(end.input) != 1 or first.axis != 0:
-            raise Escape("the classes are not in the last dimension")
+            raise NotApplicable("the classes are not in the last dimension")
         root = end.target
         if list(self.text.cuts(root)) == [root]:
             target = self.text.where(self.text.bare(root), root, index)
@@ -344,7 +342,7 @@ class Ends:
         linear = self.text.is_linear(value)
         full = self.text.bare(value) if linear else self.text.full(value)
         if not linear and not self.text.value(value).finite:
-            raise Escape("there is no number that could stand where nothing is selected")
+            raise NotApplicable("there is no number that could stand where nothing is selected")
         return self._selected(end, full, target.base)
 
     def _stepped(self, step: cst.AugAssign, end: Stored) -> cst.CSTNode:
@@ -360,7 +358,7 @@ class Ends:
             return step.with_changes(target=base, value=steps.with_changes(lpar=(), rpar=()))
         sign = _STEPS[kind][0] if kind in _STEPS else _OPERATORS.get(kind, "")
         if not sign or not self.flow.is_number(value):
-            raise Escape(f"`{self._code(step)}` is not written as a choice")
+            raise NotApplicable(f"`{self._code(step)}` is not written as a choice")
         floats = end.target.is_float or not end.target.known
         curved = sign in ("**", "//", "%") or (sign == "/" and not floats)
         left = self.text.where(base, step.target, "1") if curved and floats else base

@@ -6,18 +6,16 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks.index_add import Added
 from fullgraph.rewrites.transforms.masks.losses import Loss
 from fullgraph.rewrites.transforms.masks.operators import Operation
 from fullgraph.rewrites.transforms.masks.reads import Read
 
 
-class Escape(Exception):
-    """The selected elements reach a place that needs them by themselves. Says why."""
-
-
-def taken(site: Site, node: cst.CSTNode, selected: cst.BaseExpression | None = None) -> Escape:
+def taken(
+    site: Site, node: cst.CSTNode, selected: cst.BaseExpression | None = None
+) -> NotApplicable:
     """That `node` takes the selected elements by themselves."""
     code = site.document.code(selected or node).partition("\n")[0]
     match node:
@@ -28,7 +26,7 @@ def taken(site: Site, node: cst.CSTNode, selected: cst.BaseExpression | None = N
         case _:
             code = site.document.code(node).partition("\n")[0]
             what = f"`{code}` takes all that is selected"
-    return Escape(f"{what}, and how many elements that is depends on the data")
+    return NotApplicable(f"{what}, and how many elements that is depends on the data")
 
 
 @dataclass(frozen=True, eq=False)

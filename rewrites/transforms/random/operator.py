@@ -11,9 +11,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from fullgraph.rewrites.analysis.flow import name, walk
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Document, Replacement, replaced
-from fullgraph.rewrites.transforms.branches.predicate import Escape
 from fullgraph.rewrites.transforms.random.draws import Draw, drawing
 
 _DECORATOR = '''\
@@ -50,11 +49,11 @@ def operator(site: Site, draw: Draw) -> tuple[cst.BaseExpression, Definitions]:
         seen = site.seen(read)
         kind = seen.types[0] if seen is not None and len(seen.types) == 1 else ""
         if kind not in ("int", "float"):
-            raise Escape(f"`{document.code(read)}` cannot be handed to an operator")
+            raise NotApplicable(f"`{document.code(read)}` cannot be handed to an operator")
         stem = name(read).rpartition(".")[2].strip("_")
         known = next((n for n, node in given.items() if name(node) == name(read)), None)
         if known is None and stem in given:
-            raise Escape("two of its arguments have one name")
+            raise NotApplicable("two of its arguments have one name")
         edits[read] = cst.Name(stem)
         if known is None:
             given[stem] = read
@@ -83,7 +82,7 @@ def defined(
     body = document.module.body
     imports = [one for one in body if isinstance(one, cst.SimpleStatementLine) and _imports(one)]
     if not imports:
-        raise Escape("the file imports nothing, so there is no place for an operator")
+        raise NotApplicable("the file imports nothing, so there is no place for an operator")
     return {imports[-1]: cst.FlattenSentinel([imports[-1], *definitions]), **edits}
 
 
@@ -103,7 +102,7 @@ def _reads(site: Site, call: cst.Call) -> Iterator[cst.Name | cst.Attribute]:
     """The names and paths of attributes in the arguments of a call."""
     for arg in call.args:
         if arg.star:
-            raise Escape("its arguments are not spelled out")
+            raise NotApplicable("its arguments are not spelled out")
         yield from _paths(arg.value)
 
 
@@ -113,7 +112,7 @@ def _paths(node: cst.CSTNode) -> Iterator[cst.Name | cst.Attribute]:
             yield node
         return
     if isinstance(node, cst.Call | cst.Lambda | cst.Subscript | cst.Await):
-        raise Escape("its arguments are more than numbers")
+        raise NotApplicable("its arguments are more than numbers")
     for child in node.children:
         yield from _paths(child)
 

@@ -12,9 +12,10 @@ from fullgraph.rewrites.analysis.classes import definition
 from fullgraph.rewrites.analysis.flow import mutations
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.analysis.torch_names import words
+from fullgraph.rewrites.site import NotApplicable
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, STORES, held
-from fullgraph.rewrites.transforms.scalars.scalar import HALF, No, Number
+from fullgraph.rewrites.transforms.scalars.scalar import HALF, Number
 from fullgraph.rewrites.transforms.scalars.signs import Sign, sign
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits, argument_for
 
@@ -46,10 +47,10 @@ _ABOVE_ZERO = ("log", "log2", "log10", "log1p")
 
 
 def take(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
-    """Let a tensor be the argument of a call instead of a number. Raises No."""
+    """Let a tensor be the argument of a call instead of a number. Raises NotApplicable."""
     call = uses.document.parent(arg)
     if not isinstance(call, cst.Call):
-        raise No("a tensor cannot stand where the number is used")
+        raise NotApplicable("a tensor cannot stand where the number is used")
     called = uses.site.calls(call)
     operation = "" if called.startswith("math.") else torch_name(uses.site, call)
     function = definition(uses.site, call)
@@ -62,7 +63,7 @@ def take(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
         _bound(uses, call, arg, number, called)
     elif called in ("int", "float", "abs", "round") or _MATH.fullmatch(called):
         if not plain and called != "round":
-            raise No(f"`{called}` takes more than the number")
+            raise NotApplicable(f"`{called}` takes more than the number")
         _converted(uses, call, number, called)
     elif function is not None:
         _parameter(uses, function, call, arg, number)
@@ -73,7 +74,7 @@ def take(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
         else:
             uses.note(KEPT)
     else:
-        raise No(f"`{uses.document.code(call.func)}` may need a number")
+        raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
 
 
 def _operation(
@@ -118,7 +119,7 @@ def _operation(
             if seen is not None:
                 uses.meet(arg.value, number, seen, divided="div" in operation)
     else:
-        raise No(f"`{uses.document.code(call.func)}` may need a number")
+        raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
 
 
 def _rolled(
@@ -134,11 +135,11 @@ def _rolled(
     tensor, dim = given.get("input"), given.get("dims")
     seen = uses.seen(tensor) if tensor is not None else None
     if tensor is None or seen is None or given.get("shifts") is not arg.value:
-        raise No("it is not known what is rolled")
+        raise NotApplicable("it is not known what is rolled")
     if dim is None and seen.dims != {1}:
-        raise No("all dimensions are rolled as one")
+        raise NotApplicable("all dimensions are rolled as one")
     if dim is not None and uses.kind(dim) is not int:
-        raise No("several dimensions are rolled")
+        raise NotApplicable("several dimensions are rolled")
     uses.widened(arg.value, number)
     shift = "{places} - {n}"
     if isinstance(arg.value, cst.UnaryOperation) and isinstance(arg.value.operator, cst.Minus):
@@ -157,7 +158,7 @@ def _between_numbers(
     """`torch.where(mask, n, 0.0)`: both arms are numbers."""
     kinds = [kind for one in others if (kind := uses.kind(one)) is not None]
     if len(kinds) != 1:
-        raise No(f"`{uses.document.code(call.func)}` may need a number")
+        raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
     uses.cast(arg.value, number, torch.result_type(number.kind(1), kinds[0](1)))
 
 
@@ -171,13 +172,13 @@ def _clamped(
         tensor, rest = call.args[0].value, rest[1:]
     seen = uses.seen(tensor)
     if seen is None or tensor is arg.value:
-        raise No("it is not known what is clamped")
+        raise NotApplicable("it is not known what is clamped")
     uses.meet(arg.value, number, seen)
     rest = [one for one in rest if not _is_none(one.value)]
     if not rest:
         return
     if len(rest) > 1 or not isinstance(call.func, cst.Attribute):
-        raise No("there is more than two bounds")
+        raise NotApplicable("there is more than two bounds")
     is_min = arg.keyword.value == "min" if arg.keyword is not None else call.args[-1] is not arg
     lower, upper = (arg.value, rest[0].value) if is_min else (rest[0].value, arg.value)
     name = call.func.attr.value.replace("clip", "clamp")
@@ -195,7 +196,7 @@ def _scaled(
     """`x.add_(y, alpha=n)` becomes `x.add_(y * n)`."""
     seen = uses.seen(other)
     if seen is None or not seen.is_tensor:
-        raise No("`alpha=` must be a number")
+        raise NotApplicable("`alpha=` must be a number")
     uses.meet(alpha.value, number, seen)
     args = [one for one in call.args if one is not alpha]
     place = next(n for n, one in enumerate(args) if one.value is other)
@@ -209,9 +210,9 @@ def _as_tensor(uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number) -> 
     """`torch.tensor(n, dtype=d)` becomes `n.to(d)`."""
     options = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
     if arg.keyword is not None or options.keys() - {"dtype", "device"}:
-        raise No(f"`{uses.document.code(call.func)}` takes more than the number")
+        raise NotApplicable(f"`{uses.document.code(call.func)}` takes more than the number")
     if number.mixed:
-        raise No("a plain number may stand there too")
+        raise NotApplicable("a plain number may stand there too")
     new = arg.value
     if options:
         moved = ", ".join(f"{key}={{{key}}}" for key in options)
@@ -228,13 +229,13 @@ def _bound(uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, called:
     others = [one.value for one in call.args if one is not arg]
     kinds = [uses.kind(one) for one in others]
     if arg.keyword is not None or not others or any(one.keyword for one in call.args):
-        raise No(f"`{called}` looks into a container")
+        raise NotApplicable(f"`{called}` looks into a container")
     if call in uses.texts and number.mixed:
         return  # the other argument is a tensor in any case
     if number.mixed:
-        raise No("a plain number may stand there too")
+        raise NotApplicable("a plain number may stand there too")
     if None in kinds:
-        raise No(f"it is not known what else `{called}` is given")
+        raise NotApplicable(f"it is not known what else `{called}` is given")
     if number.kind is float and call.args[0] is not arg:
         uses.assume("the number is not NaN, which `max` and `min` may pass over")
     whole = number.kind is not float
@@ -256,7 +257,7 @@ def _converted(uses: UseEdits, call: cst.Call, number: Number, called: str) -> N
         uses.absorb(call, replace(uses.widened(node, number), fresh=True))
         return
     if number.mixed:
-        raise No("a plain number may stand there too")
+        raise NotApplicable("a plain number may stand there too")
     floating = number.dtype.is_floating_point
     if name == "float":
         dtype = number.dtype if floating else torch.float32
@@ -290,7 +291,7 @@ def _cut(uses: UseEdits, call: cst.Call, number: Number, name: str) -> None:
     digits = call.args[1].value if len(call.args) > 1 else None
     if digits is not None:
         if name != "round" or len(call.args) > 2 or not isinstance(digits, cst.Integer):
-            raise No(f"`{name}` takes more than the number")
+            raise NotApplicable(f"`{name}` takes more than the number")
         uses.assume("numbers half way between two others may be rounded to the other one")
         uses.write(call, expression("{n}.round(decimals={d})", n=node, d=digits))
         uses.absorb(call, replace(number, fresh=True, computed=True))
@@ -310,8 +311,8 @@ def _parameter(
     everything = (*function.params.params, *function.params.kwonly_params)
     found = [one for one in everything if argument_for(function, call, one) is arg.value]
     if not found or function.decorators or any(one.star for one in call.args):
-        raise No(f"it is not known what `{function.name.value}` does with it")
+        raise NotApplicable(f"it is not known what `{function.name.value}` does with it")
     if found[0].name.value in mutations(function.body):
-        raise No(f"`{function.name.value}` changes it in place")
+        raise NotApplicable(f"`{function.name.value}` changes it in place")
     others = len(uses.callers(function)) > 1
     uses.name(found[0].name, replace(number, fresh=False, mixed=number.mixed or others))

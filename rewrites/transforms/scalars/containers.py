@@ -8,8 +8,9 @@ import libcst as cst
 import torch
 
 from fullgraph.rewrites.analysis.definitions import definitions
+from fullgraph.rewrites.site import NotApplicable
 from fullgraph.rewrites.source.templates import expression
-from fullgraph.rewrites.transforms.scalars.scalar import No, Number, combined
+from fullgraph.rewrites.transforms.scalars.scalar import Number, combined
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 KEPT = "whoever reads the number that is kept can do with a tensor"
@@ -22,10 +23,13 @@ _DISPLAYS = cst.Tuple | cst.List | cst.Dict | cst.Element | cst.DictElement
 
 
 def put(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """Let a tensor be an element of the display or comprehension that holds `node`. Raises No."""
+    """Let a tensor be an element of the display or comprehension that holds `node`.
+
+    Raises NotApplicable.
+    """
     element = uses.document.parent(node)
     if isinstance(element, cst.DictElement) and element.key is node:
-        raise No("it is a key")
+        raise NotApplicable("it is a key")
     whole = element
     for around in uses.document.around(element):
         if not isinstance(around, _DISPLAYS):
@@ -51,14 +55,14 @@ def put(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
         case cst.Arg(star=""):
             read(uses, whole, replace(number, mixed=number.mixed or _has_numbers(uses, whole)))
         case _:
-            raise No("it goes into a container")
+            raise NotApplicable("it goes into a container")
 
 
 def held(uses: UseEdits, binding: cst.Name, number: Number) -> None:
     """Follow the container that a name is bound to."""
     known = definitions(uses.document, binding)
     if known is None:
-        raise No("it goes into a global container")
+        raise NotApplicable("it goes into a global container")
     bindings = known.reaching.get(binding, frozenset({binding}))
     for use in {use: None for one in bindings for use in known.uses(one)}:
         if use not in uses.done:
@@ -67,7 +71,10 @@ def held(uses: UseEdits, binding: cst.Name, number: Number) -> None:
 
 
 def read(uses: UseEdits, container: cst.BaseExpression, number: Number) -> None:
-    """Let a container of numbers, at a place that reads it, be one of tensors. Raises No."""
+    """Let a container of numbers, at a place that reads it, be one of tensors.
+
+    Raises NotApplicable.
+    """
     parent = uses.document.parent(container)
     match parent:
         case cst.Arg():
@@ -81,14 +88,14 @@ def read(uses: UseEdits, container: cst.BaseExpression, number: Number) -> None:
                 one for one in uses.document.around(parent) if not isinstance(one, _DISPLAYS)
             )
             if not isinstance(whole, cst.Return):
-                raise No("it goes into a container that is read again")
+                raise NotApplicable("it goes into a container that is read again")
             uses.note(RETURNED)
         case cst.AssignTarget():
             pass
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Attribute() | cst.Subscript())]):
             uses.note(KEPT)
         case _:
-            raise No("it goes into a container that is read again")
+            raise NotApplicable("it goes into a container that is read again")
 
 
 def _passed(uses: UseEdits, container: cst.BaseExpression, arg: cst.Arg, number: Number) -> None:
@@ -103,17 +110,19 @@ def _passed(uses: UseEdits, container: cst.BaseExpression, arg: cst.Arg, number:
         uses.absorb(call, combined(number, int, False))
     elif called in _TO_TENSOR and first and options <= {"dtype", "device"}:
         if "dtype" not in options and number.dtype is not torch.tensor(number.kind(1)).dtype:
-            raise No(f"`{called}` of tensors keeps their dtype, and of numbers it does not")
+            raise NotApplicable(
+                f"`{called}` of tensors keeps their dtype, and of numbers it does not"
+            )
     elif called in _MEANS and len(call.args) == 1 and number.dtype.is_floating_point:
         if isinstance(container, cst.List) and _has_numbers(uses, container):
-            raise No("it is averaged together with plain numbers")
+            raise NotApplicable("it is averaged together with plain numbers")
         new = expression("torch.stack({all}).mean()", all=_as_list(container))
         uses.write(call, new, "torch")
         uses.absorb(call, Number(float, number.dtype, computed=True))
     elif isinstance(call.func, cst.Attribute) and call.func.attr.value in STORES:
         uses.note(KEPT)
     else:
-        raise No(f"`{uses.document.code(call.func)}` may need numbers")
+        raise NotApplicable(f"`{uses.document.code(call.func)}` may need numbers")
 
 
 def _as_list(container: cst.BaseExpression) -> cst.BaseExpression:
@@ -135,7 +144,7 @@ def _taken_apart(
     elements = value.elements if isinstance(value, cst.Tuple) else ()
     place = [n for n, element in enumerate(elements) if element.value is node]
     if not place or len(elements) != len(names.elements):
-        raise No("it is taken apart")
+        raise NotApplicable("it is taken apart")
     target = names.elements[place[0]].value
     uses.keep(node, number)
     if isinstance(target, cst.Name):

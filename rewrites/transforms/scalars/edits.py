@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import libcst as cst
 import torch
 
+from fullgraph.rewrites.site import NotApplicable
 from fullgraph.rewrites.source.document import Document, Replacement, replaced
 from fullgraph.rewrites.source.templates import expression
-from fullgraph.rewrites.transforms.scalars.scalar import CASTS, No, Number
+from fullgraph.rewrites.transforms.scalars.scalar import CASTS, Number
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Edits:
     def convert(self, node: cst.BaseExpression, number: Number, suffix: str) -> None:
         """Put a call behind the tensor at `node`."""
         if number.mixed:
-            raise No("a plain number may stand there too")
+            raise NotApplicable("a plain number may stand there too")
         known = self.texts.get(node, Text())
         if not known.suffix.endswith(suffix):
             self.texts[node] = replace(known, suffix=known.suffix + suffix)
@@ -49,7 +50,7 @@ class Edits:
         if dtype is number.dtype:
             return number
         if dtype not in CASTS:
-            raise No("it meets a tensor of an unusual dtype")
+            raise NotApplicable("it meets a tensor of an unusual dtype")
         self.convert(node, number, f".{CASTS[dtype]}()")
         return replace(number, dtype=dtype, fresh=True)
 

@@ -7,9 +7,10 @@ import libcst.matchers as m
 import torch
 
 from fullgraph.rewrites.analysis.flow import mutations
+from fullgraph.rewrites.site import NotApplicable
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.scalars.prefix_slices import dimensions_before, reduced
-from fullgraph.rewrites.transforms.scalars.scalar import SIZE, No, Number
+from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
@@ -18,7 +19,7 @@ INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
 def index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
     """`x[n]` becomes `x[n[None]][0]`, where `node` is n, and `x[n] = y` `x[n[None]] = y`.
 
-    An index without dimensions would be made a number again by indexing. Raises No.
+    An index without dimensions would be made a number again by indexing. Raises NotApplicable.
     """
     subscript = _subscript(uses, node)
     before = dimensions_before(subscript, node)
@@ -28,15 +29,15 @@ def index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
     if isinstance(parent, cst.AssignTarget | cst.AugAssign):
         value = _assigned(uses, parent)
         if len(subscript.slice) > 1 and (value is None or uses.kind(value) is None):
-            raise No("what is assigned would need another dimension")
+            raise NotApplicable("what is assigned would need another dimension")
         return
     if isinstance(parent, cst.Attribute) and _in_place(parent):
-        raise No("what it selects is changed in place")
+        raise NotApplicable("what it selects is changed in place")
     function = uses.document.function(subscript)
     changed = mutations(function.body) if function is not None else ()
     for one in parent.targets if isinstance(parent, cst.Assign) else ():
         if isinstance(one.target, cst.Name) and one.target.value in changed:
-            raise No("what it selects is changed in place")
+            raise NotApplicable("what it selects is changed in place")
     uses.convert(subscript, number, f".squeeze({before})" if before else "[0]")
 
 
@@ -48,7 +49,10 @@ def _assigned(
 
 
 def bounds(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """`x[n : n + k]` becomes `x[n + torch.arange(k)]`, where `node` is a bound. Raises No."""
+    """`x[n : n + k]` becomes `x[n + torch.arange(k)]`, where `node` is a bound.
+
+    Raises NotApplicable.
+    """
     piece = uses.document.parent(node)
     assert isinstance(piece, cst.Slice)
     if piece in uses.others:
@@ -59,9 +63,9 @@ def bounds(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
         reduced(uses, subscript, piece, number)
         return
     if lower is None or length is None or piece.step is not None or uses.kind(length) is not int:
-        raise No(SIZE)
+        raise NotApplicable(SIZE)
     if number.dtype not in (torch.int64, torch.int32):
-        raise No(SIZE)
+        raise NotApplicable(SIZE)
     new = expression(
         "{start} + torch.arange({length}, device={x}.device)",
         start=lower,
@@ -78,13 +82,13 @@ def _subscript(uses: UseEdits, node: cst.CSTNode) -> cst.Subscript:
     around = uses.document.around(node)
     subscript = next((one for one in around if isinstance(one, cst.Subscript)), None)
     if subscript is None or not uses.is_tensor(subscript.value):
-        raise No("an index of what is no tensor depends on it")
+        raise NotApplicable("an index of what is no tensor depends on it")
     for element in subscript.slice:
         inside = element.slice.value if isinstance(element.slice, cst.Index) else None
         if inside is None or inside is node or uses.kind(inside) is not None:
             continue
         if not m.matches(inside, m.Name("None") | m.Ellipsis()):
-            raise No("it selects together with other tensors")
+            raise NotApplicable("it selects together with other tensors")
     return subscript
 
 
@@ -101,7 +105,7 @@ def _length(piece: cst.Slice) -> cst.BaseExpression | None:
 
 def _whole(number: Number) -> torch.dtype:
     if number.kind is not int:
-        raise No("it is no whole number")
+        raise NotApplicable("it is no whole number")
     return number.dtype if number.dtype in (torch.int32, torch.int64) else torch.int64
 
 

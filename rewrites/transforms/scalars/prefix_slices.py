@@ -8,10 +8,11 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
+from fullgraph.rewrites.site import NotApplicable
 from fullgraph.rewrites.source.document import replaced
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.masks.operators import integers, operation
-from fullgraph.rewrites.transforms.scalars.scalar import SIZE, No, Number
+from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
 from fullgraph.rewrites.transforms.scalars.signs import sign
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
@@ -19,28 +20,28 @@ _NOT_NEGATIVE = "the length is not negative, for then it would count from the en
 
 
 def reduced(uses: UseEdits, subscript: cst.Subscript, piece: cst.Slice, number: Number) -> None:
-    """`x[:n].sum(0)` becomes a sum over all, with zeros from n on. Raises No."""
+    """`x[:n].sum(0)` becomes a sum over all, with zeros from n on. Raises NotApplicable."""
     parent = uses.document.parent(subscript)
     call = uses.document.parents.get(parent)
     made = operation(uses.site, call) if isinstance(call, cst.Call) else None
     seen = uses.seen(subscript)
     if made is None or made.tensor is not subscript or seen is None or len(seen.dims) != 1:
-        raise No(SIZE)
+        raise NotApplicable(SIZE)
     length, axis = piece.upper, [element.slice for element in subscript.slice].index(piece)
     plain = (cst.Slice, cst.Integer, cst.Name)
     before = [one.slice for one in subscript.slice[:axis]]
     bare = [one.value if isinstance(one, cst.Index) else one for one in before]
     if not all(isinstance(one, plain) for one in bare) or not made.method or length is None:
-        raise No(SIZE)
+        raise NotApplicable(SIZE)
     if made.name not in ("sum", "mean") or number.dtype not in (torch.int64, torch.int32):
-        raise No(SIZE)
+        raise NotApplicable(SIZE)
     count = next(iter(seen.dims))
     place = dimensions_before(subscript, piece) % count
     dims = integers(made.argument("dim", 0) or made.argument("axis", 99))
     over = [dim % count for dim in dims] if dims is not None else list(range(count))
     options = list(made.options)
     if place not in over or (dims is None and options) or (made.name == "mean" and len(over) > 1):
-        raise No(SIZE)
+        raise NotApplicable(SIZE)
     rest = replaced(subscript, {piece: cst.Slice(lower=None, upper=None)})
     full = subscript.value if len(rest.slice) == 1 else rest
     behind = "[:" + ", None" * (count - place - 1) + "]" if place < count - 1 else ""
@@ -86,4 +87,4 @@ def dimensions_before(subscript: cst.Subscript, node: cst.CSTNode) -> int:
 
 
 def _no(reason: str) -> NoReturn:
-    raise No(reason)
+    raise NotApplicable(reason)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from fullgraph.rewrites.analysis.seen import TensorSeen
+from fullgraph.rewrites.site import NotApplicable
 
 NARROW = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)
 """Integers in which arithmetic may overflow where Python's does not."""
@@ -25,10 +26,6 @@ CASTS = {
 
 
 SIZE = "a size depends on it"
-
-
-class No(Exception):
-    """A tensor cannot take the number's place; the message is a clause that says why."""
 
 
 @dataclass(frozen=True)
@@ -61,24 +58,24 @@ def met(number: Number, others: Iterable[TensorSeen], divided: bool = False) -> 
     """The dtype the number's tensor needs, so that operations with `others` give what they gave.
 
     None if it is fine as it is. A Python number has the weakest dtype of its kind; a tensor
-    without dimensions is as weak only beside tensors that have some. Raises No if no one dtype
-    fits.
+    without dimensions is as weak only beside tensors that have some. Raises NotApplicable if no
+    single dtype fits.
     """
     needed: set[torch.dtype | None] = set()
     for other in others:
         if number.either and not other.is_float and not divided:
-            raise No("it is an int or a float, as the data decide")
+            raise NotApplicable("it is an int or a float, as the data decide")
         if other.layout != "strided":
-            raise No("it meets a tensor that is not dense")
+            raise NotApplicable("it meets a tensor that is not dense")
         if other.dtype.startswith("complex"):
-            raise No("it meets a complex tensor")
+            raise NotApplicable("it meets a complex tensor")
         seen = torch.empty([1] * len(other.shape), dtype=getattr(torch, other.dtype))
         before = torch.result_type(seen, number.kind(1))
         after = torch.result_type(seen, torch.empty((), dtype=number.dtype))
         whole = not (before.is_floating_point or after.is_floating_point)
         needed.add(None if before is after or (divided and whole) else before)
     if len(needed) > 1:
-        raise No("it meets tensors of several dtypes")
+        raise NotApplicable("it meets tensors of several dtypes")
     return next(iter(needed), None)
 
 

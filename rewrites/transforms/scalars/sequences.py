@@ -7,9 +7,10 @@ from dataclasses import replace
 import libcst as cst
 
 from fullgraph.rewrites.analysis.definitions import definitions
+from fullgraph.rewrites.site import NotApplicable
 from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED, STORES, read
-from fullgraph.rewrites.transforms.scalars.scalar import No, Number
+from fullgraph.rewrites.transforms.scalars.scalar import Number
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 _FOLDS = ("sum", "max", "min")
@@ -18,7 +19,10 @@ _FOLDS = ("sum", "max", "min")
 def spread(
     uses: UseEdits, node: cst.BaseExpression, tensor: cst.BaseExpression, number: Number
 ) -> None:
-    """Let `node`, the numbers of `tensor` in a list, be a tuple of tensors. Raises No."""
+    """Let `node`, the numbers of `tensor` in a list, be a tuple of tensors.
+
+    Raises NotApplicable.
+    """
     parent = uses.document.parent(node)
     if isinstance(parent, cst.Arg):
         call = uses.document.parent(parent)
@@ -28,7 +32,7 @@ def spread(
             uses.absorb(call, replace(number, computed=True))
             return
         if called in ("torch.tensor", "torch.as_tensor", "numpy.array", "len"):
-            raise No(f"`{called}` of the tensor itself does without the list")
+            raise NotApplicable(f"`{called}` of the tensor itself does without the list")
     uses.write(node, expression("{t}.unbind()", t=tensor))
     around = uses.document.around(node)
     outer = next(one for one in around if not isinstance(one, cst.BaseExpression | cst.Element))
@@ -47,23 +51,23 @@ def _go(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
             known = definitions(uses.document, name)
             if known is None:
-                raise No("the numbers are in a global variable")
+                raise NotApplicable("the numbers are in a global variable")
             for use in known.uses(name):
                 if known.reaching[use] != frozenset({name}):
-                    raise No("the name may hold a plain list too")
+                    raise NotApplicable("the name may hold a plain list too")
                 _go(uses, use, number)
         case cst.For() if parent.iter is node:
             _to(uses, parent.target, number)
         case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
             if uses.kind(index) is not int:
-                raise No("not one number is taken of the list")
+                raise NotApplicable("not one number is taken of the list")
             uses.absorb(parent, number)
         case cst.Arg(keyword=None):
             _passed(uses, node, parent, number)
         case cst.Return():
             uses.note(RETURNED)
         case cst.Attribute() if parent.attr.value in STORES:
-            raise No("the list is changed")
+            raise NotApplicable("the list is changed")
         case _:
             read(uses, node, number)
 
@@ -81,7 +85,7 @@ def _passed(uses: UseEdits, node: cst.BaseExpression, arg: cst.Arg, number: Numb
         place = 1 if called == "enumerate" else call.args.index(arg)
         _to(uses, loop.target.elements[place].value, number)
     else:
-        raise No(f"`{called}` may need numbers")
+        raise NotApplicable(f"`{called}` may need numbers")
 
 
 def _to(uses: UseEdits, target: cst.BaseExpression, number: Number) -> None:
@@ -92,4 +96,4 @@ def _to(uses: UseEdits, target: cst.BaseExpression, number: Number) -> None:
         case cst.Attribute() | cst.Subscript():
             uses.note(KEPT)
         case _:
-            raise No("it is taken apart")
+            raise NotApplicable("it is taken apart")

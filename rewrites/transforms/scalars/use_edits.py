@@ -13,9 +13,9 @@ from fullgraph.rewrites.analysis.classes import definition
 from fullgraph.rewrites.analysis.definitions import definitions
 from fullgraph.rewrites.analysis.inferred import inferred
 from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.scalars.edits import Edits
-from fullgraph.rewrites.transforms.scalars.scalar import HALF, NARROW, No, Number, met
+from fullgraph.rewrites.transforms.scalars.scalar import HALF, NARROW, Number, met
 
 _PRECISE = "it may be computed in float32, where Python computes in float64"
 
@@ -95,7 +95,7 @@ class UseEdits(Edits):
         """Every use of a name that now is a tensor must be able to do with one."""
         known = definitions(self.document, name)
         if known is None:
-            raise No("the number is a global variable")
+            raise NotApplicable("the number is a global variable")
         for use in known.uses(name):
             if use in self.done:
                 continue
@@ -143,7 +143,7 @@ class UseEdits(Edits):
 
     @abstractmethod
     def absorb(self, node: cst.BaseExpression, number: Number) -> None:
-        """Let a tensor stand for the number at `node`. Raises No."""
+        """Let a tensor stand for the number at `node`. Raises NotApplicable."""
 
 
 def argument_for(

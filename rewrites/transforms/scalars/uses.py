@@ -8,10 +8,11 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
+from fullgraph.rewrites.site import NotApplicable
 from fullgraph.rewrites.transforms.scalars import calls, containers
 from fullgraph.rewrites.transforms.scalars import indices as places
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED
-from fullgraph.rewrites.transforms.scalars.scalar import No, Number, combined
+from fullgraph.rewrites.transforms.scalars.scalar import Number, combined
 from fullgraph.rewrites.transforms.scalars.signs import Sign, nonzero, sign
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
@@ -25,7 +26,7 @@ class Uses(UseEdits):
     """Edits that let a tensor stand at every use of a number."""
 
     def absorb(self, node: cst.BaseExpression, number: Number) -> None:
-        """Let a tensor stand for the number at `node`. Raises No."""
+        """Let a tensor stand for the number at `node`. Raises NotApplicable."""
         parent = self.document.parent(node)
         match parent:
             case cst.BinaryOperation():
@@ -34,7 +35,7 @@ class Uses(UseEdits):
                 number = self.widened(node, number)
                 self.absorb(parent, replace(number, fresh=True))
             case cst.UnaryOperation():
-                raise No("it decides which way the code goes")
+                raise NotApplicable("it decides which way the code goes")
             case cst.Comparison() | cst.ComparisonTarget():
                 self._comparison(node, number)
             case cst.Arg(star=""):
@@ -53,17 +54,17 @@ class Uses(UseEdits):
             case cst.IfExp() if parent.test is not node:
                 self.absorb(parent, replace(number, mixed=True))
             case cst.If() | cst.IfExp() | cst.While() | cst.BooleanOperation() | cst.Assert():
-                raise No("it decides which way the code goes")
+                raise NotApplicable("it decides which way the code goes")
             case cst.FormattedStringExpression():
-                raise No("it becomes text, which is made outside of the graph")
+                raise NotApplicable("it becomes text, which is made outside of the graph")
             case cst.Index():
                 places.index(self, node, number)
             case cst.Slice():
                 places.bounds(self, node, number)
             case cst.For():
-                raise No("how often the loop runs depends on it")
+                raise NotApplicable("how often the loop runs depends on it")
             case _:
-                raise No("a tensor cannot stand where the number is used")
+                raise NotApplicable("a tensor cannot stand where the number is used")
 
     def _operation(
         self, parent: cst.BinaryOperation, node: cst.BaseExpression, number: Number
@@ -72,7 +73,7 @@ class Uses(UseEdits):
         other = parent.right if first else parent.left
         operator = parent.operator
         if not isinstance(operator, _ARITHMETIC | cst.Power | _BITS):
-            raise No("a tensor cannot take part in this operation")
+            raise NotApplicable("a tensor cannot take part in this operation")
         seen, kind = self.seen(other), self.kind(other)
         divided = isinstance(operator, cst.Divide)
         if seen is not None and seen.is_tensor:
@@ -84,9 +85,9 @@ class Uses(UseEdits):
             self._raises(parent, operator, number, kind)
             self.absorb(parent, combined(number, kind, divided))
         elif seen is None:
-            raise No(f"it is not known what `{self.document.code(other)}` is")
+            raise NotApplicable(f"it is not known what `{self.document.code(other)}` is")
         else:
-            raise No(f"`{self.document.code(other)}` is no tensor and no number")
+            raise NotApplicable(f"`{self.document.code(other)}` is no tensor and no number")
 
     def _raises(
         self, parent: cst.BinaryOperation, operator: cst.BaseBinaryOp, number: Number, kind: type
@@ -108,15 +109,15 @@ class Uses(UseEdits):
         assert isinstance(comparison, cst.Comparison)
         (target, *more) = comparison.comparisons
         if more:
-            raise No("it is compared with two numbers at once")
+            raise NotApplicable("it is compared with two numbers at once")
         if not isinstance(target.operator, _ORDER | cst.Equal | cst.NotEqual):
-            raise No("it is looked for in a container")
+            raise NotApplicable("it is looked for in a container")
         other = target.comparator if comparison.left is node else comparison.left
         seen, kind = self.seen(other), self.kind(other)
         if seen is not None and seen.is_tensor:
             self.meet(node, number, seen)
         elif kind is None:
-            raise No(f"`{self.document.code(other)}` is no tensor and no number")
+            raise NotApplicable(f"`{self.document.code(other)}` is no tensor and no number")
         else:
             self.absorb(comparison, Number(bool, torch.bool, True, number.mixed))
 
@@ -132,7 +133,7 @@ class Uses(UseEdits):
                     self.keep(node, number)
                     self.note(KEPT)
                 case _:
-                    raise No("it is taken apart")
+                    raise NotApplicable("it is taken apart")
 
     def _augmented(self, parent: cst.AugAssign, node: cst.BaseExpression, number: Number) -> None:
         target, value = parent.target, parent.value
@@ -140,12 +141,12 @@ class Uses(UseEdits):
         seen, kind = self.seen(other), self.kind(other)
         if seen is not None and seen.is_tensor:
             if target is node:
-                raise No("it is added to in place")
+                raise NotApplicable("it is added to in place")
             self.meet(node, number, seen)
         elif kind is None and value is node and not isinstance(other, cst.Name):
             self.note(KEPT)
         elif kind is None or not isinstance(parent.operator, _AUGMENTED):
-            raise No(f"it is not known what `{self.document.code(other)}` is")
+            raise NotApplicable(f"it is not known what `{self.document.code(other)}` is")
         elif isinstance(target, cst.Name):
             divided = isinstance(parent.operator, cst.DivideAssign)
             if not isinstance(parent.operator, _SUMS) and not nonzero(self.site, value):
@@ -155,7 +156,7 @@ class Uses(UseEdits):
                 self.keep(node, number)
             new = combined(number, kind, divided)
             if target is node and new.dtype is not number.dtype:
-                raise No("in place its dtype cannot change")
+                raise NotApplicable("in place its dtype cannot change")
             self.name(target, new)
         elif not (isinstance(target, cst.Subscript) and self.is_tensor(target.value)):
             self.note(KEPT)
