@@ -31,7 +31,7 @@ from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks.flow import flow
 from fullgraph.rewrites.transforms.masks.rewriting import ends, rewriting
-from fullgraph.rewrites.transforms.masks.sinks import Stored
+from fullgraph.rewrites.transforms.masks.sinks import StoreSink
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -41,7 +41,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if isinstance(found, NotApplicable):
         own = site.category == Category.MASKED_ASSIGNMENT.value
         return Refusal(str(found)) if own else None
-    if not any(isinstance(end, Stored) for end in ends(found)):
+    if not any(isinstance(end, StoreSink) for end in ends(found)):
         return None
     return rewriting(found, "`torch.where` chooses for each element, at a fixed shape.")
 

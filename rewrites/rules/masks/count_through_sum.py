@@ -26,7 +26,13 @@ from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 from fullgraph.rewrites.source.templates import expression
-from fullgraph.rewrites.transforms.masks.nonzero import Asked, Hits, hits, nonzero, question
+from fullgraph.rewrites.transforms.masks.nonzero import (
+    NonzeroIndices,
+    QuestionKind,
+    hits,
+    nonzero,
+    question,
+)
 
 _WHY = "A sum counts at a fixed shape."
 
@@ -45,7 +51,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     else:
         return None
     asked = question(site, found, node if found.value is node else found.value) if found else None
-    if found is None or found.bound or asked is None or asked.asked is not Asked.COUNT:
+    if found is None or found.bound or asked is None or asked.asked is not QuestionKind.COUNT:
         return None
     if site.document.code(asked.node).endswith("numel()") and not (found.flat or found.dims == 1):
         return Refusal("each index has several numbers")
@@ -70,9 +76,9 @@ def _count(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
     return expression(name + "({mask})", mask=mask.with_changes(lpar=(), rpar=()))
 
 
-def _distinct(site: Site, call: cst.Call) -> Hits:
+def _distinct(site: Site, call: cst.Call) -> NonzeroIndices:
     """The distinct elements, as if they were indices."""
-    return Hits(call, 1, False, call, True, (call,), False)
+    return NonzeroIndices(call, 1, False, call, True, (call,), False)
 
 
 def _steps(site: Site, call: cst.Call) -> cst.BaseExpression:

@@ -38,7 +38,13 @@ from fullgraph.rewrites.source.document import Replacement
 from fullgraph.rewrites.source.templates import expression, statement
 from fullgraph.rewrites.transforms.masks.counts import counted
 from fullgraph.rewrites.transforms.masks.flow import flow
-from fullgraph.rewrites.transforms.masks.nonzero import Asked, flattened, hits, nonzero, question
+from fullgraph.rewrites.transforms.masks.nonzero import (
+    QuestionKind,
+    flattened,
+    hits,
+    nonzero,
+    question,
+)
 from fullgraph.rewrites.transforms.masks.operators import integer
 from fullgraph.rewrites.transforms.masks.reads import Read, is_name, read
 from fullgraph.rewrites.transforms.masks.rewriting import check, rewriting
@@ -168,7 +174,7 @@ def _asked(site: Site, use: cst.BaseExpression) -> _Asked | None:
     asked = question(site, found, use)
     if asked is not None and asked.asked in _TESTS:
         return _Asked(asked.node, _TESTS[asked.asked])
-    if asked is not None and asked.asked is Asked.COUNT:
+    if asked is not None and asked.asked is QuestionKind.COUNT:
         try:
             count = counted(site, asked.node, use)
         except NotApplicable:
@@ -192,7 +198,7 @@ def _asked(site: Site, use: cst.BaseExpression) -> _Asked | None:
     return None
 
 
-_TESTS = {Asked.ANY: "any", Asked.NONE: "none"}
+_TESTS = {QuestionKind.ANY: "any", QuestionKind.NONE: "none"}
 _FILLS = {"index_fill": "masked_fill", "index_fill_": "masked_fill_"}
 
 

@@ -47,7 +47,7 @@ from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks.flow import flow
 from fullgraph.rewrites.transforms.masks.losses import Loss
 from fullgraph.rewrites.transforms.masks.rewriting import ends, rewriting
-from fullgraph.rewrites.transforms.masks.sinks import Stored
+from fullgraph.rewrites.transforms.masks.sinks import StoreSink
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -56,7 +56,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if isinstance(found, NotApplicable):
         return Refusal(str(found))
-    if any(isinstance(end, Loss | Stored) for end in ends(found)):
+    if any(isinstance(end, Loss | StoreSink) for end in ends(found)):
         return None
     return rewriting(found, "A reduction over the whole tensor has a fixed shape.")
 

@@ -35,8 +35,14 @@ from fullgraph.rewrites.rule import Rewrite, Rule
 from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import replaced
 from fullgraph.rewrites.source.templates import statement
-from fullgraph.rewrites.transforms.masks.first_match import Choice, Search, chosen, plain, search
-from fullgraph.rewrites.transforms.masks.nonzero import Hits, hits
+from fullgraph.rewrites.transforms.masks.first_match import (
+    FirstMatch,
+    HitBranch,
+    chosen,
+    plain,
+    search,
+)
+from fullgraph.rewrites.transforms.masks.nonzero import NonzeroIndices, hits
 
 
 def rewrite(site: Site) -> Rewrite | None:
@@ -69,7 +75,7 @@ def rewrite(site: Site) -> Rewrite | None:
     )
 
 
-def _rows(site: Site, loop: cst.For, choice: Choice) -> tuple[cst.CSTNode, cst.Call] | None:
+def _rows(site: Site, loop: cst.For, choice: HitBranch) -> tuple[cst.CSTNode, cst.Call] | None:
     """Where the list of results is made and where it is stacked, if that is all that is done."""
     document = site.document
     known = definitions(document, loop)
@@ -98,7 +104,7 @@ def _rows(site: Site, loop: cst.For, choice: Choice) -> tuple[cst.CSTNode, cst.C
     return (line, stack) if len(stack.args) == 1 and alone else None
 
 
-def _is_alone(site: Site, loop: cst.For, found: Hits, asked: Search) -> bool:
+def _is_alone(site: Site, loop: cst.For, found: NonzeroIndices, asked: FirstMatch) -> bool:
     """Whether the loop does nothing else, and a row is only compared with numbers."""
     assert asked.choice is not None
     rows = site.seen(loop.iter)

@@ -34,7 +34,7 @@ from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks.flow import flow
 from fullgraph.rewrites.transforms.masks.losses import Loss
 from fullgraph.rewrites.transforms.masks.rewriting import ends, rewriting
-from fullgraph.rewrites.transforms.masks.sinks import Stored
+from fullgraph.rewrites.transforms.masks.sinks import StoreSink
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -43,7 +43,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if not any(isinstance(end, Loss) for end in ends(found)):
         return None
-    if any(isinstance(end, Stored) for end in ends(found)):
+    if any(isinstance(end, StoreSink) for end in ends(found)):
         return None
     return rewriting(found, "A loss over the whole tensors has arguments of fixed shape.")
 

@@ -1,1 +1,1 @@
-"""Decisions on the elements of tensors: their tests, their arms, and what replaces them."""
+"""Data-dependent branches: their conditions, what each branch assigns, and what replaces them."""

@@ -1,4 +1,4 @@
-"""Whether one tensor can take the place of either of two values."""
+"""Check whether one tensor can take the place of either of two values."""
 
 from __future__ import annotations
 
@@ -21,22 +21,21 @@ _NUMBER = "a tensor may take the place of"
 
 @dataclass
 class Agreement:
-    """What is taken for granted of pairs of values, one clause each."""
+    """Assumptions about pairs of values that one tensor replaces, one clause each."""
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
     known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
-    """What is known of new nodes."""
+    """Facts about new nodes."""
     arithmetic: bool = False
-    """Whether the values are only used as operands of tensors: then a number may be a tensor."""
+    """Whether the values are only operands of tensor operations, where a number may be a tensor."""
 
     def pair(
         self, one: cst.BaseExpression, other: cst.BaseExpression, *, numbers: bool = True
     ) -> None:
-        """Ask whether two values are of one kind. Raises NotApplicable where they are surely not.
+        """Check that two values are of one kind. Raises NotApplicable where they surely are not.
 
-        `numbers` says whether a Python number may become a tensor.
-        """
+        `numbers` says whether a Python number may become a tensor."""
         a, b = (self.known.get(when) or inferred(self.site, when) for when in (one, other))
         texts = [self.text(one), self.text(other)]
         if numbers:
@@ -66,7 +65,7 @@ class Agreement:
                 self.assumes[f"{_NUMBER} {texts[number]}"] = None
 
     def _now_and_then(self, seen: Seen | None, text: str) -> Seen | None:
-        """`total` of `total = 0`, then `total = total + loss`: a tensor in all rounds of a loop."""
+        """Handle `total = 0`, then `total = total + loss`: a tensor after the first iteration."""
         if seen is None or seen.dims != {0} or seen.is_tensor:
             return seen
         kinds = {one for one in seen.types if "Tensor" not in one and "Parameter" not in one}
@@ -76,7 +75,7 @@ class Agreement:
         return replace(seen, types=("torch.Tensor",), values=())
 
     def gradients(self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]) -> None:
-        """Note where only one of two ways uses something that gets gradients."""
+        """Note where only one of two branches uses something that receives gradients."""
         sides = [used_names(when) for when in (one, other)]
         for path in sorted(sides[0].keys() ^ sides[1].keys()):
             node = sides[0].get(path) or sides[1][path]
@@ -85,7 +84,7 @@ class Agreement:
                 self.assumes[clause] = None
 
     def may_require_grad(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a tensor that asks for a gradient, or a layer that has some."""
+        """Return whether an expression may require grad, or be a layer with such parameters."""
         parent = self.site.document.parents.get(node)
         if isinstance(parent, cst.Call) and parent.func is node:
             kind = class_of(self.site, node).rpartition(".")[2]
@@ -105,7 +104,7 @@ class Agreement:
             self.assumes[f"the result may ask for a gradient where {constant} does not"] = None
 
     def text(self, node: cst.BaseExpression) -> str:
-        """A value as it stands in an explanation."""
+        """Return a value as text for an explanation."""
         code = " ".join(cst.Module([]).code_for_node(node).split())
         return f"`{code}`" if len(code) <= 40 else f"`{code[:37]}…`"
 
@@ -118,8 +117,9 @@ def rewrite_assuming(
     *,
     numbers: bool = True,
 ) -> Rewrite:
-    """An edit that needs torch, and is not safe where something is assumed. `numbers` is whether
-    an assumed change of a number into a tensor shows in what the code gives."""
+    """Return an edit that imports torch and is unsafe if anything is assumed.
+
+    `numbers` says whether callers can see that a number became a tensor."""
     clauses = tuple(assumes)
     return Rewrite(
         replacements,
@@ -133,13 +133,13 @@ def rewrite_assuming(
 
 
 def used_names(branch: Sequence[cst.CSTNode], own: bool = True) -> dict[str, cst.BaseExpression]:
-    """Where a way uses what is not its `own`."""
+    """Return where a branch uses names that are not its `own`."""
     without = set(writes(*branch)) if own else ()
     return {name(n): n for node in branch for n in _used(node) if name(n) not in without}
 
 
 def _used(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The variables and paths of attributes in a node, the longest."""
+    """Return the variables and attribute paths in a node, the longest of each."""
     if isinstance(node, cst.Name | cst.Attribute) and name(node):
         yield node
         return

@@ -1,4 +1,4 @@
-"""What the arms of a decision assign, as values that can be chosen between."""
+"""What the branches of an `if` assign, as values that `torch.where` can choose between."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from fullgraph.rewrites.source.document import replaced
 from fullgraph.rewrites.source.templates import enclosed, statement
 
 RETURN = "return"
-"""Stands for the result of the function among the names that an arm assigns."""
+"""Stands for the function's result among the names that a branch assigns."""
 
 
 @dataclass
 class BranchValues:
-    """One way through a decision."""
+    """Final values of the names that one branch assigns."""
 
     values: dict[str, cst.BaseExpression] = field(default_factory=dict)
-    """What each output is at the end, in terms of what names held at the start and of `own`."""
+    """Each output's final value, in terms of the values at the start and of `own`."""
     own: list[cst.BaseStatement] = field(default_factory=list)
-    """Statements for names that only this arm uses; they may be evaluated in any case."""
+    """Statements for names that only this branch uses; evaluating them always is harmless."""
 
 
 def arm(site: Site, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> BranchValues:
@@ -39,7 +39,7 @@ def arm(site: Site, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> Bra
 
 
 def block(suite: cst.BaseSuite) -> Sequence[cst.CSTNode]:
-    """The statements of a block; `if t: y = 1` has its statements on the same line."""
+    """Return the statements of a block; `if t: y = 1` has its statements on the same line."""
     if isinstance(suite, cst.SimpleStatementSuite):
         return [cst.SimpleStatementLine([small]) for small in suite.body]
     return suite.body
@@ -110,7 +110,7 @@ def _assigned(
 
 
 def _filled(site: Site, made: BranchValues, value: cst.BaseExpression) -> cst.BaseExpression:
-    """`value` with outputs that the arm has assigned replaced by their values."""
+    """Return `value` with outputs that the branch already assigned replaced by their values."""
     known = reads(value) & made.values.keys()
     if not known:
         return value

@@ -1,4 +1,4 @@
-"""The two ways of a decision: its blocks, or what it skips and what follows."""
+"""The two branches of an `if`: its blocks, or what it skips and what follows."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _RETURNS = cst.Return | cst.Yield
 
 @dataclass(frozen=True)
 class Branches:
-    """What an `if` does where its test holds, and where it does not."""
+    """What an `if` does where its condition holds, and where it does not."""
 
     node: cst.If
     one: Sequence[cst.CSTNode]
     other: Sequence[cst.CSTNode]
     rest: Sequence[cst.BaseStatement] = ()
-    """The statements behind the `if` that are the other way, up to the end of their block."""
+    """Statements after the `if` that form the other branch, up to the end of their block."""
 
     @property
     def last(self) -> cst.CSTNode:
-        """The last statement of the decision."""
+        """Return the last statement of the whole conditional."""
         return self.rest[-1] if self.rest else self.node
 
     def written(self, site: Site) -> list[str]:
-        """The names and attributes it assigns to that may be read afterwards."""
+        """Return the names and attributes it assigns to that may be read afterwards."""
         live = live_out(site.document, self.node, *self.rest)
         return [one for one in writes(self.node, *self.rest) if one in live or "." in one]
 
     def after(self, site: Site) -> tuple[cst.CSTNode, ...]:
-        """What may run after it."""
+        """Return what may run after it."""
         return following(site.document, self.last)
 
 
 def branches(site: Site, node: cst.If) -> Branches:
-    """The ways of an `if`: the code that a `continue` or a bare `return` skips is the other."""
+    """Return the branches of an `if`; what a `continue` or bare `return` skips is the other one."""
     one = block(node.body)
     rest = skipped_statements(site, node)
     if rest:
@@ -52,17 +52,16 @@ def branches(site: Site, node: cst.If) -> Branches:
 
 
 def blocks(node: cst.If) -> Branches:
-    """The blocks of an `if`; an `elif` is the only statement of the other way."""
+    """Return the blocks of an `if`; an `elif` is the only statement of the other block."""
     orelse = node.orelse
     other = [orelse] if isinstance(orelse, cst.If) else block(orelse.body) if orelse else ()
     return Branches(node, block(node.body), other)
 
 
 def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
-    """What `if t: continue` skips of a loop's body, or `if t: return` of a function's, to the end.
+    """Return what `if t: continue` or `if t: return` skips, up to the end of the loop or function.
 
-    Nothing where a loop or function has more than that to skip, or where a function gives values.
-    """
+    Empty where more than that is skipped, or where the function returns values."""
     outer = site.document.parent(node)
     body = block(node.body)
     last = body[-1] if body else None
@@ -81,7 +80,7 @@ def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
 
 
 def leaves_early(site: Site, node: cst.CSTNode) -> bool:
-    """Whether a decision raises or leaves a loop in another way than one that skips its rest."""
+    """Return whether the `if` raises, or leaves a loop other than by skipping its rest."""
     end = (
         skipped_statements(site, node) and block(node.body)[-1]
         if isinstance(node, cst.If)
@@ -93,12 +92,13 @@ def leaves_early(site: Site, node: cst.CSTNode) -> bool:
 
 
 def _gives_nothing(node: cst.CSTNode) -> bool:
+    """Return whether a `return` has no value."""
     return isinstance(node, cst.Return) and (
         node.value is None or (isinstance(node.value, cst.Name) and node.value.value == "None")
     )
 
 
 def _is_plain(function: cst.FunctionDef) -> bool:
-    """Whether a function gives no values at all."""
+    """Return whether a function returns no value anywhere."""
     found = (one for one in walk(function.body) if isinstance(one, _RETURNS))
     return all(_gives_nothing(one) for one in found)

@@ -1,4 +1,4 @@
-"""Choosing between two values with `torch.where`, safe for gradients."""
+"""Choose between two values with `torch.where`, safely for gradients."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _FINITE_TESTS = ("isnan", "isinf", "isfinite")
 
 @dataclass
 class Choice:
-    """Values chosen by one test. `uses` counts how often the test stands in what was made."""
+    """Choices between values by one condition; `uses` counts how often it is written."""
 
     site: Site
     test: cst.BaseExpression
     agreement: Agreement
     uses: int = 0
     random: bool = False
-    """Whether what is chosen between may draw random numbers."""
+    """Whether the values may draw random numbers."""
     where: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.where = self.site.document.spelling("torch.where") or "torch.where"
 
     def between(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
-        """`one` where the test holds, else `other`; tuples, lists and dictionaries item by item."""
+        """Return `one` where the condition holds, else `other`; containers item by item."""
         if one.deep_equals(other):
             return one
         if parts := self._parts(one, other):
@@ -43,19 +43,19 @@ class Choice:
         return self.put(one, other)
 
     def put(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
-        """The same for values that are put into a tensor, which settles their dtype and shape."""
+        """Do the same for values stored in a tensor, which fixes their dtype and shape."""
         left, right = self.finite(one, True), self.finite(other, False)
         self.uses += 1
         return expression("{w}({t}, {a}, {b})", w=self.where, t=self.test, a=left, b=right)
 
     def finite(self, value: cst.CSTNode, when: bool) -> cst.BaseExpression:
-        """`value`, finite where the test is not `side`, so that no gradient becomes NaN."""
+        """Return `value`, finite where the condition is not `when`: no gradient becomes NaN."""
         new = self._tamed(value, when)
         assert isinstance(new, cst.BaseExpression)
         return new
 
     def finite_edits(self, node: cst.CSTNode, when: bool) -> dict[cst.CSTNode, Replacement]:
-        """The same as edits inside `node`."""
+        """Return the same as edits inside `node`."""
         found = hazards(self.site, node)
         edits: dict[cst.CSTNode, Replacement] = {}
         inner = [child for one in found for child in walk(one.operand)]
@@ -65,7 +65,7 @@ class Choice:
         return edits
 
     def pure(self, *nodes: cst.CSTNode) -> None:
-        """Raises NotApplicable where nodes may not be evaluated without need."""
+        """Raise NotApplicable where evaluating nodes unconditionally has an effect."""
         if reason := effect(self.site, *nodes, random=self.random):
             raise NotApplicable(f"both ways would be evaluated, and {reason}")
         if text := may_raise(self.site, *nodes):
@@ -102,7 +102,7 @@ class Choice:
     def _parts(
         self, one: cst.BaseExpression, other: cst.BaseExpression
     ) -> dict[cst.CSTNode, Replacement]:
-        """For displays of one form, what stands in place of each item of `one`."""
+        """Return, for displays of one form, what replaces each item of `one`."""
         pairs: list[tuple[Any, Any]]
         if isinstance(one, cst.Tuple | cst.List) and isinstance(other, type(one)):
             if len(one.elements) != len(other.elements):

@@ -1,4 +1,4 @@
-"""An early return, `if t: return a`, as one return at the end."""
+"""Rewrite an early return, `if t: return a`, as one return at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 @dataclass(frozen=True)
 class Rest:
-    """What follows an early return in its block, up to the last return."""
+    """Statements after an early return in its block, up to the last return."""
 
     statements: Sequence[cst.BaseStatement]
     line: cst.SimpleStatementLine
@@ -29,7 +29,7 @@ class Rest:
 
 
 def is_early_return(node: cst.If) -> bool:
-    """Whether an `if` without `else` returns."""
+    """Return whether an `if` without `else` returns."""
     body = block(node.body)
     last = body[-1] if body else None
     return (
@@ -40,10 +40,9 @@ def is_early_return(node: cst.If) -> bool:
 
 
 def rest(site: Site, node: cst.If | cst.For) -> Rest:
-    """The statements after an early return, or after the loop that it is in.
+    """Return the statements after an early return, or after the loop that contains it.
 
-    Raises NotApplicable where they do not end in one return.
-    """
+    Raises NotApplicable where they do not end in one return."""
     outer = site.document.parent(node)
     if not isinstance(outer, cst.IndentedBlock):
         raise NotApplicable("it is an `elif` that returns")
@@ -64,7 +63,7 @@ def rest(site: Site, node: cst.If | cst.For) -> Rest:
 def selected(
     selection: WhereWriter, node: cst.If, condition: Predicate
 ) -> dict[cst.CSTNode, Replacement]:
-    """The edits that write an early return with `torch.where`. Raises NotApplicable."""
+    """Return the edits that write an early return with `torch.where`. Raises NotApplicable."""
     site = selection.site
     made = arm(site, block(node.body), frozenset({RETURN}))
     early, after = made.values[RETURN], rest(site, node)
@@ -113,7 +112,7 @@ def _placed(
     final: cst.SimpleStatementLine,
     edits: dict[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """The edits around the ones of the statements in between."""
+    """Return the edits around those of the statements in between."""
     kept = [*node.leading_lines, *comments(node, [*lines, final])]
     if lines:
         first = lines[0].with_changes(leading_lines=kept)
@@ -135,7 +134,7 @@ def _guarded(
     uses: int,
     lines: Lines,
 ) -> dict[cst.CSTNode, Replacement]:
-    """`if guard and t: return a`: the guard stays an `if`."""
+    """Rewrite `if guard and t: return a`, where the guard stays an `if`."""
     if after.statements or uses > 1 or lines:
         raise NotApplicable("a test of Python and one of a tensor decide on more than a result")
     chosen = after.line.with_changes(body=[cst.Return(value)], leading_lines=())

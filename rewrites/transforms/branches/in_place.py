@@ -1,4 +1,4 @@
-"""In-place updates where a test holds: `x += 1` as `x += torch.where(t, 1, 0)`."""
+"""Conditional in-place updates: `x += 1` becomes `x += torch.where(t, 1, 0)`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEUTRAL: dict[type[cst.BaseAugOp], str] = {
     cst.DivideAssign: "1",
 }
 _METHODS = {"add_": "0", "sub_": "0", "mul_": "1", "div_": "1"}
-"""The same as methods, each with the operand that changes nothing."""
+"""In-place methods, each with the operand that changes nothing."""
 _FILLS = ("copy_", "fill_", "zero_")
 _ELEMENTWISE = words(
     """
@@ -30,13 +30,13 @@ _ELEMENTWISE = words(
     logical_not logical_or masked_fill mul neg pow round sigmoid sqrt sub tanh
     """
 )
-"""Methods that have an in-place form, `add_`, which gives each element what they give."""
+"""Methods with an in-place form, such as `add_`, that computes each element the same way."""
 Old = Callable[[str, cst.BaseExpression], cst.BaseExpression]
-"""What a name held before the value it is to get; may raise NotApplicable."""
+"""Return what a name held before its new value; may raise NotApplicable."""
 
 
 def is_update(site: Site, node: cst.CSTNode) -> bool:
-    """Whether a statement changes a tensor in place: `+=`, `x[i] = 1`, `x.copy_(y)`."""
+    """Return whether a statement changes a tensor in place: `+=`, `x[i] = 1`, `x.copy_(y)`."""
     if isinstance(node, cst.AugAssign):
         return type(node.operator) in _NEUTRAL and is_tensor(site, node.target) is not False
     if isinstance(node, cst.Expr):
@@ -53,7 +53,7 @@ def is_update(site: Site, node: cst.CSTNode) -> bool:
 
 
 def changes_tensors(site: Site, *branches: Sequence[cst.CSTNode]) -> bool:
-    """Whether ways that have no blocks in them change tensors in place."""
+    """Return whether branches without nested blocks change tensors in place."""
     lines = [line for branch in branches for line in branch]
     return all(isinstance(line, cst.SimpleStatementLine) for line in lines) and any(
         is_update(site, small) for small in _smalls(lines)
@@ -66,10 +66,9 @@ def updates(
     lasting: Collection[str],
     old: Old,
 ) -> list[cst.BaseStatement]:
-    """The statements of two ways, each happening only where the test is the way's side.
+    """Return the statements of two branches, each effective only under its branch's condition.
 
-    `lasting` are the names that what comes later reads.
-    """
+    `lasting` are the names that later code reads."""
     if merged := _merged(choice, *sides):
         return merged
     made: list[cst.BaseStatement] = []
@@ -82,7 +81,7 @@ def updates(
 
 
 def operands(branch: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
-    """What the statements of a way put into tensors and names."""
+    """Return what the statements of a branch store in tensors and names."""
     kinds = cst.AugAssign | cst.Assign | cst.Expr
     return [one.value for one in _smalls(branch) if isinstance(one, kinds)]
 
@@ -98,7 +97,7 @@ def _merged(
     first: tuple[Sequence[cst.CSTNode], bool],
     second: tuple[Sequence[cst.CSTNode], bool],
 ) -> list[cst.BaseStatement]:
-    """`x[i] = a` and `x[i] = b` as one assignment; [] where the ways are of other forms."""
+    """Merge `x[i] = a` and `x[i] = b` into one assignment; [] for branches of other forms."""
     match first[0], second[0]:
         case (
             [cst.SimpleStatementLine(body=[cst.Assign(targets=[a]) as left]) as line],
@@ -114,10 +113,9 @@ def _merged(
 def conditional_statement(
     choice: Choice, small: cst.BaseSmallStatement, when: bool, lasting: Collection[str], old: Old
 ) -> cst.BaseSmallStatement:
-    """One statement of a way, without an effect where the test is not `side`.
+    """Return a statement that has no effect where the condition is not `when`.
 
-    Raises NotApplicable.
-    """
+    Raises NotApplicable."""
     if isinstance(small, cst.Pass) or is_update(choice.site, small):
         return small if isinstance(small, cst.Pass) else update(choice, small, when)
     target, value = assigned(choice.site, small)
@@ -134,7 +132,9 @@ def conditional_statement(
 def assigned(
     site: Site, small: cst.BaseSmallStatement
 ) -> tuple[cst.BaseExpression, cst.BaseExpression]:
-    """The name or attribute that a statement assigns to, and the value. Raises NotApplicable."""
+    """Return the name or attribute that a statement assigns to, and the value.
+
+    Raises NotApplicable."""
     match small:
         case cst.AugAssign() if type(small.operator) in OPERATORS and name(small.target):
             operator = OPERATORS[type(small.operator)]()
@@ -145,7 +145,9 @@ def assigned(
 
 
 def update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmallStatement:
-    """One in-place update that happens only where the test is `side`. Raises NotApplicable."""
+    """Return an in-place update that applies only where the condition is `when`.
+
+    Raises NotApplicable."""
     match node:
         case cst.AugAssign():
             choice.pure(node.value)
@@ -161,7 +163,7 @@ def update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmallStatem
 
 
 def _method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
-    """`x.add_(y)` as `x.add_(torch.where(t, y, 0))`, others as `x.copy_(torch.where(t, …, x))`."""
+    """Rewrite `x.add_(y)` as `x.add_(torch.where(t, y, 0))`, others with `x.copy_`."""
     site = choice.site
     (*first, method), base = _chain(call)
     choice.pure(base, *(arg.value for arg in _arguments(call, base)))
@@ -188,7 +190,7 @@ def _method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
 
 
 def _arguments(call: cst.BaseExpression, base: cst.BaseExpression) -> Iterator[cst.Arg]:
-    """The arguments of all methods in a chain on `base`."""
+    """Return the arguments of all methods in a chain on `base`."""
     while isinstance(call, cst.Call) and call is not base:
         yield from call.args
         call = call.func.value  # type: ignore[attr-defined]
@@ -197,7 +199,7 @@ def _arguments(call: cst.BaseExpression, base: cst.BaseExpression) -> Iterator[c
 def _out_of_place(
     call: cst.BaseExpression, base: cst.BaseExpression, source: cst.BaseExpression
 ) -> cst.BaseExpression:
-    """`x.mul_(a).add_(b)` as `x.mul(a).add(b)`, with `source` for `x`."""
+    """Rewrite `x.mul_(a).add_(b)` as `x.mul(a).add(b)`, with `source` for `x`."""
     if call is base:
         return source
     assert isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
@@ -206,7 +208,7 @@ def _out_of_place(
 
 
 def _chain(node: cst.BaseExpression) -> tuple[list[str], cst.BaseExpression]:
-    """The in-place methods of `x.mul_(a).add_(b)`, in order, and `x`; [] for other code."""
+    """Return the in-place methods of `x.mul_(a).add_(b)` in order, and `x`; [] for other code."""
     methods: list[str] = []
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         method = node.func.attr.value
@@ -224,7 +226,7 @@ def _where(
 
 
 def _keeps(site: Site, base: cst.BaseExpression, value: cst.BaseExpression, node: cst.Call) -> None:
-    """Raises NotApplicable where a choice between a tensor and a new value could be less exact."""
+    """Raise NotApplicable where choosing between a tensor and a new value could lose precision."""
     old, new = inferred(site, base), inferred(site, value)
     if old is None or new is None or not (new.is_tensor or new.is_number):
         raise NotApplicable(f"it is not known what `{site.document.code(node)}` puts in")
@@ -237,7 +239,7 @@ def _keeps(site: Site, base: cst.BaseExpression, value: cst.BaseExpression, node
 def _fits(
     site: Site, target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
 ) -> None:
-    """Raises NotApplicable where an operand could change the result's type."""
+    """Raise NotApplicable where an operand could change the result's dtype."""
     old, new = inferred(site, target), inferred(site, value)
     if new is None or old is None or not (new.is_tensor or new.is_number):
         raise NotApplicable(

@@ -1,4 +1,4 @@
-"""A `for` that a tensor breaks off, written so that it runs to its end."""
+"""Run a `for` loop with a data-dependent exit to its end, and mask what follows the exit."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 @dataclass
 class MaskedLoop:
-    """Writes one loop; `assumes` is filled on the way."""
+    """Rewrite of one loop; `assumes` is filled on the way."""
 
     site: Site
     node: cst.If
-    """The `if t: break`, or `if t: return a`."""
+    """The `if t: break` or `if t: return a`."""
     assumes: dict[str, None] = field(default_factory=dict)
     unset: dict[str, None] = field(default_factory=dict)
-    """The names that only the loop gives a value."""
+    """Names that only the loop assigns."""
 
     def edits(self) -> dict[cst.CSTNode, Replacement]:
-        """What takes the place of the loop's statements. Raises NotApplicable."""
+        """Return what replaces the loop's statements. Raises NotApplicable."""
         site, document = self.site, self.site.document
         loop = self._loop()
         done = document.fresh("done")
@@ -80,7 +80,7 @@ class MaskedLoop:
         return {loop: cst.FlattenSentinel([first, *nothing, masked, *lines]), **behind}
 
     def _left(self, ends: cst.BaseStatement, loop: cst.For) -> list[cst.BaseStatement]:
-        """The end of the loop, and what happens before it is left."""
+        """Return the statements of the loop exit, with what happens before it."""
         *first, _ = statements(self.node.body)
         if not first:
             return [ends]
@@ -105,7 +105,7 @@ class MaskedLoop:
         ]
 
     def _held(self, choice: Choice, path: str, loop: cst.For) -> cst.BaseExpression:
-        """What a name or attribute holds before, as a node that facts are known of."""
+        """Return the earlier value of a name or attribute, as a node with known facts."""
         if "." not in path and path not in assigned_before(self.site.document, loop):
             raise NotApplicable(f"`{path}` has no value before the loop")
         old = cst.parse_expression(path)
@@ -118,7 +118,7 @@ class MaskedLoop:
     def _behind(
         self, choice: Choice, loop: cst.For
     ) -> tuple[list[cst.BaseStatement], dict[cst.CSTNode, Replacement]]:
-        """What is put behind a loop that is left by a return, and the edits of what follows."""
+        """Return what follows a loop that returns, and the edits of the later statements."""
         value = self._result()
         if value is None:
             return [], {}
@@ -140,17 +140,14 @@ class MaskedLoop:
         return lines, {**edits, after.line: after.line.with_changes(body=[cst.Return(new)])}
 
     def _result(self) -> cst.BaseExpression | None:
-        """What leaving the loop returns; None for a `break`."""
+        """Return the value that the loop exit returns; None for a `break`."""
         jump = statements(self.node.body)[-1]
         if isinstance(jump, cst.Return) and jump.value is None:
             raise NotApplicable("it returns nothing")
         return jump.value if isinstance(jump, cst.Return) else None
 
     def _loop(self) -> cst.For:
-        """The loop that is broken off.
-
-        Raises NotApplicable where it does more than can be masked.
-        """
+        """Return the loop. Raises NotApplicable where its body cannot be masked."""
         document = self.site.document
         suite = document.parent(self.node)
         loop = document.parent(suite)
@@ -173,7 +170,7 @@ class MaskedLoop:
     def _masked(
         self, choice: Choice, loop: cst.For, small: cst.BaseSmallStatement
     ) -> list[cst.BaseSmallStatement]:
-        """One statement of the body, without a lasting effect once the loop is done."""
+        """Return one statement of the body, without a lasting effect after the exit."""
         site = self.site
         if isinstance(small, cst.Pass):
             return [small]
@@ -200,14 +197,14 @@ class MaskedLoop:
         return [_assign(new, value), _assign(path, kept)]
 
     def _runs(self, loop: cst.For) -> bool:
-        """Whether it is sure that a loop has a round: `range(10)`."""
+        """Return whether the loop surely has an iteration: `range(10)`."""
         match loop.iter:
             case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=cst.Integer() as number)]):
                 return number.evaluated_value > 0
         return False
 
     def _lasting(self, loop: cst.For) -> frozenset[str]:
-        """The names whose values go from round to round, or out of the loop."""
+        """Return names that carry values between iterations or out of the loop."""
         document = self.site.document
         after = live_in(one for one in following(document, loop) if one is not loop)
         result = self._result()
@@ -215,7 +212,7 @@ class MaskedLoop:
         return frozenset(set(writes(loop.body)) & (after | live_in(loop.body.body)))
 
     def _tensor(self, loop: cst.For) -> str:
-        """A name for a tensor that there is before the loop, on the device of the test."""
+        """Return a tensor that exists before the loop, on the condition's device."""
         known = assigned_before(self.site.document, loop)
         for source in (self.node.test, loop.body):
             for path in sorted(reads(source) & known):
@@ -231,7 +228,7 @@ def _assign(path: str, value: cst.BaseExpression) -> cst.Assign:
 
 
 def _lines(line: cst.SimpleStatementLine, body: list[cst.BaseSmallStatement]) -> Replacement:
-    """`body` in place of a line: one statement a line where there are more than before."""
+    """Return `body` in place of a line, one statement a line where there are several."""
     if len(body) == len(line.body):
         return line.with_changes(body=body)
     first, *others = [cst.SimpleStatementLine([small]) for small in body]

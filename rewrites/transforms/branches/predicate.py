@@ -1,4 +1,4 @@
-"""The test of a decision as a 0-d boolean tensor."""
+"""The condition of a branch as a 0-d boolean tensor."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ Decision = cst.If | cst.IfExp | cst.While
 
 @dataclass(frozen=True)
 class Predicate:
-    """What decides: `guard and tensor` or `guard or tensor`, mostly without a guard."""
+    """Condition of a branch: `guard and tensor` or `guard or tensor`, mostly without a guard."""
 
     tensor: cst.BaseExpression
     """A 0-d boolean tensor, as an expression of new and old nodes."""
     negated: bool = False
-    """Whether the whole is the opposite of what decides: the arms change places."""
+    """Whether the condition is negated as a whole: the branches swap."""
     guard: cst.BaseExpression | None = None
-    """A test that Python decides, evaluated first."""
+    """A condition that Python evaluates first."""
     disjunction: bool = False
     """Whether the guard alone suffices ("or")."""
 
 
 @dataclass(frozen=True)
 class Test:
-    """The test of a decision, with what it takes to write it down."""
+    """Condition of a branch, with what writing it down requires."""
 
     find_conditional: Decision
     expression: cst.BaseExpression
-    """The decision's own test, or that test with a name in it replaced by what it stands for."""
+    """The condition itself, or the condition with a name replaced by its definition."""
     gone: cst.SimpleStatementLine | None = None
-    """The statement right before the decision that gave the name its value."""
+    """The assignment right before the `if` that defined the name; it is removed."""
 
 
 def find_conditional(site: Site) -> Decision | None:
-    """The decision that the site's node is the test of, or a part of the test of."""
+    """Return the conditional whose condition is or contains the site's node."""
     inner = site.node
     if isinstance(inner, Decision):
         return inner
@@ -57,7 +57,7 @@ def find_conditional(site: Site) -> Decision | None:
 
 
 def find_condition(site: Site) -> Test | None:
-    """The same with its test; `n = t.item()` right before it is read into the test."""
+    """Return the same with its condition; `n = t.item()` right before it is inlined."""
     found = find_conditional(site)
     if found is not None:
         previous = _previous(site, found)
@@ -84,7 +84,7 @@ _PARTS = (
 
 
 def _through_name(site: Site, assign: cst.Assign) -> Test | None:
-    """For `n = t.item()` the `if` right after it, where nothing else uses `n`."""
+    """Return, for `n = t.item()`, the `if` right after it if nothing else uses `n`."""
     known = definitions(site.document, assign)
     line = site.document.parent(assign)
     target = assign.targets[0].target
@@ -107,14 +107,14 @@ def _through_name(site: Site, assign: cst.Assign) -> Test | None:
 
 
 def _gives_number(site: Site, node: cst.CSTNode) -> bool:
-    """Whether a call makes a number of a tensor."""
+    """Return whether a call converts a tensor to a number."""
     if not isinstance(node, cst.Call):
         return False
     return tensor_of(site, node) is not node or torch_name(site, node) in ("equal", "allclose")
 
 
 def _previous(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
-    """The statement right before another in the same block, if it is no block itself."""
+    """Return the simple statement right before another one in the same block."""
     outer = site.document.parents.get(node)
     if not isinstance(outer, cst.IndentedBlock) or node not in outer.body:
         return None
@@ -124,7 +124,7 @@ def _previous(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
 
 
 def predicate(site: Site, condition: cst.BaseExpression) -> Predicate | None:
-    """The predicate of a test; None if no tensor decides. Raises NotApplicable."""
+    """Return the predicate of a condition; None if no tensor decides it. Raises NotApplicable."""
     if isinstance(condition, cst.UnaryOperation) and isinstance(condition.operator, cst.Not):
         inner = predicate(site, condition.expression)
         if inner is None:
@@ -165,7 +165,7 @@ def _joined(site: Site, condition: cst.BooleanOperation) -> Predicate | None:
 
 
 def _tensor(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | None:
-    """A test without `and`, `or` and `not` as a 0-d boolean tensor; None if it is none."""
+    """Return a condition without `and`, `or`, `not` as a 0-d boolean tensor; None if it is none."""
     if isinstance(condition, cst.Call):
         if compared := _comparison(site, condition):
             return compared
@@ -217,10 +217,9 @@ def _exact(
     sides: list[cst.BaseExpression],
     bare: list[cst.BaseExpression],
 ) -> cst.BaseExpression:
-    """A side that was a Python number, so that it compares as that number did.
+    """Return an operand that was a Python number so that it compares as the number did.
 
-    Python compares in double precision, torch in the tensor's: `t.item() > 0.1` is not `t > 0.1`.
-    """
+    Python compares in float64, torch in the tensor's dtype: `t.item() > 0.1` is not `t > 0.1`."""
     if new is old:
         return new
     others = [inferred(site, b) for s, b in zip(sides, bare, strict=True) if s is not old]
@@ -241,7 +240,7 @@ def _exact(
 
 
 def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
-    """`t` of `t.item()`, `float(t)` and `bool(t)`; `int(t)` of an integer tensor; else `node`."""
+    """Return `t` for `t.item()`, `float(t)`, `bool(t)` and an integer's `int(t)`; else `node`."""
     if not isinstance(node, cst.Call):
         return node
     path = site.document.dotted(node.func)
@@ -261,7 +260,7 @@ def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _comparison(site: Site, call: cst.Call) -> cst.BaseExpression | None:
-    """`torch.equal` and `torch.allclose` as reductions; None for other calls."""
+    """Return `torch.equal` and `torch.allclose` as reductions; None for other calls."""
     called = torch_name(site, call)
     if called not in ("equal", "allclose") or any(arg.star for arg in call.args):
         return None
@@ -289,7 +288,7 @@ def _operands(call: cst.Call, is_method: bool) -> tuple[cst.BaseExpression, cst.
 
 
 def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | None:
-    """What `torch.equal` also asks: whether the shapes are the same; None for other tests."""
+    """Return the shape comparison that `torch.equal` implies; None for other conditions."""
     if not isinstance(condition, cst.Call) or torch_name(site, condition) != "equal":
         return None
     is_method = site.document.qualified(condition.func) != "torch.equal"
@@ -300,7 +299,7 @@ def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression
 def _zero_dimensional(
     site: Site, node: cst.BaseExpression, new: cst.BaseExpression
 ) -> cst.BaseExpression:
-    """`new`, as a tensor without dimensions. Raises NotApplicable where it has several elements."""
+    """Return `new` as a 0-d tensor. Raises NotApplicable if it has several elements."""
     seen = inferred(site, node)
     shapes = seen.shapes if seen is not None else frozenset()
     if shapes == {()}:

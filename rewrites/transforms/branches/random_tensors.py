@@ -1,4 +1,4 @@
-"""Random tensors that one way of a decision draws, drawn where that way is taken."""
+"""Random tensors that one branch draws, drawn only where that branch is taken."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ _INNER = cst.BaseCompoundStatement | cst.IfExp | cst.BooleanOperation | cst.Lamb
 def branch_draws(
     site: Site, node: cst.If | cst.IfExp, condition: Predicate
 ) -> dict[cst.Call, cst.BaseExpression]:
-    """The calls that draw in a decision's ways, each with one that draws zeros in the other way.
+    """Return each call in the branches that draws, with one that draws only if its branch is taken.
 
-    Raises NotApplicable where one cannot be written so.
-    """
+    Raises NotApplicable where a call cannot be written that way."""
     if isinstance(node, cst.IfExp):
         both: tuple[Sequence[cst.CSTNode], ...] = ([node.body], [node.orelse])
     else:
@@ -45,7 +44,7 @@ def branch_draws(
 def replace_calls(
     edits: Mapping[cst.CSTNode, Replacement], calls: Mapping[cst.Call, cst.BaseExpression]
 ) -> dict[cst.CSTNode, Replacement]:
-    """`edits` with the new calls in place of those that draw. Raises NotApplicable."""
+    """Return `edits` with the drawing calls replaced. Raises NotApplicable."""
     counts = dict.fromkeys(calls, 0)
 
     def one(tree: cst.CSTNode) -> cst.CSTNode:
@@ -83,7 +82,7 @@ def _between(site: Site, call: cst.Call, node: cst.CSTNode) -> Iterator[cst.CSTN
 def _conditional(
     site: Site, call: cst.Call, condition: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
-    """`torch.cond` that draws where the test is `side`."""
+    """Return a `torch.cond` that draws where the condition is `when`."""
     torch = site.document.spelling("torch") or "torch"
     last = site.document.qualified(call.func).removeprefix("torch.")
     keywords = {arg.keyword.value for arg in call.args if arg.keyword}

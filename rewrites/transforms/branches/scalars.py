@@ -1,4 +1,4 @@
-"""Where a number goes, and the same code with a tensor without dimensions in its place."""
+"""Uses of a scalar, and the same code with a 0-d tensor in its place."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ Edits = dict[cst.CSTNode, Replacement]
 
 @dataclass
 class Numbers:
-    """Calls that give numbers, each with the tensor that takes its place."""
+    """Calls that return scalars, each with the tensor that replaces it."""
 
     site: Site
     tensors: Mapping[cst.Call, cst.BaseExpression]
     decisions: list[cst.If | cst.IfExp] = field(default_factory=list)
-    """The decisions that hang on the numbers, in order."""
+    """Conditionals that depend on the scalars, in order."""
     assumes: dict[str, None] = field(default_factory=dict)
     tests: list[cst.BaseExpression] = field(default_factory=list)
     device: str = "cpu"
     dtype: str = "float64"
     met: dict[cst.BaseExpression, cst.BaseExpression] = field(default_factory=dict)
-    """Operations with a tensor without dimensions, of which a number would not change the dtype."""
+    """Operations with a 0-d tensor whose dtype a scalar would not change."""
     _known: dict[Position, Seen | None] = field(default_factory=dict)
-    """What is known instead of what was seen: the numbers are tensors."""
+    """Facts that override what was observed: the scalars are tensors."""
 
     def follow(self, call: cst.Call, dtype: str, device: str = "cpu") -> None:
-        """Find out what is done with a number. Raises NotApplicable where a tensor would not do."""
+        """Follow every use of a scalar. Raises NotApplicable where a tensor would not do."""
         self.device, self.dtype = device, dtype
         tensor = TensorSeen(dtype, (), device, False, True)
         self._follow(call, Seen(("torch.Tensor",), 1, (tensor,)))
 
     def edits(self) -> Edits:
-        """The decisions and the numbers, rewritten. Raises NotApplicable."""
+        """Return the rewritten conditionals and scalars. Raises NotApplicable."""
         facts = _Facts(self.site.facts, self._known)
         found: Edits = {}
         for node in self.decisions:
@@ -71,7 +71,7 @@ class Numbers:
         return plain | {node: _exchanged(new, self.tensors) for node, new in found.items()}
 
     def _dimensioned(self, plain: Edits, found: Edits) -> Edits:
-        """`plain` with `(n * t[None])[0]` for `n * t`: next to dimensions `n` promotes nothing."""
+        """Write `(n * t[None])[0]` for `n * t`: beside dimensions `n` promotes no dtype."""
         around = self.site.document.around
         for node in sorted(self.met, key=lambda one: len(tuple(around(one))), reverse=True):
             if any(one in found for one in (node, *around(node))):
@@ -121,10 +121,9 @@ class Numbers:
                 raise NotApplicable("a tensor cannot stand where the number is used")
 
     def _met(self, operation: cst.BaseExpression, other: cst.BaseExpression) -> None:
-        """Note that a number meets a tensor.
+        """Note that a scalar and a tensor are operands of one operation.
 
-        Raises NotApplicable where what comes of it would have another dtype.
-        """
+        Raises NotApplicable where the result would have another dtype."""
         seen = self.site.seen(other)
         if seen is None or not all(tensor.is_float for tensor in seen.tensors):
             raise NotApplicable("the number meets a tensor that is not of a floating dtype")
@@ -134,11 +133,11 @@ class Numbers:
             self.met[operation] = other
 
     def _is_decided(self, binding: cst.CSTNode) -> bool:
-        """Whether a name is bound in a way of a decision that hangs on the number."""
+        """Return whether a name is bound in a branch that depends on the scalar."""
         return any(one in self.decisions for one in self.site.document.around(binding))
 
     def _is_bound(self, node: cst.CSTNode) -> bool:
-        """Whether it is `max` or `min` of two values, which fits tensors, too."""
+        """Return whether a node is `max` or `min` of two values, which works for tensors too."""
         return (
             isinstance(node, cst.Call)
             and self.site.calls(node) in ("max", "min")
@@ -166,7 +165,7 @@ class Numbers:
         return edits
 
     def _late(self, guard: cst.BaseExpression) -> bool:
-        """Whether a test of Python stands behind a number that is drawn in the same test."""
+        """Return whether a Python condition is evaluated after a scalar drawn in the same test."""
         document = self.site.document
         if guard not in document.ranges:
             return True
@@ -178,7 +177,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What was seen, where nothing else is known."""
+    """Observed facts, overridden by what is known of replaced scalars."""
 
     seen: Knowledge
     known: Mapping[Position, Seen | None]
@@ -188,7 +187,7 @@ class _Facts:
 
 
 def _exchanged(new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression]) -> Replacement:
-    """`new` with the calls that draw replaced by the tensors."""
+    """Return `new` with the calls that draw replaced by the tensors."""
 
     def one(node: cst.CSTNode) -> cst.CSTNode:
         return replaced(
@@ -207,8 +206,7 @@ def _exchanged(new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression])
 
 
 def sources(site: Site) -> Iterator[cst.Call]:
-    """The calls that may give the number a site is about: in it, or in what its names are bound
-    to."""
+    """Return the calls that may produce the site's scalar, in it or through its names."""
     node: cst.CSTNode = site.node
     if isinstance(node, Decision):
         node = node.test

@@ -1,4 +1,4 @@
-"""Decisions written with `torch.cond`: one way is computed, as in eager."""
+"""Rewrite branches with `torch.cond`, which computes one branch, as eager does."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 @dataclass
 class CondWriter:
-    """Writes one decision with `torch.cond`; `assumes` is filled on the way."""
+    """Rewrite of one branch with `torch.cond`; `assumes` is filled on the way."""
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
     known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
-    """What is known of new nodes."""
+    """Facts about new nodes."""
 
     def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
         one, other = ordered(condition, node.body, node.orelse)
@@ -62,7 +62,7 @@ class CondWriter:
         return [guarded(condition.guard, *kept)]
 
     def early(self, node: cst.If, condition: Predicate) -> dict[cst.CSTNode, Replacement]:
-        """An early return and what follows it as the two ways."""
+        """Rewrite an early return and what follows it as the two branches."""
         if condition.guard is not None:
             raise NotApplicable("a test of Python and one of a tensor decide on more than a result")
         after = early.rest(self.site, node)
@@ -110,7 +110,7 @@ class CondWriter:
     def _values(
         self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
     ) -> list[cst.BaseExpression] | None:
-        """What a way assigns to each name, if these are expressions of what was there before."""
+        """Return what a branch assigns to each name, if it uses only earlier values."""
         try:
             made = arm(self.site, branch, frozenset(names))
         except NotApplicable:
@@ -123,7 +123,7 @@ class CondWriter:
     def _function(
         self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
     ) -> tuple[Lines, list[cst.BaseExpression]]:
-        """The body of a local function for a way, and the nodes of what it returns."""
+        """Return the body of a branch's local function, and the nodes it returns."""
         body: Lines = list(branch)  # type: ignore[arg-type]
         leaves_early = [one for line in body for one in walk(line) if isinstance(one, _JUMPS)]
         results: list[cst.BaseExpression] = []
@@ -166,7 +166,7 @@ class CondWriter:
             raise NotApplicable("the gradient would be that of other random numbers")
 
     def _may_require_grad(self, nodes: Sequence[cst.CSTNode]) -> bool:
-        """Whether what nodes use may ask for gradients."""
+        """Return whether what nodes use may require grad."""
         agreement = Agreement(self.site)
         return any(agreement.may_require_grad(one) for one in used_names(nodes).values())
 
@@ -181,7 +181,7 @@ class CondWriter:
         return expression("torch.cond({t}, {a}, {b})", t=condition.tensor, a=one, b=other)
 
     def _is_new(self, value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> bool:
-        """Whether a result shares no memory with what was there before."""
+        """Return whether a result shares no memory with earlier values."""
         if _is_tuple(value):
             return all(self._is_new(one, body) for one in _items(value))
         found = [
@@ -196,7 +196,7 @@ class CondWriter:
 
 
 def _rebound(branch: Sequence[cst.CSTNode]) -> set[str]:
-    """Local names that a way reads before it binds them anew: parameters of its function."""
+    """Return local names that a branch reads before it rebinds them: function parameters."""
     return {n for n in live_in(branch) & set(writes(*branch)) if "." not in n}
 
 
@@ -229,7 +229,7 @@ def _clone(value: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def source(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseExpression:
-    """What a name was assigned last in a way; `value` itself if that is not to be seen."""
+    """Return what a name was last assigned in a branch; `value` itself if unknown."""
     for line in reversed(body):
         for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             match one:
@@ -246,12 +246,12 @@ def source(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseEx
 def _again(
     value: cst.BaseExpression, results: Sequence[cst.BaseExpression], body: Sequence[cst.CSTNode]
 ) -> bool:
-    """Whether an earlier result is the same tensor: `q = k = f(x)`."""
+    """Return whether an earlier result is the same tensor: `q = k = f(x)`."""
     earlier = results[: [one is value for one in results].index(True)]
     return any(source(one, body) is source(value, body) for one in earlier)
 
 
 def separated(lines: Lines) -> Lines:
-    """Local functions and what comes next, with empty lines between."""
+    """Return local functions and the next line with empty lines between them."""
     empty = cst.EmptyLine(indent=False)
     return [lines[0], *(line.with_changes(leading_lines=[empty]) for line in lines[1:])]

@@ -1,4 +1,4 @@
-"""Decisions written as values that are all computed, and chosen between with `torch.where`."""
+"""Rewrite branches as values that are all computed, chosen between with `torch.where`."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ Way = TypeVar("Way")
 
 @dataclass
 class WhereWriter:
-    """Writes one decision with `torch.where`; `assumes` and `tests` are filled on the way."""
+    """Rewrite of one branch with `torch.where`; `assumes` and `tests` are filled on the way."""
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
     tests: list[cst.BaseExpression] = field(default_factory=list)
     known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
-    """What is known of new nodes."""
+    """Facts about new nodes."""
     random: bool = False
-    """Whether the ways may draw random numbers."""
+    """Whether the branches may draw random numbers."""
     ahead: cst.BaseStatement | None = None
-    """What must stand before the statement that a conditional expression is in."""
+    """A line to insert before the statement that contains a conditional expression."""
 
     def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
-        """`a if t else b` as one expression."""
+        """Rewrite `a if t else b` as one expression."""
         one, other = ordered(condition, node.body, node.orelse)
         choice = self.choice(condition)
         choice.pure(one, other)
@@ -68,7 +68,7 @@ class WhereWriter:
         return cst.IfExp(condition.guard, body, orelse)
 
     def branch(self, branches: Branches, condition: Predicate) -> Lines:
-        """An `if` as the statements that do the same."""
+        """Rewrite an `if` as statements without a branch."""
         node = branches.node
         one, other = ordered(condition, branches.one, branches.other)
         if self.site.document.function(node) is None:
@@ -85,7 +85,7 @@ class WhereWriter:
         return [guarded(condition.guard, *kept)]
 
     def _arm(self, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> BranchValues:
-        """An arm; decisions on tensors in it are written with `torch.where` as well."""
+        """Return the values of a branch; data-dependent branches in it use `torch.where` too."""
         if len(body) == 1 and isinstance(body[0], cst.If):
             nested = blocks(body[0])
             condition = predicate(self.site, nested.node.test)
@@ -104,7 +104,7 @@ class WhereWriter:
     def _merged(
         self, branches: Branches, choice: Choice, one: BranchValues, other: BranchValues
     ) -> BranchValues:
-        """The values of both arms as one."""
+        """Return the values of both branches as one."""
         self._separate(choice, one, other)
         keys = list(dict.fromkeys((*one.values, *other.values)))
         if RETURN in keys and not (RETURN in one.values and RETURN in other.values):
@@ -141,7 +141,7 @@ class WhereWriter:
         return self._hoisted(choice, [*merged.own, *_assignments(merged.values)])
 
     def _updated(self, branches: Branches, condition: Predicate) -> Lines:
-        """Ways that change tensors in place: each statement by itself, in order."""
+        """Rewrite branches that change tensors in place, statement by statement."""
         choice = self.choice(condition)
         sides = [(branches.one, not condition.negated), (branches.other, condition.negated)]
         lasting = {*branches.written(self.site), *live_in(branches.other)}
@@ -156,7 +156,7 @@ class WhereWriter:
         return self._hoisted(choice, lines, changes=True)
 
     def _hoisted(self, choice: Choice, lines: Lines, changes: bool = False) -> Lines:
-        """`lines`, with a name for the test where it stands in them several times."""
+        """Return `lines` with a name for the condition if it occurs several times."""
         named = isinstance(choice.test, cst.Name) and not changes
         if named or (choice.uses < 2 and not (changes and len(lines) > 1)):
             return lines
@@ -168,7 +168,7 @@ class WhereWriter:
         return [first, *(replaced(line, edits) for line in lines)]
 
     def _separate(self, choice: Choice, one: BranchValues, other: BranchValues) -> None:
-        """Raises NotApplicable where a name of one arm alone means something elsewhere."""
+        """Raise NotApplicable where a name private to one branch is used elsewhere."""
         names = [set(writes(*when.own)) for when in (one, other)]
         used = [reads(*when.own, *when.values.values()) for when in (one, other)]
         both = (names[0] & (names[1] | used[1])) | (names[1] & used[0])
@@ -177,7 +177,7 @@ class WhereWriter:
             raise NotApplicable(f"`{min(shared)}` is something else on each way")
 
     def present(self, key: str, branches: Branches) -> cst.BaseExpression:
-        """What `key` holds when the decision starts, as a node that facts are known of."""
+        """Return what `key` holds before the branch, as a node with known facts."""
         if "." not in key and key not in assigned_before(self.site.document, branches.node):
             raise NotApplicable(f"`{key}` has no value where the other way is taken")
         new = cst.parse_expression(key)
@@ -193,7 +193,7 @@ class WhereWriter:
         return new
 
     def _lasting(self, key: str, branches: Branches, *values: cst.BaseExpression) -> None:
-        """Raises NotApplicable where a value is changed in place later: a copy would not be."""
+        """Raise NotApplicable where a value is changed in place later: a copy would not be."""
         aliases = {name(value) for value in values} | {key}
         changed = aliases & set(mutations(*branches.after(self.site)))
         if changed - {""}:
@@ -205,7 +205,7 @@ class WhereWriter:
         return Choice(self.site, bare, agreement, random=self.random)
 
     def _arithmetic(self, key: str, branches: Branches) -> bool:
-        """Whether all later uses of a name are operands of floating-point tensors."""
+        """Return whether all later uses of a name are operands of floating-point tensors."""
         document = self.site.document
         uses = [
             one
@@ -253,7 +253,7 @@ def guarded(
 
 
 def in_place(branches: Branches, lines: Lines, parent: cst.CSTNode) -> Replacement:
-    """What takes the place of an `if` or `elif`, with the comments around it."""
+    """Return what replaces an `if` or `elif`, with the comments around it."""
     node = branches.node
     if isinstance(parent, cst.If) and parent.orelse is node:
         return cst.Else(cst.IndentedBlock(lines), leading_lines=node.leading_lines)
@@ -271,7 +271,7 @@ def leading(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
 
 
 def comments(node: cst.CSTNode, lines: Lines) -> list[cst.EmptyLine]:
-    """The comments inside a statement that none of the new lines has."""
+    """Return the comments inside a statement that the new lines lack."""
     own = {c.value for line in lines for c in walk(line) if isinstance(c, cst.Comment)}
     ahead = {
         c.value

@@ -1,4 +1,4 @@
-"""A `while` on a tensor written with `torch.while_loop`."""
+"""Rewrite a data-dependent `while` with `torch.while_loop`."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 @dataclass
 class WhileLoopWriter:
-    """Writes one loop; `assumes` is filled on the way."""
+    """Rewrite of one loop; `assumes` is filled on the way."""
 
     site: Site
     node: cst.While
     assumes: dict[str, None] = field(default_factory=dict)
 
     def lines(self) -> list[cst.BaseStatement]:
-        """The statements that take the place of the loop. Raises NotApplicable."""
+        """Return the statements that replace the loop. Raises NotApplicable."""
         self._plain()
         carried = self._carried()
         facts = {name: self._fact(name) for name in carried}
@@ -77,7 +77,7 @@ class WhileLoopWriter:
         return [first, *lines[1:]]
 
     def _plain(self) -> None:
-        """Raises NotApplicable where the loop does more than give names new values."""
+        """Raise NotApplicable where the body does more than assign names."""
         if self.node.orelse is not None:
             raise NotApplicable("it has an `else`")
         if any(isinstance(one, _JUMPS) for one in walk(self.node.body)):
@@ -94,7 +94,7 @@ class WhileLoopWriter:
             raise NotApplicable("the gradients of `torch.while_loop` are not those of the loop")
 
     def _carried(self) -> list[str]:
-        """The names whose values go from round to round, or out of the loop."""
+        """Return the names that carry values between iterations or out of the loop."""
         document = self.site.document
         after = live_in(one for one in following(document, self.node) if one is not self.node)
         needed = live_in([self.node]) | after | reads(self.node.test)
@@ -130,7 +130,7 @@ class WhileLoopWriter:
         return f"torch.tensor({name})" if seen.is_number else name
 
     def _counted(self, counters: list[str]) -> dict[cst.CSTNode, cst.CSTNode]:
-        """`n += 1` of a counter as `n = n + 1`: a tensor would be changed in place."""
+        """Rewrite a counter's `n += 1` as `n = n + 1`, since a tensor would change in place."""
         edits: dict[cst.CSTNode, cst.CSTNode] = {}
         for one in walk(self.node.body):
             if isinstance(one, cst.AugAssign) and isinstance(one.target, cst.Name):
@@ -145,12 +145,12 @@ class WhileLoopWriter:
         return edits
 
     def _is_first(self) -> bool:
-        """Whether no statement stands before the loop in its block."""
+        """Return whether the loop is the first statement of its block."""
         block = self.site.document.parent(self.node)
         return isinstance(block, cst.IndentedBlock) and block.body[0] is self.node
 
     def _test(self, counters: list[str]) -> cst.BaseExpression:
-        """The test as one tensor; comparisons of counters become comparisons of tensors."""
+        """Return the condition as one tensor; comparisons of counters become tensor comparisons."""
         condition = self.node.test
         parts = _conjuncts(condition)
         made: list[cst.BaseExpression] = []
@@ -169,7 +169,7 @@ class WhileLoopWriter:
         return joined
 
     def _result(self, name: str, seen: Seen) -> cst.BaseExpression:
-        """What a round hands on for a name. Notes what is not known of it."""
+        """Return what an iteration passes on for a name; note what is unknown about it."""
         new: cst.BaseExpression = cst.Name(name)
         made = source(new, list(self.node.body.body))
         if seen.is_tensor:
@@ -183,7 +183,7 @@ class WhileLoopWriter:
     def _short(
         self, carried: list[str], results: list[cst.BaseExpression]
     ) -> cst.BaseExpression | None:
-        """The one value that a body of one assignment gives to the one name."""
+        """Return the one value that a body of one assignment gives its name."""
         match self.node.body.body, results:
             case [cst.SimpleStatementLine(body=[cst.Assign(targets=[_], value=value)])], [
                 cst.Name()

@@ -1,4 +1,4 @@
-"""A whole decision written anew: a conditional expression, an early return or an `if`."""
+"""Rewrite a whole branch: a conditional expression, an early return or an `if`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def chosen(
     why: str,
     edits: Callable[[Node, Predicate], dict[cst.CSTNode, Replacement] | None],
 ) -> Rewrite | Refusal | None:
-    """The rewrite of the decision at a site: `edits` writes it with `writer`.
+    """Return the rewrite of the site's conditional; `edits` writes it with `writer`.
 
-    None where there is no decision that leaves nothing, no test by a tensor, or no `edits`.
-    """
+    None if no tensor decides it, if it leaves a loop or function, or if there are no `edits`."""
     found = find_condition(site)
     node = found.find_conditional if found is not None else None
     if found is None or not isinstance(node, Node) or leaves_early(site, node):
@@ -52,7 +51,9 @@ def chosen(
 def decided(
     writer: WhereWriter | CondWriter, node: Node, condition: Predicate
 ) -> dict[cst.CSTNode, Replacement]:
-    """The edits that write `node` with `torch.where` or `torch.cond`. Raises NotApplicable."""
+    """Return the edits that write `node` with `torch.where` or `torch.cond`.
+
+    Raises NotApplicable."""
     if isinstance(node, cst.IfExp):
         new = writer.ternary(node, condition)
         if isinstance(writer, WhereWriter) and writer.ahead is not None:
@@ -75,7 +76,9 @@ def decided(
 
 
 def _line(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
-    """The line of a conditional expression, where its test can come first. Raises NotApplicable."""
+    """Return the line of a conditional expression if its condition can be evaluated first.
+
+    Raises NotApplicable."""
     line = site.document.statement(node)
     between = list(itertools.takewhile(lambda one: one is not line, site.document.around(node)))
     parts = cst.BooleanOperation | cst.IfExp | cst.Lambda | cst.BaseComp

@@ -1,2 +1,1 @@
-"""Values that a boolean mask selects: where they are read, where they go, and how to keep them
-at their full shape."""
+"""Elements that a boolean mask selects: their reads, their uses, and their form at full shape."""

@@ -1,4 +1,4 @@
-"""Whether a local name holds a tensor that nobody else holds."""
+"""Alias analysis: whether a local name holds the only reference to a tensor."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from fullgraph.rewrites.transforms.masks.reads import read
 _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 
 
-def is_owned(site: Site, known: Definitions | None, name: cst.Name, place: cst.CSTNode) -> bool:
-    """Whether `name` at statement `place` was made in this function and was handed to nobody since:
-    then giving the name a new tensor does what changing the tensor would do."""
+def has_no_alias(site: Site, known: Definitions | None, name: cst.Name, place: cst.CSTNode) -> bool:
+    """Return whether the tensor of `name` at `place` was created here and has no alias.
+
+    Then rebinding the name has the same effect as changing the tensor in place."""
     if known is None:
         return False
     bindings = known.before.get(place, {}).get(name.value, frozenset())
@@ -25,13 +26,13 @@ def is_owned(site: Site, known: Definitions | None, name: cst.Name, place: cst.C
         if made is None or not fresh(site, made):
             return False
         uses = [use for use in known.uses(binding) if _may_come_before(site, use, place, binding)]
-        if any(_hands_on(site, use, known) for use in uses):
+        if any(_may_create_alias(site, use, known) for use in uses):
             return False
     return bool(bindings)
 
 
 def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst.CSTNode) -> bool:
-    """Whether a use is evaluated before `place` ends, in an earlier round of a loop too."""
+    """Return whether a use may be evaluated before `place` ends, earlier iterations included."""
     document = site.document
     if document.function(use) is not document.function(place):
         return True
@@ -43,7 +44,7 @@ def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst
 
 
 def _value(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
-    """What a name is bound to by a plain assignment."""
+    """Return what a plain assignment binds a name to."""
     parent = site.document.parents.get(binding)
     if not isinstance(parent, cst.AssignTarget):
         return None
@@ -53,8 +54,8 @@ def _value(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
     return assign.value
 
 
-def _hands_on(site: Site, use: cst.Name, known: Definitions) -> bool:
-    """Whether a use may let something else hold the tensor or a view of it."""
+def _may_create_alias(site: Site, use: cst.Name, known: Definitions) -> bool:
+    """Return whether a use may store the tensor or a view of it elsewhere."""
     document = site.document
     if document.function(use) is not known.function:
         return True
@@ -81,7 +82,7 @@ def _hands_on(site: Site, use: cst.Name, known: Definitions) -> bool:
 
 
 def _new(site: Site, call: cst.Call) -> bool:
-    """Whether a call keeps nothing of its arguments."""
+    """Return whether a call keeps no reference to its arguments."""
     made = operation(site, call)
     if made is None or made.in_place:
         return made is not None and made.method and _is_statement(site, call)

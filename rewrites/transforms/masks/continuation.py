@@ -1,5 +1,4 @@
-"""After `if mask is not None: x = x[mask]` the rest of the function goes into the `if` too, or
-into the `else`, where the mask is used there."""
+"""Move what follows `if mask is not None: x = x[mask]` into the branches that use the mask."""
 
 from __future__ import annotations
 
@@ -12,8 +11,9 @@ from fullgraph.rewrites.source.document import Replacement, replaced
 
 
 def continuation(site: Site, node: cst.BaseExpression) -> tuple[cst.SimpleStatementLine, ...]:
-    """The simple statements behind an `if`, up to the first `return`, where one way of it ends with
-    the statement of `node`; () if there is no such place."""
+    """Return the simple statements after an `if` up to the first `return`.
+
+    Empty unless one branch ends with the statement of `node`."""
     document = site.document
     last = document.statement(node)
     block = document.parent(last)
@@ -46,7 +46,7 @@ def copied(
     edits: Mapping[cst.CSTNode, cst.CSTNode],
     replacements: Mapping[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """The edits, with those of `rest` in a copy of it behind `line`, at the end of the `if`."""
+    """Return the edits, with those of `rest` applied to a copy of it at the end of the `if`."""
     document = site.document
 
     def within(node: cst.CSTNode) -> bool:
@@ -74,7 +74,7 @@ def copied(
 def _into_the_other(
     site: Site, line: cst.BaseStatement, rest: tuple[cst.SimpleStatementLine, ...]
 ) -> dict[cst.CSTNode, Replacement]:
-    """The edits that move `rest` into the other way of an `if` with `else`, so that both return."""
+    """Return the edits that move `rest` into the `else` branch, so that both branches return."""
     around = [one for one in site.document.around(line) if isinstance(one, cst.If | cst.Else)]
     choice = around[0] if isinstance(around[0], cst.If) else site.document.parent(around[0])
     if not isinstance(choice, cst.If) or not isinstance(choice.orelse, cst.Else):

@@ -1,11 +1,11 @@
-"""How many elements a mask selects, where Python asks for it."""
+"""Number of selected elements, where Python asks for it."""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.transforms.masks.sinks import Counted
+from fullgraph.rewrites.transforms.masks.sinks import CountSink
 
 _ORDER = (
     cst.Equal
@@ -17,31 +17,29 @@ _ORDER = (
 )
 
 
-def counted(site: Site, node: cst.BaseExpression, selected: cst.BaseExpression) -> Counted:
-    """The count at `node`, if a tensor does there what the number does. Raises NotApplicable.
+def counted(site: Site, node: cst.BaseExpression, selected: cst.BaseExpression) -> CountSink:
+    """Return the count at `node` if a tensor can replace the number. Raises NotApplicable.
 
-    The test of an `if` takes a tensor too, though the graph ends there: a branch, which other rules
-    mend.
-    """
+    The condition of an `if` accepts a tensor too; the branch that remains is for other rules."""
     parent = site.document.parent(node)
     match parent:
         case cst.BinaryOperation():
             other = parent.right if parent.left is node else parent.left
             if site.is_tensor(other):
-                return Counted(node)
+                return CountSink(node)
         case cst.Comparison(comparisons=[one]) if parent.left is node and is_test(site, parent):
             if isinstance(one.operator, _ORDER) and _is_number(site, one.comparator):
-                return Counted(node)
+                return CountSink(node)
         case cst.Arg(keyword=None):
             if (found := _at_least(site, parent, node)) is not None:
                 return found
     if is_test(site, node):
-        return Counted(node)
+        return CountSink(node)
     raise NotApplicable(f"`{site.document.code(node)}` is needed as a Python number")
 
 
 def is_test(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether all that is asked of an expression is whether it is true."""
+    """Return whether only the truth of an expression is used."""
     parent = site.document.parent(node)
     match parent:
         case cst.If() | cst.IfExp():
@@ -51,8 +49,8 @@ def is_test(site: Site, node: cst.BaseExpression) -> bool:
     return False
 
 
-def _at_least(site: Site, arg: cst.Arg, node: cst.BaseExpression) -> Counted | None:
-    """`max(count, 1)` beside a tensor."""
+def _at_least(site: Site, arg: cst.Arg, node: cst.BaseExpression) -> CountSink | None:
+    """Return the arguments of `max(count, 1)` next to a tensor."""
     call = site.document.parent(arg)
     if not isinstance(call, cst.Call) or site.calls(call) != "max" or len(call.args) != 2:
         return None
@@ -61,7 +59,7 @@ def _at_least(site: Site, arg: cst.Arg, node: cst.BaseExpression) -> Counted | N
     if not isinstance(outer, cst.BinaryOperation) or not _is_number(site, other):
         return None
     beside = outer.right if outer.left is call else outer.left
-    return Counted(call, other) if site.is_tensor(beside) else None
+    return CountSink(call, other) if site.is_tensor(beside) else None
 
 
 def _is_number(site: Site, node: cst.BaseExpression) -> bool:

@@ -1,4 +1,4 @@
-"""The dimensions that selected elements have beside the one of their number."""
+"""Dimensions of selected elements beside the one that counts them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph.rewrites.transforms.masks.reads import Read
 
 
 def dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
-    """How many dimensions selected elements have beside the one of their number."""
+    """Return how many dimensions selected elements have beside the one that counts them."""
     seen = site.seen(node)
     if seen is None or len(seen.dims) != 1:
         return first.axis + first.rest if first.known else 0
@@ -19,8 +19,9 @@ def dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
 
 
 def is_flat(site: Site, first: Read, made: Operation) -> bool:
-    """Whether a call makes selected elements what they are already: `x[m].view(-1)` in one
-    dimension, `x[m].view(-1, 4)` where each has four numbers."""
+    """Return whether a call leaves selected elements as they are.
+
+    `x[m].view(-1)` in one dimension, `x[m].view(-1, 4)` where each element has four numbers."""
     if not first.known:
         return False
     seen = site.seen(made.tensor)
@@ -37,13 +38,13 @@ def is_flat(site: Site, first: Read, made: Operation) -> bool:
 
 
 def _number(site: Site, node: cst.BaseExpression) -> set[object]:
-    """The values that a size was seen to have."""
+    """Return the values that a size was observed to have."""
     bare, seen = ops.integer(node), site.seen(node)
     return {bare} if bare is not None else set(seen.values if seen is not None else ())
 
 
 def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
-    """Whether a call stays within the dimensions behind the mask's."""
+    """Return whether a call stays within the dimensions after the mask's."""
     found = _dimensions(made)
     if found is None:
         return False
@@ -59,7 +60,7 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
 
 
 def goes_over(site: Site, first: Read, made: Operation, axis: int) -> bool:
-    """Whether a reduction, as far as its dimensions are spelled out, goes over the mask's."""
+    """Return whether a reduction covers the mask's dimensions, as far as they are literal."""
     found = _dimensions(made)
     count = dims(site, first, made.tensor) + 1
     return found is None or axis in [dim % count for dim in found]
@@ -72,7 +73,7 @@ def _dimensions(made: Operation) -> tuple[int, ...] | None:
 
 
 def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> bool:
-    """`x[m][:, 0]` and `x[m][..., 0]`."""
+    """Return whether a subscript is `x[m][:, 0]` or `x[m][..., 0]`."""
     if axis != 0 or dims(site, first, node.value) == 0:
         return False
     head = node.slice[0].slice
@@ -86,7 +87,7 @@ def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> boo
 
 
 def takes_one(node: cst.Subscript, axis: int) -> bool:
-    """`x[:, m][0]`: one of what lies before the mask's dimension."""
+    """Return whether a subscript is `x[:, m][0]`: an index before the mask's dimension."""
     match node.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=index))]:
             return axis > 0 and ops.integer(index) is not None
@@ -94,7 +95,7 @@ def takes_one(node: cst.Subscript, axis: int) -> bool:
 
 
 def index(node: cst.Subscript) -> cst.BaseExpression | None:
-    """The only index of a subscript; None if there are several, or slices."""
+    """Return the only index of a subscript; None if there are several, or slices."""
     match node.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=value, star=None))]:
             return value

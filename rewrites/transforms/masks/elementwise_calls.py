@@ -1,4 +1,4 @@
-"""Functions of the project that take each element of an argument by itself."""
+"""Calls of the project's own functions that work on each element separately."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from fullgraph.rewrites.transforms.masks.operators import is_option, operation
 
 
 @dataclass(frozen=True, eq=False)
-class Mapped:
-    """A call of a function whose body is assignments to local names and a `return`."""
+class ElementwiseCall:
+    """Call of a function whose body is assignments to local names and a `return`."""
 
     call: cst.Call
     given: dict[cst.CSTNode, cst.BaseExpression]
-    """What each parameter is given, by the node that binds it."""
+    """The argument of each parameter, by the node that binds the parameter."""
     assigned: dict[cst.CSTNode, cst.BaseExpression]
-    """What each local name is bound to, by the node that binds it, in order."""
+    """The value of each local name, by the node that binds it, in order."""
     result: cst.BaseExpression
     known: Definitions
 
     def binding(self, use: cst.Name) -> cst.CSTNode | None:
-        """The one place that binds what a name in the body is; None for a global one."""
+        """Return the node that binds a name in the body; None for a global name."""
         found = self.known.reaching.get(use, frozenset())
         return next(iter(found)) if len(found) == 1 else None
 
 
-def mapped(site: Site, call: cst.Call) -> Mapped | None:
-    """The function that a call calls, if its body is that plain; None if it is not."""
+def elementwise_call(site: Site, call: cst.Call) -> ElementwiseCall | None:
+    """Return the function that a call calls, if its body has that form; else None."""
     function = definition(site, call)
     if function is None and (kind := class_of(site, call.func)):
         function = method(site, kind, "forward")
@@ -57,20 +57,19 @@ def mapped(site: Site, call: cst.Call) -> Mapped | None:
     result = lines[-1].value
     if known is None or known.function is not function or result is None:
         return None
-    return Mapped(call, given, assigned, result, known)
+    return ElementwiseCall(call, given, assigned, result, known)
 
 
-def takes_each(
+def is_elementwise(
     site: Site,
-    found: Mapped,
+    found: ElementwiseCall,
     selected: Callable[[cst.BaseExpression], bool],
     beside: Callable[[cst.BaseExpression], None],
 ) -> bool:
-    """Whether each element of the result comes from selected elements at its own place alone.
+    """Return whether each element of the result depends only on selected elements at its place.
 
     `selected` tells which arguments are selected elements; `beside` raises where something in the
-    body does not go with them at their full shape.
-    """
+    body cannot be combined with them at full shape."""
     held = {binding for binding, value in found.given.items() if selected(value)}
 
     def goes(node: cst.BaseExpression) -> bool | None:
@@ -121,7 +120,7 @@ def _names(node: cst.CSTNode) -> list[cst.Name]:
 def _given(
     function: cst.FunctionDef, call: cst.Call
 ) -> dict[cst.CSTNode, cst.BaseExpression] | None:
-    """What each parameter is given, defaults left out; None if that is not spelled out."""
+    """Return each parameter's argument, defaults left out; None if it is not spelled out."""
     params = function.params
     if params.kwonly_params or params.posonly_params or params.star_kwarg is not None:
         return None

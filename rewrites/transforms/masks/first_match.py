@@ -1,4 +1,4 @@
-"""A search for the first or last element that is true, with or without a test that there is one."""
+"""Search for the first or last true element, with or without a check that there is one."""
 
 from __future__ import annotations
 
@@ -10,45 +10,53 @@ from fullgraph.rewrites.analysis.flow import statements, walk
 from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.document import Replacement, replaced
 from fullgraph.rewrites.source.templates import expression
-from fullgraph.rewrites.transforms.masks.nonzero import Asked, Hits, Question, answer, question
+from fullgraph.rewrites.transforms.masks.nonzero import (
+    NonzeroIndices,
+    Question,
+    QuestionKind,
+    answer,
+    question,
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
-    """`if hits: … else: …`, each side one statement that does the same with another value."""
+class HitBranch:
+    """An `if hits: … else: …` whose branches do the same with different values."""
 
     statement: cst.If | cst.IfExp
     found: cst.BaseExpression
-    """The value where there is a hit."""
+    """The value if there is a true element."""
     otherwise: cst.BaseExpression
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
-    """What is asked of the indices, all of it."""
+class FirstMatch:
+    """Everything that code asks of the indices of true elements."""
 
     questions: tuple[Question, ...]
-    choice: Choice | None
+    choice: HitBranch | None
 
     @property
     def tests(self) -> tuple[cst.BaseExpression, ...]:
-        """What asks whether there is a hit."""
-        tests = (Asked.ANY, Asked.NONE)
+        """Return the questions whether any element is true."""
+        tests = (QuestionKind.ANY, QuestionKind.NONE)
         return tuple(one.node for one in self.questions if one.asked in tests)
 
     @property
     def alone(self) -> bool:
-        """Whether it is taken for granted somewhere that there is one index only."""
+        """Return whether the code somewhere assumes exactly one index."""
         return any(one.alone for one in self.questions)
 
     @property
     def guarded(self) -> bool:
-        """Whether an index is only asked for where there is one."""
-        return self.choice is not None or all(one.asked is Asked.COUNT for one in self.questions)
+        """Return whether an index is read only where one exists."""
+        return self.choice is not None or all(
+            one.asked is QuestionKind.COUNT for one in self.questions
+        )
 
 
-def search(site: Site, found: Hits) -> Search | None:
-    """What is asked of indices; None if no index is. Raises NotApplicable."""
+def search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
+    """Return what is asked of indices; None if no index is read. Raises NotApplicable."""
     questions = []
     for use in found.uses:
         one = question(site, found, use)
@@ -56,12 +64,12 @@ def search(site: Site, found: Hits) -> Search | None:
             code = site.document.code(site.document.parent(use)).partition("\n")[0]
             raise NotApplicable(f"`{code}` needs all indices, and their number depends on the data")
         questions.append(one)
-    if not any(one.asked in (Asked.FIRST, Asked.LAST) for one in questions):
+    if not any(one.asked in (QuestionKind.FIRST, QuestionKind.LAST) for one in questions):
         return None
     if found.dims != 1:
         raise NotApplicable("the mask is not known to have one dimension")
-    tests = [one for one in questions if one.asked in (Asked.ANY, Asked.NONE)]
-    counts = [one for one in questions if one.asked is Asked.COUNT]
+    tests = [one for one in questions if one.asked in (QuestionKind.ANY, QuestionKind.NONE)]
+    counts = [one for one in questions if one.asked is QuestionKind.COUNT]
     for one in counts:
         parent = site.document.parent(one.node)
         beside = parent.right if isinstance(parent, cst.BinaryOperation) else None
@@ -71,11 +79,11 @@ def search(site: Site, found: Hits) -> Search | None:
             raise NotApplicable(f"Python needs `{site.document.code(one.node)}` as a number")
     if len(tests) > 1:
         raise NotApplicable("it is asked more than once whether there is a hit")
-    return Search(tuple(questions), _choice(site, tests[0], questions) if tests else None)
+    return FirstMatch(tuple(questions), _choice(site, tests[0], questions) if tests else None)
 
 
-def written(site: Site, found: Hits, asked: Search) -> dict[cst.CSTNode, Replacement]:
-    """The search without indices."""
+def written(site: Site, found: NonzeroIndices, asked: FirstMatch) -> dict[cst.CSTNode, Replacement]:
+    """Return the search written without indices."""
     edits: dict[cst.CSTNode, Replacement] = {found.value: found.truth} if found.bound else {}
     mask = _name(found.uses[0]) if found.bound else found.truth
     choice = asked.choice
@@ -88,32 +96,32 @@ def written(site: Site, found: Hits, asked: Search) -> dict[cst.CSTNode, Replace
 
 
 def chosen(
-    site: Site, asked: Search, choice: Choice, mask: cst.BaseExpression, dim: str = ""
+    site: Site, asked: FirstMatch, choice: HitBranch, mask: cst.BaseExpression, dim: str = ""
 ) -> cst.BaseExpression:
-    """The value of a choice, for each row if `dim` is the dimension of the rows' elements."""
+    """Return the value of a branch, for each row if `dim` is the dimension of a row's elements."""
     answers = _answers(asked, mask, dim)
     found = answers.get(choice.found)
     return expression(
         "{where}({test}, {found}, {otherwise})",
         where=site.document.spelling("torch.where") or "torch.where",
-        test=answer(Asked.ANY, mask, dim),
+        test=answer(QuestionKind.ANY, mask, dim),
         found=replaced(choice.found, answers) if found is None else found,
         otherwise=plain(site, choice.otherwise),
     )
 
 
 def _answers(
-    asked: Search, mask: cst.BaseExpression, dim: str = ""
+    asked: FirstMatch, mask: cst.BaseExpression, dim: str = ""
 ) -> dict[cst.CSTNode, cst.BaseExpression]:
     return {
         one.node: answer(one.asked, mask, "0, keepdim=True" if one.kept else dim)
         for one in asked.questions
-        if one.asked not in (Asked.ANY, Asked.NONE)
+        if one.asked not in (QuestionKind.ANY, QuestionKind.NONE)
     }
 
 
 def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
-    """`torch.tensor(-1)` as -1: a number that takes the other side's dtype and device."""
+    """Return `torch.tensor(-1)` as -1, a number that takes the other branch's dtype and device."""
     if isinstance(node, cst.Call) and site.calls(node) == "torch.tensor" and len(node.args) == 1:
         number = node.args[0].value
         inside = number.expression if isinstance(number, cst.UnaryOperation) else number
@@ -122,10 +130,12 @@ def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _choice(site: Site, test: Question, questions: list[Question]) -> Choice:
-    """The `if` of a test. Raises NotApplicable."""
+def _choice(site: Site, test: Question, questions: list[Question]) -> HitBranch:
+    """Return the `if` of a condition. Raises NotApplicable."""
     outer = site.document.parent(test.node)
-    indices = [one.node for one in questions if one.asked in (Asked.FIRST, Asked.LAST)]
+    indices = [
+        one.node for one in questions if one.asked in (QuestionKind.FIRST, QuestionKind.LAST)
+    ]
     if isinstance(outer, cst.IfExp) and outer.test is test.node:
         sides = (outer.body, outer.orelse)
     elif (
@@ -138,7 +148,7 @@ def _choice(site: Site, test: Question, questions: list[Question]) -> Choice:
         sides = values  # type: ignore[assignment]
     else:
         raise NotApplicable("its test is no `if` with an `else`")
-    if test.asked is Asked.NONE:
+    if test.asked is QuestionKind.NONE:
         sides = (sides[1], sides[0])
     found, otherwise = sides
     if not all(any(node is one for one in walk(found)) for node in indices):
@@ -146,7 +156,7 @@ def _choice(site: Site, test: Question, questions: list[Question]) -> Choice:
     kinds = site.seen(otherwise)
     if kinds is not None and not (kinds.is_tensor or kinds.is_number):
         raise NotApplicable(f"`{site.document.code(otherwise)}` is no tensor")
-    return Choice(outer, found, otherwise)
+    return HitBranch(outer, found, otherwise)
 
 
 def _only(block: cst.BaseSuite) -> cst.CSTNode | None:
@@ -155,7 +165,7 @@ def _only(block: cst.BaseSuite) -> cst.CSTNode | None:
 
 
 def _value(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None:
-    """What a statement assigns, appends or returns."""
+    """Return what a statement assigns, appends or returns."""
     match node:
         case cst.Assign(targets=[_]) | cst.Return():
             return node.value
@@ -166,15 +176,15 @@ def _value(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None:
 
 
 def _shell(site: Site, node: cst.CSTNode | None) -> str:
-    """What a statement does, without the value it does it with."""
+    """Return what a statement does, without the value it does it with."""
     value = _value(site, node)
     if node is None or value is None:
         return ""
     return site.document.code(node).replace(site.document.code(value), "…")
 
 
-def _one_statement(site: Site, choice: Choice, where: cst.BaseExpression) -> cst.BaseStatement:
-    """The one statement that takes the place of an `if`."""
+def _one_statement(site: Site, choice: HitBranch, where: cst.BaseExpression) -> cst.BaseStatement:
+    """Return the one statement that replaces an `if`."""
     assert isinstance(choice.statement, cst.If)
     side = choice.statement.body
     line = side.body[0]

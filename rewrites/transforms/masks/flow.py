@@ -1,5 +1,6 @@
-"""Where the elements that a mask selects go, from the reads to the places where their number no
-longer shows: reductions, losses, counts, assignments through the same mask."""
+"""Data flow of selected elements, from masked reads to the sinks that hide their number.
+
+Sinks are reductions, losses, counts and assignments through the same mask."""
 
 from __future__ import annotations
 
@@ -14,53 +15,53 @@ from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.continuation import continuation
 from fullgraph.rewrites.transforms.masks.counts import counted
-from fullgraph.rewrites.transforms.masks.elementwise_calls import mapped, takes_each
-from fullgraph.rewrites.transforms.masks.index_add import Added, added
+from fullgraph.rewrites.transforms.masks.elementwise_calls import elementwise_call, is_elementwise
+from fullgraph.rewrites.transforms.masks.index_add import IndexAdd, added
 from fullgraph.rewrites.transforms.masks.losses import loss
 from fullgraph.rewrites.transforms.masks.operators import is_option, operation
 from fullgraph.rewrites.transforms.masks.reads import Read, read, repeatable, same
 from fullgraph.rewrites.transforms.masks.sinks import (
-    Bound,
+    BindSink,
     End,
-    Harmless,
-    Reduced,
-    Stored,
-    Unpacked,
-    same_end,
+    MetadataSink,
+    ReduceSink,
+    StoreSink,
+    UnpackSink,
+    is_same_sink,
     taken,
 )
 
 
 @dataclass(eq=False)
 class Flow:
-    """All that is selected by one mask and meets."""
+    """All elements selected by one mask that are combined with one another."""
 
     site: Site
     first: Read
     definitions: Definitions | None
     reads: dict[cst.CSTNode, Read] = field(default_factory=dict)
     bound: dict[cst.CSTNode, cst.BaseExpression] = field(default_factory=dict)
-    """For each name that holds selected elements, where it is bound, what it is bound to."""
+    """Each name that holds selected elements, by where it is bound, and its value."""
     axes: dict[cst.CSTNode, int] = field(default_factory=dict)
-    """For each such name the dimension in which the mask's begin."""
+    """The dimension of each such name in which the mask's dimensions begin."""
     names: dict[cst.Name, None] = field(default_factory=dict)
     """The uses of these names."""
     gathers: dict[cst.Subscript, None] = field(default_factory=dict)
-    """Where selected elements are the index of a whole tensor."""
+    """Where selected elements index a whole tensor."""
     trees: dict[cst.BaseExpression, list[End]] = field(default_factory=dict)
-    """The outermost expressions that are selected elements, and what becomes of them."""
+    """The outermost expressions of selected elements, each with its sink."""
     unsure: bool = False
-    """Whether something was not seen in a run."""
+    """Whether something was not observed in a run."""
     continuation: tuple[cst.SimpleStatementLine, ...] = ()
-    """What follows an `if` that ends with the first read, as far as the `return`."""
+    """What follows an `if` that ends with the first read, up to the `return`."""
     mixed: bool = False
-    """Whether the continuation takes what is selected or, without the `if`, what is not."""
+    """Whether the continuation also receives unselected elements, when the `if` is not taken."""
     _waiting: list[cst.BaseExpression] = field(default_factory=list)
 
     # What is selected.
 
     def is_selected(self, node: cst.CSTNode) -> bool:
-        """Whether an expression is made of selected elements; what it is made of is followed."""
+        """Return whether an expression consists of selected elements; follow its operands."""
         if node in self.reads or node in self.names:
             return True
         found = read(self.site, node)
@@ -83,9 +84,9 @@ class Flow:
             case cst.Subscript():
                 return self._subscript(node)
             case cst.Call():
-                function = mapped(self.site, node)
+                function = elementwise_call(self.site, node)
                 if function is not None:
-                    return takes_each(self.site, function, self.is_selected, self._beside)
+                    return is_elementwise(self.site, function, self.is_selected, self._beside)
                 made = operation(self.site, node)
                 if made is None or made.name not in ops.ELEMENTWISE | ops.FLATTENING:
                     return False
@@ -94,7 +95,7 @@ class Flow:
         return False
 
     def is_number(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression is a Python number."""
+        """Return whether an expression is a Python number."""
         seen = self.site.seen(node)
         bare = cst.Integer | cst.Float | cst.UnaryOperation
         if isinstance(node, bare) and not isinstance(getattr(node, "operator", None), cst.Not):
@@ -104,11 +105,11 @@ class Flow:
         return seen is not None and seen.is_number
 
     def dims(self, node: cst.BaseExpression) -> int:
-        """How many dimensions selected elements have beside the one of their number."""
+        """Return how many dimensions selected elements have beside the one that counts them."""
         return extent.dims(self.site, self.first, node)
 
     def axis(self, node: cst.CSTNode) -> int:
-        """The dimension of selected elements in which the mask's begin. Raises NotApplicable."""
+        """Return the dimension in which the mask's dimensions begin. Raises NotApplicable."""
         if node in self.reads:
             return self.reads[node].axis
         if isinstance(node, cst.Name) and node in self.names:
@@ -130,7 +131,7 @@ class Flow:
         return self._holds(node.value) and extent.takes_one(node, self.axis(node.value))
 
     def _subscript(self, node: cst.Subscript) -> bool:
-        """Whether a subscript that is no read gives selected elements."""
+        """Return whether a subscript other than a masked read gives selected elements."""
         if self.is_selected(node.value):
             axis = self.axis(node.value)
             first = self.first
@@ -139,7 +140,7 @@ class Flow:
         return index is not None and self.is_selected(index) and self._gathers(node, index)
 
     def _gathers(self, node: cst.Subscript, index: cst.BaseExpression) -> bool:
-        """`table[x[m]]`: whether selected elements are the only index of a whole tensor."""
+        """Return whether selected elements are the only index of a whole tensor: `table[x[m]]`."""
         seen, table = self.site.seen(index), self.site.seen(node.value)
         if extent.index(node) is not index or seen is None or table is None:
             return False
@@ -152,15 +153,15 @@ class Flow:
     # Where it goes.
 
     def follow(self) -> None:
-        """Find all reads, names and ends. Raises NotApplicable."""
+        """Find all reads, names and sinks. Raises NotApplicable."""
         self._add(self.first)
         while self._waiting:
             leaf = self._waiting.pop()
-            root, end = self._climb(leaf)
+            root, end = self._outermost_selected(leaf)
             ends = self.trees.setdefault(root, [])
-            ends += [end] if not any(same_end(end, one) for one in ends) else []
-            for one in (end,) if isinstance(end, Bound) else getattr(end, "names", ()):
-                self._bind(one, root, self.axis(root) - isinstance(end, Unpacked))
+            ends += [end] if not any(is_same_sink(end, one) for one in ends) else []
+            for one in (end,) if isinstance(end, BindSink) else getattr(end, "names", ()):
+                self._bind(one, root, self.axis(root) - isinstance(end, UnpackSink))
         for name in self.names:
             if self.definitions is None or not self.definitions.reaching[name] <= set(self.bound):
                 if self.site.document.statement(name) not in self.continuation:
@@ -173,7 +174,7 @@ class Flow:
             self.unsure |= not found.known
             self._waiting.append(found.node)
 
-    def _bind(self, end: Bound, root: cst.BaseExpression, axis: int) -> None:
+    def _bind(self, end: BindSink, root: cst.BaseExpression, axis: int) -> None:
         if end.name in self.bound:
             return
         self.bound[end.name], self.axes[end.name] = root, axis
@@ -209,27 +210,27 @@ class Flow:
                 return False
         return False
 
-    def _climb(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, End]:
-        """The outermost expression around `node` that is made of selected elements, and its end."""
+    def _outermost_selected(self, node: cst.BaseExpression) -> tuple[cst.BaseExpression, End]:
+        """Return the outermost expression of selected elements around `node`, and its sink."""
         parent = self.site.document.parent(node)
         match parent:
             case cst.BinaryOperation():
                 if isinstance(parent.operator, cst.MatrixMultiply):
                     raise taken(self.site, parent)
                 self._beside(parent.right if parent.left is node else parent.left)
-                return self._climb(parent)
+                return self._outermost_selected(parent)
             case cst.UnaryOperation() if not isinstance(parent.operator, cst.Not):
-                return self._climb(parent)
+                return self._outermost_selected(parent)
             case cst.Comparison(comparisons=[one]):
                 self._beside(one.comparator)
-                return self._climb(parent)
+                return self._outermost_selected(parent)
             case cst.ComparisonTarget():
                 outer = self.site.document.parent(parent)
                 assert isinstance(outer, cst.Comparison)
                 if len(outer.comparisons) > 1 or isinstance(parent.operator, cst.In | cst.Is):
                     raise taken(self.site, outer)
                 self._beside(outer.left)
-                return self._climb(outer)
+                return self._outermost_selected(outer)
             case cst.Attribute():
                 return self._attribute(node, parent)
             case cst.Arg():
@@ -239,11 +240,11 @@ class Flow:
             case cst.AssignTarget() | cst.Assign() | cst.AnnAssign() | cst.AugAssign():
                 return node, self._assigned(node, parent)
             case cst.Subscript() if parent.value is node and self._subscript(parent):
-                return self._climb(parent)
+                return self._outermost_selected(parent)
             case cst.Index():
                 table = self.site.document.parent(self.site.document.parent(parent))
                 if isinstance(table, cst.Subscript) and self._gathers(table, node):
-                    return self._climb(table)
+                    return self._outermost_selected(table)
         raise taken(self.site, parent, node)
 
     def _attribute(
@@ -254,7 +255,7 @@ class Flow:
         if isinstance(outer, cst.Call) and outer.func is parent:
             return self._call(node, outer)
         if name in ("dtype", "device", "is_cuda", "requires_grad", "ndim"):
-            return node, Harmless()
+            return node, MetadataSink()
         if name == "shape" and isinstance(outer, cst.Subscript):
             match outer.slice:
                 case [cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]:
@@ -274,9 +275,11 @@ class Flow:
         if sums is not None and not self.is_selected(sums.base):
             self._check_added(sums)
             return node, sums
-        function = mapped(self.site, call)
-        if function is not None and takes_each(self.site, function, self.is_selected, self._beside):
-            return self._climb(call)
+        function = elementwise_call(self.site, call)
+        if function is not None and is_elementwise(
+            self.site, function, self.is_selected, self._beside
+        ):
+            return self._outermost_selected(call)
         if self.site.calls(call) == "len":
             return node, counted(self.site, call, node)
         made = operation(self.site, call)
@@ -286,7 +289,7 @@ class Flow:
             for operand in made.operands:
                 if operand is not node and not is_option(made, operand):
                     self._beside(operand)
-            return self._climb(call)
+            return self._outermost_selected(call)
         if made.name == "cosine_similarity":
             pair = [self.is_selected(one) for one in made.operands[:2]]
             if not all(pair):
@@ -295,21 +298,21 @@ class Flow:
             raise taken(self.site, call)
         axis = self.axis(node)
         if made.name == "linear" and self.dims(node) > axis == 0:
-            return self._climb(call)
+            return self._outermost_selected(call)
         if made.name in ops.FLATTENING and extent.is_flat(self.site, self.first, made):
-            return self._climb(call)
+            return self._outermost_selected(call)
         if made.name in ("numel", "nelement") and self.dims(node) == 0:
             return node, counted(self.site, call, node)
         if made.name == "size" and ops.integer(made.argument("dim", 0)) == 0 and axis == 0:
             return node, counted(self.site, call, node)
         if made.name in ops.NEUTRAL or made.name in ops.ROWWISE:
             if extent.is_rowwise(self.site, self.first, made, axis):
-                return self._climb(call)
+                return self._outermost_selected(call)
             if made.name in ops.NEUTRAL and extent.goes_over(self.site, self.first, made, axis):
-                return node, Reduced(made)
+                return node, ReduceSink(made)
         raise taken(self.site, call)
 
-    def _check_added(self, sums: Added) -> None:
+    def _check_added(self, sums: IndexAdd) -> None:
         """Raise NotApplicable unless index and source are selected and rows are added."""
         parts = [one for one in (sums.index, sums.source) if one is not None]
         selected = [self.is_selected(one) for one in parts]
@@ -326,8 +329,8 @@ class Flow:
         if isinstance(statement, cst.AugAssign) and statement.target is node:
             self._beside(statement.value)
             if isinstance(node, cst.Name):
-                return Bound(node, augmented=True)
-            return Stored(statement, self.reads[node])
+                return BindSink(node, augmented=True)
+            return StoreSink(statement, self.reads[node])
         if isinstance(parent, cst.AssignTarget):
             raise NotApplicable(f"`{self._code(node)}` is assigned to")
         match statement:
@@ -340,24 +343,24 @@ class Flow:
         if isinstance(target, cst.Name):
             augmented = isinstance(statement, cst.AugAssign)
             if not augmented or self.is_selected(target):
-                return Bound(target, augmented)
+                return BindSink(target, augmented)
         if isinstance(target, cst.Tuple | cst.List) and self.axis(node) > 0:
             names = [one.value for one in target.elements]
             plain = [one for one in names if isinstance(one, cst.Name)]
             if len(plain) == len(names):
-                return Unpacked(tuple(map(Bound, plain)))
+                return UnpackSink(tuple(map(BindSink, plain)))
         place = read(self.site, target)
         if place is not None and isinstance(statement, cst.Assign | cst.AugAssign):
             if not same(place.mask, self.first.mask):
                 raise NotApplicable(f"`{self._code(target)}` is selected by another mask")
             self.unsure |= not place.known
-            return Stored(statement, place)
+            return StoreSink(statement, place)
         raise NotApplicable(f"`{self._code(target)}` keeps the selected elements themselves")
 
     # What stands beside it.
 
     def _beside(self, other: cst.BaseExpression) -> None:
-        """Raises NotApplicable if an operand does not go with elements at their full shape."""
+        """Raise NotApplicable if an operand does not fit elements at full shape."""
         if self.is_selected(other) or self.is_number(other):
             return
         seen = self.site.seen(other)
@@ -378,8 +381,9 @@ class Flow:
 
 
 def flow(site: Site) -> Flow | NotApplicable | None:
-    """Where the elements go that the site's node selects; why they cannot be followed; None if it
-    is no read through a mask."""
+    """Return the data flow of the elements that the site's node selects.
+
+    A refusal if it cannot be followed; None if the node is no masked read."""
     first = read(site, site.node)
     if first is None:
         return None

@@ -1,4 +1,4 @@
-"""How selected elements are written at their full shape."""
+"""Write selected elements at full shape."""
 
 from __future__ import annotations
 
@@ -15,39 +15,38 @@ from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.operators import operation
-from fullgraph.rewrites.transforms.masks.padding import Value, value
+from fullgraph.rewrites.transforms.masks.padding import PaddedValue, value
 from fullgraph.rewrites.transforms.masks.reads import Read
 
 _RAISING = frozenset({"remainder", "fmod", "floor_divide", "div", "divide", "true_divide", "pow"})
 
 
 @dataclass(eq=False)
-class Text:
-    """Writes the expressions of one flow. `mask` is how the mask is written."""
+class FullShapeWriter:
+    """Expressions of one flow at full shape; `mask` is how the mask is written."""
 
     flow: Flow
     mask: cst.BaseExpression
     fill: str = "0"
-    """What stands where nothing is selected."""
+    """The padding value where nothing is selected."""
     values: dict[cst.CSTNode, float | None] = field(default_factory=dict)
-    """What each bound name is where nothing is selected; None if it is not known."""
+    """Each bound name's value where nothing is selected; None if unknown."""
     masks: int = 0
     """How often the mask was written."""
 
     # Expressions.
 
     def full(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """`node` at full shape, its reads filled up where nothing is selected.
+        """Return `node` at full shape, padded where nothing is selected.
 
-        No gradient but zero goes to what is not selected, whatever stands there.
-        """
+        Only a zero gradient reaches unselected elements, whatever their values."""
         cuts: dict[cst.CSTNode, cst.BaseExpression] = {
             cut: self.where(self.bare(cut), cut) for cut in self.cuts(node)
         }
         return self._replaced(node, cuts)
 
     def where(self, full: cst.BaseExpression, node: cst.BaseExpression, fill: str = "") -> cst.Call:
-        """`torch.where(mask, full, fill)`, for `full` that `node` became."""
+        """Return `torch.where(mask, full, fill)`, where `full` replaces `node`."""
         made = expression(
             "{where}({mask}, {full}, {fill})",
             where=self.torch("where"),
@@ -59,7 +58,7 @@ class Text:
         return made
 
     def spread(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """The mask with a dimension of size one for each that `node` has behind the mask's."""
+        """Return the mask with a size-one dimension for each of `node` after the mask's."""
         first, axis = self.flow.first, self.flow.axis(node)
         rest = self.flow.dims(node) - axis if first.known else 0
         ndim = axis + first.dims + rest
@@ -67,22 +66,22 @@ class Text:
         return Read(node, node, self.mask, axis, first.dims, ndim).spread(self.mask)
 
     def bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """`node` with the whole tensors in the place of what is read of them."""
+        """Return `node` with whole tensors in place of what is read of them."""
         return self._replaced(node, {r: found.base for r, found in self.flow.reads.items()})
 
     def count(self) -> cst.BaseExpression:
-        """How many elements the mask selects."""
+        """Return the number of selected elements."""
         self.masks += 1
         return expression("{mask}.sum()", mask=self.mask)
 
     def torch(self, name: str) -> str:
-        """How the file writes `torch.name`."""
+        """Return how the file writes `torch.name`."""
         return self.flow.site.document.spelling(f"torch.{name}") or f"torch.{name}"
 
     def _replaced(
         self, node: cst.BaseExpression, known: Mapping[cst.CSTNode, cst.BaseExpression]
     ) -> cst.BaseExpression:
-        """`node` with parts replaced; what makes it flat is left out, builtins become torch's."""
+        """Return `node` with parts replaced, flattening dropped, builtins as torch's."""
         if node in known:
             return known[node]
         inner = {one: known[one] for one in walk(node) if one in known}
@@ -111,7 +110,7 @@ class Text:
         return self.holds(call.func.value)
 
     def neutral(self, root: cst.BaseExpression, neutral: str) -> cst.BaseExpression:
-        """`root` at full shape with `neutral` where nothing is selected."""
+        """Return `root` at full shape with `neutral` where nothing is selected."""
         fill = self._number(root, neutral)
         if list(self.cuts(root)) == [root]:
             found = self.flow.reads.get(root)
@@ -128,7 +127,7 @@ class Text:
         return self.where(full, root, fill)
 
     def _number(self, root: cst.BaseExpression, neutral: str) -> str:
-        """How a neutral element is written for the dtype of `root`."""
+        """Return a neutral element as written for the dtype of `root`."""
         if neutral not in ("inf", "-inf", "nan"):
             return neutral
         seen = self.flow.site.seen(root)
@@ -144,12 +143,13 @@ class Text:
     # What they are.
 
     def holds(self, node: cst.CSTNode) -> bool:
-        """Whether `node` has selected elements in it."""
+        """Return whether `node` contains selected elements."""
         return any(one in self.flow.reads or one in self.flow.names for one in walk(node))
 
     def cuts(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """The largest parts of `node` with reads in them through which no gradient but a multiple
-        of what comes goes: what is filled up there is filled up early enough."""
+        """Return the largest parts of `node` with reads through which gradients are only scaled.
+
+        Padding those parts is early enough to keep the gradient finite."""
         known = (self.flow.reads, self.flow.gathers)
         if not any(one in found for one in walk(node) for found in known):
             return
@@ -168,8 +168,9 @@ class Text:
                 yield from self.cuts(inner)
 
     def is_linear(self, node: cst.BaseExpression) -> bool:
-        """Whether a gradient of zero stays zero on the way back through `node`, whatever the
-        elements are, and nothing in it can raise."""
+        """Return whether a zero gradient stays zero on its way back through `node`.
+
+        Whatever the elements are, and nothing in `node` can raise."""
         if node in self.flow.reads or node in self.flow.names or not self.holds(node):
             return True
         if node in self.flow.gathers:
@@ -194,7 +195,7 @@ class Text:
         return False
 
     def _is_harmless(self, node: cst.BaseExpression) -> bool:
-        """Whether elements that are not selected do nothing in `node`, were there no gradient."""
+        """Return whether unselected elements have no effect in `node`, gradients aside."""
         if self.is_linear(node):
             return True
         floats = all(self._floats())
@@ -228,11 +229,11 @@ class Text:
         return False
 
     def _has_no_gradient(self, name: str) -> bool:
-        """Whether an operation on what is read is one on whole numbers that cannot raise."""
+        """Return whether an operation is on integers only and cannot raise."""
         return not any(self._floats()) and name in ops.CURVED - _RAISING
 
     def _floats(self) -> Iterator[bool]:
-        """For all that is read, whether it may have a gradient."""
+        """Return, for everything read, whether it may have a gradient."""
         yield from (found.is_float for found in self.flow.reads.values())
         for one in self.flow.gathers:
             seen = self.flow.site.seen(one)
@@ -243,14 +244,14 @@ class Text:
             return self.is_linear(left)
         return self.flow.is_number(left) and self.is_linear(right)
 
-    def value(self, node: cst.BaseExpression) -> Value:
-        """What `full(node)` is where nothing is selected."""
+    def value(self, node: cst.BaseExpression) -> PaddedValue:
+        """Return the value of `full(node)` where nothing is selected."""
         leaves: dict[cst.CSTNode, float] = {cut: float(self.fill) for cut in self.cuts(node)}
         for one in walk(node):
             if isinstance(one, cst.Name) and one in self.flow.names:
                 known = self._bound_value(one)
                 if known is None:
-                    return Value(None, True)
+                    return PaddedValue(None, True)
                 leaves[one] = known
         return value(self.flow.site, node, leaves)
 

@@ -1,4 +1,4 @@
-"""Calls that add elements up by index: `index_add`, `scatter_add`, `bincount`."""
+"""Calls that accumulate by index: `index_add`, `scatter_add`, `bincount`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _NAMES = frozenset({"index_add", "scatter_add"})
 
 
 @dataclass(frozen=True, eq=False)
-class Added:
-    """`base.index_add(0, index, source)`: where zero is added, nothing changes."""
+class IndexAdd:
+    """A `base.index_add(0, index, source)`; adding zero changes nothing."""
 
     call: cst.Call
     base: cst.BaseExpression
@@ -25,8 +25,8 @@ class Added:
     """Whether whole rows are added."""
 
 
-def added(site: Site, call: cst.Call) -> Added | None:
-    """What a call adds up in the first dimension; None if it is no such call."""
+def added(site: Site, call: cst.Call) -> IndexAdd | None:
+    """Return what a call accumulates in its first dimension; None if it does not."""
     made = operation(site, call)
     if made is None or any(
         arg.keyword is not None and arg.keyword.value == "out" for arg in call.args
@@ -36,7 +36,7 @@ def added(site: Site, call: cst.Call) -> Added | None:
         length = made.argument("minlength", 1)
         if length is None or made.argument("weights", 0) is not None:
             return None
-        return Added(call, length, made.tensor, None)
+        return IndexAdd(call, length, made.tensor, None)
     options = [made.argument(name, i) for i, name in enumerate(("dim", "index", "source"))]
     dim, index, source = options
     source = source if source is not None else made.argument("src", 2)
@@ -44,4 +44,4 @@ def added(site: Site, call: cst.Call) -> Added | None:
         return None
     if integer(dim) != 0:
         return None
-    return Added(call, made.tensor, index, source, made.name == "index_add")
+    return IndexAdd(call, made.tensor, index, source, made.name == "index_add")

@@ -20,18 +20,18 @@ class Loss:
 
     call: cst.Call
     name: str
-    """As the function is called: "mse_loss"."""
+    """The function's name: "mse_loss"."""
     input: cst.BaseExpression
     target: cst.BaseExpression
     options: dict[str, cst.BaseExpression]
-    """The other arguments by name, those of the module's constructor too."""
+    """Other arguments by name, including those of the module's constructor."""
     module: bool = False
     known: bool = True
     """Whether the module's constructor was found."""
 
     @property
     def reduction(self) -> str:
-        """ "mean", "sum", "none", "batchmean"; "" if unknown."""
+        """Return "mean", "sum", "none" or "batchmean"; "" if unknown."""
         given = self.options.get("reduction")
         if given is None:
             return "mean"
@@ -39,7 +39,7 @@ class Loss:
 
 
 def loss(site: Site, call: cst.Call) -> Loss | None:
-    """The loss that a call computes; None if it is none that is known."""
+    """Return the loss that a call computes; None if it is not a known one."""
     module, _, name = site.calls(call).rpartition(".")
     options = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     plain = [arg.value for arg in call.args if arg.keyword is None]
@@ -78,7 +78,7 @@ def _loss(
 
 
 def _constructor(site: Site, func: cst.BaseExpression) -> cst.Call | None:
-    """The one call whose result is assigned to the name that `func` is, in the same file."""
+    """Return the one call in the file whose result is assigned to the name `func`."""
     name = site.document.dotted(func)
     if isinstance(func, cst.Call):  # nn.MSELoss()(a, b)
         return func

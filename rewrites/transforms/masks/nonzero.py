@@ -1,4 +1,4 @@
-"""Indices of what is true, `hits = m.nonzero()`, and what code asks of them."""
+"""Indices of true elements, `hits = m.nonzero()`, and what code asks of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fullgraph.rewrites.source.templates import expression
 from fullgraph.rewrites.transforms.masks.operators import integer, integers
 
 
-class Asked(Enum):
-    """What is asked of the indices."""
+class QuestionKind(Enum):
+    """Kind of question about indices."""
 
     FIRST = "first"
     LAST = "last"
@@ -25,41 +25,41 @@ class Asked(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A place that asks something of the indices."""
+    """Place that asks something of the indices."""
 
     node: cst.BaseExpression
-    asked: Asked
+    asked: QuestionKind
     kept: bool = False
-    """Whether an index has a dimension of size one."""
+    """Whether an index keeps a size-one dimension."""
     alone: bool = False
-    """Whether it is taken for granted that there is one index only: `.item()`."""
+    """Whether the code assumes exactly one index: `.item()`."""
 
 
 @dataclass(frozen=True, eq=False)
-class Hits:
-    """`m.nonzero()` and its like."""
+class NonzeroIndices:
+    """Result of `m.nonzero()` and similar calls."""
 
     mask: cst.BaseExpression
     dims: int
-    """The mask's dimensions; 0 if they are not known."""
+    """The number of the mask's dimensions; 0 if unknown."""
     is_bool: bool
     value: cst.BaseExpression
     """The outermost expression that is the indices."""
     flat: bool
-    """Whether the indices have one dimension only."""
+    """Whether the indices have only one dimension."""
     uses: tuple[cst.BaseExpression, ...]
     """Where they are used: `value` itself, or the name it is bound to."""
     bound: bool
 
     @property
     def truth(self) -> cst.BaseExpression:
-        """The mask as booleans."""
+        """Return the mask as booleans."""
         mask = self.mask.with_changes(lpar=(), rpar=())
         return mask if self.is_bool else expression("{mask} != 0", mask=mask)
 
 
-def hits(site: Site) -> Hits | None:
-    """The indices that the call at a site makes; None if it is no such call."""
+def hits(site: Site) -> NonzeroIndices | None:
+    """Return the indices that the call at a site returns; None if it is no such call."""
     call = site.node
     found = nonzero(site, call)
     if found is None or not isinstance(call, cst.Call):
@@ -73,11 +73,13 @@ def hits(site: Site) -> Hits | None:
     is_bool = seen is None or seen.dtypes == {"bool"}
     uses = _uses(site, value)
     bound = uses is not None
-    return Hits(mask, dims, is_bool, value, flat, (value,) if uses is None else uses, bound)
+    return NonzeroIndices(
+        mask, dims, is_bool, value, flat, (value,) if uses is None else uses, bound
+    )
 
 
 def nonzero(site: Site, node: cst.CSTNode) -> tuple[cst.BaseExpression, bool] | None:
-    """The mask whose indices a call gives, and whether it gives a tuple of them."""
+    """Return the mask whose indices a call returns, and whether it returns a tuple."""
     if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
         return None
     name = site.calls(node)
@@ -95,15 +97,15 @@ def nonzero(site: Site, node: cst.CSTNode) -> tuple[cst.BaseExpression, bool] | 
     return None
 
 
-def question(site: Site, found: Hits, use: cst.BaseExpression) -> Question | None:
-    """What one use of the indices asks; None if it needs the indices themselves."""
+def question(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Question | None:
+    """Return what one use asks of the indices; None if it needs the indices themselves."""
     parent = site.document.parent(use)
     outer = site.document.parents.get(parent)
     match parent:
         case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "len":
             return _compared(site, outer)
         case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "int":
-            return Question(use, Asked.FIRST, alone=True)
+            return Question(use, QuestionKind.FIRST, alone=True)
         case cst.Attribute() if isinstance(outer, cst.Call) and outer.func is parent:
             return _method(site, found, parent.attr.value, outer)
         case cst.Attribute() if parent.attr.value == "shape" and isinstance(outer, cst.Subscript):
@@ -113,17 +115,17 @@ def question(site: Site, found: Hits, use: cst.BaseExpression) -> Question | Non
     return None
 
 
-def answer(asked: Asked, mask: cst.BaseExpression, dim: str = "") -> cst.BaseExpression:
-    """How a question is put to the mask itself, along its dimension `dim` if it has several."""
+def answer(asked: QuestionKind, mask: cst.BaseExpression, dim: str = "") -> cst.BaseExpression:
+    """Return a question asked of the mask itself, along dimension `dim` if it has several."""
     match asked:
-        case Asked.FIRST:
+        case QuestionKind.FIRST:
             return expression("{mask}.int().argmax(" + dim + ")", mask=mask)
-        case Asked.LAST:
+        case QuestionKind.LAST:
             last = "{mask}.shape[-1] - 1 - {mask}.flip(-1).int().argmax(" + dim + ")"
             return expression(last, mask=mask)
-        case Asked.COUNT:
+        case QuestionKind.COUNT:
             return expression("{mask}.sum(" + dim + ")", mask=mask)
-        case Asked.ANY:
+        case QuestionKind.ANY:
             return expression("{mask}.any(" + dim + ")", mask=mask)
     return expression("~{mask}.any(" + dim + ")", mask=mask)
 
@@ -131,7 +133,7 @@ def answer(asked: Asked, mask: cst.BaseExpression, dim: str = "") -> cst.BaseExp
 def flattened(
     site: Site, node: cst.BaseExpression, is_tuple: bool
 ) -> tuple[cst.BaseExpression, bool]:
-    """The expression around a call that makes its indices one-dimensional, if there is one."""
+    """Return the expression around a call that makes its indices one-dimensional, if any."""
     parent = site.document.parent(node)
     outer = site.document.parents.get(parent)
     if isinstance(parent, cst.Subscript) and parent.value is node:
@@ -148,7 +150,7 @@ def flattened(
 
 
 def _uses(site: Site, value: cst.BaseExpression) -> tuple[cst.Name, ...] | None:
-    """The uses of the name that `value` is bound to; None if it is bound to none."""
+    """Return the uses of the name that `value` is bound to; None if it is bound to none."""
     parent = site.document.parent(value)
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return None
@@ -161,23 +163,23 @@ def _uses(site: Site, value: cst.BaseExpression) -> tuple[cst.Name, ...] | None:
     return uses if alone else ()
 
 
-def _method(site: Site, found: Hits, name: str, call: cst.Call) -> Question | None:
+def _method(site: Site, found: NonzeroIndices, name: str, call: cst.Call) -> Question | None:
     if name in ("numel", "nelement") and not call.args:
         return _compared(site, call)
     if name == "size" and [integer(arg.value) for arg in call.args] == [0]:
         return _compared(site, call)
     if name == "item" and not call.args and isinstance(call.func, cst.Attribute):
-        return Question(call.func.value, Asked.FIRST, alone=True)
+        return Question(call.func.value, QuestionKind.FIRST, alone=True)
     if name in ("min", "max") and not call.args:
-        return Question(call, Asked.FIRST if name == "min" else Asked.LAST)
+        return Question(call, QuestionKind.FIRST if name == "min" else QuestionKind.LAST)
     return None
 
 
-def _picked(site: Site, found: Hits, node: cst.Subscript) -> Question | None:
+def _picked(site: Site, found: NonzeroIndices, node: cst.Subscript) -> Question | None:
     index = _index(node)
     if index is None or index[0] not in (0, -1):
         return None
-    asked = Asked.FIRST if index[0] == 0 else Asked.LAST
+    asked = QuestionKind.FIRST if index[0] == 0 else QuestionKind.LAST
     if found.flat:
         return Question(node, asked) if len(index) == 1 else None
     if len(index) == 2:
@@ -189,18 +191,18 @@ def _picked(site: Site, found: Hits, node: cst.Subscript) -> Question | None:
 
 
 def _compared(site: Site, count: cst.BaseExpression) -> Question:
-    """A count, or whether there is one at all."""
+    """Return a count, or the question whether there is any element."""
     parent = site.document.parent(count)
     if isinstance(parent, cst.If | cst.IfExp) and parent.test is count:
-        return Question(count, Asked.ANY)
+        return Question(count, QuestionKind.ANY)
     if isinstance(parent, cst.Comparison) and len(parent.comparisons) == 1:
         one = parent.comparisons[0]
         case = (type(one.operator), integer(one.comparator))
         if parent.left is count and case in _SOME:
-            return Question(parent, Asked.ANY)
+            return Question(parent, QuestionKind.ANY)
         if parent.left is count and case in _NOTHING:
-            return Question(parent, Asked.NONE)
-    return Question(count, Asked.COUNT)
+            return Question(parent, QuestionKind.NONE)
+    return Question(count, QuestionKind.COUNT)
 
 
 _SOME = ((cst.GreaterThan, 0), (cst.NotEqual, 0), (cst.GreaterThanEqual, 1))
@@ -208,7 +210,7 @@ _NOTHING = ((cst.Equal, 0), (cst.LessThan, 1), (cst.LessThanEqual, 0))
 
 
 def _index(node: cst.Subscript) -> tuple[int, ...] | None:
-    """The indices of a subscript, if all are integer literals."""
+    """Return the indices of a subscript if all are integer literals."""
     found = [
         integers(s.slice.value) if isinstance(s.slice, cst.Index) else None for s in node.slice
     ]

@@ -1,4 +1,4 @@
-"""What tensor operations do to the elements that a mask selects."""
+"""Table of tensor operators by their effect on elements that a mask selects."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from fullgraph.rewrites.site import Site
 SAME = frozenset(
     {"float", "double", "half", "bfloat16", "to", "type", "type_as", "contiguous", "clone"}
 )
-"""The same numbers, perhaps of another dtype."""
+"""Keep the values, perhaps in another dtype."""
 CONSTANT = frozenset(
     {"detach", "long", "int", "bool", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite"}
     | {"isinf", "sign", "round", "floor", "ceil", "trunc", "logical_not", "logical_and"}
     | {"logical_or", "logical_xor", "zeros_like", "ones_like"}
 )
-"""No gradient goes through them."""
+"""Pass no gradient."""
 LINEAR = frozenset({"add", "sub", "subtract", "neg", "negative"})
 SCALED = frozenset({"mul", "multiply", "div", "divide", "true_divide"})
-"""Linear, if the other factor is a number."""
+"""Linear if the other factor is a number."""
 CURVED = frozenset(
     {"abs", "absolute", "square", "relu", "sigmoid", "tanh", "sin", "cos", "tan", "clamp", "clip"}
     | {"clamp_min", "clamp_max", "softplus", "gelu", "silu", "elu", "selu", "leaky_relu"}
@@ -34,9 +34,9 @@ CURVED = frozenset(
 ELEMENTWISE = SAME | CONSTANT | LINEAR | SCALED | CURVED
 FLATTENING = frozenset({"view", "reshape", "flatten", "ravel"})
 ROWWISE = frozenset({"softmax", "log_softmax", "normalize", "cosine_similarity", "cumsum"})
-"""Each row by itself, given a dimension of it."""
+"""Work on each row separately, given a dimension of it."""
 BUILTIN = {"abs": "torch.abs", "pow": "torch.pow"}
-"""Python's own functions, and what does the same and can be traced."""
+"""Python's own functions, with the traceable equivalent."""
 
 NEUTRAL = {
     "sum": "0",
@@ -58,9 +58,9 @@ NEUTRAL = {
     "std": "",
     "var": "",
 }
-"""For each reduction the element that changes nothing; "" where there is none."""
+"""For each reduction its neutral element; "" where there is none."""
 WHOLLY = frozenset({"nansum", "count_nonzero", "norm", "logsumexp", "nanmean", "nanmedian"})
-"""Reductions that give the empty selection's result for neutral elements alone."""
+"""Reductions that return their empty result only for neutral elements."""
 
 ZERO_LOSSES = frozenset(
     {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "kl_div"}
@@ -93,17 +93,17 @@ _LAYERS = {
     "torch.nn.modules.activation.Softplus": "softplus",
     "torch.nn.modules.activation.LeakyReLU": "leaky_relu",
 }
-"""Layers that take each row, or each element, by itself, and what they are like."""
+"""Layers that work on each row or element separately, and a function like them."""
 _FUNCTIONS = ("torch", "torch.nn.functional", "torch.special", "torch.linalg")
 
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """A call of a tensor operation, as a function or as a method."""
+    """Call of a tensor operation, as a function or as a method."""
 
     call: cst.Call
     name: str
-    """Its last name, without the underscore of an operation in place."""
+    """Its last name, without the underscore of an in-place method."""
     operands: tuple[cst.BaseExpression, ...]
     """The tensor of a method, and all arguments."""
     method: bool = False
@@ -115,11 +115,11 @@ class Operation:
 
     @property
     def options(self) -> tuple[cst.Arg, ...]:
-        """The arguments after the tensor."""
+        """Return the arguments after the tensor."""
         return tuple(self.call.args) if self.method else tuple(self.call.args[1:])
 
     def argument(self, name: str, place: int) -> cst.BaseExpression | None:
-        """An option by keyword or by its place among the options."""
+        """Return an option by keyword or by its position among the options."""
         for i, arg in enumerate(self.options):
             if (arg.keyword is None and i == place) or (arg.keyword and arg.keyword.value == name):
                 return arg.value
@@ -127,7 +127,7 @@ class Operation:
 
 
 def operation(site: Site, call: cst.Call) -> Operation | None:
-    """What a call does, if it is a function of torch or may be a method of a tensor."""
+    """Return the operation of a call: a function of torch, or what may be a tensor's method."""
     if any(arg.star for arg in call.args):
         return None
     values = tuple(arg.value for arg in call.args)
@@ -148,7 +148,7 @@ def operation(site: Site, call: cst.Call) -> Operation | None:
 
 
 def is_option(made: Operation, operand: cst.BaseExpression) -> bool:
-    """Whether an operand is no tensor: a dtype, a device, a flag."""
+    """Return whether an operand is not a tensor: a dtype, a device, a flag."""
     if made.name in ("to", "type", "type_as", "clone", "contiguous"):
         return operand is not made.tensor
     for arg in made.options:
@@ -159,7 +159,7 @@ def is_option(made: Operation, operand: cst.BaseExpression) -> bool:
 
 
 def integer(node: cst.BaseExpression | None) -> int | None:
-    """The value of an integer literal, with its sign."""
+    """Return the value of an integer literal with its sign."""
     match node:
         case cst.Integer():
             return node.evaluated_value
@@ -169,7 +169,7 @@ def integer(node: cst.BaseExpression | None) -> int | None:
 
 
 def integers(node: cst.BaseExpression | None) -> tuple[int, ...] | None:
-    """The values of an integer literal, or of a tuple or list of them."""
+    """Return the values of an integer literal, or of a tuple or list of them."""
     if isinstance(node, cst.Tuple | cst.List):
         found = [integer(element.value) for element in node.elements]
         return None if None in found else tuple(one for one in found if one is not None)

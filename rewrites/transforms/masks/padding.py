@@ -1,4 +1,4 @@
-"""What becomes of a number that stands where the mask selects nothing."""
+"""Evaluate expressions for the padding value that stands where the mask selects nothing."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torch.nn import functional
 from fullgraph.rewrites.analysis.operators import ARITHMETIC, COMPARED
 from fullgraph.rewrites.site import Site
 from fullgraph.rewrites.transforms.masks import operators as ops
-from fullgraph.rewrites.transforms.masks.elementwise_calls import Mapped, mapped
+from fullgraph.rewrites.transforms.masks.elementwise_calls import ElementwiseCall, elementwise_call
 from fullgraph.rewrites.transforms.masks.operators import operation
 
 _ANY = 0.7
-"""For a number or a tensor that is not known: all that matters is whether the result is finite."""
+"""Stands for an unknown number or tensor: only finiteness of the result matters."""
 
 
 @dataclass(frozen=True)
-class Value:
-    """What an expression is where nothing is selected."""
+class PaddedValue:
+    """Value of an expression where nothing is selected."""
 
     number: float | None
-    """None if it depends on what is not known."""
+    """None if it depends on something unknown."""
     finite: bool
     """Whether it and its derivatives are finite."""
 
@@ -37,8 +37,8 @@ class _Unknown:
     met: bool = False
 
 
-def value(site: Site, node: cst.BaseExpression, leaves: Mapping[cst.CSTNode, float]) -> Value:
-    """The value of `node` when `leaves` inside it have these values."""
+def value(site: Site, node: cst.BaseExpression, leaves: Mapping[cst.CSTNode, float]) -> PaddedValue:
+    """Return the value of `node` when `leaves` inside it have these values."""
     unknown = _Unknown()
     grown: list[torch.Tensor] = []
     try:
@@ -49,22 +49,22 @@ def value(site: Site, node: cst.BaseExpression, leaves: Mapping[cst.CSTNode, flo
                 found = torch.autograd.grad(result, grown, allow_unused=True)
                 finite = finite and all(g is None or math.isfinite(g.item()) for g in found)
     except _Unclear:
-        return Value(None, True)
+        return PaddedValue(None, True)
     except (RuntimeError, TypeError, ValueError, ZeroDivisionError):
-        return Value(None, False)
-    return Value(None if unknown.met else result.item(), finite)
+        return PaddedValue(None, False)
+    return PaddedValue(None if unknown.met else result.item(), finite)
 
 
 @dataclass(frozen=True)
 class _Inside:
-    """The body of a function, and what its names hold so far, by the nodes that bind them."""
+    """Function body with the values of its names so far, by the nodes that bind them."""
 
-    function: Mapped
+    function: ElementwiseCall
     values: dict[cst.CSTNode | None, torch.Tensor]
 
 
 class _Unclear(Exception):
-    """Something whose value cannot be worked out."""
+    """A value that cannot be computed."""
 
 
 def _evaluate(
@@ -97,7 +97,7 @@ def _evaluate(
             return ARITHMETIC[type(node.operator)](go(node.left), go(node.right))
         case cst.Comparison(comparisons=[one]) if type(one.operator) in COMPARED:
             return COMPARED[type(one.operator)](go(node.left), go(one.comparator))
-        case cst.Call() if (function := mapped(site, node)) is not None:
+        case cst.Call() if (function := elementwise_call(site, node)) is not None:
             within = _Inside(function, {b: go(given) for b, given in function.given.items()})
             for binding, value in function.assigned.items():
                 within.values[binding] = _evaluate(site, value, leaves, unknown, grown, within)

@@ -19,13 +19,13 @@ _MASKS = ("isnan", "isfinite", "isinf", "logical_and", "logical_or", "logical_no
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """`base[mask]`, or such a place that is assigned to."""
+    """A `base[mask]` that is read or assigned to."""
 
     node: cst.BaseExpression
     base: cst.BaseExpression
     mask: cst.BaseExpression
     axis: int = 0
-    """The first dimension of `base` that the mask goes over."""
+    """The first dimension of `base` that the mask covers."""
     dims: int = 1
     """How many dimensions the mask has."""
     ndim: int = 1
@@ -33,20 +33,20 @@ class Read:
     dtype: str = "float32"
     """As torch prints it."""
     known: bool = True
-    """Whether shapes and types were seen; else the mask is taken to have the shape of `base`."""
+    """Whether shapes and types were observed; else the mask is assumed to be shaped like `base`."""
     plain: bool = True
-    """Whether `base` stands in the source as it is, without other indices."""
+    """Whether `base` appears as it is, without other indices."""
     indices: cst.Call | None = None
-    """Where the mask became the indices that are read with, `m.nonzero()`."""
+    """Where the mask became indices, `m.nonzero()`."""
 
     @property
     def rest(self) -> int:
-        """How many dimensions of `base` come after the mask's."""
+        """Return how many dimensions of `base` follow the mask's."""
         return self.ndim - self.axis - self.dims
 
     @property
     def whole(self) -> bool:
-        """Whether the mask decides about single elements."""
+        """Return whether the mask selects single elements."""
         return self.dims == self.ndim
 
     @property
@@ -54,7 +54,7 @@ class Read:
         return self.dtype.startswith(("float", "bfloat", "complex"))
 
     def spread(self, mask: cst.BaseExpression) -> cst.BaseExpression:
-        """`mask` with as many dimensions as it takes to stand beside `base`."""
+        """Return `mask` with enough dimensions to broadcast against `base`."""
         if self.rest == 0:
             return mask
         if self.dims == 1:
@@ -63,7 +63,7 @@ class Read:
 
 
 def read(site: Site, node: cst.CSTNode) -> Read | None:
-    """What `node` reads through a mask (or where it is assigned to); None if it does not."""
+    """Return what `node` reads or assigns through a mask; None if it does not."""
     if isinstance(node, cst.Subscript):
         return _subscript(site, node) or _indexed(site, node)
     if isinstance(node, cst.Call):
@@ -72,19 +72,19 @@ def read(site: Site, node: cst.CSTNode) -> Read | None:
 
 
 def same(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-    """Whether two masks are written alike."""
+    """Return whether two masks are written alike."""
     return _text(one) == _text(other)
 
 
 def is_name(mask: cst.BaseExpression) -> bool:
-    """Whether a mask is a variable, an attribute of one, or the opposite of one."""
+    """Return whether a mask is a variable, an attribute, or the negation of one."""
     if isinstance(mask, cst.UnaryOperation) and isinstance(mask.operator, cst.BitInvert):
         return is_name(mask.expression)
     return isinstance(mask, cst.Name) or (isinstance(mask, cst.Attribute) and is_name(mask.value))
 
 
 def repeatable(site: Site, mask: cst.BaseExpression) -> bool:
-    """Whether a mask means the same when it is worked out again."""
+    """Return whether evaluating a mask again gives the same result."""
     calls = (one for one in walk(mask) if isinstance(one, cst.Call))
     return all(site.document.dotted(c.func).rpartition(".")[2] in _REPEATABLE for c in calls) and (
         not any(isinstance(one, cst.NamedExpr | cst.Lambda | cst.Await) for one in walk(mask))
@@ -133,7 +133,7 @@ def _subscript(site: Site, node: cst.Subscript) -> Read | None:
 
 
 def _indexed(site: Site, node: cst.Subscript) -> Read | None:
-    """A read with all indices of a mask: `x[i, j]`, where `i, j = torch.where(m)`."""
+    """Return a read with all indices of a mask: `x[i, j]`, where `i, j = torch.where(m)`."""
     values = [one.slice.value for one in node.slice if isinstance(one.slice, cst.Index)]
     if len(values) != len(node.slice):
         return None
@@ -159,7 +159,7 @@ def _indexed(site: Site, node: cst.Subscript) -> Read | None:
 def _origin(
     site: Site, value: cst.BaseExpression
 ) -> tuple[cst.BaseExpression | None, int | None, bool]:
-    """The call whose indices `value` is, which of them (None for all), and whether each is flat."""
+    """Return the call that made indices, which of them (None for all), and whether each is flat."""
     target: cst.CSTNode = value
     index = None
     if isinstance(value, cst.Name):
@@ -205,7 +205,7 @@ def _axis(before: Sequence[cst.BaseSlice], ellipsis: int) -> int:
 
 
 def _select(site: Site, node: cst.Call) -> Read | None:
-    """`x.masked_select(m)` and `torch.masked_select(x, m)`, of one shape."""
+    """Return `x.masked_select(m)` or `torch.masked_select(x, m)`, of one shape."""
     name = site.calls(node)
     args = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
     if len(args) != len(node.args):
@@ -239,7 +239,7 @@ def _is_mask(site: Site, part: cst.BaseSlice, node: cst.Subscript) -> bool:
 
 
 def _looks_like_mask(site: Site, value: cst.BaseExpression) -> bool:
-    """By its text alone: a comparison, or what is made of comparisons."""
+    """Return whether the text alone shows a mask: comparisons and what combines them."""
     match value:
         case cst.Comparison(comparisons=[_]):
             return True
@@ -254,7 +254,7 @@ def _looks_like_mask(site: Site, value: cst.BaseExpression) -> bool:
 
 
 def _keeps_its_dimension(site: Site, part: cst.BaseSlice) -> bool:
-    """Whether an index beside the mask is a slice, `...` or a number: nothing that broadcasts."""
+    """Return whether an index beside the mask is a slice, `...` or a number."""
     if isinstance(part, cst.Slice):
         return True
     if not isinstance(part, cst.Index) or part.star is not None:

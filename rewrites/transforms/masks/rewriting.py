@@ -1,4 +1,4 @@
-"""The whole edit of a flow: where the mask gets a name, and what it takes for granted."""
+"""The whole edit of a flow: where the mask gets a name, and what the edit assumes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from fullgraph.rewrites.source.document import Document, Replacement, replaced
 from fullgraph.rewrites.source.templates import enclosed, reads_back, statement
 from fullgraph.rewrites.transforms.masks.continuation import copied
 from fullgraph.rewrites.transforms.masks.flow import Flow
-from fullgraph.rewrites.transforms.masks.full_shape import Text
+from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
 from fullgraph.rewrites.transforms.masks.reads import is_name, repeatable
-from fullgraph.rewrites.transforms.masks.sink_text import Ends
-from fullgraph.rewrites.transforms.masks.sinks import End, Harmless
+from fullgraph.rewrites.transforms.masks.sink_text import SinkWriter
+from fullgraph.rewrites.transforms.masks.sinks import End, MetadataSink
 
 _FILLS = ("0", "1", "0.5")
 _LATER = cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.CompFor
-"""What may evaluate a part of itself later, again or not at all."""
+"""Nodes that may evaluate a part of themselves later, repeatedly or never."""
 
 
 def ends(flow: Flow) -> list[End]:
-    """The places where the number of selected elements no longer shows."""
-    return [end for found in flow.trees.values() for end in found if not isinstance(end, Harmless)]
+    """Return the sinks: the places where the number of selected elements is no longer visible."""
+    return [
+        end for found in flow.trees.values() for end in found if not isinstance(end, MetadataSink)
+    ]
 
 
 def rewriting(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -> Rewrite | Refusal:
-    """The flow at full shape. `mask` is how the mask is written, if that is settled."""
+    """Return the flow at full shape; `mask` is how the mask is written, if that is settled."""
     reason: NotApplicable | None = None
     for fill in _FILLS:
         try:
@@ -42,21 +44,21 @@ def rewriting(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -> R
 
 def _with_fill(flow: Flow, fill: str, why: str, settled: cst.BaseExpression | None) -> Rewrite:
     mask = flow.first.mask.with_changes(lpar=(), rpar=())
-    text = Text(flow, settled or mask, fill)
-    written = Ends(flow, text)
+    text = FullShapeWriter(flow, settled or mask, fill)
+    written = SinkWriter(flow, text)
     edits = _enclosed(flow, written.edits())
     place = _first_statement(flow)
     named = settled is None and not is_name(mask) and text.masks > 1
     if named:
         if not _can_stand_before(flow, place) and not (
-            repeatable(flow.site, mask) and _holds_still(flow, edits, mask)
+            repeatable(flow.site, mask) and _is_unchanged(flow, edits, mask)
         ):
             raise NotApplicable("the mask cannot be given a name before it is used")
         named = _can_stand_before(flow, place)
     if named:
         name = flow.site.document.fresh("mask")
-        text = Text(flow, cst.Name(name), fill)
-        written = Ends(flow, text)
+        text = FullShapeWriter(flow, cst.Name(name), fill)
+        written = SinkWriter(flow, text)
         edits = _enclosed(flow, written.edits())
         _check(flow, [*flow.reads, *_indices(flow)], mask)
         replacements = _with_mask(flow, edits, place, name, mask)
@@ -82,14 +84,14 @@ def _with_fill(flow: Flow, fill: str, why: str, settled: cst.BaseExpression | No
 
 
 def _indices(flow: Flow) -> list[cst.CSTNode]:
-    """Where masks become indices."""
+    """Return where masks become indices."""
     return [found.indices for found in flow.reads.values() if found.indices is not None]
 
 
 def _enclosed(
     flow: Flow, edits: Mapping[cst.CSTNode, cst.CSTNode]
 ) -> dict[cst.CSTNode, cst.CSTNode]:
-    """`edits` with parentheses around those that their place needs them for."""
+    """Return `edits` with parentheses where their place needs them."""
     found = dict(edits)
     for node, new in edits.items():
         parent = flow.site.document.parent(node)
@@ -107,7 +109,7 @@ def _first_statement(flow: Flow) -> cst.CSTNode:
 
 
 def _can_stand_before(flow: Flow, place: cst.CSTNode) -> bool:
-    """Whether a statement put before `place` is evaluated just when the first read is."""
+    """Return whether a statement before `place` runs just when the first read does."""
     if not isinstance(place, cst.SimpleStatementLine) or len(place.body) != 1:
         return False
     document = flow.site.document
@@ -129,7 +131,7 @@ def _with_mask(
     name: str,
     mask: cst.BaseExpression,
 ) -> dict[cst.CSTNode, Replacement]:
-    """The edits, with `name = mask` before `place`."""
+    """Return the edits with `name = mask` inserted before `place`."""
     assert isinstance(place, cst.SimpleStatementLine)
     inside = {n: new for n, new in edits.items() if place in flow.site.document.around(n)}
     first = statement("{name} = {mask}", name=name, mask=mask)
@@ -139,7 +141,7 @@ def _with_mask(
     return {place: cst.FlattenSentinel([first, rest]), **outside}
 
 
-def _holds_still(flow: Flow, edits: Iterable[cst.CSTNode], mask: cst.BaseExpression) -> bool:
+def _is_unchanged(flow: Flow, edits: Iterable[cst.CSTNode], mask: cst.BaseExpression) -> bool:
     try:
         _check(flow, [*flow.reads, *edits], mask)
     except NotApplicable:
@@ -157,7 +159,7 @@ def check(
     places: Iterable[cst.CSTNode],
     mask: cst.BaseExpression,
 ) -> None:
-    """Raises NotApplicable if a mask may mean something else at one of the places."""
+    """Raise NotApplicable if a mask may have changed at one of the places."""
     if known is None:
         return
     names = {one.value for one in walk(mask) if isinstance(one, cst.Name)}

@@ -1,4 +1,4 @@
-"""How each end of a flow is written at full shape."""
+"""Write each sink of a flow at full shape."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import libcst as cst
 from fullgraph.rewrites.site import NotApplicable
 from fullgraph.rewrites.source.templates import expression, statement, with_option
 from fullgraph.rewrites.transforms.masks import operators as ops
-from fullgraph.rewrites.transforms.masks.aliases import is_owned
+from fullgraph.rewrites.transforms.masks.aliases import has_no_alias
 from fullgraph.rewrites.transforms.masks.flow import Flow
-from fullgraph.rewrites.transforms.masks.full_shape import Text
-from fullgraph.rewrites.transforms.masks.index_add import Added
+from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
+from fullgraph.rewrites.transforms.masks.index_add import IndexAdd
 from fullgraph.rewrites.transforms.masks.losses import Loss
-from fullgraph.rewrites.transforms.masks.sinks import Bound, Counted, Reduced, Stored, Unpacked
+from fullgraph.rewrites.transforms.masks.sinks import (
+    BindSink,
+    CountSink,
+    ReduceSink,
+    StoreSink,
+    UnpackSink,
+)
 
 _STEPS: dict[type[cst.BaseAugOp], tuple[str, str]] = {
     cst.AddAssign: ("+", "0"),
@@ -34,45 +40,47 @@ _OPERATORS = {
 
 
 @dataclass(eq=False)
-class Ends:
-    """Writes the ends of a flow. What it takes for granted is collected in `assumes`."""
+class SinkWriter:
+    """Rewrite of a flow's sinks; assumptions are collected in `assumes`."""
 
     flow: Flow
-    text: Text
+    text: FullShapeWriter
     assumes: dict[str, None] = field(default_factory=dict)
 
     def edits(self) -> dict[cst.CSTNode, cst.CSTNode]:
-        """What takes the place of which node. Raises NotApplicable."""
+        """Return the replacement of each node. Raises NotApplicable."""
         found: dict[cst.CSTNode, cst.CSTNode] = {}
         for root, ends in self._in_order():
             for end in ends:
                 match end:
-                    case Bound():
+                    case BindSink():
                         found |= self._bound(root, end)
-                    case Reduced():
+                    case ReduceSink():
                         found[end.operation.call] = self._reduced(end)
                     case Loss():
                         found[end.call] = self._loss(end)
-                    case Unpacked():
+                    case UnpackSink():
                         found |= self._unpacked(root, end)
-                    case Counted():
+                    case CountSink():
                         found[end.node] = self._counted(end)
-                    case Added():
+                    case IndexAdd():
                         found[end.call] = self._added(end)
-                    case Stored():
+                    case StoreSink():
                         found[end.statement] = self._stored(root, end)
         return found
 
     def _in_order(self) -> Iterator[tuple[cst.BaseExpression, list[object]]]:
-        """Bound names first, in the order of the text: their values are needed by their uses."""
+        """Return bound names first, in source order: their uses need their values."""
         position = self.flow.site.document.position
         trees = sorted(self.flow.trees.items(), key=lambda tree: position(tree[0]).line)
-        for root, ends in sorted(trees, key=lambda t: not isinstance(t[1][0], Bound | Unpacked)):
+        for root, ends in sorted(
+            trees, key=lambda t: not isinstance(t[1][0], BindSink | UnpackSink)
+        ):
             yield root, list(ends)
 
     # Names.
 
-    def _bound(self, root: cst.BaseExpression, end: Bound) -> dict[cst.CSTNode, cst.CSTNode]:
+    def _bound(self, root: cst.BaseExpression, end: BindSink) -> dict[cst.CSTNode, cst.CSTNode]:
         if self._only_stored(end) and self.text.is_linear(root):
             return {root: self.text.bare(root)}
         known = self.text.value(root)
@@ -81,21 +89,23 @@ class Ends:
             raise NotApplicable("there is no number that could stand where nothing is selected")
         return {} if root is end.name else {root: self.text.full(root)}
 
-    def _unpacked(self, root: cst.BaseExpression, end: Unpacked) -> dict[cst.CSTNode, cst.CSTNode]:
+    def _unpacked(
+        self, root: cst.BaseExpression, end: UnpackSink
+    ) -> dict[cst.CSTNode, cst.CSTNode]:
         known = self.text.value(root)
         if not known.finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
         self.text.values |= {one.name: known.number for one in end.names}
         return {} if isinstance(root, cst.Name) else {root: self.text.full(root)}
 
-    def _counted(self, end: Counted) -> cst.BaseExpression:
+    def _counted(self, end: CountSink) -> cst.BaseExpression:
         count = self.text.count()
         if end.least is None:
             return count
         return expression("{count}.clamp(min={least})", count=count, least=end.least)
 
-    def _added(self, end: Added) -> cst.BaseExpression:
-        """What is not selected adds zero to the first place."""
+    def _added(self, end: IndexAdd) -> cst.BaseExpression:
+        """Return an accumulation in which unselected elements add zero to the first place."""
         index = self._flat(end.index, self.text.neutral(end.index, "0"))
         if end.source is not None:
             source = self._flat(end.source, self.text.neutral(end.source, "0"))
@@ -118,21 +128,21 @@ class Ends:
         )
 
     def _flat(self, node: cst.BaseExpression, full: cst.BaseExpression) -> cst.BaseExpression:
-        """`full` with the mask's dimensions as one."""
+        """Return `full` with the mask's dimensions merged into one."""
         dims = self.flow.first.dims
         return expression(f"{{x}}.flatten(0, {dims - 1})", x=full) if dims > 1 else full
 
-    def _only_stored(self, end: Bound) -> bool:
-        """Whether the name is only assigned through the same mask."""
+    def _only_stored(self, end: BindSink) -> bool:
+        """Return whether the name is only assigned through the same mask."""
         definitions = self.flow.definitions
         assert definitions is not None
         uses = definitions.uses(end.name)
         ends = [one for use in uses for one in self.flow.trees.get(use, [])]
-        return len(uses) > 0 and all(isinstance(one, Stored) for one in ends) and bool(ends)
+        return len(uses) > 0 and all(isinstance(one, StoreSink) for one in ends) and bool(ends)
 
     # Reductions.
 
-    def _reduced(self, end: Reduced) -> cst.BaseExpression:
+    def _reduced(self, end: ReduceSink) -> cst.BaseExpression:
         made, first = end.operation, self.flow.first
         name, root = made.name, made.tensor
         if name in ("std", "var"):
@@ -163,7 +173,7 @@ class Ends:
         return call
 
     def _per_selected(self, mean: cst.BaseExpression) -> cst.BaseExpression:
-        """A mean over everything as one over what is selected."""
+        """Return a mean over everything as a mean over the selected elements."""
         self.text.masks += 1
         return expression(
             "{mean} * {mask}.numel() / {count}",
@@ -179,11 +189,11 @@ class Ends:
     def _is_over_mask_alone(
         self, root: cst.BaseExpression, dims: tuple[int, ...] | None = None
     ) -> bool:
-        """Whether a reduction takes what is selected and no other dimension."""
+        """Return whether a reduction covers exactly the mask's dimensions."""
         return self.flow.dims(root) == 0 if dims is None else len(dims) == 1
 
-    def _call(self, end: Reduced, filled: cst.BaseExpression, name: str) -> cst.BaseExpression:
-        """The reduction `name` of `filled`, with the options of the original."""
+    def _call(self, end: ReduceSink, filled: cst.BaseExpression, name: str) -> cst.BaseExpression:
+        """Return the reduction `name` of `filled` with the options of the original."""
         made = end.operation
         args = list(made.call.args)
         self._shift_dimensions(end, args)
@@ -198,8 +208,8 @@ class Ends:
             func = expression(self.text.torch(name))
         return made.call.with_changes(func=func, args=args)
 
-    def _shift_dimensions(self, end: Reduced, args: list[cst.Arg]) -> None:
-        """Dimensions of the selection become those at full shape."""
+    def _shift_dimensions(self, end: ReduceSink, args: list[cst.Arg]) -> None:
+        """Translate dimensions of the selection to those at full shape."""
         first, made = self.flow.first, end.operation
         if first.dims == 1 or not made.options:
             return
@@ -220,7 +230,7 @@ class Ends:
         args[place] = args[place].with_changes(value=expression(str(tuple(full))))
 
     def _only_values(self, call: cst.Call) -> None:
-        """Raises NotApplicable unless only the values of `max(dim)` are used, not the indices."""
+        """Raise NotApplicable unless only the values of `max(dim)` are used."""
         parent = self.flow.site.document.parent(call)
         if isinstance(parent, cst.Attribute) and parent.attr.value == "values":
             return
@@ -230,8 +240,8 @@ class Ends:
                 return
         raise NotApplicable("its indices are those among the selected elements")
 
-    def _spread_out(self, end: Reduced) -> cst.BaseExpression:
-        """The variance or standard deviation, in two steps."""
+    def _spread_out(self, end: ReduceSink) -> cst.BaseExpression:
+        """Return the variance or standard deviation, in two steps."""
         made = end.operation
         if made.options or not self._is_over_mask_alone(made.tensor):
             raise NotApplicable(f"`{made.name}` with options is not written as sums")
@@ -277,7 +287,7 @@ class Ends:
         return self._mean(end, call)
 
     def _mean(self, end: Loss, call: cst.Call) -> cst.BaseExpression:
-        """A call that sums or averages over everything, as a mean of what is selected."""
+        """Return a call that sums or averages everything as a mean of the selected elements."""
         if end.reduction == "sum":
             return call
         self._half()
@@ -334,7 +344,7 @@ class Ends:
 
     # Assignments.
 
-    def _stored(self, root: cst.BaseExpression, end: Stored) -> cst.CSTNode:
+    def _stored(self, root: cst.BaseExpression, end: StoreSink) -> cst.CSTNode:
         target = end.target
         if isinstance(end.statement, cst.AugAssign):
             return self._stepped(end.statement, end)
@@ -345,8 +355,8 @@ class Ends:
             raise NotApplicable("there is no number that could stand where nothing is selected")
         return self._selected(end, full, target.base)
 
-    def _stepped(self, step: cst.AugAssign, end: Stored) -> cst.CSTNode:
-        """`x[m] += …`."""
+    def _stepped(self, step: cst.AugAssign, end: StoreSink) -> cst.CSTNode:
+        """Return the edit for `x[m] += …`."""
         base, value = end.target.base, step.value
         kind = type(step.operator)
         if kind in _STEPS and self.flow.site.is_tensor(value) and end.target.plain:
@@ -366,9 +376,9 @@ class Ends:
         return self._selected(end, full, base)
 
     def _selected(
-        self, end: Stored, full: cst.BaseExpression, base: cst.BaseExpression
+        self, end: StoreSink, full: cst.BaseExpression, base: cst.BaseExpression
     ) -> cst.CSTNode:
-        """The statement that changes `base` where the mask selects."""
+        """Return the statement that changes `base` where the mask selects."""
         self.text.masks += 1
         place = end.statement
         where = expression(
@@ -379,7 +389,7 @@ class Ends:
             base=base,
         )
         document = self.flow.site.document
-        if isinstance(base, cst.Name) and is_owned(
+        if isinstance(base, cst.Name) and has_no_alias(
             self.flow.site, self.flow.definitions, base, document.statement(place)
         ):
             made = statement("{base} = {where}", base=base, where=where)

@@ -1,4 +1,4 @@
-"""What becomes of selected elements in the end, where their number no longer shows."""
+"""Kinds of sinks: uses of selected elements after which their number is no longer visible."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.transforms.masks.index_add import Added
+from fullgraph.rewrites.transforms.masks.index_add import IndexAdd
 from fullgraph.rewrites.transforms.masks.losses import Loss
 from fullgraph.rewrites.transforms.masks.operators import Operation
 from fullgraph.rewrites.transforms.masks.reads import Read
@@ -16,7 +16,7 @@ from fullgraph.rewrites.transforms.masks.reads import Read
 def taken(
     site: Site, node: cst.CSTNode, selected: cst.BaseExpression | None = None
 ) -> NotApplicable:
-    """That `node` takes the selected elements by themselves."""
+    """Return the refusal for a `node` that needs the selected elements themselves."""
     code = site.document.code(selected or node).partition("\n")[0]
     match node:
         case cst.Return():
@@ -30,54 +30,54 @@ def taken(
 
 
 @dataclass(frozen=True, eq=False)
-class Reduced:
+class ReduceSink:
     """A reduction over all dimensions of the mask."""
 
     operation: Operation
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
-    """`x[m].numel()`, `len(x[m])`, `x[m].shape[0]`."""
+class CountSink:
+    """Number of selected elements: `x[m].numel()`, `len(x[m])`, `x[m].shape[0]`."""
 
     node: cst.BaseExpression
     least: cst.BaseExpression | None = None
-    """The number that it is at least: n in `max(len(x[m]), n)`."""
+    """A lower bound on the number: n in `max(len(x[m]), n)`."""
 
 
 @dataclass(frozen=True, eq=False)
-class Unpacked:
-    """`a, b = …`, where the mask selects in a later dimension."""
+class UnpackSink:
+    """An assignment `a, b = …`, where the mask selects in a later dimension."""
 
-    names: tuple[Bound, ...]
+    names: tuple[BindSink, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
-    """`y[m] = …` or `y[m] += …`."""
+class StoreSink:
+    """An assignment `y[m] = …` or `y[m] += …`."""
 
     statement: cst.Assign | cst.AugAssign
     target: Read
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
-    """`name = …` or `name += …`."""
+class BindSink:
+    """An assignment `name = …` or `name += …`."""
 
     name: cst.Name
     augmented: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class Harmless:
-    """`.dtype` and the like."""
+class MetadataSink:
+    """A use of `.dtype` and other metadata."""
 
 
-End = Reduced | Counted | Stored | Bound | Unpacked | Loss | Added | Harmless
+End = ReduceSink | CountSink | StoreSink | BindSink | UnpackSink | Loss | IndexAdd | MetadataSink
 
 
-def same_end(one: End, other: End) -> bool:
-    """Whether both are the same call, which takes several selections."""
-    if isinstance(one, Loss | Added) and isinstance(other, Loss | Added):
+def is_same_sink(one: End, other: End) -> bool:
+    """Return whether both are the same call, which takes several selections."""
+    if isinstance(one, Loss | IndexAdd) and isinstance(other, Loss | IndexAdd):
         return one.call is other.call
     return False

@@ -14,7 +14,7 @@ from fullgraph.rewrites.transforms.scalars.scalar import CASTS, Number
 
 
 @dataclass(frozen=True)
-class Text:
+class EditText:
     """What a node becomes: another expression, or its own with a call behind it."""
 
     plain: cst.BaseExpression | None = None
@@ -26,7 +26,7 @@ class Edits:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.texts: dict[cst.BaseExpression, Text] = {}
+        self.texts: dict[cst.BaseExpression, EditText] = {}
         self.others: dict[cst.CSTNode, Replacement] = {}
         """Edits of what is no expression."""
         self.imports: list[str] = []
@@ -34,14 +34,14 @@ class Edits:
 
     def write(self, node: cst.BaseExpression, plain: cst.BaseExpression, *needs: str) -> None:
         """Let `plain`, which may hold nodes of the document, stand where `node` stood."""
-        self.texts[node] = Text(plain)
+        self.texts[node] = EditText(plain)
         self.imports += needs
 
     def convert(self, node: cst.BaseExpression, number: Number, suffix: str) -> None:
         """Put a call behind the tensor at `node`."""
         if number.mixed:
             raise NotApplicable("a plain number may stand there too")
-        known = self.texts.get(node, Text())
+        known = self.texts.get(node, EditText())
         if not known.suffix.endswith(suffix):
             self.texts[node] = replace(known, suffix=known.suffix + suffix)
 
@@ -56,7 +56,7 @@ class Edits:
 
     def now(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The text of `node` with all edits inside it, and its own."""
-        own = self.texts.get(node, Text())
+        own = self.texts.get(node, EditText())
         inner = [one for one in self.texts if one is not node and self._holds(node, one)]
         whole = node if own.plain is None else own.plain
         new = replaced(whole, {one: self.now(one) for one in inner}) if inner else whole
