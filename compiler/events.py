@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+Span = tuple[str, int, int | None, int | None]
+"""File, line, first and last column of an expression."""
+
 
 @dataclass(frozen=True)
 class Position:
@@ -28,6 +31,11 @@ class Position:
     def key(self) -> tuple[str, int, int | None]:
         """Key under which two positions are the same place."""
         return self.file, self.line, self.column
+
+    @property
+    def span(self) -> Span:
+        """What makes two positions the same expression: calls in `a.b().c()` share their start."""
+        return self.file, self.line, self.column, self.end_column
 
 
 class Fate(StrEnum):

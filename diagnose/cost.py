@@ -1,4 +1,4 @@
-"""What compiling costs and what it brings, timed side by side in this process."""
+"""Eager and compiled calls timed side by side, in this process."""
 
 from __future__ import annotations
 
@@ -6,23 +6,44 @@ import math
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
+from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.private import silence_torch_logs
 from fullgraph.compiler.program import Program
-from fullgraph.diagnose.explanation import Measurement
+from fullgraph.diagnose.explanation_data import Measurement
 
 REPEATS = 20
 SECONDS = 5.0
-"""How long each side is repeated at most; never fewer than three calls."""
+"""Limits for repeating each side: calls and seconds. Each side gets at least three calls."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The outcome of timing a program."""
+
+    measurement: Measurement | None
+    error: str | None = None
+    """Why the program could not be timed."""
+    unrestored: tuple[str, ...] = ()
+
+
+def time_program(program: Program) -> Timing:
+    """Time `program` in this process, and restore its state afterwards."""
+    outcome = run_isolated(
+        lambda emit: measure(program), objects=program.objects(), where="process"
+    )
+    error = outcome.error and f"{outcome.error.type}: {outcome.error.message}"
+    return Timing(outcome.value, error or None, outcome.unrestored)
 
 
 def measure(program: Program) -> Measurement:
-    """Time one step (all calls, with their backward) eager and compiled, alternating.
+    """Time one step (all calls with their backward) in eager and compiled, alternating.
 
-    Seconds are medians; `compile` is what the first compiled step took beyond a later one. Peak
-    memory is CUDA's, in bytes; on CPU it is not known.
+    Seconds are medians. `compile` is the time of the first compiled step beyond a later one. Peak
+    memory is CUDA's, in bytes; None on CPU.
     """
     with silence_torch_logs():
         return _measure(program)
@@ -32,25 +53,28 @@ def _measure(program: Program) -> Measurement:
     compiled = program.compiled(isolated=True)
     eager_step = _step(program, program.target)
     compiled_step = _step(program, compiled)
-    eager_step()  # lazy caches of the user's
-    first = _timed(compiled_step)
-    _timed(compiled_step)  # what becomes dynamic compiles a second time
-    eager: list[float] = []
-    fast: list[float] = []
+    eager_step()  # fills lazy caches
+    first = _seconds_of(compiled_step)
+    _seconds_of(compiled_step)  # a second compile: sizes that vary become dynamic
+    eager_times: list[float] = []
+    compiled_times: list[float] = []
     start = time.perf_counter()
-    while len(eager) < REPEATS and (len(eager) < 3 or time.perf_counter() - start < SECONDS):
-        eager.append(_timed(eager_step))
-        fast.append(_timed(compiled_step))
-    one, other = statistics.median(eager), statistics.median(fast)
-    cost = max(first - other, 0.0)
+    while len(eager_times) < REPEATS and (
+        len(eager_times) < 3 or time.perf_counter() - start < SECONDS
+    ):
+        eager_times.append(_seconds_of(eager_step))
+        compiled_times.append(_seconds_of(compiled_step))
+    eager_time, compiled_time = statistics.median(eager_times), statistics.median(compiled_times)
+    gain = eager_time - compiled_time
+    cost = max(first - compiled_time, 0.0)
     return Measurement(
-        eager=one,
-        compiled=other,
+        eager=eager_time,
+        compiled=compiled_time,
         compile=cost,
-        repeats=len(eager),
-        peak_eager=_peak(eager_step),
-        peak_compiled=_peak(compiled_step),
-        pays_after=math.ceil(cost / (one - other)) if one > other else None,
+        repeats=len(eager_times),
+        peak_eager=_peak_memory(eager_step),
+        peak_compiled=_peak_memory(compiled_step),
+        pays_after=math.ceil(cost / gain) if gain > 0 else None,
     )
 
 
@@ -58,7 +82,7 @@ def _step(program: Program, function: Callable[..., object]) -> Callable[[], Non
     return lambda: program.run(function)
 
 
-def _timed(step: Callable[[], None]) -> float:
+def _seconds_of(step: Callable[[], None]) -> float:
     _synchronize()
     start = time.perf_counter()
     step()
@@ -71,7 +95,7 @@ def _synchronize() -> None:
         torch.cuda.synchronize()
 
 
-def _peak(step: Callable[[], None]) -> int | None:
+def _peak_memory(step: Callable[[], None]) -> int | None:
     if not (torch.cuda.is_available() and torch.cuda.is_initialized()):
         return None
     torch.cuda.reset_peak_memory_stats()

@@ -1,4 +1,4 @@
-"""One compilation of a program under the recorder, as a job to run in isolation."""
+"""One compilation of a program under the recorder, run in isolation."""
 
 from __future__ import annotations
 
@@ -6,90 +6,119 @@ import re
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 
 from fullgraph.compiler.events import Event, Position, Recording
-from fullgraph.compiler.isolation import JobOutcome
+from fullgraph.compiler.isolation import Emit, JobOutcome, choose_process, run_isolated
 from fullgraph.compiler.private import capture_scalars_and_shapes, silence_torch_logs
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.recording import record
 from fullgraph.compiler.sources import is_user_code
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
-class Raised:
-    """An exception that came out of the user's call."""
+class RaisedError:
+    """An exception that left the user's call."""
 
     type: str
     message: str
     position: Position | None
-    """The innermost line of the user's in the traceback."""
+    """The innermost line of user code in the traceback."""
     traceback: str
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What one way of compiling a program told."""
+    """What one compilation of a program and its calls recorded."""
 
     recording: Recording
     first_call: int
-    """The number of events of the first call."""
-    raised: Raised | None = None
+    """Number of events of the first call."""
+    raised: RaisedError | None = None
     counters: tuple[str, ...] = ()
-    """Python numbers on the module that the calls changed: "layers.0.steps"."""
+    """Python numbers of the module that the calls changed: "layers.0.steps"."""
     crash: str | None = None
-    """The signal or the time limit that ended the process, if one did."""
+    """What ended the process early: a signal, the time limit or an error."""
     output: str = ""
+    unrestored: tuple[str, ...] = ()
+    """What could not be restored afterwards, one sentence each."""
 
 
-def trace(
-    program: Program, *, fullgraph: bool = False, capture: bool = False, in_process: bool = False
-) -> Callable[[Callable[[object], None]], Trace]:
-    """A job that compiles and calls `program`, and emits every event at once.
+def trace_program(program: Program, *, fullgraph: bool = False, capture: bool = False) -> Trace:
+    """Compile and call `program` in isolation; return what the compiler recorded.
 
-    `capture` traces by default what `fullgraph=True` would trace, which lists its causes.
+    `capture` records, in default mode, the graph breaks that `fullgraph=True` would hit. If the
+    process ends early, the trace holds the events received until then.
     """
-
-    def job(emit: Callable[[object], None]) -> Trace:
-        done = []
-        raised = None
-        before = numbers(program.target)
-        captures = capture_scalars_and_shapes() if capture else nullcontext()
-        with silence_torch_logs(), captures, record(program.target, emit) as recorder:
-            try:
-                compiled = program.compiled(fullgraph=fullgraph, isolated=in_process)
-                program.run(compiled, lambda _: done.append(len(recorder.recording.events)))
-            except Exception as error:
-                raised = raised_by(error)
-        recording = recorder.recording
-        first = done[0] if done else len(recording.events)
-        after = numbers(program.target)
-        changed = tuple(name for name, value in after.items() if before.get(name, value) != value)
-        return Trace(recording, first, raised, changed)
-
-    return job
-
-
-def traced(outcome: JobOutcome[Trace]) -> Trace:
-    """The trace an isolated job made: what was heard until then, where it did not end well."""
+    outcome = isolate(
+        program,
+        lambda emit, in_process: trace_here(
+            program, emit, fullgraph=fullgraph, capture=capture, in_process=in_process
+        ),
+    )
     if outcome.value is not None:
-        value = outcome.value
-        return Trace(
-            value.recording, value.first_call, value.raised, value.counters, None, outcome.output
-        )
-    events = tuple(m for m in outcome.messages if isinstance(m, Event))
-    crash = outcome.signal or outcome.status
+        return replace(outcome.value, output=outcome.output, unrestored=outcome.unrestored)
+    events = tuple(message for message in outcome.messages if isinstance(message, Event))
+    return Trace(
+        Recording(torch.__version__, events),
+        len(events),
+        crash=end_of(outcome),
+        output=outcome.output,
+        unrestored=outcome.unrestored,
+    )
+
+
+def isolate(
+    program: Program, job: Callable[[Emit, bool], T], seconds: float | None = None
+) -> JobOutcome[T]:
+    """Run `job(emit, in_process)` in isolation: in a forked child where a fork is safe."""
+    process, _ = choose_process(program.objects())
+    return run_isolated(
+        lambda emit: job(emit, process == "process"),
+        objects=program.objects(),
+        seconds=seconds,
+        where=process,
+    )
+
+
+def end_of(outcome: JobOutcome[T]) -> str:
+    """Return what ended a job that returned no value: an error, a signal or a limit."""
     if outcome.error is not None:
-        crash = f"{outcome.error.type}: {outcome.error.message}"
-    recording = Recording(torch.__version__, events)
-    return Trace(recording, len(events), None, (), crash, outcome.output)
+        return f"{outcome.error.type}: {outcome.error.message}"
+    return outcome.signal or outcome.status
 
 
-def raised_by(error: BaseException) -> Raised:
-    """`error` as plain data."""
+def trace_here(
+    program: Program,
+    emit: Emit,
+    *,
+    fullgraph: bool = False,
+    capture: bool = False,
+    in_process: bool = False,
+) -> Trace:
+    """Compile and call `program` in this process; pass each event to `emit` as it happens."""
+    calls: list[int] = []
+    raised = None
+    before = _module_numbers(program.target)
+    captures = capture_scalars_and_shapes() if capture else nullcontext()
+    with silence_torch_logs(), captures, record(program.target, emit) as recorder:
+        try:
+            compiled = program.compiled(fullgraph=fullgraph, isolated=in_process)
+            program.run(compiled, lambda _: calls.append(len(recorder.recording.events)))
+        except Exception as error:
+            raised = _describe_error(error)
+    recording = recorder.recording
+    after = _module_numbers(program.target)
+    counters = tuple(name for name, value in after.items() if before.get(name, value) != value)
+    return Trace(recording, calls[0] if calls else len(recording.events), raised, counters)
+
+
+def _describe_error(error: BaseException) -> RaisedError:
     steps = [s for s in traceback.extract_tb(error.__traceback__) if is_user_code(s.filename)]
     position = None
     if steps:
@@ -98,11 +127,11 @@ def raised_by(error: BaseException) -> Raised:
     inner = getattr(error, "inner_exception", None)
     name = type(error).__name__ + (f": {type(inner).__name__}" if inner is not None else "")
     lines = "".join(traceback.format_exception(error))
-    return Raised(name, _first_paragraph(str(error)), position, lines)
+    return RaisedError(name, _first_paragraph(str(error)), position, lines)
 
 
-def numbers(target: Any) -> dict[str, object]:
-    """Python numbers kept on a module and its submodules, by their dotted names."""
+def _module_numbers(target: object) -> dict[str, object]:
+    """Return the Python numbers of a module and its submodules, by dotted name."""
     if not isinstance(target, torch.nn.Module):
         return {}
     return {

@@ -14,7 +14,7 @@ from torch import nn
 
 from examples import suspects
 from fullgraph import explain, fix
-from fullgraph.diagnose.report.terminal import render
+from fullgraph.diagnose.report import render
 from fullgraph.rewrites.fix import render as render_fixes
 from fullgraph.rewrites.fix import render_diff
 

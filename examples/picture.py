@@ -10,7 +10,7 @@ from rich.console import Console
 
 from examples import suspects
 from fullgraph import explain
-from fullgraph.diagnose.report.terminal import render
+from fullgraph.diagnose.report import render
 
 PICTURE = Path(__file__).parent.parent / "docs" / "explain.svg"
 

@@ -20,7 +20,7 @@ import torch
 
 from fullgraph.cli import main
 from fullgraph.compiler.isolation import run_isolated
-from fullgraph.diagnose.report.schema import EXPLAIN
+from fullgraph.diagnose.report import EXPLAIN
 
 MODEL = """
 import time

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 
 Built = tuple[Callable[..., Any], tuple[Any, ...]]
 

@@ -10,7 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from benchmarks.fix_models.case import Case, Repair
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 
 
 class MoCo(nn.Module):

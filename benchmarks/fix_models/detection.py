@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.autograd import Variable
 
 from benchmarks.fix_models.case import Case, Repair
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 
 
 def box_area(boxes):

@@ -10,7 +10,7 @@ from torch import autograd
 from torch.autograd import Variable
 
 from benchmarks.fix_models.case import Case, Repair
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 
 
 class VAE(nn.Module):

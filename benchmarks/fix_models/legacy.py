@@ -8,7 +8,7 @@ from torch import autograd
 from torch.autograd import Function, Variable
 
 from benchmarks.fix_models.case import Case, Repair
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 
 
 class NoisyDiscriminator(nn.Module):

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch.autograd import Variable
 
 from benchmarks.fix_models.case import Case, Repair
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 
 
 class MaskedL1Loss(nn.Module):

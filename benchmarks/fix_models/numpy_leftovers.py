@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from benchmarks.fix_models.case import Case, Repair
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 
 
 class FlattenHead(nn.Module):

@@ -7,7 +7,7 @@ import torch
 import torch.nn as nn
 
 from benchmarks.fix_models.case import Case, Repair
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 
 
 class Schedule(nn.Module):

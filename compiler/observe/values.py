@@ -16,7 +16,6 @@ from fullgraph.compiler.observe.slots import NoSlot, Slot, Use, parts, slots, te
 from fullgraph.compiler.observe.value_copies import is_numpy, is_plain, signature, snapshot
 from fullgraph.compiler.private import force_eager, shape_text
 from fullgraph.compiler.sources import ORIGINAL, FunctionEdit, edit_functions
-from fullgraph.diagnose.causes.places import key
 
 TEXTS = 16
 """How many values of a place are put into words; all are counted."""
@@ -54,7 +53,7 @@ class Observations:
 
     def at(self, position: Position) -> Observed | None:
         """What was seen at a place given to `observe`."""
-        return next((p for p in self.places if key(p.position) == key(position)), None)
+        return next((p for p in self.places if p.position.span == position.span), None)
 
 
 def observe(run: Callable[[], object], places: Iterable[Position]) -> Observations:

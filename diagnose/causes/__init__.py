@@ -1,1 +1,32 @@
-"""From breaks to causes: one reason at one expression, however many events it has."""
+"""Causes of graph breaks: diagnosed, grouped and described."""
+
+from fullgraph.diagnose.causes.causes import describe_causes
+from fullgraph.diagnose.causes.diagnosis import Diagnosis, diagnose
+from fullgraph.diagnose.causes.groups import (
+    BreakGroup,
+    HiddenBreak,
+    ModeName,
+    fold_consequences,
+    group_breaks,
+    group_hidden,
+    merge_groups,
+)
+from fullgraph.diagnose.causes.places import callers, place_of
+from fullgraph.diagnose.causes.recompiles import describe_recompiles, note_guards
+
+__all__ = [
+    "BreakGroup",
+    "Diagnosis",
+    "HiddenBreak",
+    "ModeName",
+    "callers",
+    "describe_causes",
+    "describe_recompiles",
+    "diagnose",
+    "fold_consequences",
+    "group_breaks",
+    "group_hidden",
+    "merge_groups",
+    "note_guards",
+    "place_of",
+]

@@ -1,25 +1,25 @@
-"""Which expression of the user's code a break belongs to."""
+"""The expression in the user's code that a graph break belongs to."""
 
 from __future__ import annotations
 
 from fullgraph.compiler.events import Break, Position
 from fullgraph.compiler.observe.slots import entered
-from fullgraph.compiler.sources import Owner, is_user_code, owner_of
+from fullgraph.compiler.sources import Owner, is_user_code, owner_of, read_source
 
 
 def place_of(brk: Break) -> Position:
-    """The innermost position outside torch and the standard library, else the innermost of torch's.
+    """Return the innermost position outside torch and the standard library.
 
-    Other installed libraries count as the user's code: their lines are what breaks.
+    Without one, return torch's innermost position. Other installed libraries count as user code.
     """
-    torchs = (p for p in reversed(brk.stack) if owner_of(p.file) is not Owner.PYTHON)
-    return next(iter(callers(brk)), None) or next(torchs, brk.stack[-1])
+    inside_torch = (p for p in reversed(brk.stack) if owner_of(p.file) is not Owner.PYTHON)
+    return next(iter(callers(brk)), None) or next(inside_torch, brk.stack[-1])
 
 
 def callers(brk: Break) -> tuple[Position, ...]:
-    """The positions outside torch and the standard library, innermost first; may be empty.
+    """Return the positions outside torch and the standard library, innermost first.
 
-    A frame of torch's that eager code called has the calling expression.
+    For a frame of torch's that eager code called, return the calling expression, if it is known.
     """
     inlined = tuple(position for position in reversed(brk.stack) if is_user_code(position.file))
     found = inlined or (() if brk.called_from is None else (brk.called_from,))
@@ -27,14 +27,42 @@ def callers(brk: Break) -> tuple[Position, ...]:
 
 
 def exact(position: Position) -> Position:
-    """`position`; for a `with` of one manager, whose instructions span all that is in it, that."""
+    """Return the manager's position for a `with` of one manager, whose span is the whole body."""
     managers = entered(position)
     return managers[0] if len(managers) == 1 else position
 
 
-Key = tuple[str, int, int | None, int | None]
+def expression_at(place: Position) -> str:
+    """Return the source text of a place: its line if the column is unknown, "" if unreadable."""
+    file = read_source(place.file)
+    if file is None:
+        return ""
+    node = file.node(place)
+    if node is not None:
+        return file.segment(node)
+    line = file.text.splitlines()[place.line - 1 : place.line]
+    if not line:
+        return ""
+    if place.column is None or place.end_column is None or place.end_line != place.line:
+        return line[0].strip()
+    return line[0].encode()[place.column : place.end_column].decode(errors="replace")
 
 
-def key(position: Position) -> Key:
-    """What makes two positions the same expression: in `a.b().c()` two calls share their start."""
-    return position.file, position.line, position.column, position.end_column
+def statement_of(brk: Break) -> str:
+    """Return the statement of user code that holds a break; "" if its source is unreadable."""
+    place = place_of(brk)
+    if (file := read_source(place.file)) is None:
+        return ""
+    statement = file.statement_at(place.line)
+    return "" if statement is None else file.segment(statement)
+
+
+def lines_around(place: Position, around: int = 3) -> tuple[tuple[int, str], ...]:
+    """Return the numbered lines of a place, with `around` lines before and after it."""
+    file = read_source(place.file)
+    if file is None:
+        return ()
+    lines = file.text.splitlines()
+    last = min(place.end_line or place.line, place.line + 8)
+    numbers = range(max(1, place.line - around), min(len(lines), last + around) + 1)
+    return tuple((n, lines[n - 1]) for n in numbers)

@@ -1,30 +1,29 @@
-"""From recompile events to one row a function, with its guards in plain words."""
+"""Recompiles as one entry for each frame, with the failed guards as sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from fullgraph.compiler.events import Recompile, Recording
 from fullgraph.compiler.program import Program
-from fullgraph.diagnose.explanation import Advice, Note, RecompileInfo
+from fullgraph.diagnose.explanation_data import Advice, Note, RecompileInfo
 from fullgraph.diagnose.taxonomy import describe_guard
-from fullgraph.diagnose.trace import Trace
 
 
-def recompiles(recording: Recording) -> tuple[RecompileInfo, ...]:
-    """The recompiles of a recording: one row for each frame that was compiled again."""
-    rows: dict[tuple[object, str], list[Recompile]] = {}
+def describe_recompiles(recording: Recording) -> tuple[RecompileInfo, ...]:
+    """Return one entry for each frame that was compiled again."""
+    frames: dict[tuple[object, str], list[Recompile]] = {}
     for event in recording.recompiles:
-        rows.setdefault((event.frame, event.compile_id.partition("/")[0]), []).append(event)
-    return tuple(_row(events) for events in rows.values())
+        frames.setdefault((event.frame, event.compile_id.partition("/")[0]), []).append(event)
+    return tuple(_describe_frame(events) for events in frames.values())
 
 
-def _row(events: list[Recompile]) -> RecompileInfo:
+def _describe_frame(events: list[Recompile]) -> RecompileInfo:
     frame = events[0].frame
-    # The newest version's guard is what this call differed in from the last one.
+    # The first guard is that of the newest version: what changed since the last call.
     guards = tuple(dict.fromkeys(event.guards[0] for event in events if event.guards))
-    told = [describe_guard(guard) for guard in guards]
-    advice: dict[Advice, None] = dict.fromkeys(a for _, every in told for a in every)
+    described = [describe_guard(guard) for guard in guards]
+    advice: dict[Advice, None] = dict.fromkeys(a for _, tips in described for a in tips)
     return RecompileInfo(
         frame.function,
         frame.file,
@@ -32,14 +31,17 @@ def _row(events: list[Recompile]) -> RecompileInfo:
         len(events),
         guards,
         tuple(dict.fromkeys(p for event in events for p in event.positions)),
-        " ".join(dict.fromkeys(sentence for sentence, _ in told)),
+        " ".join(dict.fromkeys(sentence for sentence, _ in described)),
         tuple(advice),
     )
 
 
-def guard_notes(program: Program, trace: Trace) -> Iterable[Note]:
-    """Values that Dynamo guards on and that another call will likely change."""
-    for name in trace.counters:
+def note_guards(program: Program, counters: Iterable[str]) -> Iterator[Note]:
+    """Yield a note for each value that Dynamo guards on and another call will likely change.
+
+    `counters` are the Python numbers of the module that the calls changed.
+    """
+    for name in counters:
         yield Note(
             "guard",
             f"`{name}` is a Python number that changes with each call, and Dynamo guards on it: "

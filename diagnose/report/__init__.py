@@ -1,1 +1,31 @@
-"""One `Explanation`, many renderers: terminal, HTML page, notebook, JSON, and what changed."""
+"""Renderers of an explanation: terminal, HTML, notebook, JSON, and differences."""
+
+from fullgraph.diagnose.report.data import from_dict, to_dict
+from fullgraph.diagnose.report.diff import Difference, diff, render_difference
+from fullgraph.diagnose.report.html import page
+from fullgraph.diagnose.report.notebook import display_progress, mimebundle
+from fullgraph.diagnose.report.schema import EXPLAIN
+from fullgraph.diagnose.report.terminal import (
+    plain,
+    render,
+    render_cause,
+    render_head,
+    render_rest,
+)
+
+__all__ = [
+    "EXPLAIN",
+    "Difference",
+    "diff",
+    "display_progress",
+    "from_dict",
+    "mimebundle",
+    "page",
+    "plain",
+    "render",
+    "render_cause",
+    "render_difference",
+    "render_head",
+    "render_rest",
+    "to_dict",
+]

@@ -11,7 +11,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from fullgraph.diagnose.explanation import Advice, Cause
+from fullgraph.diagnose.explanation_data import Advice, Cause
 from fullgraph.diagnose.report import wording
 from fullgraph.diagnose.report.layout import folded
 from fullgraph.diagnose.report.source import Line, lines

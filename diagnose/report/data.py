@@ -8,7 +8,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.events import Position
-from fullgraph.diagnose.explanation import Cause, Explanation
+from fullgraph.diagnose.explanation_data import Cause, ExplanationData
 
 SCHEMA = 1
 """Fields may be added to a schema (with a default in their dataclass), never renamed."""
@@ -16,7 +16,7 @@ SCHEMA = 1
 _PLACE = tuple(field.name for field in fields(Position))
 
 
-def to_dict(explanation: Explanation) -> dict[str, Any]:
+def to_dict(explanation: ExplanationData) -> dict[str, Any]:
     """`explanation` as dicts, lists, strings and numbers, valid against `schema.EXPLAIN`."""
     data: dict[str, Any] = _plain(explanation)
     modes = {"default": data.pop("default"), "fullgraph": data.pop("fullgraph")}
@@ -32,7 +32,7 @@ def cause_to_dict(cause: Cause) -> dict[str, Any]:
     return {**head, **data.pop("position"), **data}
 
 
-def from_dict(data: Any) -> Explanation:
+def from_dict(data: Any) -> ExplanationData:
     """The explanation that `to_dict` wrote as `data`, also after a trip through JSON.
 
     Raises `FullgraphError` when `data` is something else.
@@ -48,7 +48,7 @@ def from_dict(data: Any) -> Explanation:
         )
     try:
         whole = {**data, **data["modes"], "causes": [_nested(cause) for cause in data["causes"]]}
-        explanation: Explanation = _read(Explanation, whole)
+        explanation: ExplanationData = _read(ExplanationData, whole)
     except (KeyError, TypeError, ValueError) as problem:
         raise FullgraphError(
             f"This saved explanation is damaged ({problem}): save it again with "

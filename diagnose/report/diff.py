@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from fullgraph.diagnose.explanation import Cause, Explanation
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+
+from fullgraph.diagnose.explanation_data import Cause, ExplanationData
+from fullgraph.diagnose.report.cause_block import text
 from fullgraph.diagnose.report.data import cause_to_dict, from_dict
-from fullgraph.diagnose.report.wording import count
+from fullgraph.diagnose.report.terminal import draw_plain, show
+from fullgraph.diagnose.report.wording import at, count
 
 Key = tuple[str, str, str, str]
 
@@ -48,20 +53,20 @@ class Difference:
         }
 
     def __repr__(self) -> str:
-        from fullgraph.diagnose.report.terminal import plain_difference
-
-        return plain_difference(self)
+        return draw_plain(lambda console: render_difference(self, console))
 
 
-def diff(old: Explanation | dict[str, Any], new: Explanation | dict[str, Any]) -> Difference:
+def diff(
+    old: ExplanationData | dict[str, Any], new: ExplanationData | dict[str, Any]
+) -> Difference:
     """What changed from `old` to `new`; each an explanation, or one saved as JSON.
 
     Two causes are the same when category, file name, function and expression are, whatever
     their line. Where several are equal in all of that, those in the most similar
     surroundings are. Raises `FullgraphError` for data that is no saved explanation.
     """
-    before = old if isinstance(old, Explanation) else from_dict(old)
-    after = new if isinstance(new, Explanation) else from_dict(new)
+    before = old if isinstance(old, ExplanationData) else from_dict(old)
+    after = new if isinstance(new, ExplanationData) else from_dict(new)
     earlier = dict(enumerate(before.causes))
     kept: set[int] = set()
     for j, i in _pairs(before.causes, after.causes):
@@ -107,7 +112,7 @@ def _distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
     return one.gb_type != other.gb_type, len(lines ^ others), moved
 
 
-def _reservations(before: Explanation, after: Explanation) -> tuple[str, ...]:
+def _reservations(before: ExplanationData, after: ExplanationData) -> tuple[str, ...]:
     sentences = []
     for name, explanation in (("older", before), ("newer", after)):
         if explanation.error is not None or not explanation.complete:
@@ -121,3 +126,17 @@ def _reservations(before: Explanation, after: Explanation) -> tuple[str, ...]:
         if one != other:
             sentences.append(f"They were made with different settings: {what} {one}, then {other}.")
     return tuple(sentences)
+
+
+def render_difference(difference: Difference, console: Console) -> None:
+    """Draw which causes are new and which are gone."""
+    sentence = difference.sentence
+    parts: list[RenderableType] = [text(sentence[:1].upper() + sentence[1:], "bold")]
+    for sign, style, causes in (("+", "red", difference.new), ("-", "green", difference.gone)):
+        for cause in causes:
+            title = f"{sign} {cause.category} · {at(cause.position)}"
+            parts.append(text(title, style))
+            if cause.expression:
+                parts.append(Padding(text(cause.expression, "dim"), (0, 0, 0, 4)))
+    parts += [text(reservation, "yellow") for reservation in difference.reservations]
+    show(console, *parts)

@@ -10,25 +10,25 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from fullgraph.diagnose.explanation import Explanation, GraphInfo
+from fullgraph.diagnose.explanation_data import ExplanationData, GraphInfo
 from fullgraph.diagnose.report import layout, source, wording
 
 _HERE = Path(__file__).parent
 _STRIP_GRAPHS = 200
 
 
-def page(explanation: Explanation) -> str:
+def page(explanation: ExplanationData) -> str:
     """A complete page that loads nothing from anywhere."""
     body = _fragment(explanation, "fullgraph")
     return _environment().get_template("page.html").render(e=explanation, body=body)
 
 
-def fragment(explanation: Explanation) -> str:
+def fragment(explanation: ExplanationData) -> str:
     """One element to stand among others, its style and its anchors its own."""
     return str(_fragment(explanation, f"fullgraph-{secrets.token_hex(4)}"))
 
 
-def _fragment(explanation: Explanation, name: str) -> Markup:
+def _fragment(explanation: ExplanationData, name: str) -> Markup:
     anchors = {cause.id: f"{name}-{i}" for i, cause in enumerate(explanation.causes, 1)}
     text = (
         _environment()

@@ -9,7 +9,7 @@ from math import log2
 from pathlib import PurePath
 
 from fullgraph.compiler.events import Position
-from fullgraph.diagnose.explanation import Cause, Explanation, GraphInfo
+from fullgraph.diagnose.explanation_data import Cause, ExplanationData, GraphInfo
 from fullgraph.diagnose.report.wording import at, count, library, path
 
 MANY = 6
@@ -49,7 +49,7 @@ class Strip:
     """Graphs beyond those shown."""
 
 
-def strips(explanation: Explanation, most: int = 60) -> tuple[Strip, ...]:
+def strips(explanation: ExplanationData, most: int = 60) -> tuple[Strip, ...]:
     """A strip for each phase that has graphs, of at most `most` graphs each."""
     phases = dict.fromkeys(graph.phase for graph in explanation.graphs)
     shown = []

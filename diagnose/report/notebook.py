@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from fullgraph.diagnose.explanation import Explanation
+from fullgraph.diagnose.explanation_data import ExplanationData
 from fullgraph.diagnose.report.html import fragment
 from fullgraph.diagnose.report.terminal import plain
 
 
-def mimebundle(explanation: Explanation) -> dict[str, str]:
+def mimebundle(explanation: ExplanationData) -> dict[str, str]:
     """`explanation` by MIME type: plain text, and HTML that needs no JavaScript."""
     return {"text/plain": plain(explanation), "text/html": fragment(explanation)}
 
 
-def live() -> Callable[[Explanation], None] | None:
-    """A callback that shows an explanation while it grows; None outside of a notebook.
+def display_progress() -> Callable[[ExplanationData], None] | None:
+    """Return a callback that displays partial explanations; None outside of a notebook.
 
-    Once complete it is cleared away: the cell then shows the value itself.
+    The callback clears the display for the complete one, which the cell itself then shows.
     """
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
@@ -30,7 +30,7 @@ def live() -> Callable[[Explanation], None] | None:
     if handle is None:
         return None
 
-    def show(explanation: Explanation) -> None:
+    def show(explanation: ExplanationData) -> None:
         empty = {"text/plain": "", "text/html": ""}
         handle.update(empty if explanation.complete else mimebundle(explanation), raw=True)
 

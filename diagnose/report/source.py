@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fullgraph.diagnose.explanation import Cause
+from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.diagnose.report.wording import printable
 
 _TAB = 4

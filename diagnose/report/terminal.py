@@ -15,10 +15,9 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from fullgraph.diagnose.explanation import Cause, Crash, Explanation, GraphInfo
+from fullgraph.diagnose.explanation_data import Cause, Crash, ExplanationData, GraphInfo
 from fullgraph.diagnose.report import wording
 from fullgraph.diagnose.report.cause_block import block, text, tips
-from fullgraph.diagnose.report.diff import Difference
 from fullgraph.diagnose.report.layout import MANY, Strip, in_order, strips, weight
 
 WIDTH = 80
@@ -28,23 +27,19 @@ _STRIP_GRAPHS = 60
 _ASCII = str.maketrans("▇│─┊·…–×→▸µ", "#|-|..-x>>u")
 
 
-def plain(explanation: Explanation) -> str:
+def plain(explanation: ExplanationData) -> str:
     """All of `explanation` as text without colour, at most 80 columns wide."""
-    return _plain(lambda console: render(explanation, console))
+    return draw_plain(lambda console: render(explanation, console))
 
 
-def plain_difference(difference: Difference) -> str:
-    """`difference` as text without colour, at most 80 columns wide."""
-    return _plain(lambda console: render_difference(difference, console))
-
-
-def _plain(draw: Callable[[Console], None]) -> str:
+def draw_plain(draw: Callable[[Console], None]) -> str:
+    """Return what `draw` draws as text without colour, at most 80 columns wide."""
     file = StringIO()
     draw(Console(file=file, width=WIDTH, color_system=None, force_terminal=False, tab_size=4))
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n"))
 
 
-def render(explanation: Explanation, console: Console) -> None:
+def render(explanation: ExplanationData, console: Console) -> None:
     """Draw all of `explanation` on `console`, as wide as it is; fit for a pipe too."""
     render_head(explanation, console)
     tried = explanation.fullgraph.ok is not None
@@ -53,9 +48,9 @@ def render(explanation: Explanation, console: Console) -> None:
     render_rest(explanation, console)
 
 
-def render_head(explanation: Explanation, console: Console) -> None:
+def render_head(explanation: ExplanationData, console: Console) -> None:
     """Draw what comes before the causes: verdict, modes, the strip; for many, a table."""
-    _show(console, *_head(explanation))
+    show(console, *_head(explanation))
 
 
 def render_cause(
@@ -66,33 +61,15 @@ def render_cause(
     `tried` says whether `fullgraph=True` was tried: only then "default mode only" is known.
     """
     level = min(depth if depth is not None else int(cause.hidden), 4)
-    _show(console, Padding(block(cause, tried), (1, 0, 0, 2 * level)))
+    show(console, Padding(block(cause, tried), (1, 0, 0, 2 * level)))
 
 
-def render_rest(explanation: Explanation, console: Console) -> None:
+def render_rest(explanation: ExplanationData, console: Console) -> None:
     """Draw what comes after the causes, from recompiles to how often the user's code ran."""
-    _show(console, *_rest(explanation))
+    show(console, *_rest(explanation))
 
 
-def render_difference(difference: Difference, console: Console) -> None:
-    """Draw which causes are new and which are gone."""
-    parts: list[RenderableType] = [text(_sentence(difference), "bold")]
-    for sign, style, causes in (("+", "red", difference.new), ("-", "green", difference.gone)):
-        for cause in causes:
-            where = wording.at(cause.position)
-            title = f"{sign} {cause.category} · {where}"
-            parts.append(text(title, style))
-            if cause.expression:
-                parts.append(Padding(text(cause.expression, "dim"), (0, 0, 0, 4)))
-    parts += [text(sentence, "yellow") for sentence in difference.reservations]
-    _show(console, *parts)
-
-
-def _sentence(difference: Difference) -> str:
-    return difference.sentence[:1].upper() + difference.sentence[1:]
-
-
-def _show(console: Console, *parts: RenderableType) -> None:
+def show(console: Console, *parts: RenderableType) -> None:
     """Print `parts`, without any character that the console's encoding cannot hold."""
     encoding = console.encoding
     if encoding.lower().startswith("utf"):
@@ -104,7 +81,7 @@ def _show(console: Console, *parts: RenderableType) -> None:
     console.out(drawn.encode(encoding, "replace").decode(encoding), end="", highlight=False)
 
 
-def _head(e: Explanation) -> Iterator[RenderableType]:
+def _head(e: ExplanationData) -> Iterator[RenderableType]:
     praise = wording.praise(e)
     yield text(e.verdict, f"bold {_mood(e)}")
     if e.error:
@@ -127,7 +104,7 @@ def _head(e: Explanation) -> Iterator[RenderableType]:
         yield Padding(_table(e.causes), (1, 0, 0, 0))
 
 
-def _mood(e: Explanation) -> str:
+def _mood(e: ExplanationData) -> str:
     if e.crashes or e.error:
         return "red"
     troubled = e.causes or e.recompiles or e.fallbacks
@@ -177,7 +154,7 @@ def _table(causes: Iterable[Cause]) -> Table:
     return table
 
 
-def _rest(e: Explanation) -> Iterator[RenderableType]:
+def _rest(e: ExplanationData) -> Iterator[RenderableType]:
     for recompile in e.recompiles:
         title = f"{recompile.function} · {wording.count(recompile.count, 'time')}"
         place = wording.place(recompile.file, recompile.line)

@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from fullgraph.compiler.events import Position
-from fullgraph.diagnose.explanation import Advice, Cause, Explanation, GraphInfo, Measurement, Mode
+from fullgraph.diagnose.explanation_data import (
+    Advice,
+    Cause,
+    ExplanationData,
+    GraphInfo,
+    Measurement,
+    Mode,
+)
 
 _FATES = {
     "resumed": "frame resumes after it",
@@ -159,7 +166,7 @@ def fullgraph_mode(mode: Mode) -> str:
     return "not one graph" + (f": {count(mode.breaks, 'cause')}" if mode.breaks else "")
 
 
-def praise(explanation: Explanation) -> str | None:
+def praise(explanation: ExplanationData) -> str | None:
     """The one sentence for a model that is one graph; None for any other."""
     e = explanation
     troubled = e.causes or e.recompiles or e.fallbacks or e.crashes or e.error
@@ -185,7 +192,7 @@ def tried(advice: Advice) -> str:
     return f"run: no break left in {_names(advice.modes)}"
 
 
-def runs(explanation: Explanation) -> str | None:
+def runs(explanation: ExplanationData) -> str | None:
     """ "Your code ran 3 times: 1 × default mode, 2 × eager values."; None if it is not told."""
     if not explanation.runs:
         return None
@@ -212,7 +219,7 @@ def size(value: int | None) -> str:
     return f"{value:,} B"
 
 
-def measured(explanation: Explanation) -> tuple[tuple[str, str], ...]:
+def measured(explanation: ExplanationData) -> tuple[tuple[str, str], ...]:
     """What was timed, as (name, value) rows; none when nothing was."""
     m = explanation.measurement
     if m is None:

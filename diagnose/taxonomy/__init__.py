@@ -1,28 +1,36 @@
-"""From a break to what a person must know: its category, a sentence, and what to try."""
+"""Categories of graph breaks, and the sentence and advice of each, as data."""
 
-from fullgraph.diagnose.taxonomy.advice import advise
+from fullgraph.diagnose.taxonomy.advice import FIXES, advise
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.classify import (
     classify,
     is_consequence,
-    is_handle,
+    is_hook_handle,
     is_looked_up_early,
+    registers_hook,
 )
 from fullgraph.diagnose.taxonomy.guards import describe_guard
-from fullgraph.diagnose.taxonomy.limits import describe_limit
-from fullgraph.diagnose.taxonomy.sentences import quote, sentence
+from fullgraph.diagnose.taxonomy.keywords import category_of_gb_type
+from fullgraph.diagnose.taxonomy.known_functions import find_known_function
+from fullgraph.diagnose.taxonomy.sentences import describe_break, describe_limit, quote
 from fullgraph.diagnose.taxonomy.skips import describe_skip
+from fullgraph.diagnose.taxonomy.switches import SWITCHES
 
 __all__ = [
+    "FIXES",
+    "SWITCHES",
     "Category",
     "advise",
+    "category_of_gb_type",
     "classify",
+    "describe_break",
     "describe_guard",
     "describe_limit",
     "describe_skip",
+    "find_known_function",
     "is_consequence",
-    "is_handle",
+    "is_hook_handle",
     "is_looked_up_early",
     "quote",
-    "sentence",
+    "registers_hook",
 ]

@@ -1,4 +1,4 @@
-"""From one break to its category."""
+"""The category of a graph break."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import ast
 import re
 
 from fullgraph.compiler.events import Break
-from fullgraph.compiler.sources import Owner, owner_of, read_source
-from fullgraph.diagnose.causes.places import place_of
-from fullgraph.diagnose.taxonomy import calls
+from fullgraph.compiler.sources import Owner, owner_of
 from fullgraph.diagnose.taxonomy.categories import Category as C
-from fullgraph.diagnose.taxonomy.keywords import by_keywords
+from fullgraph.diagnose.taxonomy.keywords import category_of_gb_type
+from fullgraph.diagnose.taxonomy.known_functions import KnownFunction, named_in_context
 
 _COMPREHENSION = re.compile(r"<(list|dict|set)comp>")
 _NEXT = re.compile(r"tp_iternext|\b__next__\b")
@@ -27,48 +26,57 @@ _STORAGE = "UntypedStorageVariable"
 _OPTIMIZER = re.compile(r"torch[/\\]optim[/\\]")
 _NUMPY = re.compile(r"\b(np|numpy)\.")
 _RANDOM = re.compile(r"(?<!torch\.)\brandom\.\w+\(")
-_BY_CALL = {C.SKIPPED, C.BUILTIN, C.C_EXTENSION, C.CALL, C.CLOCK, C.OBJECT, C.CONTEXT_MANAGER}
-"""Where the function that was called says more than the `gb_type` does."""
+_BY_CALL = {
+    C.SKIPPED,
+    C.BUILTIN,
+    C.NON_TENSOR,
+    C.C_EXTENSION,
+    C.CALL,
+    C.CLOCK,
+    C.OBJECT,
+    C.CONTEXT_MANAGER,
+}
+"""Categories that the called function determines better than the `gb_type` does."""
 
 
-def classify(brk: Break, expression: str = "") -> str:
-    """The category of a break: one of the values of `Category`.
+def classify(
+    brk: Break, expression: str = "", statement: str = "", function: KnownFunction | None = None
+) -> C:
+    """Return the category of a break.
 
-    `expression` is the source text of the break's place in the user's code. It and the statement
-    around it (read from the file, if that can be read) refine what the break itself tells.
+    `expression` is the source text of the break's place in user code, `statement` the statement
+    around it, and `function` the known function that the break is about.
     """
     if is_consequence(brk) and _COMPREHENSION.fullmatch(brk.frame.function):
-        return C.COMPREHENSION.value
-    if _HANDLE in f"{brk.gb_type} {brk.context}" or _REGISTERS.match(_caller(brk)):
-        return C.REGISTRATION.value
+        return C.COMPREHENSION
+    if registers_hook(brk):
+        return C.REGISTRATION
     if _HOOKS.search(f"{brk.stack[-1].file} {brk.context}"):
-        return C.HOOK.value
-    category = by_keywords(brk.gb_type)
+        return C.HOOK
+    category = category_of_gb_type(brk.gb_type)
     if category is C.CALL and (delayed := re.search(r"\bReason: (.*)", brk.explanation)):
-        category = by_keywords(delayed[1])
+        category = category_of_gb_type(delayed[1])
     if refine := _REFINE.get(category):
-        return refine(brk, expression, statement_of(brk)).value
+        category = refine(brk, expression, statement)
     if category in _BY_CALL:
-        return _by_call(brk, expression, category).value
-    return category.value
+        return _by_call(brk, expression, category, function)
+    return category
 
 
-def _caller(brk: Break) -> str:
-    """The name of the function that called the one that broke; "" if it is not known."""
+def registers_hook(brk: Break) -> bool:
+    """Return whether compiled code registers or removes a hook, or receives a hook's handle."""
+    return bool(
+        _HANDLE in f"{brk.gb_type} {brk.context}" or _REGISTERS.match(_calling_function(brk))
+    )
+
+
+def _calling_function(brk: Break) -> str:
+    """Return the name of the function that called the one that broke; "" if unknown."""
     return brk.stack[-2].function if len(brk.stack) > 1 else ""
 
 
-def statement_of(brk: Break) -> str:
-    """The statement in the user's code that a break lies in; "" if its source cannot be read."""
-    place = place_of(brk)
-    if (file := read_source(place.file)) is None:
-        return ""
-    statement = file.statement_at(place.line)
-    return "" if statement is None else file.segment(statement)
-
-
 def is_consequence(brk: Break) -> bool:
-    """Whether a break is there only because of an earlier one.
+    """Return whether a break exists only because of an earlier one.
 
     - A frame that was skipped calls its comprehensions and generator expressions as frames of
       their own, which Dynamo cannot start with (Python 3.11: it cannot step their iterator).
@@ -77,26 +85,26 @@ def is_consequence(brk: Break) -> bool:
       function as a bound method of the C type, which Dynamo does not enter.
     """
     frame = brk.frame
-    if by_keywords(brk.gb_type) is C.GENERATOR:
+    if category_of_gb_type(brk.gb_type) is C.GENERATOR:
         return frame.function == "<genexpr>" or owner_of(frame.file) is not Owner.USER
     if _COMPREHENSION.fullmatch(frame.function) and _NEXT.search(f"{brk.gb_type} {brk.context}"):
         return True
     return is_looked_up_early(brk)
 
 
-def is_handle(brk: Break) -> bool:
-    """Whether the handle of a hook that was registered in eager comes into compiled code."""
+def is_hook_handle(brk: Break) -> bool:
+    """Return whether compiled code receives the handle of a hook that eager code registered."""
     return _HANDLE in brk.gb_type
 
 
 def is_looked_up_early(brk: Break) -> bool:
-    """Whether a method broke because it was loaded before a break among its arguments."""
+    """Return whether a method broke because it was loaded before a break in its arguments."""
     return bool(re.search(r"module: <unknown module>, qualname: Tensor\.", brk.context))
 
 
-def _by_call(brk: Break, expression: str, category: C) -> C:
-    if known := calls.reason(brk, expression):
-        return known[0]
+def _by_call(brk: Break, expression: str, category: C, function: KnownFunction | None) -> C:
+    if function is not None:
+        return function.category
     if _LOCK.search(brk.context):
         return C.THREAD
     if _JIT.search(brk.context):
@@ -133,11 +141,11 @@ def _non_tensor(brk: Break, expression: str, statement: str) -> C:
         return C.NUMPY_SCALAR
     if "example_value type: str" in brk.context and "function mod" in brk.context:
         return C.TEXT
-    return _by_call(brk, expression, C.NON_TENSOR)
+    return C.NON_TENSOR
 
 
 def _builtin(brk: Break, expression: str, statement: str) -> C:
-    name = calls.named_in_context(brk.context)
+    name = named_in_context(brk.context)
     if "NumpyNdarrayVariable" in brk.context:
         return C.NUMPY_LOOP
     if name in ("range", "int", "float", "bool", "sorted", "slice", "round") and re.search(
@@ -146,7 +154,7 @@ def _builtin(brk: Break, expression: str, statement: str) -> C:
         return C.SCALAR
     if "UnspecializedPythonVariable" in brk.context and _RANDOM.search(expression):
         return C.RANDOM
-    return _by_call(brk, expression, C.BUILTIN)
+    return C.BUILTIN
 
 
 def _dynamic_shape(brk: Break, expression: str, statement: str) -> C:

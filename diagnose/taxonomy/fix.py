@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fullgraph.diagnose.explanation import Advice
+from fullgraph.diagnose.explanation_data import Advice
 
 BOTH = ("default", "fullgraph")
 OUTSIDE = "Do it outside the compiled function and pass the result in."

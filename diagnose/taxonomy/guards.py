@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from fullgraph.diagnose.explanation import Advice
+from fullgraph.diagnose.explanation_data import Advice
 
 Told = tuple[str, tuple[Advice, ...]]
 

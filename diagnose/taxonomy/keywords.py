@@ -1,4 +1,4 @@
-"""From a `gb_type`'s text to a category, by keywords.
+"""Categories of `gb_type`s, by keywords in their text.
 
 PyTorch renames a few `gb_type`s and adds dozens with every version, so no rule names an id or
 relies on a whole text. The first rule that matches wins: the particular stands before the general.
@@ -107,8 +107,8 @@ _RULES: tuple[tuple[C, str], ...] = (
 )
 
 
-def by_keywords(gb_type: str) -> C:
-    """The category that the words of `gb_type` tell; OTHER if they tell nothing."""
+def category_of_gb_type(gb_type: str) -> C:
+    """Return the category that matches the words of `gb_type`; OTHER if none does."""
     for category, pattern in _PATTERNS:
         if pattern.search(gb_type):
             return category

@@ -1,4 +1,4 @@
-"""A break as one plain sentence, in the words of the user's own expression."""
+"""A graph break as one sentence with the user's expression."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import ast
 import re
 
 from fullgraph.compiler.events import Break
-from fullgraph.diagnose.taxonomy import calls
 from fullgraph.diagnose.taxonomy.categories import Category as C
-from fullgraph.diagnose.taxonomy.classify import classify, is_consequence
-from fullgraph.diagnose.taxonomy.limits import describe_limit
+from fullgraph.diagnose.taxonomy.classify import is_consequence
+from fullgraph.diagnose.taxonomy.keywords import category_of_gb_type
+from fullgraph.diagnose.taxonomy.known_functions import (
+    KnownFunction,
+    callee_of,
+    named_in_context,
+)
 
 WIDTH = 60
-"""How many characters of an expression a sentence quotes."""
+"""Number of characters of an expression that a sentence quotes."""
 
 _TENSOR = re.compile(r"[a-z]+\d*\[")
 """How the text of a tensor's value begins: "f32[3, 4]"."""
@@ -93,40 +97,56 @@ _SENTENCES: dict[C, str] = {
 }
 
 
-def sentence(brk: Break, expression: str, value: str | None) -> str:
-    """What broke, in one sentence with the user's expression.
+def describe_break(
+    brk: Break,
+    expression: str,
+    category: C,
+    function: KnownFunction | None = None,
+    value: str | None = None,
+) -> str:
+    """Return what broke as one sentence with the user's expression.
 
-    `value` is what the expression was in eager, as `values.describe` writes it: "bool[] True",
-    "f32[3, 4]", "7.25"; None where it was not seen.
+    `function` is the known function that the break is about. `value` is what the expression was
+    in eager: "bool[] True", "f32[3, 4]", "7.25"; None if it was not seen.
     """
-    category = C(classify(brk, expression))
-    known = calls.reason(brk, expression)
     if limit := describe_limit(brk):
         return limit
     if is_consequence(brk):
-        return _consequence(brk, expression, category)
+        return _describe_consequence(brk, expression, category)
     if category is C.EXCEPTION:
-        return _raised(brk, expression)
-    if known and known[0] is category and (calls.callee(expression) or not expression):
-        template = f"{{it}} cannot be traced: {known[1]}."
+        return _describe_exception(brk, expression)
+    named = callee_of(expression) or not expression
+    if function is not None and function.category is category and named:
+        template = f"{{it}} cannot be traced: {function.reason}."
     elif category is C.REQUIRES_GRAD and expression.startswith("return"):
         template = "{it} returns a tensor whose `requires_grad` was set inside the compiled region."
     else:
         template = _SENTENCES.get(category, "{it} cannot be traced: {explanation}")
-    it = quote(expression or (calls.named_in_context(brk.context) if known else ""))
     text = template.format(
-        it=it,
-        here=_here(value, category),
-        callee=_callee(brk, expression),
-        explanation=_explanation(brk),
-        object=_object(brk),
+        it=quote(expression or (named_in_context(brk.context) if function else "")),
+        here=_value_clause(value, category),
+        callee=_describe_callee(brk, expression),
+        explanation=_first_sentence(brk),
+        object=_class_clause(brk),
     )
     return f"This{text[4:]}" if text.startswith("this ") else text
 
 
+def describe_limit(brk: Break) -> str | None:
+    """Return the sentence for a frame that hit a recompile limit; None for any other break."""
+    if category_of_gb_type(brk.gb_type) is not C.RECOMPILE_LIMIT:
+        return None
+    name = f"`{brk.frame.function}`" if brk.frame.function else "This frame"
+    found = re.search(r"currently set to (\d+)", brk.explanation)
+    times = f"{found[1]} times" if found else "too often"
+    if "accumulated" in brk.context:
+        times += " in all its copies"
+    return f"{name} was compiled {times}; from now on it runs eager."
+
+
 def quote(expression: str) -> str:
-    """The expression in backquotes, on one line and shortened in the middle; "this code" if ""."""
-    text = " ".join(_head(expression).split())
+    """Return the expression in backquotes, shortened to one line; "this code" if it is ""."""
+    text = " ".join(_shown_part(expression).split())
     if not text:
         return "this code"
     if len(text) > WIDTH:
@@ -134,8 +154,8 @@ def quote(expression: str) -> str:
     return f"`{text}`"
 
 
-def _head(expression: str) -> str:
-    """The test of an `if` or `while`, the first line of any other compound statement."""
+def _shown_part(expression: str) -> str:
+    """Return the condition of an `if` or `while`, or the head of another compound statement."""
     try:
         node = ast.parse(expression.strip()).body[0]
     except (SyntaxError, ValueError, IndexError):
@@ -151,7 +171,7 @@ def _head(expression: str) -> str:
     return lines[0][: body[0].col_offset].decode().rstrip().rstrip(":")
 
 
-def _here(value: str | None, category: C) -> str:
+def _value_clause(value: str | None, category: C) -> str:
     """ " (bool[], here True)" for a scalar tensor, " (here f32[3])" for anything else."""
     if not value or (category is C.SCALAR and _TENSOR.match(value)):
         return ""  # the tensor made with the number, not the number
@@ -163,7 +183,7 @@ def _here(value: str | None, category: C) -> str:
     return f" (here {value})"
 
 
-def _raised(brk: Break, expression: str) -> str:
+def _describe_exception(brk: Break, expression: str) -> str:
     found = re.search(r"raised exception (.*)", brk.context)
     what = f"`{found[1]}`" if found else "an exception"
     if expression.startswith("raise"):
@@ -172,27 +192,27 @@ def _raised(brk: Break, expression: str) -> str:
     return f"{start if expression else 'This code'} raises {what} while it is traced."
 
 
-def _consequence(brk: Break, expression: str, category: C) -> str:
+def _describe_consequence(brk: Break, expression: str, category: C) -> str:
     if category in (C.GENERATOR, C.COMPREHENSION):
         what = quote(expression) if expression else f"`{brk.frame.function}`"
         return f"{what} runs as a frame of its own, because the code that calls it runs eager."
-    method = calls.named_in_context(brk.context)
+    method = named_in_context(brk.context)
     return f"`{method}` was looked up before the break among its arguments."
 
 
-def _callee(brk: Break, expression: str) -> str:
-    name = calls.callee(expression) or calls.named_in_context(brk.context)
+def _describe_callee(brk: Break, expression: str) -> str:
+    name = callee_of(expression) or named_in_context(brk.context)
     return f"`{name}`" if name else "this function"
 
 
-def _object(brk: Break) -> str:
+def _class_clause(brk: Break) -> str:
     """ " (a lock)" for the class that Dynamo names in the break's context."""
     found = re.search(r"UserDefinedObjectVariable\((\w+)\)|device\(type", brk.context)
     return f" (of type {found[1] or 'torch.device'})" if found else ""
 
 
-def _explanation(brk: Break) -> str:
-    """The first sentence of the compiler's own words, or the error it met."""
+def _first_sentence(brk: Break) -> str:
+    """Return the first sentence of the compiler's explanation, or the error it raised."""
     if error := re.match(r"\w*Error <.*?>: (.*)", brk.context):
         return error[1].rstrip(".") + "."
     text = (brk.explanation or brk.message or brk.gb_type).partition("\n")[0]

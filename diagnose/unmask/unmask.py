@@ -13,24 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from fullgraph.compiler.events import Break, Fate, Position, Recording
+from fullgraph.compiler.events import Break, Fate, Position, Recording, Span
 from fullgraph.compiler.observe.slots import NoSlot, Use, leads_on, slots, test_around
 from fullgraph.compiler.observe.values import Observations
 from fullgraph.compiler.sources import Owner, owner_of
-from fullgraph.diagnose.causes.places import Key, callers, key, place_of
+from fullgraph.diagnose.causes import HiddenBreak, callers, place_of
 from fullgraph.diagnose.unmask.trial import NOT_EVALUATED, Outcome, Target, Test, Trial
-
-
-@dataclass(frozen=True)
-class Hidden:
-    """A break that shows only when others are out of the way."""
-
-    event: Break
-    place: Position
-    behind: Position | None
-    """The place whose replacement or forced side let it show."""
-    not_taken: bool
-    """Whether it lies on the side of a branch that the inputs do not take."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +34,7 @@ class Round:
     """One round. The last has `stopped`; a search without any round is one Round number 0."""
 
     number: int
-    found: tuple[Hidden, ...] = ()
+    found: tuple[HiddenBreak, ...] = ()
     values: Observations = field(default_factory=Observations)
     """The eager values of everything replaced in this round, under `forced`."""
     blocked: tuple[Blocked, ...] = ()
@@ -120,21 +108,21 @@ class _World:
 class _Search:
     """What is known so far, and what is still to be tried."""
 
-    targets: dict[Key, Target] = field(default_factory=dict)
-    whole: dict[Key, str] = field(default_factory=dict)
+    targets: dict[Span, Target] = field(default_factory=dict)
+    whole: dict[Span, str] = field(default_factory=dict)
     """Places that nothing can stand in for, and why."""
-    opened: set[Key] = field(default_factory=set)
+    opened: set[Span] = field(default_factory=set)
     """Places that were replaced in some world."""
-    refusals: dict[Key, Blocked] = field(default_factory=dict)
+    refusals: dict[Span, Blocked] = field(default_factory=dict)
     """Places for which nothing stood in in some world."""
     ends: list[Blocked] = field(default_factory=list)
     """Where a world ended in an exception."""
     consequences: list[Position] = field(default_factory=list)
     worlds: deque[_World] = field(default_factory=lambda: deque([_World()]))
     flipped: set[tuple[Position, bool]] = field(default_factory=set)
-    suspects: dict[Key, Hidden] = field(default_factory=dict)
+    suspects: dict[Span, HiddenBreak] = field(default_factory=dict)
     """New whole-frame breaks: often they only follow from a skipped caller, and vanish."""
-    hushed: set[Key] = field(default_factory=set)
+    hushed: set[Span] = field(default_factory=set)
     """Where the user's code raises on a side not taken."""
 
     def learn(self, breaks: Sequence[Break]) -> list[Break]:
@@ -142,7 +130,7 @@ class _Search:
         new = []
         for brk in breaks:
             place = place_of(brk)
-            spot = key(place)
+            spot = place.span
             if spot in self.targets or owner_of(place.file) is Owner.PYTHON:
                 continue
             self.targets[spot] = target = Target(place, callers(brk) or (place,))
@@ -162,7 +150,7 @@ class _Search:
         known = tuple(target for spot, target in self.targets.items() if spot not in self.whole)
         return Trial(known, self.worlds[0].forced, seconds)
 
-    def take(self, outcome: Outcome) -> tuple[Hidden, ...]:
+    def take(self, outcome: Outcome) -> tuple[HiddenBreak, ...]:
         """Learn from a trial's outcome, and turn to the next world when this one is exhausted.
 
         Returns what was uncovered.
@@ -171,21 +159,21 @@ class _Search:
         breaks = outcome.recording.breaks if outcome.recording else ()
         if any(done.approximate for done in outcome.replaced):
             breaks = tuple(brk for brk in breaks if not _is_consequence(brk))
-        fresh = [done.place for done in outcome.replaced if key(done.place) not in self.opened]
+        fresh = [done.place for done in outcome.replaced if done.place.span not in self.opened]
         doors = fresh or [test.place for test in outcome.tests if test.at in world.flips]
-        self.opened |= {key(done.place) for done in outcome.replaced}
-        again = self._step_out(outcome, {key(place_of(brk)) for brk in breaks})
+        self.opened |= {done.place.span for done in outcome.replaced}
+        again = self._step_out(outcome, {place_of(brk).span for brk in breaks})
         hidden = [
-            Hidden(brk, place_of(brk), _behind(brk, doors), bool(world.forced))
+            HiddenBreak(brk, place_of(brk), _behind(brk, doors), bool(world.forced))
             for brk in self.learn(breaks)
         ]
-        self.suspects |= {key(h.place): h for h in hidden if key(h.place) in self.whole}
-        found = [h for h in hidden if key(h.place) not in self.whole]
+        self.suspects |= {h.place.span: h for h in hidden if h.place.span in self.whole}
+        found = [h for h in hidden if h.place.span not in self.whole]
         for place, reason in outcome.refused:
             if reason != NOT_EVALUATED or not world.forced:
-                self.refusals[key(place)] = Blocked(place, reason)
+                self.refusals[place.span] = Blocked(place, reason)
         if outcome.recording is None or not (found or again):
-            found += self._leave(outcome, {key(place_of(brk)) for brk in breaks})
+            found += self._leave(outcome, {place_of(brk).span for brk in breaks})
         return tuple(found)
 
     def goes_on(self) -> bool:
@@ -193,17 +181,17 @@ class _Search:
 
     def blocked(self) -> tuple[Blocked, ...]:
         """The places that nothing stood in for, and the sides that could not be followed."""
-        hushed = {key(place) for place in self.consequences} | self.hushed | set(self.suspects)
+        hushed = {place.span for place in self.consequences} | self.hushed | set(self.suspects)
         notes = {k: Blocked(self.targets[k].place, why) for k, why in self.whole.items()}
         notes |= {k: note for k, note in self.refusals.items() if k not in self.opened}
         kept = [note for spot, note in notes.items() if spot not in hushed]
         return (*kept, *self.ends)
 
-    def _step_out(self, outcome: Outcome, broken: set[Key]) -> bool:
+    def _step_out(self, outcome: Outcome, broken: set[Span]) -> bool:
         """For places that broke again although replaced: choose another stand-in, or give up."""
         stepped = False
         for done in outcome.replaced:
-            spot = key(done.place)
+            spot = done.place.span
             if spot not in broken:
                 continue
             stepped = True
@@ -217,7 +205,7 @@ class _Search:
                 self.whole[spot] = "it still breaks with its value put in its place"
         return stepped
 
-    def _leave(self, outcome: Outcome, broken: set[Key]) -> list[Hidden]:
+    def _leave(self, outcome: Outcome, broken: set[Span]) -> list[HiddenBreak]:
         """Finish a world and queue those it opens; return the suspects that are none."""
         world = self.worlds.popleft()
         held = {spot: hidden for spot, hidden in self.suspects.items() if spot in broken}

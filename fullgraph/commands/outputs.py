@@ -33,7 +33,7 @@ class Stream:
 
     def update(self, explanation: Explanation) -> None:
         """Draw what `explanation` knows beyond the last one."""
-        from fullgraph.diagnose.report.terminal import render_cause, render_head
+        from fullgraph.diagnose.report import render_cause, render_head
 
         if self.quiet:
             return
@@ -53,7 +53,7 @@ class Stream:
 
     def end(self, explanation: Explanation) -> None:
         """Draw what comes after the causes."""
-        from fullgraph.diagnose.report.terminal import render, render_rest
+        from fullgraph.diagnose.report import render, render_rest
 
         if self.quiet:
             return
@@ -74,7 +74,7 @@ def write(explanation: Explanation, args: argparse.Namespace, saved: Any, draw: 
             data["against"] = difference.to_dict()
         print(json.dumps(data, indent=2))
     elif difference is not None:
-        from fullgraph.diagnose.report.terminal import render_difference
+        from fullgraph.diagnose.report import render_difference
 
         render_difference(difference, draw.console)
     if args.html:
@@ -99,7 +99,7 @@ def saved_report(path: str | None) -> dict[str, Any] | None:
         raise FullgraphError(
             f"{path} holds no JSON: save a report with `fullgraph explain … --json > FILE`."
         ) from None
-    from fullgraph.diagnose.report.data import from_dict
+    from fullgraph.diagnose.report import from_dict
 
     from_dict(data)  # says in one sentence if it is not one of ours
     return dict(data)

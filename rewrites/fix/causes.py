@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from fullgraph.diagnose.explanation import Cause, Explanation
+from fullgraph.diagnose.explanation import Explanation
+from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.proof.proof import Check
 
 CauseKey = tuple[str, str, str, str]

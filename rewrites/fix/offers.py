@@ -11,7 +11,7 @@ import libcst as cst
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.sources import is_user_code, read_source
-from fullgraph.diagnose.explanation import Cause
+from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule, every
 from fullgraph.rewrites.site import Knowledge, Site
 from fullgraph.rewrites.source.document import Document, Replacement, parse

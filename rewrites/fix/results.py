@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fullgraph.compiler.sources import is_user_code
-from fullgraph.diagnose.explanation import Cause, Explanation
+from fullgraph.diagnose.explanation import Explanation
+from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key
 from fullgraph.rewrites.fix.offers import Offer
 from fullgraph.rewrites.fix.search import SearchState

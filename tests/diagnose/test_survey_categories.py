@@ -15,9 +15,9 @@ from torch import Tensor
 from fullgraph.compiler.events import Break
 from fullgraph.compiler.recording import record
 from fullgraph.compiler.sources import read_source
-from fullgraph.diagnose.causes.places import place_of
+from fullgraph.diagnose.causes import diagnose, place_of
 from fullgraph.diagnose.explain import explain
-from fullgraph.diagnose.taxonomy import classify, is_consequence, sentence
+from fullgraph.diagnose.taxonomy import is_consequence
 from tests.diagnose import survey
 
 
@@ -189,12 +189,12 @@ def test_a_comprehension_after_a_skip_is_a_consequence() -> None:
     for brk in others:  # none on Python 3.12, which has no frame for a comprehension
         expression = expression_of(brk)
         assert is_consequence(brk)
-        assert classify(brk, expression) == "comprehension"
-        assert "frame of its own" in sentence(brk, expression, None)
+        assert diagnose(brk, expression=expression).category == "comprehension"
+        assert "frame of its own" in diagnose(brk, expression=expression).sentence
 
 
 def test_a_method_looked_up_before_a_break_is_a_consequence() -> None:
     first, second = breaks(survey.numpy_on_shapes)
     assert not is_consequence(first)
     assert is_consequence(second)
-    assert "Tensor.reshape" in sentence(second, expression_of(second), None)
+    assert "Tensor.reshape" in diagnose(second, expression=expression_of(second)).sentence

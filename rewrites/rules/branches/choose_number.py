@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.inferred import inferred
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule

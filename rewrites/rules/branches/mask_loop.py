@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis.flow import statements
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import NotApplicable, Site

@@ -20,7 +20,7 @@ Refuses: nothing; it never edits.
 
 from __future__ import annotations
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 

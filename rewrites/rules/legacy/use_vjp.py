@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis.flow import (
     following,
     live_in,

@@ -26,7 +26,7 @@ are not elementwise, and random numbers for the selected elements. `x[m] = 0` al
 
 from __future__ import annotations
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks.flow import flow

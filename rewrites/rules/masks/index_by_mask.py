@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis.definitions import definitions
 from fullgraph.rewrites.analysis.flow import targets, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis.definitions import definitions
 from fullgraph.rewrites.analysis.flow import statements, walk
 from fullgraph.rewrites.rule import Rewrite, Rule

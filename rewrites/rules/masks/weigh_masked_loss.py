@@ -28,7 +28,7 @@ spelled out, and one argument alone that is selected.
 
 from __future__ import annotations
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks.flow import flow

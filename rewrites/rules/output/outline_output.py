@@ -47,7 +47,7 @@ from __future__ import annotations
 
 import libcst.matchers as m
 
-from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.diagnose.taxonomy import Category as C
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 from fullgraph.rewrites.transforms.outline.output_calls import only_writes

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.diagnose.taxonomy import Category as C
 from fullgraph.rewrites.analysis.seen import Seen
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import Site

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.analysis.torch_names import PURE_CALLS, words

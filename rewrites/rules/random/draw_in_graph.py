@@ -30,7 +30,7 @@ which other random numbers of Python are drawn, because traced ones are drawn be
 
 from __future__ import annotations
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.source.templates import expression

@@ -31,7 +31,7 @@ first; arguments that are no numbers.
 
 from __future__ import annotations
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources

@@ -25,7 +25,7 @@ from __future__ import annotations
 import libcst as cst
 import torch
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule

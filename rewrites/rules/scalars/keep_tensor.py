@@ -53,7 +53,7 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis.purity import fresh
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.site import NotApplicable, Site

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import ast
 
-from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.diagnose.taxonomy.switches import SWITCHES
+from fullgraph.diagnose.taxonomy import SWITCHES, Category
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
 from fullgraph.rewrites.site import Site
 

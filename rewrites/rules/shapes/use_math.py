@@ -31,7 +31,7 @@ from collections.abc import Iterator
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.diagnose.taxonomy.categories import Category
+from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis.classes import definition
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fullgraph.compiler.events import Position
-from fullgraph.diagnose.explanation import (
+from fullgraph.diagnose.explanation import Explanation
+from fullgraph.diagnose.explanation_data import (
     Advice,
     Cause,
     Crash,
-    Explanation,
     Fallback,
     GraphInfo,
     Measurement,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from fullgraph.compiler.events import Position
-from fullgraph.diagnose.explanation import (
+from fullgraph.diagnose.explanation_data import (
     Advice,
     Cause,
     Crash,
-    Explanation,
+    ExplanationData,
     Fallback,
     GraphInfo,
     Measurement,
@@ -93,7 +93,7 @@ GRAPH = st.builds(
 MODE = st.builds(Mode, st.none() | SMALL, st.none() | SMALL, st.none() | st.booleans())
 SECONDS = st.floats(0, 1e6)
 EXPLANATION = st.builds(
-    Explanation,
+    ExplanationData,
     torch=TEXT,
     target=TEXT,
     backend=TEXT,

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from fullgraph.diagnose.explanation import Measurement
+from fullgraph.diagnose.explanation_data import Measurement
 from fullgraph.diagnose.report import wording
 
 from .explanations import CLEAN, TROUBLED

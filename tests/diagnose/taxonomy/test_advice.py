@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from fullgraph.diagnose.taxonomy import advise
-from fullgraph.diagnose.taxonomy.advice import FIXES
+from fullgraph.diagnose.causes import diagnose
+from fullgraph.diagnose.explanation_data import Advice
+from fullgraph.diagnose.taxonomy.advice import FIXES, with_user_expression
 from fullgraph.diagnose.taxonomy.categories import Category
-from fullgraph.diagnose.taxonomy.personalize import in_own_words
 from tests.diagnose.taxonomy.snippets import a_break, breaks
 
 
+def advice_on(example: str, expression: str) -> tuple[Advice, ...]:
+    """What is advised on the first break of an example."""
+    return diagnose(breaks(example, "default")[0], expression=expression).advice
+
+
 def texts(example: str, expression: str) -> list[str]:
-    return [advice.text for advice in advise(breaks(example, "default")[0], expression)]
+    return [advice.text for advice in advice_on(example, expression)]
 
 
 def in_words(category: Category, expression: str) -> str:
     """The first example of a category that changes with the user's expression."""
     for fix in FIXES[category]:
-        advice = in_own_words(fix.advice, category, expression)
+        advice = with_user_expression(fix.advice, category, expression)
         if advice.before == expression:
             return advice.after
     return ""
 
 
 def test_code_comes_before_settings() -> None:
-    kinds = [
-        a.kind for a in advise(breaks("y = x * x.sum().item()", "default")[0], "x.sum().item()")
-    ]
+    kinds = [a.kind for a in advice_on("y = x * x.sum().item()", "x.sum().item()")]
     assert kinds == sorted(kinds)
     assert set(kinds) == {"code", "config"}
 
 
 def test_a_setting_always_names_a_trap() -> None:
-    settings = advise(breaks("print(x)\ny = x", "default")[0], "print(x)")
+    settings = advice_on("print(x)\ny = x", "print(x)")
     assert all(advice.trap for advice in settings if advice.kind == "config")
 
 
@@ -45,7 +48,7 @@ def test_what_does_not_fit_the_expression_is_left_out() -> None:
 
 
 def test_a_break_of_no_known_fix_gets_an_advice_all_the_same() -> None:
-    (advice,) = advise(a_break("a thing nobody has named"), "f(x)")
+    (advice,) = diagnose(a_break("a thing nobody has named"), expression="f(x)").advice
     assert advice.text == "Move it out of the compiled function."
 
 

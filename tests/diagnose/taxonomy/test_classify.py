@@ -7,7 +7,9 @@ import torch
 import torch.distributed as dist
 
 from fullgraph.compiler.events import Position
-from fullgraph.diagnose.taxonomy import calls, classify, is_consequence, sentence
+from fullgraph.diagnose.causes import diagnose
+from fullgraph.diagnose.taxonomy import is_consequence
+from fullgraph.diagnose.taxonomy.known_functions import named_in_context
 from tests.diagnose.taxonomy.snippets import HERE, a_break, breaks
 
 CALLS = {
@@ -94,40 +96,43 @@ CALLS = {
 def test_a_call_is_known_by_its_name(text: str) -> None:
     brk = breaks(text, "default")[0]
     category, said = CALLS[text]
-    assert classify(brk) == category
-    assert said in sentence(brk, "", None)
+    diagnosis = diagnose(brk, expression="")
+    assert diagnosis.category == category
+    assert said in diagnosis.sentence
 
 
 def test_a_generator_that_is_given_is_one_of_random_numbers() -> None:
     drawn = "torch.rand(4, generator=generator)"
     text = f"generator = torch.Generator()\n\n\ndef forward(x):\n    return x + {drawn}"
-    assert classify(breaks(text, "default")[0], drawn) == "random generator state"
+    (brk, *_) = breaks(text, "default")
+    assert diagnose(brk, expression=drawn).category == "random generator state"
 
 
 def test_a_users_own_words_come_before_those_of_dynamo() -> None:
     context = "module: posix, qualname: urandom, skip reason: a C extension"
     brk = a_break(context=context)
-    assert sentence(brk, "secrets.token_hex()", None).startswith("`secrets.token_hex()`")
-    assert calls.named_in_context(context) == "posix.urandom"
+    diagnosis = diagnose(brk, expression="secrets.token_hex()")
+    assert diagnosis.sentence.startswith("`secrets.token_hex()`")
+    assert named_in_context(context) == "posix.urandom"
 
 
 def test_a_collective_is_known_under_any_name_of_its_module() -> None:
     file = dist.distributed_c10d.__file__
     brk = a_break(stack=(HERE, Position(file, 9, 4, 9, 20, "barrier")), context="module: x")
-    assert classify(brk, "d.barrier()") == "collective"
+    assert diagnose(brk, expression="d.barrier()").category == "collective"
 
 
 def test_what_torch_does_around_a_backward_hook_is_a_backward_hook() -> None:
     file = torch.utils.hooks.__file__
     brk = a_break("Tensor with grad_fn()", stack=(HERE, Position(file, 9, 4, 9, 20, "setup")))
-    assert classify(brk, "t.grad_fn") == "backward hook"
-    assert classify(a_break("Tensor with grad_fn()"), "t.grad_fn") == "grad_fn"
+    assert diagnose(brk, expression="t.grad_fn").category == "backward hook"
+    assert diagnose(a_break("Tensor with grad_fn()"), expression="t.grad_fn").category == "grad_fn"
 
 
 def test_a_mask_inside_a_torch_function_is_no_mask_of_the_users() -> None:
     brk = a_break("Dynamic shape operator", context="aten.masked_select.default")
-    assert classify(brk, "torch.combinations(x[0])") == "dynamic output shape"
-    assert classify(brk, "x[mask]") == "boolean mask"
+    assert diagnose(brk, expression="torch.combinations(x[0])").category == "dynamic output shape"
+    assert diagnose(brk, expression="x[mask]").category == "boolean mask"
 
 
 def test_an_unknown_c_function_is_named() -> None:
@@ -135,8 +140,8 @@ def test_an_unknown_c_function_is_named() -> None:
         context="module: cv2, qualname: resize, skip reason: <missing reason>",
         explanation="This function is a third-party C/C++ Python extension.",
     )
-    assert classify(brk, "cv2.resize(image, size)") == "C extension"
-    assert sentence(brk, "cv2.resize(image, size)", None) == (
+    assert diagnose(brk, expression="cv2.resize(image, size)").category == "C extension"
+    assert diagnose(brk, expression="cv2.resize(image, size)").sentence == (
         "`cv2.resize(image, size)` cannot be traced: `cv2.resize` is implemented in C."
     )
 
@@ -144,7 +149,7 @@ def test_an_unknown_c_function_is_named() -> None:
 def test_a_users_file_that_is_called_random_is_no_random_number() -> None:
     inner = Position("/home/me/random.py", 9, 4, 9, 20, "helper")
     brk = a_break(stack=(HERE, inner), context="module: random2, qualname: helper, skip reason: x")
-    assert classify(brk, "helper(x)") == "skipped function"
+    assert diagnose(brk, expression="helper(x)").category == "skipped function"
 
 
 def test_a_generator_of_a_library_is_a_consequence_and_the_users_own_is_not() -> None:
@@ -155,5 +160,6 @@ def test_a_generator_of_a_library_is_a_consequence_and_the_users_own_is_not() ->
 
 def test_a_type_of_no_meaning_is_other_and_quoted() -> None:
     brk = a_break("a thing nobody has named", explanation="Dynamo met a thing. More words.")
-    assert classify(brk) == "other"
-    assert sentence(brk, "f(x)", None) == "`f(x)` cannot be traced: Dynamo met a thing."
+    assert diagnose(brk, expression="").category == "other"
+    diagnosis = diagnose(brk, expression="f(x)")
+    assert diagnosis.sentence == "`f(x)` cannot be traced: Dynamo met a thing."

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from fullgraph.diagnose.explanation import Advice
+from fullgraph.diagnose.explanation_data import Advice
 from fullgraph.diagnose.taxonomy.advice import FIXES
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
 from tests.diagnose.taxonomy.snippets import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fullgraph.diagnose.taxonomy.categories import Category as C
-from fullgraph.diagnose.taxonomy.keywords import by_keywords
+from fullgraph.diagnose.taxonomy.keywords import category_of_gb_type
 
 
 def registry() -> list[str]:
@@ -23,7 +23,7 @@ def registry() -> list[str]:
 
 def test_fewer_than_one_entry_in_a_hundred_is_other() -> None:
     types = registry()
-    other = [t for t in types if by_keywords(t) is C.OTHER]
+    other = [t for t in types if category_of_gb_type(t) is C.OTHER]
     assert len(types) > 300
     assert len(other) / len(types) < 0.01, other
 
@@ -69,7 +69,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("gb_type", EXPECTED)
 def test_a_type_is_known_by_its_words(gb_type: str) -> None:
-    assert by_keywords(gb_type) is EXPECTED[gb_type]
+    assert category_of_gb_type(gb_type) is EXPECTED[gb_type]
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_a_type_is_known_by_its_words(gb_type: str) -> None:
     ],
 )
 def test_a_type_of_a_later_version_is_known_by_its_words(gb_type: str, category: C) -> None:
-    assert by_keywords(gb_type) is category
+    assert category_of_gb_type(gb_type) is category

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fullgraph.diagnose.taxonomy import sentence
+from fullgraph.diagnose.causes import diagnose
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.sentences import WIDTH, quote
 from tests.diagnose.taxonomy.snippets import a_break, breaks
@@ -46,15 +46,16 @@ from tests.diagnose.taxonomy.snippets import a_break, breaks
     ],
 )
 def test_a_sentence_holds_the_expression_and_its_value(text, expression, value, said) -> None:
-    assert sentence(breaks(text, "default")[0], expression, value) == said
+    brk = breaks(text, "default")[0]
+    assert diagnose(brk, value=value, expression=expression).sentence == said
 
 
 def test_a_raise_is_no_error_of_tracing() -> None:
     brk = a_break("Observed exception", context="raised exception ValueError('no')")
-    assert sentence(brk, "raise ValueError('no')", None) == (
+    assert diagnose(brk, expression="raise ValueError('no')").sentence == (
         "`raise ValueError('no')` leaves the compiled region with an exception."
     )
-    assert "`ValueError('no')`" in sentence(brk, "check(x)", None)
+    assert "`ValueError('no')`" in diagnose(brk, expression="check(x)").sentence
 
 
 def test_a_statement_is_quoted_by_its_head() -> None:
@@ -71,7 +72,8 @@ def test_a_long_expression_is_shortened_in_the_middle() -> None:
 
 
 def test_an_expression_that_cannot_be_read_is_this_code() -> None:
-    assert sentence(a_break("Data-dependent branching"), "", None).startswith("This code is")
+    diagnosis = diagnose(a_break("Data-dependent branching"), expression="")
+    assert diagnosis.sentence.startswith("This code is")
 
 
 @pytest.mark.parametrize("category", Category)

@@ -1,8 +1,8 @@
-"""Which function a break is about, and why it cannot be traced.
+"""Functions that Dynamo does not trace, by name, and why it does not.
 
-Dynamo has one bucket for every function it does not enter ("Attempted to call function marked as
-skipped") and one for every builtin ("Failed to trace builtin operator"). People know the function
-they called, so a break in these buckets is classified by that function's name.
+Dynamo has one `gb_type` for every function it does not enter ("Attempted to call function marked as
+skipped") and one for every builtin ("Failed to trace builtin operator"). The name of the function
+that the user called determines the category of such a break.
 """
 
 from __future__ import annotations
@@ -11,10 +11,20 @@ import ast
 import re
 from fnmatch import translate
 from pathlib import PurePath
+from typing import NamedTuple
 
 from fullgraph.compiler.events import Break
 from fullgraph.compiler.sources import Owner, owner_of
 from fullgraph.diagnose.taxonomy.categories import Category as C
+
+
+class KnownFunction(NamedTuple):
+    """The category of a function that Dynamo does not trace, and why it does not."""
+
+    category: C
+    reason: str
+    """A clause: "it reads the clock"."""
+
 
 _CALLED: tuple[tuple[str, C, str], ...] = (
     ("time.sleep", C.CLOCK, "it waits"),
@@ -144,8 +154,8 @@ _CONTEXTS = tuple(
 )
 
 
-def callee(expression: str) -> str:
-    """The dotted name that `expression` calls, such as "time.time"; "" if it calls none."""
+def callee_of(expression: str) -> str:
+    """Return the dotted name that `expression` calls, such as "time.time"; "" if it calls none."""
     try:
         node = ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError):
@@ -160,7 +170,7 @@ def callee(expression: str) -> str:
 
 
 def named_in_context(context: str) -> str:
-    """The dotted name of the function that a break's context names; "" if it names none."""
+    """Return the dotted name that a break's context names; "" if it names none."""
     for pattern in _CONTEXTS:
         if found := pattern.search(context):
             parts = found.groupdict()
@@ -174,17 +184,18 @@ def named_in_context(context: str) -> str:
     return ""
 
 
-def reason(brk: Break, expression: str) -> tuple[C, str] | None:
-    """The category of the function a break is about and why it cannot be traced, or None.
+def find_known_function(brk: Break, expression: str) -> KnownFunction | None:
+    """Return the known function that a break is about; None if there is none.
 
-    Asked in turn: the user's own words, the library functions it came through from the outside
-    in (`uuid.uuid4` before the `posix.urandom` that it calls), and the function Dynamo names.
+    Tried in this order: the call in the user's expression, the library functions on the stack
+    from the outside in (`uuid.uuid4` before the `posix.urandom` that it calls), and the function
+    that Dynamo names.
     """
-    through = [_library_name(p.file, p.function) for p in brk.stack[1:]]
-    for name in (callee(expression), *through, named_in_context(brk.context)):
+    on_stack = [_library_name(p.file, p.function) for p in brk.stack[1:]]
+    for name in (callee_of(expression), *on_stack, named_in_context(brk.context)):
         for pattern, category, why in _KNOWN:
             if name and pattern.match(name):
-                return category, why
+                return KnownFunction(category, why)
     return None
 
 

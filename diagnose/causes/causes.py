@@ -1,0 +1,122 @@
+"""Causes as an explanation shows them, from groups of breaks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from fullgraph.compiler.events import Fate, Graph, Span
+from fullgraph.compiler.observe.slots import entered
+from fullgraph.compiler.observe.values import Observations
+from fullgraph.diagnose.causes.diagnosis import diagnose
+from fullgraph.diagnose.causes.groups import BreakGroup
+from fullgraph.diagnose.causes.places import exact, expression_at, lines_around, place_of
+from fullgraph.diagnose.explanation_data import Cause
+from fullgraph.diagnose.taxonomy import is_hook_handle, is_looked_up_early, quote
+
+_WORST = {Fate.RESUMED: 0, Fate.PREFIX: 1, Fate.SKIPPED: 2, Fate.RAISED: 0}
+
+
+def describe_causes(
+    groups: Sequence[BreakGroup], graphs: Sequence[Graph], values: Observations
+) -> tuple[Cause, ...]:
+    """Return the groups as causes with ids, sentences and advice; hidden causes come last.
+
+    `graphs` are the graphs of the recording in default mode, `values` those seen in eager.
+    """
+    ordered = sorted(groups, key=lambda group: group.hidden is not None)
+    ids = {group.place.span: f"C{n}" for n, group in reversed([*enumerate(ordered, 1)])}
+    return tuple(
+        _describe_cause(group, f"C{n}", ids, graphs, values) for n, group in enumerate(ordered, 1)
+    )
+
+
+def _describe_cause(
+    group: BreakGroup,
+    id: str,
+    ids: dict[Span, str],
+    graphs: Sequence[Graph],
+    values: Observations,
+) -> Cause:
+    brk, place, hidden = group.first, group.place, group.hidden
+    seen = values.at(place)
+    diagnosis = diagnose(brk, place, seen.values[0] if seen and seen.values else None)
+    ended = [i for i in group.graphs if i < len(graphs)]
+    return Cause(
+        id=id,
+        category=diagnosis.category.value,
+        gb_id=brk.gb_id,
+        gb_type=brk.gb_type,
+        position=place,
+        expression=diagnosis.expression,
+        source=lines_around(place),
+        message=diagnosis.sentence,
+        detail=brk.explanation,
+        stack=tuple(exact(position) for position in brk.stack),
+        module_path=module_range(p for b in group.breaks for p in b.module_paths),
+        frame=_worst_fate(group),
+        hidden=hidden is not None,
+        behind=ids.get(hidden.behind.span) if hidden and hidden.behind else None,
+        branch="not taken" if hidden and hidden.not_taken else None,
+        modes=group.modes,
+        events=0 if hidden else len(group.breaks),
+        graphs=tuple(f"G{i + 1}" for i in ended),
+        ops_before=graphs[ended[0]].ops if ended else None,
+        ops_after=graphs[ended[0] + 1].ops if ended and ended[0] + 1 < len(graphs) else None,
+        state=brk.state,
+        advice=diagnosis.advice,
+        consequences=_describe_consequences(group),
+    )
+
+
+def module_range(paths: Iterable[str]) -> str | None:
+    """Return submodule paths in one row: "layers.0", "layers.1", "layers.2" → "layers[0..2]"."""
+    names = sorted({p for p in paths if p}, key=_numeric)
+    rows: dict[tuple[str, str], list[int]] = {}
+    plain: list[str] = []
+    for name in names:
+        found = re.match(r"(.*?)\.?(\d+)((?:\.\D[^.]*)*)$", name)
+        if found is None:
+            plain.append(name)
+        else:
+            rows.setdefault((found[1], found[3]), []).append(int(found[2]))
+    for (head, tail), numbers in rows.items():
+        plain.append(f"{head}[{_ranges(numbers)}]{tail}")
+    return ", ".join(plain) or None
+
+
+def _ranges(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for n in sorted(set(numbers)):
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}..{r[-1]}" for r in runs)
+
+
+def _numeric(path: str) -> list[tuple[int, str]]:
+    return [(int(p), "") if p.isdigit() else (-1, p) for p in path.split(".")]
+
+
+def _worst_fate(group: BreakGroup) -> str:
+    """Return the worst that the breaks of a group, and what followed from them, did to a frame."""
+    frames = {(brk.frame.file, brk.frame.function) for brk in group.breaks}
+    inside = [b for b in group.consequences if (b.frame.file, b.frame.function) in frames]
+    worst = max((brk.fate for brk in (*group.breaks, *inside)), key=lambda fate: _WORST[fate])
+    return Fate.RESUMED.value if worst is Fate.RAISED else worst.value
+
+
+def _describe_consequences(group: BreakGroup) -> tuple[str, ...]:
+    sentences = []
+    for brk in group.consequences:
+        what, why = f"`{brk.frame.function}` at line {brk.frame.line}", "its caller ran eager"
+        if is_looked_up_early(brk):
+            what = f"`{expression_at(place_of(brk))}`"
+            why = "its method was looked up before the break among its arguments"
+        elif is_hook_handle(brk):
+            what, why = "The code behind it", "the handle of the hook comes along"
+        elif entered(place_of(brk)):
+            what, why = quote(expression_at(place_of(brk))), "it enters what is made here"
+        sentences.append(f"{what} broke too ({brk.gb_id or brk.gb_type}), because {why}.")
+    return tuple(dict.fromkeys(sentences))

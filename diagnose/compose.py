@@ -1,0 +1,278 @@
+"""The explanation that the evidence about a program makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from fullgraph.compiler.events import Failure, Position, Recording
+from fullgraph.compiler.private import current_stance, has_dispatch_mode, is_compile_disabled
+from fullgraph.compiler.recording import RECOMPILE_LIMIT
+from fullgraph.diagnose.causes import describe_causes, describe_recompiles, diagnose, group_breaks
+from fullgraph.diagnose.evidence import Evidence, breaks_of
+from fullgraph.diagnose.explanation import Explanation
+from fullgraph.diagnose.explanation_data import (
+    Cause,
+    Crash,
+    ExplanationData,
+    Fallback,
+    GraphInfo,
+    Mode,
+    Note,
+)
+from fullgraph.diagnose.taxonomy import Category, describe_skip
+from fullgraph.diagnose.trace import Trace
+
+_NEEDS_HOST_VALUE = {
+    Category.BRANCH,
+    Category.SCALAR,
+    Category.MASK,
+    Category.NONZERO,
+    Category.DYNAMIC_SHAPE,
+    Category.COMPARISON,
+    Category.ASSERT,
+}
+"""Categories whose expression needs a tensor's values on the host."""
+
+
+def compose_explanation(evidence: Evidence) -> Explanation:
+    """Return the explanation that the evidence makes until now."""
+    recording = evidence.default.recording
+    causes = describe_causes(evidence.groups, recording.graphs, evidence.values)
+    crashes = tuple(_find_crashes(evidence))
+    graphs = _describe_graphs(recording, causes)
+    default_groups = group_breaks(recording, "default", evidence.function)
+    breaks = sum(len(group.breaks) for group in default_groups)
+    first_call = Recording("", tuple(recording.events[: evidence.default.first_call]))
+    first_graphs = sum(1 for graph in first_call.graphs if graph.phase == "forward")
+    whole = evidence.is_whole
+    whole_graphs = (1 if breaks else first_graphs) if whole else None
+    measurement = evidence.timing.measurement if evidence.timing else None
+    explanation = Explanation(
+        torch=recording.torch,
+        target=evidence.target,
+        backend=evidence.backend,
+        verdict="",
+        default=Mode(first_graphs, breaks, not breaks and bool(graphs) and not crashes),
+        fullgraph=Mode(
+            whole_graphs,
+            None if whole is None else sum("fullgraph" in cause.modes for cause in causes),
+            whole,
+        ),
+        causes=causes,
+        graphs=graphs,
+        recompiles=describe_recompiles(recording),
+        fallbacks=(*_find_fallbacks(recording), *evidence.fallbacks),
+        crashes=crashes,
+        notes=(*_note_syncs(causes), *_collect_notes(evidence)),
+        runs=tuple(_count_runs(evidence)),
+        output=evidence.default.output,
+        measurement=measurement,
+        compile_seconds=_compile_seconds(recording) if measurement else (),
+        error=evidence.error,
+        complete=evidence.complete,
+    )
+    return replace(explanation, verdict=verdict(explanation))
+
+
+def _count_runs(evidence: Evidence) -> Iterator[tuple[str, int]]:
+    """Yield how often the user's code ran, by purpose."""
+    counts = {
+        "default mode": 1,
+        "eager values": evidence.eager.runs,
+        "fullgraph causes": int(evidence.capture is not None),
+        "fullgraph=True": int(evidence.fullgraph is not None),
+        "unmasking": evidence.search.runs,
+    }
+    yield from ((purpose, count) for purpose, count in counts.items() if count)
+
+
+def _collect_notes(evidence: Evidence) -> list[Note]:
+    """Return the notes of all steps in their order, each sentence about state only once."""
+    notes = list(evidence.notes)
+
+    def add_unrestored(*steps: Iterable[str]) -> None:
+        known = {note.message for note in notes}
+        sentences = dict.fromkeys(sentence for step in steps for sentence in step)
+        notes.extend(Note("restore", s) for s in sentences if s not in known)
+
+    traces = (evidence.default, evidence.capture, evidence.fullgraph)
+    first, *others = [trace.unrestored for trace in traces if trace is not None]
+    add_unrestored(first, evidence.eager.unrestored, *others)
+    notes += evidence.search.notes
+    add_unrestored(evidence.search.unrestored)
+    if evidence.timing is not None:
+        if evidence.timing.error is not None:
+            notes.append(Note("unknown", f"It could not be timed: {evidence.timing.error}."))
+        add_unrestored(evidence.timing.unrestored)
+    return notes
+
+
+def _find_crashes(evidence: Evidence) -> Iterator[Crash]:
+    """Yield each crash of the compiler once; none if the user's code fails in eager too."""
+    if evidence.error is not None:
+        return
+    seen: set[tuple[str, Position | None]] = set()
+    for trace, mode in ((evidence.default, "default"), (evidence.fullgraph, "fullgraph")):
+        if trace is None:
+            continue
+        for crash in _crashes_of(trace, mode, evidence.function):
+            if (crash.error, crash.position) not in seen or crash.error == trace.crash:
+                seen.add((crash.error, crash.position))
+                yield crash
+
+
+def _crashes_of(trace: Trace, mode: str, function: Position | None) -> Iterator[Crash]:
+    failures = trace.recording.failures
+    for failure in failures:
+        yield _describe_failure(failure, mode)
+    raised = trace.raised
+    if (
+        raised
+        and not failures
+        and "RecompileLimit" not in raised.type
+        and (mode == "default" or not breaks_of(trace.recording))
+    ):
+        yield Crash("backend", raised.type, raised.message, raised.position, mode, raised.traceback)
+    if trace.crash:
+        stage = "backend" if trace.recording.graphs else "dynamo"
+        yield Crash(stage, trace.crash, _describe_end(trace.crash), function, mode)
+
+
+def _describe_end(crash: str) -> str:
+    if crash == "timeout":
+        return "It took longer than the time limit."
+    if crash.startswith("SIG"):
+        return f"The process was ended by {crash}."
+    return crash
+
+
+def _describe_failure(failure: Failure, mode: str) -> Crash:
+    position = failure.stack[-1] if failure.stack else failure.frame
+    message = failure.message.strip().partition("\n")[0]
+    return Crash(failure.stage, failure.error, message, position, mode, failure.traceback)
+
+
+def _describe_graphs(recording: Recording, causes: tuple[Cause, ...]) -> tuple[GraphInfo, ...]:
+    ended = {id: cause.id for cause in reversed(causes) for id in cause.graphs}
+    infos = []
+    for i, graph in enumerate(recording.graphs, 1):
+        lines = [node.line for node in graph.nodes if node.line and node.file == graph.frame.file]
+        infos.append(
+            GraphInfo(
+                f"G{i}",
+                graph.compile_id,
+                graph.frame.function,
+                graph.frame.file,
+                graph.frame.line,
+                graph.ops,
+                graph.inputs,
+                min(lines, default=None),
+                max(lines, default=None),
+                ended.get(f"G{i}"),
+                graph.phase,
+                graph.splits,
+                tuple(node.target for node in graph.nodes),
+            )
+        )
+    return tuple(infos)
+
+
+def _find_fallbacks(recording: Recording) -> Iterator[Fallback]:
+    """Yield the frames that a recompile limit or a skip left to eager."""
+    seen = set()
+    for event in recording.breaks:
+        if event.gb_type == RECOMPILE_LIMIT and event.frame not in seen:
+            seen.add(event.frame)
+            diagnosis = diagnose(event)
+            yield Fallback(
+                event.frame.function,
+                event.frame.file,
+                event.frame.line,
+                diagnosis.sentence,
+                event.gb_id,
+                advice=diagnosis.advice,
+            )
+    for skip in recording.skips:
+        reason = describe_skip(skip.reason)
+        if reason is not None:
+            yield Fallback(skip.frame.function, skip.frame.file, skip.frame.line, reason)
+
+
+def _note_syncs(causes: tuple[Cause, ...]) -> Iterator[Note]:
+    for cause in causes:
+        if cause.category in _NEEDS_HOST_VALUE:
+            yield Note(
+                "sync",
+                f"`{cause.expression}` needs a value on the host: on a GPU each call waits for "
+                "the device.",
+                cause.position,
+            )
+
+
+def _compile_seconds(recording: Recording) -> tuple[tuple[str, float], ...]:
+    """Return the seconds of compilation by stage, each without the stages inside it."""
+    dynamo, aot, inductor = (
+        sum(getattr(t, name) or 0.0 for t in recording.timings)
+        for name in ("dynamo", "aot_autograd", "backend")
+    )
+    stages = {"Dynamo": dynamo - aot, "AOTAutograd": aot - inductor, "Inductor": inductor}
+    return tuple((name, seconds) for name, seconds in stages.items() if seconds > 0)
+
+
+def explain_silence(target: object, trace: Trace, function: Position | None) -> Fallback | None:
+    """Return why the compiler recorded nothing at all; None if it recorded something."""
+    recording = trace.recording
+    if recording.graphs or recording.breaks or recording.failures or trace.crash:
+        return None
+    if any(describe_skip(skip.reason) for skip in recording.skips):
+        return None
+    place = function or Position("", 0)
+    stance = current_stance()
+    if callable(target) and is_compile_disabled(target):
+        reason = "It is excluded from compilation by `torch.compiler.disable`."
+    elif stance not in (None, "default"):
+        reason = f"`torch.compiler.set_stance({stance!r})` is active: nothing is compiled."
+    elif has_dispatch_mode():
+        reason = "A TorchDispatchMode is active, under which torch.compile does not work."
+    elif recording.timings:
+        return None  # Dynamo traced all of it and found no tensor operation
+    else:
+        reason = "Nothing of it was compiled, and this version of torch does not tell why."
+    return Fallback(place.function, place.file, place.line, reason)
+
+
+def verdict(e: ExplanationData) -> str:
+    """Return the explanation in one line."""
+    end = f" · default mode · torch {e.torch.partition('+')[0]}"
+    if e.error is not None:
+        return f"{e.error}{end}"
+    shown = [c for c in e.causes if not c.hidden and "default" in c.modes]
+    parts = [_count(e.default.graphs, "graph")]
+    if e.default.breaks:
+        parts.append(f"{_count(e.default.breaks, 'break')} from {_count(len(shown), 'cause')}")
+    hidden = sum(c.hidden for c in e.causes)
+    if hidden:
+        parts.append(f"{hidden} more hidden behind them")
+    versions = sum(r.count for r in e.recompiles)
+    if versions:
+        parts.append(_count(versions, "recompile"))
+    if e.fallbacks:
+        parts.append(f"{_count(len(e.fallbacks), 'function')} silently eager")
+    if e.crashes:
+        parts.append(f"the compiler crashed {_times(len(e.crashes))}")
+    if len(parts) == 1 and e.default.graphs:
+        whole = " in both modes" if e.fullgraph.ok else ""
+        end = f" · torch {e.torch.partition('+')[0]}"
+        return f"{e.target} is {_count(e.default.graphs, 'graph')}, without a break{whole}{end}"
+    if len(parts) == 1:
+        return f"{e.target} holds no tensor operation to compile{end}"
+    return ", ".join(parts) + end
+
+
+def _count(n: int | None, noun: str) -> str:
+    return f"unknown {noun}s" if n is None else f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n} times"

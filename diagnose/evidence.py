@@ -1,0 +1,129 @@
+"""What the runs of a program showed, before it is put into an explanation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from fullgraph.compiler.events import Break, Position, Recording
+from fullgraph.compiler.observe.values import Observations, observe
+from fullgraph.compiler.program import Program
+from fullgraph.compiler.recording import RECOMPILE_LIMIT
+from fullgraph.diagnose.causes import (
+    BreakGroup,
+    fold_consequences,
+    group_breaks,
+    group_hidden,
+    merge_groups,
+)
+from fullgraph.diagnose.cost import Timing
+from fullgraph.diagnose.explanation_data import Fallback, Note
+from fullgraph.diagnose.hidden_search import HiddenSearch, add_values
+from fullgraph.diagnose.trace import Trace, isolate
+
+
+@dataclass(frozen=True)
+class EagerRun:
+    """What a run in eager, without torch.compile, showed."""
+
+    values: Observations = field(default_factory=Observations)
+    error: str | None = None
+    """Why the program fails in eager too, as one sentence."""
+    runs: int = 0
+    unrestored: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything known about a program until now. Each step of `explain` adds one field."""
+
+    target: str
+    backend: str
+    function: Position | None
+    """The function being explained; None if it has no Python code."""
+    default: Trace
+    """The trace in default mode."""
+    eager: EagerRun = field(default_factory=EagerRun)
+    capture: Trace | None = None
+    """The trace of everything that breaks under `fullgraph=True`."""
+    fullgraph: Trace | None = None
+    """The trace of a call with `fullgraph=True`."""
+    search: HiddenSearch = field(default_factory=HiddenSearch)
+    timing: Timing | None = None
+    fallbacks: tuple[Fallback, ...] = ()
+    notes: tuple[Note, ...] = ()
+    error: str | None = None
+    """Why the program could not be explained, as one sentence."""
+    complete: bool = False
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether anything kept the program from being one graph in default mode."""
+        trace = self.default
+        recording = trace.recording
+        return bool(recording.breaks or recording.failures or trace.raised or trace.crash)
+
+    @property
+    def is_whole(self) -> bool | None:
+        """Whether `fullgraph=True` works; None if it is not known."""
+        if self.fullgraph is not None:
+            return self.fullgraph.raised is None and self.fullgraph.crash is None
+        default = self.default
+        if default.raised or default.crash or not default.recording.graphs:
+            return None
+        return True if not breaks_of(default.recording) else None
+
+    @property
+    def values(self) -> Observations:
+        """Values that expressions had in eager, from the eager run and the search."""
+        return add_values(self.eager.values, self.search.values)
+
+    @property
+    def groups(self) -> list[BreakGroup]:
+        """The breaks of both modes and the hidden ones, grouped by cause."""
+        hidden = self.search.hidden
+        groups = group_breaks(self.default.recording, "default", self.function)
+        groups = merge_groups(groups, group_hidden(h for h in hidden if h[1] == "default"))
+        if self.capture is not None and not self.is_whole:
+            for trace in (self.capture, self.fullgraph):
+                if trace is not None:
+                    others = group_breaks(trace.recording, "fullgraph", self.function)
+                    groups = merge_groups(groups, others)
+            groups = merge_groups(groups, group_hidden(h for h in hidden if h[1] == "fullgraph"))
+        return fold_consequences(groups)
+
+
+def breaks_of(recording: Recording) -> list[Break]:
+    """Return the breaks of a recording without recompile limits."""
+    return [brk for brk in recording.breaks if brk.gb_type != RECOMPILE_LIMIT]
+
+
+def break_places(evidence: Evidence) -> list[Position]:
+    """Return the places of the causes in default mode."""
+    groups = group_breaks(evidence.default.recording, "default", evidence.function)
+    return [group.place for group in groups]
+
+
+def run_eager(program: Program, evidence: Evidence) -> EagerRun:
+    """Run the program in eager: for the values at its causes, and to see whether it raises."""
+    places = break_places(evidence)
+    outcome = isolate(
+        program, lambda emit, in_process: observe(lambda: program.run(program.target), places)
+    )
+    values = outcome.value or Observations()
+    error = None
+    if outcome.status == "signal":
+        error = f"{program.name} dies in eager, without torch.compile, by {outcome.signal}."
+    elif values.raised:
+        compiled = evidence.default.raised
+        at = compiled.position if compiled is not None else None
+        line = f" at {at.file}:{at.line}" if at is not None else ""
+        error = (
+            f"{program.name} raises in eager, without torch.compile: {values.raised}{line}; "
+            "mend that first, or give inputs that it accepts."
+        )
+    return EagerRun(values, error, evidence.eager.runs + 1, outcome.unrestored)
+
+
+def with_eager_run(evidence: Evidence, eager: EagerRun) -> Evidence:
+    """Return `evidence` with a run in eager, and with the error that the run showed."""
+    return replace(evidence, eager=eager, error=eager.error)

@@ -1,0 +1,102 @@
+"""The search for graph breaks hidden behind others, in both modes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from fullgraph.compiler.events import Recording
+from fullgraph.compiler.isolation import snapshot
+from fullgraph.compiler.observe.values import Observations
+from fullgraph.compiler.program import Program
+from fullgraph.diagnose.causes import HiddenBreak, ModeName
+from fullgraph.diagnose.explanation_data import Note
+from fullgraph.diagnose.trace import Trace, end_of, isolate, trace_here
+from fullgraph.diagnose.unmask.trial import Outcome, Trial, perform
+from fullgraph.diagnose.unmask.unmask import Round, unmask
+
+
+@dataclass(frozen=True)
+class HiddenSearch:
+    """What the search for hidden breaks found until now."""
+
+    hidden: tuple[tuple[HiddenBreak, ModeName], ...] = ()
+    """Hidden breaks, and the mode in which each was found."""
+    values: Observations = field(default_factory=Observations)
+    """Eager values of the replaced expressions."""
+    notes: tuple[Note, ...] = ()
+    runs: int = 0
+    """How often the user's code ran."""
+    unrestored: tuple[str, ...] = ()
+
+
+def search_hidden(
+    program: Program, traces: dict[ModeName, Trace], rounds: int, seconds: float
+) -> Iterator[HiddenSearch]:
+    """Look behind the breaks of each mode's trace; yield what is found after each round.
+
+    Each mode has `rounds` rounds; all modes together have `seconds` seconds.
+    """
+    search = HiddenSearch()
+    start = time.monotonic()
+    for mode, trace in traces.items():
+        left = seconds - (time.monotonic() - start)
+        if search.runs and left <= 0:
+            return
+        unrestored: dict[str, None] = {}
+        for found in unmask(
+            trace.recording,
+            lambda trial, mode=mode, seen=unrestored: _perform(program, mode, trial, seen),
+            rounds=rounds,
+            seconds=left,
+        ):
+            values = search.values if found.forced else add_values(search.values, found.values)
+            search = HiddenSearch(
+                (*search.hidden, *((hidden, mode) for hidden in found.found)),
+                values,
+                tuple(dict.fromkeys((*search.notes, *_notes(found, mode, rounds, left)))),
+                search.runs + found.runs,
+                tuple(dict.fromkeys((*search.unrestored, *unrestored))),
+            )
+            yield search
+
+
+def _perform(
+    program: Program, mode: ModeName, trial: Trial, unrestored: dict[str, None]
+) -> Outcome:
+    """Make one trial in isolation; collect in `unrestored` what it could not restore."""
+
+    def job(in_process: bool) -> Outcome:
+        before = snapshot(program.objects())
+
+        def trace_again() -> Recording:
+            before.restore()
+            return trace_here(
+                program, lambda event: None, capture=mode == "fullgraph", in_process=in_process
+            ).recording
+
+        return perform(trial, lambda: program.run(program.target), trace_again)
+
+    outcome = isolate(program, lambda emit, in_process: job(in_process), trial.seconds)
+    unrestored |= dict.fromkeys(outcome.unrestored)
+    if outcome.value is not None:
+        return outcome.value
+    return Outcome(error=end_of(outcome).partition("\n")[0])
+
+
+def _notes(last: Round, mode: ModeName, rounds: int, seconds: float) -> Iterator[Note]:
+    """Yield what the search could not see, once its last round is known."""
+    if last.stopped in ("rounds", "seconds"):
+        limit = f"{rounds} rounds" if last.stopped == "rounds" else f"{seconds:.0f} seconds"
+        yield Note("unmask", f"Unmasking stopped after {limit}; more may hide ({mode} mode).")
+    if last.stopped is not None:
+        for stop in last.blocked:
+            yield Note("unmask", f"What lies behind is not known: {stop.reason}.", stop.place)
+
+
+def add_values(known: Observations, more: Observations) -> Observations:
+    """Return `known` with the values of the places that only `more` has."""
+    spans = {place.position.span for place in known.places}
+    fresh = (place for place in more.places if place.position.span not in spans)
+    return replace(known, places=(*known.places, *fresh))
