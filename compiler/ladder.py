@@ -1,4 +1,4 @@
-"""The rungs from eager to Inductor, each adding one stage, and every other backend beside them."""
+"""The ladder of compile depths from eager to Inductor, and the other backends beside it."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.private import find_backend
 
 Backend = str | Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Rung:
-    """One depth of compilation."""
+    """A compile depth on the ladder."""
 
     name: str
     backend: Backend | None
-    """What torch.compile is given; None for plain eager."""
+    """The `backend` of torch.compile; None for eager."""
     adds: str
-    """The stage it adds to the rung below, in a few words."""
+    """The stage that it adds to the rung below."""
     mode: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     fullgraph: bool = False
 
     @property
     def needs_inductor(self) -> bool:
-        """Whether Inductor builds something on it."""
+        """Whether Inductor builds kernels on this rung."""
         return self.backend == "inductor"
 
 
@@ -44,7 +45,7 @@ RUNGS = (
     ),
     Rung("inductor", "inductor", "Inductor: lowering, fusion, generated kernels"),
 )
-"""From the least to the most that is done to a program."""
+"""From the fewest stages to the most."""
 
 
 def ladder(
@@ -53,19 +54,19 @@ def ladder(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[Rung, ...]:
-    """The rungs up to `backend`, eager first; `mode` and `options` are one more on top.
+    """Return the rungs up to `backend`, eager first; `mode` and `options` add one on top.
 
-    Any registered backend or callable can be the top, on Dynamo's rung, and on AOTAutograd's
-    where its name says that it stands on that. Raises FullgraphError for an unknown name.
+    Any registered backend or callable can be the top rung. It is above Dynamo's rung, or above
+    AOTAutograd's if its name begins with "aot_". Raises FullgraphError for an unknown name.
     """
-    found = resolve(backend)
-    below = [rung.backend for rung in RUNGS]
-    if found in below:
-        rungs = RUNGS[: below.index(found) + 1]
+    resolved = resolve_backend(backend)
+    known = [rung.backend for rung in RUNGS]
+    if resolved in known:
+        rungs = RUNGS[: known.index(resolved) + 1]
     else:
-        aot = isinstance(found, str) and found.startswith("aot_")
-        name = found if isinstance(found, str) else getattr(found, "__name__", "backend")
-        rungs = (*RUNGS[: 3 if aot else 2], Rung(name, found, f"the backend {name}"))
+        above_aot = isinstance(resolved, str) and resolved.startswith("aot_")
+        name = resolved if isinstance(resolved, str) else getattr(resolved, "__name__", "backend")
+        rungs = (*RUNGS[: 3 if above_aot else 2], Rung(name, resolved, f"the backend {name}"))
     if mode is None and not options:
         return rungs
     top = rungs[-1]
@@ -76,17 +77,17 @@ def ladder(
     )
 
 
-def backends() -> tuple[tuple[str, str], ...]:
-    """Every backend torch.compile accepts by name, and what it does: rungs first, in order."""
+def list_backends() -> tuple[tuple[str, str], ...]:
+    """Return the name and the purpose of every registered backend, those of the rungs first."""
     known = {rung.backend: rung.adds for rung in RUNGS if isinstance(rung.backend, str)}
     others = sorted(set(torch.compiler.list_backends(exclude_tags=None)) - set(known))
     return (*known.items(), *((name, _first_sentence(name)) for name in others))
 
 
-def resolve(backend: Backend) -> Backend:
-    """What to give torch.compile for a backend, a rung's name or a callable.
+def resolve_backend(backend: Backend) -> Backend:
+    """Return the `backend` of torch.compile for a backend, the name of a rung or a callable.
 
-    Raises FullgraphError, with the names there are, for one that does not exist.
+    Raises FullgraphError, which lists some names, for an unknown one.
     """
     if not isinstance(backend, str):
         if callable(backend):
@@ -97,7 +98,7 @@ def resolve(backend: Backend) -> Backend:
         )
     if backend == "dynamo":
         return "eager"
-    names = [name for name, _ in backends()]
+    names = [name for name, _ in list_backends()]
     if backend in names:
         return backend
     raise FullgraphError(
@@ -107,8 +108,6 @@ def resolve(backend: Backend) -> Backend:
 
 
 def _first_sentence(name: str) -> str:
-    """What a backend's own documentation says first; "" where it says nothing."""
-    from fullgraph.compiler.private import find_backend
-
+    """Return the first sentence of a backend's docstring; "" if it has none."""
     doc = inspect.getdoc(find_backend(name)) or ""
     return " ".join(doc.partition("\n\n")[0].split()).partition(". ")[0]

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.ladder import Backend, Rung, ladder, resolve
+from fullgraph.compiler.ladder import Backend, Rung, ladder, resolve_backend
 from fullgraph.compiler.private import isolate_recompiles_kwargs, tree_leaves, unwrap_compiled
 from fullgraph.compiler.results import Loss, backward
 
@@ -139,7 +139,7 @@ def parse_program(
             f"not {_article(type(loss).__name__)}."
         )
     _check_devices(target, every)
-    return Program(target, every, loss, resolve(backend), mode, dynamic, options)
+    return Program(target, every, loss, resolve_backend(backend), mode, dynamic, options)
 
 
 def _parse_call(inputs: Any, kwargs: Mapping[str, Any] | None) -> CallArguments:

@@ -14,9 +14,9 @@ def add(commands: Commands) -> None:
 
 
 def _backends(args: argparse.Namespace) -> int:
-    from fullgraph.compiler.ladder import backends
+    from fullgraph.compiler.ladder import list_backends
 
-    rows = backends()
+    rows = list_backends()
     width = max(len(name) for name, _ in rows)
     for name, adds in rows:
         print(f"{name:{width}}  {adds}".rstrip())

@@ -21,6 +21,8 @@ import torch.nn as nn
 import fullgraph
 from fullgraph.compiler.fallback import compile, report
 
+pytestmark = pytest.mark.compiles
+
 Backend = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]
 
 

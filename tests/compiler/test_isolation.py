@@ -22,6 +22,8 @@ from torch import nn
 from fullgraph.compiler.isolation import choose_process, run_isolated, state_digest
 from fullgraph.compiler.isolation.shared_memory import shared_mappings
 
+pytestmark = pytest.mark.compiles
+
 both = pytest.mark.parametrize("where", ["fork", "process"])
 
 SEEN: list[object] = []

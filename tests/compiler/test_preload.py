@@ -11,6 +11,8 @@ from torch._subclasses import FakeTensorMode
 from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.private import compile_tiny
 
+pytestmark = pytest.mark.compiles
+
 
 @pytest.mark.parametrize("symbols", [False, True])
 @pytest.mark.parametrize(

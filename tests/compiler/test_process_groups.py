@@ -15,6 +15,8 @@ from torch import fx
 from fullgraph.compiler.isolation import GroupSpec, group_statements, groups_of_graph, run_isolated
 from fullgraph.compiler.isolation.process_groups import detach_process_groups
 
+pytestmark = pytest.mark.compiles
+
 
 @pytest.fixture
 def start() -> Iterator[Callable[[int, int], None]]:
