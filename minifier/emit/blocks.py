@@ -1,8 +1,4 @@
-"""The statements of a function that is being written, and the `with` blocks they stand in.
-
-A graph has calls that begin and end autocast, inference mode and the choice of an attention
-kernel, and calls that set whether gradients are on; a person writes `with`.
-"""
+"""Statements of a function under construction, and the `with` blocks that contain them."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ class _Block:
 
 
 class Blocks:
-    """Where the next statement goes."""
+    """Nested blocks of a function; new statements go into the innermost one."""
 
     def __init__(self) -> None:
         self._blocks = [_Block([], "function")]
@@ -40,16 +36,16 @@ class Blocks:
 
     @property
     def open(self) -> list[ast.stmt]:
-        """The statements of the innermost block so far."""
+        """Return the statements of the innermost block so far."""
         return self._blocks[-1].body
 
     @property
     def nested(self) -> bool:
-        """Whether that is a block inside the function."""
+        """Return whether the innermost block is nested in the function."""
         return len(self._blocks) > 1
 
     def switch(self, node: fx.Node, region: RegionCall, write: Write) -> None:
-        """Begin or end the block that a node stands for."""
+        """Begin or end the block that a node represents."""
         match region.kind:
             case "end":
                 self._leave(node.args[0])
@@ -61,11 +57,11 @@ class Blocks:
                 self._enter(node, kind, _context(kind, node, write))
 
     def close(self) -> None:
-        """End every block: what follows stands in the function itself."""
+        """End every block: later statements belong to the function itself."""
         del self._blocks[1:]
 
     def body(self) -> list[ast.stmt]:
-        """The function's statements, without blocks in which nothing happens."""
+        """Return the function's statements, without blocks that contain nothing."""
         return _pruned(self._blocks[0].body) or [ast.Pass()]
 
     def _enter(self, node: fx.Node | None, kind: str, context: ast.expr) -> None:
@@ -74,7 +70,7 @@ class Blocks:
         self._blocks.append(_Block(body, kind, node))
 
     def _leave(self, begins: Any) -> None:
-        """End the block that `begins` began; a gradient mode set inside goes on after it."""
+        """End the block that `begins` began; a gradient mode set inside stays in force."""
         if all(block.begins is not begins for block in self._blocks):
             return
         while self._blocks.pop().begins is not begins:

@@ -1,4 +1,4 @@
-"""The elements of a plain tensor as Python source: the shortest expression that gives them."""
+"""Shortest Python expressions for the elements of plain tensors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fullgraph.minifier.emit.numbers import bits, numbers, plain
 
 _SEEDS = (0, 1, 42)
 _MOST_LISTED = 4096
-"""Elements; more are never written as a list."""
+"""Elements beyond which a tensor is never written as a list."""
 _SOME = 64
-"""Elements that tell how long a list would be."""
+"""Elements that suffice to estimate how long a list would be."""
 _MOST_PATCHED = 4
-"""Elements that may differ from a regular tensor and be put in singly."""
+"""Elements that may differ from a regular tensor and be assigned separately."""
 _LINE = 88
 _FILLS = ("0", "0.0", "1", "1.0", "False", "True")
 """What torch.zeros and torch.ones are for."""
@@ -27,7 +27,7 @@ _FILLS = ("0", "0.0", "1", "1.0", "False", "True")
 
 @dataclass(frozen=True)
 class Form:
-    """An expression, open where a factory's keyword arguments go."""
+    """Expression for a tensor, open where a factory's keyword arguments go."""
 
     head: str
     """The factory call, up to its closing parenthesis."""
@@ -43,7 +43,7 @@ class Form:
         return replace(self, tail=self.tail + text)
 
     def on(self, device: torch.device) -> Form:
-        """The same on another device."""
+        """Return the same expression on another device."""
         if device.type == "cpu":
             return self
         name = str(device) if device.index else device.type
@@ -58,10 +58,7 @@ class Form:
 
 
 def shortest(tensor: torch.Tensor, budget: int) -> Form:
-    """The shortest form of a contiguous, strided CPU tensor without autograd history.
-
-    `budget` is the most characters of a list of numbers, unless bytes would be longer.
-    """
+    """Return the shortest form of a contiguous, strided CPU tensor without autograd history."""
     if not tensor.dim():
         for form in _listed(tensor, budget):
             if _gives(form, tensor):
@@ -83,7 +80,7 @@ def _gives(form: Form, tensor: torch.Tensor) -> bool:
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
-    """Whether two contiguous tensors have the same dtype, shape and bits."""
+    """Return whether two contiguous tensors have the same dtype, shape and bits."""
     return (
         other is not None
         and one.dtype == other.dtype
@@ -93,7 +90,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
 
 
 def evaluated(text: str) -> torch.Tensor | None:
-    """What an expression gives in a fresh interpreter; None if it raises."""
+    """Return what an expression evaluates to in a fresh namespace; None if it raises."""
     names = {"torch": torch, "base64": base64, "zlib": zlib}
     default = torch.get_default_dtype()
     try:
@@ -110,7 +107,7 @@ def evaluated(text: str) -> torch.Tensor | None:
 
 
 def size(shape: tuple[int, ...] | torch.Size) -> str:
-    """A shape as the arguments of `torch.zeros` or `reshape`."""
+    """Return a shape as the arguments of `torch.zeros` or `reshape`."""
     return ", ".join(map(str, shape)) if shape else "()"
 
 
@@ -122,7 +119,7 @@ def kind(dtype: torch.dtype, implied: torch.dtype) -> str:
 
 
 def _regular(tensor: torch.Tensor) -> Iterator[Form]:
-    """Forms that may give `tensor`, or nearly."""
+    """Return forms that may give `tensor`, or all but a few of its elements."""
     if not tensor.numel():
         yield _filled("zeros", tensor)
         return
@@ -156,7 +153,7 @@ def _identity(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _spread(tensor: torch.Tensor) -> Iterator[Form]:
-    """Evenly spaced elements."""
+    """Return a form of evenly spaced elements."""
     n = tensor.numel()
     if n < 3 or tensor.dtype.is_complex or tensor.dtype == torch.bool:
         return
@@ -204,7 +201,7 @@ def _ranges(dtype: torch.dtype, start: float, step: float, n: int) -> Iterator[F
 
 
 def _repeated(tensor: torch.Tensor) -> Iterator[Form]:
-    """The same slice over and over."""
+    """Return a form of one slice repeated."""
     along = [
         axis for axis, length in enumerate(tensor.shape) if length > 1 and _same_along(tensor, axis)
     ]
@@ -235,7 +232,7 @@ def _same_along(tensor: torch.Tensor, axis: int) -> bool:
 
 
 def _drawn(tensor: torch.Tensor) -> Iterator[Form]:
-    """Seeded random numbers, found by drawing them."""
+    """Return seeded random numbers, found by drawing with likely seeds."""
     if not tensor.dtype.is_floating_point or tensor.numel() < 3:
         return
     rest = kind(tensor.dtype, torch.float32)
@@ -249,7 +246,7 @@ def _drawn(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _patched(tensor: torch.Tensor) -> Iterator[Form]:
-    """A regular tensor with one value put at a few places."""
+    """Return a regular tensor with one value assigned at a few places."""
     for form, at in _nearly(tensor):
         flat = tensor.reshape(-1)
         values = flat[at]
@@ -264,7 +261,7 @@ def _patched(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | None:
-    """A form, and the statements that make it `tensor` once it is assigned to `name`."""
+    """Return a form, and statements that turn it into `tensor` once it is assigned to `name`."""
     if any(_gives(form, tensor) for form in _regular(tensor)):
         return None
     for form, at in _nearly(tensor):
@@ -281,7 +278,7 @@ def patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | None:
 
 
 def _nearly(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Tensor]]:
-    """Forms that give all but a few elements, with the flat places of those."""
+    """Return forms that give all but a few elements, with the flat indices of those."""
     width = tensor.element_size()
     if tensor.numel() <= 2 * _MOST_PATCHED:
         return
@@ -327,7 +324,7 @@ def _nested(texts: list[str], shape: tuple[int, ...]) -> str:
 
 
 def packed(tensor: torch.Tensor) -> Form:
-    """The bytes themselves, base64, compressed where that is shorter."""
+    """Return the bytes in base64, compressed where that is shorter."""
     raw = bits(tensor).numpy().tobytes() if _has_numpy() else bytes(bits(tensor).tolist())
     plain = f'base64.b64decode("{base64.b64encode(raw).decode()}")'
     small = (
@@ -354,7 +351,7 @@ def _has_numpy() -> bool:
 
 
 def _implied(dtype: torch.dtype) -> torch.dtype:
-    """What torch.tensor makes of a list of such numbers."""
+    """Return the dtype that `torch.tensor` infers for a list of such numbers."""
     if dtype.is_complex:
         return torch.complex64
     if dtype.is_floating_point:

@@ -1,4 +1,4 @@
-"""A graph as Python source, written as a person would."""
+"""Write a graph with its inputs as Python source."""
 
 from __future__ import annotations
 
@@ -22,11 +22,9 @@ from fullgraph.minifier.graphs.known_values import KnownValues, find_known_value
 
 
 def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> Program:
-    """`graph` as a function called `name`, and `inputs` as statements. Raises Unwritable.
+    """Return `graph` as a function called `name`, and `inputs` as statements.
 
-    `inputs` belong to the placeholders, in order. Those nobody uses are left out; sizes that are
-    inputs are read off the tensor that has them.
-    """
+    Raises Unwritable."""
     knowledge = find_known_values(graph, inputs)
     writer = Writer(Shared(), knowledge)
     function = syntax.text(writer.function(graph, name, inputs))
@@ -52,13 +50,13 @@ def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> 
 
 
 def _returned(graph: fx.GraphModule, knowledge: KnownValues) -> list[Any]:
-    """What is known of what a graph returns, flat."""
+    """Return what is known of a graph's outputs, flattened."""
     found = tree_leaves(graph.graph.output_node().args[0])
     return [knowledge.of(node) if isinstance(node, fx.Node) else node for node in found]
 
 
 def _loss(returned: Sequence[Any], outputs: int | None) -> str:
-    """How to make a number of what the function returns; "" where nothing asks for a gradient."""
+    """Return how to reduce the outputs to a scalar; "" if nothing requires grad."""
     tensors = [value for value in returned if isinstance(value, torch.Tensor)]
     if len(tensors) == len(returned) and not any(value.requires_grad for value in tensors):
         return ""
@@ -70,14 +68,14 @@ def _loss(returned: Sequence[Any], outputs: int | None) -> str:
 
 
 def _tolerance(returned: Sequence[object]) -> Tolerance:
-    """Return the smallest tolerance of the floating-point tensors that a graph returns."""
+    """Return the tightest tolerance that suits the graph's outputs."""
     dtypes = {value.dtype for value in returned if isinstance(value, torch.Tensor)}
     floating = [tolerance_of(each) for each in dtypes if each.is_floating_point or each.is_complex]
     return min(floating, key=lambda each: each.rtol, default=Program.tolerance)
 
 
 def under() -> tuple[str, ...]:
-    """The modes of this thread, in which the graph is called, as contexts."""
+    """Return the modes of this thread around the call, as context managers in source."""
     found = []
     if torch.is_inference_mode_enabled():
         found.append("torch.inference_mode()")

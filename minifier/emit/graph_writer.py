@@ -1,4 +1,4 @@
-"""A graph as the definition of a Python function, written as a person would."""
+"""Write a graph as the definition of a Python function."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from fullgraph.minifier.graphs import purity
 from fullgraph.minifier.graphs.known_values import KnownValues, find_size_inputs, is_python_float
 
 _INLINE = 48
-"""Characters of a value that may stand inside another expression."""
+"""Characters of a value that may be written inside another expression."""
 _LINE = 80
-"""Characters of one that is all there is to return, or that an item is taken of."""
+"""Characters of a value that is the whole of a `return` or the base of an item."""
 _CONSTANT = 120
-"""Characters of a constant tensor that may stand in the function; others become arguments."""
+"""Characters of a constant tensor inside the function; longer ones become arguments."""
 
 
 class Writer(NodeWriter):
@@ -63,8 +63,9 @@ class Writer(NodeWriter):
     def function(
         self, module: fx.GraphModule, name: str, inputs: Sequence[Any] | None = None
     ) -> ast.FunctionDef:
-        """The definition of `module`'s graph. Without `inputs` it takes and returns just what the
-        graph does."""
+        """Return the definition of `module`'s graph.
+
+        Without `inputs` it takes and returns exactly what the graph does."""
         graph, self._module = module.graph, module
         self._nested_in = inputs is None
         placeholders = [node for node in graph.nodes if node.op == "placeholder"]
@@ -116,7 +117,7 @@ class Writer(NodeWriter):
     # --- statements ---
 
     def _flush(self) -> None:
-        """Give each value that is still waiting a name, in order."""
+        """Assign every pending value to a name, in order."""
         for node in list(self._pending):
             if node in self._pending:
                 self._assign(node, self._pending.pop(node))
@@ -156,7 +157,7 @@ class Writer(NodeWriter):
             self._assign(node, made)
 
     def _fitting(self, node: fx.Node) -> ast.expr:
-        """A node's expression, in which no more stands than a line holds."""
+        """Return a node's expression, short enough for one line."""
         inside = {used: self._pending[used] for used in _used(node) if used in self._pending}
         made = self._expression(node)
         if not inside or is_higher_order_op(node.target) or len(syntax.text(made)) <= _LINE:
@@ -178,7 +179,7 @@ class Writer(NodeWriter):
         return len(syntax.text(made)) <= limit
 
     def _in_place(self, node: fx.Node) -> bool:
-        """Statements: `x[0] = y`, `x += y`, `x.add_(y)`."""
+        """Write in-place statements: `x[0] = y`, `x += y`, `x.add_(y)`."""
         if node.target is operator.setitem:
             self._set_item(node)
             return True
@@ -226,7 +227,7 @@ class Writer(NodeWriter):
             self._blocks.add(ast.Assign([place], right))
 
     def _named(self, node: fx.Node) -> ast.Name:
-        """The name of a value, which gets one if it has none."""
+        """Return the name of a value; assign one if it has none."""
         if node in self._pending:
             self._assign(node, self._pending.pop(node))
         made = self._values[node]
@@ -237,7 +238,7 @@ class Writer(NodeWriter):
         return made
 
     def _unpacked(self, node: fx.Node) -> bool:
-        """`a, b = x.chunk(2)`."""
+        """Write `a, b = x.chunk(2)` where a node's items are all its uses."""
         items = list(node.users)
         parts = self.knowledge.of(node)
         if not isinstance(parts, tuple | list) or len(items) < 2:
@@ -265,7 +266,7 @@ class Writer(NodeWriter):
     # --- expressions ---
 
     def value(self, thing: Any) -> ast.expr:
-        """An argument as an expression. Raises Unwritable."""
+        """Return an argument of a node as an expression. Raises Unwritable."""
         return syntax.value(thing, self._of)
 
     def _of(self, thing: Any) -> ast.expr | None:
@@ -357,12 +358,12 @@ class Writer(NodeWriter):
         self._values[node] = syntax.name(name)
 
     def submodule(self, node: Any) -> fx.GraphModule | None:
-        """The graph that a node stands for."""
+        """Return the nested graph that a node refers to; None if it refers to none."""
         found = self._submodules.get(node)
         return None if found is None else found[1]
 
     def _nested(self, node: fx.Node) -> str:
-        """The name of a nested graph's function, which is defined if it is not yet."""
+        """Return the name of a nested graph's function; define it on first use."""
         target, module = self._submodules[node]
         if target not in self._defined:
             name = self.names.other(_function_name(target))
@@ -371,16 +372,16 @@ class Writer(NodeWriter):
         return self._defined[target]
 
     def apart(self, module: fx.GraphModule, name: str) -> ast.FunctionDef:
-        """A nested graph as a function, which is not put anywhere."""
+        """Return a nested graph as a function, without adding it to the script."""
         return Writer(self.shared).function(module, name)
 
     def define(self, statement: ast.stmt) -> None:
-        """Put a definition before the statement that is being written."""
+        """Add a definition before the statement that is being written."""
         self._blocks.add(statement)
 
 
 def _function_name(target: str) -> str:
-    """`true_fn` for `cond_true_0`."""
+    """Return a readable name for a submodule: `true_fn` for `cond_true_0`."""
     for part, name in (("true", "true_fn"), ("false", "false_fn"), ("cond_fn", "cond_fn")):
         if part in target:
             return name
@@ -388,7 +389,7 @@ def _function_name(target: str) -> str:
 
 
 def _used(node: fx.Node) -> list[fx.Node]:
-    """The nodes among a node's arguments, each as often as it stands there."""
+    """Return the nodes among a node's arguments, once per occurrence."""
     found: list[fx.Node] = []
     fx.map_arg((node.args, node.kwargs), lambda used: found.append(used))
     return found

@@ -1,4 +1,4 @@
-"""Calls that take graphs, in the words of the public functions they come from."""
+"""Write higher-order operators as the public functions that created them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def written(node: fx.Node, writer: NodeWriter) -> ast.expr | None:
-    """A higher-order call as a person writes it; None: as it stands. Raises Unwritable."""
+    """Return a higher-order call as its public function; None to write it unchanged.
+
+    Raises Unwritable."""
     title = (public_name(node.target) or "").rpartition(".")[2]
     make = _WRITERS.get(title)
     return None if make is None else make(node, writer)
@@ -32,7 +34,7 @@ def _checkpoint(node: fx.Node, writer: NodeWriter) -> ast.expr:
 
 
 def _region(node: fx.Node, writer: NodeWriter) -> ast.expr:
-    """A call of a compiled region, whose function is defined before all others."""
+    """Return a call of a nested compile region; its function is defined first."""
     body, _, *operands = node.args
     module = writer.submodule(body)
     if module is None:
@@ -46,7 +48,7 @@ def _region(node: fx.Node, writer: NodeWriter) -> ast.expr:
 
 
 def _kernel(node: fx.Node, writer: NodeWriter) -> ast.expr:
-    """A launch of a Triton kernel, which is defined before all others."""
+    """Return a launch of a Triton kernel; the kernel is defined first."""
     told: dict[str, Any] = dict(node.kwargs)
     grids = told["grid"]
     if told.get("tma_descriptor_metadata") or any(grid != grids[0] for grid in grids):
@@ -63,7 +65,7 @@ def _kernel(node: fx.Node, writer: NodeWriter) -> ast.expr:
 
 
 def _autograd_function(node: fx.Node, writer: NodeWriter) -> ast.expr:
-    """A torch.autograd.Function with the two graphs as its methods."""
+    """Return a `torch.autograd.Function` with the two graphs as its methods."""
     told = {"non_differentiable_idx", "saved_for_backward_idx", "dirty_idx"}
     if set(node.kwargs) - told or node.kwargs.get("dirty_idx"):
         raise Unwritable("This call of a torch.autograd.Function cannot be written.")
@@ -90,7 +92,7 @@ def _saved(forward: fx.GraphModule) -> Any:
 
 
 def _save(forward: ast.FunctionDef, kept: set[int], constant: list[int]) -> None:
-    """`return outs, saved` becomes `ctx.save_for_backward(saved)` and `return outs`."""
+    """Rewrite `return outs, saved` as `ctx.save_for_backward(saved)` and `return outs`."""
     _static(forward)
     last = forward.body.pop()
     assert isinstance(last, ast.Return) and isinstance(last.value, ast.Tuple)
@@ -111,7 +113,7 @@ def _save(forward: ast.FunctionDef, kept: set[int], constant: list[int]) -> None
 
 
 def _load(backward: ast.FunctionDef, count: int, kept: set[int]) -> None:
-    """What was saved comes from ctx, and not as the last arguments."""
+    """Read saved values from `ctx` instead of the last arguments."""
     arguments = backward.args.args
     saved = arguments[len(arguments) - count :] if count else []
     del arguments[len(arguments) - count :]

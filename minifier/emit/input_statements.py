@@ -1,4 +1,4 @@
-"""What a program is called with, as statements: one name a value, memory shared as it was."""
+"""Write a program's inputs as statements: one name a value, shared memory preserved."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def assigned(values: Mapping[str, Any], *, budget: int = BUDGET) -> str:
-    """Statements that give each name its value: tensors, numbers, strings, generators.
-
-    Tensors that share memory share it again. Raises Unwritable.
-    """
+    """Return statements that assign each name its value: tensors, numbers, strings, generators."""
     lines: list[str] = []
     named: dict[int, str] = {}
     roots: dict[int, torch.Tensor] = {}
@@ -86,7 +83,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _place(tensor: torch.Tensor) -> int:
-    """Where a tensor's memory begins; 0 for what has none that can be shared."""
+    """Return the address where a tensor's memory begins; 0 if it can share none."""
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or not tensor.numel():
         return 0
     if tensor.is_nested or tensor._is_zerotensor() or tensor.is_quantized:
@@ -98,7 +95,7 @@ def _place(tensor: torch.Tensor) -> int:
 
 
 def _sharing(tensors: Iterable[torch.Tensor]) -> dict[int, list[torch.Tensor]]:
-    """By the place of their memory: tensors that overlap with another one."""
+    """Return the tensors that overlap with another one, by the address of their memory."""
     places: dict[int, dict[int, torch.Tensor]] = {}
     for tensor in tensors:
         if place := _place(tensor):
@@ -122,7 +119,7 @@ def _reach(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _root(group: list[torch.Tensor]) -> torch.Tensor:
-    """The tensor that all of `group` are views of: one of them, or else their memory, flat."""
+    """Return the tensor that all of `group` are views of: one of them, or their memory, flat."""
     if len({(t.dtype, t.is_conj(), t.is_neg()) for t in group}) > 1:
         raise Unwritable("Inputs that share memory under two dtypes cannot be written.")
     begin = min(_reach(tensor)[0] for tensor in group)
@@ -135,7 +132,7 @@ def _root(group: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _view(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str:
-    """An expression for `tensor` over its root's name."""
+    """Return an expression for `tensor` as a view of its root's name."""
     detached = root.requires_grad and (tensor.is_leaf or not tensor.requires_grad)
     text = name + next(
         way for way in _ways(tensor, root) if _leads_to(way, root.detach(), tensor.detach())
@@ -153,7 +150,7 @@ def _view(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str:
 
 
 def _ways(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
-    """What may follow the root's name."""
+    """Return the expressions that may follow the root's name."""
     yield ""
     shape, start = tuple(tensor.shape), int(tensor.storage_offset() - root.storage_offset())
     if root.dim() == 2:

@@ -1,8 +1,4 @@
-"""Tensors as Python source: the shortest expression that gives the same tensor again.
-
-Every form is tried: it is evaluated, and taken only if what comes out is the tensor bit for bit,
-with its dtype, strides, alignment, layout, device and place in autograd.
-"""
+"""Shortest Python expressions that reproduce a tensor exactly."""
 
 from __future__ import annotations
 
@@ -21,10 +17,10 @@ from fullgraph.minifier.emit.elements import (
 from fullgraph.minifier.emit.program_text import Unwritable
 
 BUDGET = 400
-"""Characters of a list of numbers; a longer one becomes packed bytes if that is shorter."""
+"""Characters of a list of numbers beyond which packed bytes are used if shorter."""
 
 _ALIGNMENT = 64
-"""Bytes to which torch aligns memory: where in it a tensor begins changes the code that runs."""
+"""Bytes to which torch aligns memory; an unaligned start selects other kernels."""
 
 _COMPRESSED: dict[torch.layout, tuple[str, str, str]] = {
     torch.sparse_csr: ("csr", "crow_indices", "col_indices"),
@@ -35,20 +31,17 @@ _COMPRESSED: dict[torch.layout, tuple[str, str, str]] = {
 
 
 def literal(tensor: torch.Tensor, *, budget: int = BUDGET) -> str:
-    """An expression that gives `tensor`, over torch and the modules that `imports` names.
-
-    NaNs and zeros keep their sign. Raises Unwritable for a tensor that no expression gives.
-    """
+    """Return an expression for `tensor`, using torch and the modules that `imports` names."""
     return _form(tensor, budget).text
 
 
 def imports(text: str) -> tuple[str, ...]:
-    """The modules besides torch that the literals in `text` need."""
+    """Return the modules besides torch that the literals in `text` use."""
     return tuple(f"import {name}" for name in ("base64", "zlib") if f"{name}." in text)
 
 
 def same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors are the same in everything that a compiler looks at."""
+    """Return whether two tensors agree in everything that a compiler looks at."""
     if type(one) is not type(other) or _facts(one) != _facts(other):
         return False
     if one.device.type == "meta" or one._is_zerotensor():
@@ -88,7 +81,7 @@ def _scales(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The plain tensors one is made of."""
+    """Return the plain tensors that a tensor consists of."""
     plain = tensor.detach()
     if plain.is_nested:
         return tuple(part.clone() for part in plain.unbind())
@@ -114,7 +107,7 @@ def _form(tensor: torch.Tensor, budget: int) -> Form:
 
 
 def _whole(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    """`_values` with autograd's view of it."""
+    """Return `_values` with autograd's view of it."""
     for form in _values(tensor.detach(), budget):
         if isinstance(tensor, torch.nn.Parameter):
             grad = "" if tensor.requires_grad else ", requires_grad=False"
@@ -129,7 +122,7 @@ def _whole(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
 
 
 def _values(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    """Forms of a tensor without autograd history."""
+    """Return forms of a tensor without autograd history."""
     shape, dtype = size(tensor.shape), kind(tensor.dtype, torch.float32)
     if tensor._is_zerotensor():
         zeros = Form(f"torch._efficientzerotensor(({shape},){dtype}").on(tensor.device)
@@ -156,7 +149,7 @@ def _values(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
 
 
 def _strided(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    """The elements, then what puts them where they are in memory."""
+    """Return the elements, then the calls that give them the tensor's memory layout."""
     shape, stride = tuple(tensor.shape), tuple(tensor.stride())
     skipped = skipped_before(tensor)
     if not skipped:
@@ -184,7 +177,7 @@ def _of(content: torch.Tensor, budget: int, device: torch.device) -> Form:
 
 
 def skipped_before(tensor: torch.Tensor) -> int:
-    """Elements of memory before the first one that give it its alignment."""
+    """Return how many elements of memory precede the first one to give it its alignment."""
     if not tensor.numel():
         return 0
     width = tensor.element_size()
@@ -193,7 +186,7 @@ def skipped_before(tensor: torch.Tensor) -> int:
 
 
 def memory(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
-    """The memory a tensor reaches over, and as many elements before it."""
+    """Return the memory that a tensor covers, with as many elements before it."""
     if not tensor.numel():
         return tensor.new_empty(0)
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
@@ -201,7 +194,7 @@ def memory(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
 
 
 def _dense(tensor: torch.Tensor) -> bool:
-    """Whether no two elements share memory."""
+    """Return whether no two elements share memory."""
     reach = 1
     for stride, length in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if length > 1 and stride < reach:
@@ -211,7 +204,7 @@ def _dense(tensor: torch.Tensor) -> bool:
 
 
 def _arrangements(tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, str]]:
-    """Contiguous tensors, each with the method calls that may make `tensor` of it."""
+    """Return contiguous tensors, each with method calls that may turn it into `tensor`."""
     shape, stride = tuple(tensor.shape), tensor.stride()
     if tensor.is_contiguous():
         yield tensor, ""

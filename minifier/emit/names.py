@@ -1,4 +1,4 @@
-"""Names for a graph's values, as a person would choose them."""
+"""Readable names for a graph's values."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from fullgraph.minifier.emit.syntax import RESERVED
 
 _LETTERS = ("x", "y", "z", "w")
 _LONG = 20
-"""Characters; of longer names the last words stay."""
+"""Characters beyond which a name keeps only its last words."""
 
 
 class Names:
-    """The names of one function, each given once."""
+    """Names of one function's values, each given once."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def argument(self, node: fx.Node) -> str:
-        """`weight` for `L_self_modules_fc_parameters_weight_`, `x` for what has no name."""
+        """Return `weight` for `L_self_modules_fc_parameters_weight_`, `x` for an unnamed input."""
         base = _argument(str(node.target))
         if base in _LETTERS:
             for letter in _LETTERS[_LETTERS.index(base) :]:
@@ -29,7 +29,7 @@ class Names:
         return self._free(base, 2, "")
 
     def local(self, node: fx.Node) -> str:
-        """`relu` for `relu_12`, and `relu_1` for the next one."""
+        """Return `relu` for `relu_12`, and `relu_1` for the next one."""
         return self._free(_plain(re.sub(r"_\d+$", "", node.name)), 1, "_")
 
     def other(self, base: str) -> str:

@@ -1,4 +1,4 @@
-"""The elements of a tensor one by one: their bytes, and how people write them."""
+"""Elements of a tensor one by one: their bytes, and their shortest spelling."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of a tensor's elements, in logical order."""
+    """Return the bytes of a tensor's elements, in logical order."""
     plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
     plain = plain.as_strided((plain.numel(),), (1,))  # one element may have any stride
     return plain.view(torch.uint8) if plain.dtype != torch.bool else plain.to(torch.uint8)
 
 
 def numbers(flat: torch.Tensor) -> list[str]:
-    """The shortest spelling of each element that gives it again."""
+    """Return for each element the shortest spelling that evaluates to it."""
     if flat.dtype.is_complex:
         real, imaginary = (numbers(part.contiguous()) for part in (flat.real, flat.imag))
         return [_complex(*pair) for pair in zip(real, imaginary, strict=True)]
@@ -38,7 +38,7 @@ def numbers(flat: torch.Tensor) -> list[str]:
 
 
 def plain(value: Any, dtype: torch.dtype) -> str:
-    """A number as an argument: without a point where it is whole and small."""
+    """Return a number as an argument, without a point where it is whole and small."""
     if float(value).is_integer() and abs(value) < 1e6:
         return str(int(value))
     return numbers(torch.tensor([value], dtype=dtype))[0]
@@ -52,7 +52,7 @@ def _special(value: float) -> str:
 
 
 def _point(text: str) -> str:
-    """A float as people write it: 1.0, 3e38, 1e-05."""
+    """Return a float in its usual spelling: 1.0, 3e38, 1e-05."""
     text = text.replace("e+", "e")
     return text if any(mark in text for mark in ".e") else f"{text}.0"
 

@@ -1,4 +1,4 @@
-"""Calls of NumPy's that Dynamo traced as tensor operations, as calls of NumPy's again."""
+"""Write NumPy calls that Dynamo traced as tensor operations as NumPy calls again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fullgraph.minifier.emit.node_writer import NodeWriter
 
 
 def written(node: fx.Node, call: NumpyCall, writer: NodeWriter) -> ast.expr:
-    """A wrapped call as a person writes it, with tensors made arrays where they go in."""
+    """Return a wrapped call as NumPy source, with tensor operands converted to arrays."""
     args = [_array(arg, writer) for arg in node.args]
     kwargs = {key: _array(arg, writer) for key, arg in node.kwargs.items()}
     if call.kind == "attribute":
@@ -30,7 +30,7 @@ def written(node: fx.Node, call: NumpyCall, writer: NodeWriter) -> ast.expr:
 
 
 def is_view_for(node: fx.Node) -> bool:
-    """Whether a node is what Dynamo makes of `x.numpy()`, which `written` says again."""
+    """Return whether a node is Dynamo's form of `x.numpy()`, which `written` restores."""
     same = node.target == "view_as" and len(node.args) == 2 and node.args[0] is node.args[1]
     return same and all(numpy_call(user.target) for user in node.users)
 

@@ -1,4 +1,4 @@
-"""The source of operators that a user registered in Python."""
+"""Source of operators that a user registered in Python."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def definitions(name: str) -> tuple[dict[str, str], set[str]]:
-    """What defines the operator "namespace::name": texts by title, and lines of imports.
-
-    Raises Unwritable for one that was not made by `torch.library.custom_op`.
-    """
+    """Return what defines operator "namespace::name": texts by title, and import lines."""
     functions = custom_op_functions(name)
     if not functions:
         raise Unwritable(
@@ -34,7 +31,9 @@ def definitions(name: str) -> tuple[dict[str, str], set[str]]:
 
 
 def kernel(function: Callable[..., Any]) -> tuple[dict[str, str], set[str]]:
-    """What defines a Triton kernel: texts by title, and lines of imports. Raises Unwritable."""
+    """Return what defines a Triton kernel: texts by title, and import lines.
+
+    Raises Unwritable."""
     texts: dict[str, str] = {}
     imports = {"import triton"}
     _collect(function, texts, imports)
@@ -42,7 +41,7 @@ def kernel(function: Callable[..., Any]) -> tuple[dict[str, str], set[str]]:
 
 
 def _collect(function: Callable[..., Any], texts: dict[str, str], imports: set[str]) -> None:
-    """Add a function's source, and whatever it names."""
+    """Add a function's source and everything it names."""
     try:
         text = textwrap.dedent(inspect.getsource(function)).strip()
         tree = ast.parse(text)
@@ -56,7 +55,7 @@ def _collect(function: Callable[..., Any], texts: dict[str, str], imports: set[s
 
 
 def _free(tree: ast.AST, code: CodeType) -> set[str]:
-    """The names a function takes from around it: in its body, decorators, defaults, annotations."""
+    """Return a function's free variables, in body, decorators, defaults and annotations."""
     names = set(code.co_names) | set(code.co_freevars)
     for inner in code.co_consts:
         if isinstance(inner, CodeType):

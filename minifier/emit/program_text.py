@@ -1,4 +1,4 @@
-"""A program as text, in the parts a script is put together from."""
+"""A program as source text, in the parts that a script is assembled from."""
 
 from __future__ import annotations
 
@@ -10,51 +10,50 @@ from fullgraph.compiler.numerics import SCALAR, Tolerance
 
 
 class Unwritable(FullgraphError):
-    """Something that no Python source gives again. The message says what, and why."""
+    """Raised for a value that no Python source reproduces; the message says what, and why."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled, and what it is called with."""
+    """Source of a callable and of its inputs."""
 
     function: str
-    """The source that defines `target`, and whatever that needs."""
+    """The source that defines `target` and everything it needs."""
     inputs: str
     """Statements that assign what `arguments` name."""
     target: str = "f"
     """An expression for the callable: a function's name, `Model()`."""
     arguments: tuple[str, ...] = ()
-    """As they stand in the call: "x", "mask=mask"."""
+    """Arguments as written in the call: "x", "mask=mask"."""
     imports: tuple[str, ...] = ()
     """Lines besides `import torch`."""
     prelude: str = ""
-    """Statements that come before the inputs: a process group, a seed."""
+    """Statements before the inputs: a process group, a seed."""
     under: tuple[str, ...] = ()
-    """Contexts around each call: "torch.no_grad()"."""
+    """Context managers around each call: "torch.no_grad()"."""
     outputs: int | None = None
-    """How many things the callable returns: 1 when it returns a tensor itself, else the length of
-    its tuple; None for anything else."""
+    """Number of outputs: 1 for a tensor, the length of a tuple, None for anything else."""
     loss: str = (
         "sum(y.sum() for y in torch.utils._pytree.tree_leaves({}) "
         "if isinstance(y, torch.Tensor) and y.requires_grad)"
     )
-    """What goes backward, in terms of the call's result; "" if nothing can."""
+    """The scalar whose backward runs, in terms of the result; "" if there is none."""
     mutates: bool = False
-    """Whether a call changes its inputs, so that each needs its own."""
+    """Whether a call changes its inputs, so that each call needs its own."""
     places: Mapping[str, str] = field(default_factory=dict)
-    """By "input[2]", as results name it, or "input" for all of them: the expression for it."""
+    """Expression for each input by its name in results: "input[2]", or "input" for all."""
     random: bool = False
     """Whether it draws random numbers, so that each call needs the same seed."""
     tolerance: Tolerance = SCALAR
-    """For what it returns."""
+    """Tolerance for its outputs."""
 
     @property
     def callee(self) -> str:
-        """The name it is called by."""
+        """Return the name by which the program is called."""
         return self.target if self.target.isidentifier() else "model"
 
     def place(self, where: str) -> str:
-        """The expression for an input or what the model holds, by its name in results."""
+        """Return the expression for an input or a model's tensor, by its name in results."""
         for name, place in self.places.items():
             if where == name or where.startswith(f"{name}["):
                 return place + where[len(name) :]
@@ -64,8 +63,7 @@ class Program:
         return plain + inside
 
     def holder(self, where: str) -> str:
-        """The expression for what is there beside a thing: the containers of an input, the names
-        in a module."""
+        """Return the expression for the container of a value: an input's, or the module's names."""
         for name, place in self.places.items():
             if where.startswith(f"{name}["):
                 return f"torch.utils._pytree.tree_structure({place})"
@@ -82,7 +80,7 @@ class Program:
 
 
 def _parted(where: str) -> tuple[str, str, str]:
-    """Of a thing that the model holds: its module's path, its name, and the way into it."""
+    """Split the name of a model's value into module path, name, and the path inside it."""
     outside, bracket, inside = where.partition("[")
     path, _, name = outside.rpartition(".")
     return path, name, bracket + inside

@@ -1,4 +1,4 @@
-"""Values, operators and names as Python syntax."""
+"""Values, operators and names as Python syntax trees."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BINARY: Mapping[str, type[ast.operator]] = {
     "lshift": ast.LShift,
     "rshift": ast.RShift,
 }
-"""By the name of the function in module `operator`."""
+"""Operators by the name of the function in module `operator`."""
 IN_PLACE = {f"i{name.rstrip('_')}": kind for name, kind in BINARY.items()}
 COMPARISONS: Mapping[str, type[ast.cmpop]] = {
     "eq": ast.Eq,
@@ -66,12 +66,13 @@ RESERVED = (
         *("expected", "got", "compiled", "f", "make_inputs"),
     }
 )
-"""Names that a script needs for itself."""
+"""Names that a script uses itself."""
 
 
 def names(source: str, context: type[ast.expr_context]) -> list[str]:
-    """The names that some source loads or stores, each as often as it does; without those that
-    are a comprehension's own."""
+    """Return the names that source loads or stores, once per occurrence.
+
+    Names bound only in comprehensions are left out."""
     nodes = [*ast.walk(ast.parse(source))]
     targets = [node.target for node in nodes if isinstance(node, ast.comprehension)]
     own = {node for target in targets for node in ast.walk(target)}
@@ -84,7 +85,7 @@ def name(text: str) -> ast.Name:
 
 
 def path(dotted: str) -> ast.expr:
-    """`torch.nn.functional.gelu` as an expression."""
+    """Return a dotted name, `torch.nn.functional.gelu`, as an expression."""
     head, *rest = dotted.split(".")
     made: ast.expr = name(head)
     for attribute in rest:
@@ -101,7 +102,7 @@ def expression(text: str) -> ast.expr:
 
 
 def function(name: str, arguments: Iterable[str], body: list[ast.stmt]) -> ast.FunctionDef:
-    """`def name(arguments): body`, with whatever fields this Python's syntax has."""
+    """Return `def name(arguments): body`, with the fields that this Python's syntax tree has."""
     made = ast.parse(f"def {name}({', '.join(arguments)}): pass").body[0]
     assert isinstance(made, ast.FunctionDef)
     made.body = body
@@ -109,7 +110,7 @@ def function(name: str, arguments: Iterable[str], body: list[ast.stmt]) -> ast.F
 
 
 def operation(function: Callable[..., Any], args: list[ast.expr]) -> ast.expr | None:
-    """A call of a function of module `operator` as an operator; None if there is none."""
+    """Return a call of a function of module `operator` as an operator; None if there is none."""
     title = function.__name__
     if len(args) == 2 and title in BINARY:
         return ast.BinOp(args[0], BINARY[title](), args[1])
@@ -125,7 +126,9 @@ def operation(function: Callable[..., Any], args: list[ast.expr]) -> ast.expr | 
 
 
 def value(thing: Any, of: Callable[[Any], ast.expr | None]) -> ast.expr:
-    """An argument as an expression; `of` gives those of nodes. Raises Unwritable."""
+    """Return an argument as an expression; `of` gives the expressions of nodes.
+
+    Raises Unwritable."""
     made = of(thing)
     if made is not None:
         return made
@@ -158,7 +161,7 @@ def value(thing: Any, of: Callable[[Any], ast.expr | None]) -> ast.expr:
 
 
 def constant(thing: Any) -> ast.expr:
-    """A value that holds no others as an expression. Raises Unwritable."""
+    """Return a value that contains no others as an expression. Raises Unwritable."""
     match thing:
         case enum.Enum():
             return _member(thing)
@@ -188,7 +191,7 @@ def constant(thing: Any) -> ast.expr:
 
 
 def _function(thing: Callable[..., Any]) -> str | None:
-    """The name of a function of the standard library that graphs use."""
+    """Return the name of a standard library function that graphs use."""
     title = getattr(thing, "__name__", "")
     for module in (builtins, math, operator):
         if getattr(module, title, None) is thing:
@@ -225,7 +228,7 @@ def _complex(thing: complex) -> ast.expr:
 
 
 def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) -> bool:
-    """Whether the last two statements are `name = place` and `name += …`."""
+    """Return whether the last two statements are `name = place` and `name += …`."""
     match body:
         case [
             ast.Assign(targets=[ast.Name(id=taken)], value=ast.Subscript() as source),
@@ -238,13 +241,13 @@ def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) ->
 
 
 def text(tree: ast.AST) -> str:
-    """Syntax as text, as a formatter has it: double quotes, `return a, b`, air around functions."""
+    """Return syntax as formatted text: double quotes, `return a, b`, blank lines."""
     lines = ast.unparse(ast.fix_missing_locations(tree)).splitlines()
     return "\n".join(_aired([folded(_bare(_quoted(line))) for line in lines]))
 
 
 def folded(line: str) -> str:
-    """A line that is too long, with the arguments of its longest call on lines of their own."""
+    """Return a long line with the arguments of its longest call on lines of their own."""
     if len(line) <= _WIDTH:
         return line
     try:
@@ -280,7 +283,7 @@ def folded(line: str) -> str:
 
 
 def _quoted(line: str) -> str:
-    """A line with double quotes around its strings, where they need no escapes."""
+    """Return a line with double-quoted strings, where they need no escapes."""
     if "'" not in line:
         return line
     try:
@@ -297,7 +300,7 @@ def _quoted(line: str) -> str:
 
 
 def _bare(line: str) -> str:
-    """`return a, b` for `return (a, b)`, and so for the left of an assignment."""
+    """Return `return a, b` for `return (a, b)`, and likewise for assignment targets."""
     found = re.fullmatch(r"(\s*return )\((.+, .+)\)", line)
     if found is None:
         return line
@@ -309,7 +312,7 @@ def _bare(line: str) -> str:
 
 
 def _aired(lines: list[str]) -> list[str]:
-    """An empty line after a nested function, none after the line that begins a block."""
+    """Add a blank line after a nested function; drop one at the beginning of a block."""
     aired: list[str] = []
     nested: list[int] = []
     for line in lines:

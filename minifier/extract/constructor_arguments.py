@@ -1,4 +1,4 @@
-"""The arguments of a constructor, told by what it made."""
+"""Recover the arguments of a constructor from the object it made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.sources import Owner, owner_of
 
 Arguments = dict[str, tuple[Any, bool]]
-"""By parameter: the value, and whether it goes by keyword."""
+"""By parameter: the value, and whether it is passed by keyword."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), torch.dtype)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -28,12 +28,11 @@ _OMIT = object()
 
 
 def arguments(value: object) -> Arguments | None:
-    """Arguments with which the class of `value` makes something that is built like it.
+    """Return arguments with which the class of `value` makes an object of the same structure.
 
-    They are read from the attributes of the same names; what is not kept is guessed among the
-    numbers that it holds. Each choice is tried, without memory for tensors; a class of the user's
-    in a child. None if none does.
-    """
+    They are read from the attributes of the same names; the rest is guessed among the numbers that
+    the object holds. Each choice is tried on the meta device, a user's class in a child process.
+    None if no choice works."""
     kind = type(value)
     wanted = structure(value)
 
@@ -70,7 +69,7 @@ def _made(value: object, choice: Arguments) -> object:
 
 
 def _choices(value: object) -> Iterator[Arguments]:
-    """What the constructor may have been given, the likeliest first."""
+    """Return likely constructor arguments, the likeliest first."""
     parameters = _parameters(type(value))
     if parameters is None:
         return
@@ -81,7 +80,7 @@ def _choices(value: object) -> Iterator[Arguments]:
 
 
 def _options(value: object, parameter: inspect.Parameter) -> Sequence[Any]:
-    """What a parameter may have got, the likeliest first."""
+    """Return likely values of one parameter, the likeliest first."""
     known, argument = _argument(value, parameter)
     default = parameter.default
     if known:
@@ -97,7 +96,7 @@ def _options(value: object, parameter: inspect.Parameter) -> Sequence[Any]:
 
 
 def _adding_up(options: Sequence[Sequence[Any]], total: int) -> Iterator[tuple[Any, ...]]:
-    """One of each of `options`, such that their positions add up to `total`."""
+    """Return one of each of `options` such that their positions add up to `total`."""
     if not options:
         if total == 0:
             yield ()
@@ -121,7 +120,7 @@ def _given(parameters: Sequence[inspect.Parameter], chosen: Sequence[Any]) -> Ar
 
 
 def _parameters(kind: type) -> list[inspect.Parameter] | None:
-    """The parameters of a constructor; those of a base where it hands everything on."""
+    """Return the parameters of a constructor; those of a base if it forwards everything."""
     for base in kind.__mro__:
         try:
             parameters = list(inspect.signature(base).parameters.values())
@@ -135,8 +134,9 @@ def _parameters(kind: type) -> list[inspect.Parameter] | None:
 
 
 def _guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[Any]:
-    """Plain values that `value` and what is inside it hold: those of a like name first, then the
-    most frequent."""
+    """Return plain values that `value` and its parts hold.
+
+    Those with a similar name come first, then the most frequent."""
     if kind is bool:
         return [False, True]
     modules = list(value.modules()) if isinstance(value, nn.Module) else [value]
@@ -161,7 +161,7 @@ def _guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[An
 
 
 def _argument(value: object, parameter: inspect.Parameter) -> tuple[bool, Any]:
-    """Whether an argument is known, and what it was."""
+    """Return whether an argument is known, and its value."""
     name, own = parameter.name, vars(value) if hasattr(value, "__dict__") else {}
     if isinstance(value, nn.Module):
         own = {**own, **value._parameters, **value._buffers, **value._modules}
@@ -180,7 +180,7 @@ def _argument(value: object, parameter: inspect.Parameter) -> tuple[bool, Any]:
 
 
 def cast(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
-    """The dtype and device that all of a module was brought to; None where it is the usual one."""
+    """Return the dtype and device that a whole module was moved to; None for the default."""
     tensors = [*module.parameters(), *module.buffers()]
     dtypes = {t.dtype for t in tensors if t.is_floating_point()}
     devices = {str(t.device) for t in tensors}
@@ -193,7 +193,7 @@ def cast(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
 
 
 def structure(value: object) -> object:
-    """What a constructor decides: classes, plain attributes, shapes; no values of tensors."""
+    """Return what a constructor decides: classes, plain attributes, shapes; no tensor values."""
     if isinstance(value, nn.Module):
         return [
             (path, type(module), _attributes(vars(module)), _tensors(module))
@@ -230,7 +230,7 @@ def _tensors(module: nn.Module) -> dict[str, Any]:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Whether two arguments are the same; tensors by identity."""
+    """Return whether two arguments are the same; tensors by identity."""
     if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
         return one is other
     try:

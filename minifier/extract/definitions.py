@@ -1,7 +1,4 @@
-"""The source that defines live functions and classes, with all it reaches, for a script alone.
-
-What is the user's own is copied; what a library gives is imported.
-"""
+"""Source that defines live functions and classes with everything they reach."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ _ALIASES = {
     "torch.nn.functional": "F",
     "numpy": "np",
 }
-"""What everybody calls a module."""
+"""Customary aliases of modules."""
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
 _KEPT = (*keyword.kwlist, "build")
 _CONTAINERS = (tuple, list, dict, set, frozenset)
@@ -44,24 +41,23 @@ _CONTAINERS = (tuple, list, dict, set, frozenset)
 
 @dataclass(eq=False)
 class Sources:
-    """A script's definitions, as they are asked for; each once, what it needs before it."""
+    """Definitions of a script, each written once, after what it needs."""
 
     spell: Callable[[object], str]
-    """An expression for an object that has no name. Raises Unwritable."""
+    """Expression for an object without a name. Raises Unwritable."""
     imports: dict[str, str] = field(default_factory=dict)
     """Import lines, by the name they bind."""
     texts: list[str] = field(default_factory=list)
-    """Definitions, in an order in which they run."""
+    """Definitions, in an order in which they can run."""
     future: bool = False
-    """Whether some of it was written with annotations that are not evaluated."""
+    """Whether some source relied on annotations that are not evaluated."""
     _bound: dict[str, object] = field(default_factory=dict)
     _pieces: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def name(self, thing: object) -> str | None:
-        """How the script reaches a module, class or function; None where it is none of them.
+        """Return how the script reaches a module, class or function; None for other objects.
 
-        Raises Unwritable where its source is not to be had.
-        """
+        Raises Unwritable where its source is not available."""
         if isinstance(thing, ModuleType):
             return self._module(thing)
         if isinstance(thing, type) or callable(thing):
@@ -71,13 +67,13 @@ class Sources:
         return None
 
     def reserved(self, stem: str, thing: object) -> str:
-        """A name for a variable of the script's own, which no definition will take."""
+        """Return a name for a variable of the script that no definition will take."""
         name = self._free(stem, thing)
         self._bound[name] = thing
         return name
 
     def text(self) -> str:
-        """Imports and definitions."""
+        """Return imports and definitions."""
         lines = ["from __future__ import annotations\n"] if self.future else []
         imports = sorted(self.imports.values(), key=lambda line: (line.startswith("from"), line))
         return "\n".join([*lines, *imports, "", *self.texts])
@@ -101,7 +97,7 @@ class Sources:
         return self._piece(place, thing)
 
     def _imported(self, thing: Any) -> str | None:
-        """A name of a library's, written out from a module that is imported."""
+        """Return a library's name, written out from an imported module."""
         for path, alias in _ALIASES.items():
             library = sys.modules.get(path)
             title = getattr(thing, "__name__", "")
@@ -146,7 +142,7 @@ class Sources:
         return free
 
     def _free(self, name: str, thing: object) -> str:
-        """`name`, or one like it that stands for nothing else."""
+        """Return `name`, or a similar one that is not taken."""
         free, number = name, 2
         while free in _KEPT or (free in self._bound and self._bound[free] is not thing):
             free, number = f"{name}_{number}", number + 1
@@ -155,7 +151,7 @@ class Sources:
     # Pieces of source.
 
     def _piece(self, place: Origin, thing: object, wanted: str = "") -> str:
-        """Copy a definition, after what it needs. Returns the name it has in the script."""
+        """Copy a definition after what it needs; return its name in the script."""
         key = place.source.file, first_line(place.node)
         if key in self._pieces and not isinstance(place.node, ast.Lambda):
             return self._pieces[key]
@@ -172,7 +168,7 @@ class Sources:
         return name
 
     def _closed(self, text: str, names: Mapping[str, object], renamed: dict[str, str]) -> str:
-        """`text` with its global names defined in the script, and written as they are there."""
+        """Return `text` with its global names defined in the script and renamed accordingly."""
         tree = ast.parse(text)
         edits: list[tuple[ast.expr, str]] = []
         for name in sorted(global_names(text)):
@@ -198,7 +194,7 @@ class Sources:
     def _through(
         self, tree: ast.AST, name: str, module: ModuleType
     ) -> Iterator[tuple[ast.expr, str]]:
-        """What is reached through a module of the user's, under a name of its own."""
+        """Return what is reached through a user's module, under a name of its own."""
         outer = {n.value: n for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
         for node in ast.walk(tree):
             if not isinstance(node, ast.Name) or node.id != name:
@@ -213,7 +209,7 @@ class Sources:
             yield at, self._global(attribute.attr, value, vars(holder))
 
     def _global(self, name: str, value: Any, names: Mapping[str, object]) -> str:
-        """Give a global name of the user's code its value in the script."""
+        """Define a global name of the user's code in the script."""
         if self._bound.get(name, self) is value:
             return name
         if isinstance(value, ModuleType):
@@ -252,7 +248,7 @@ class Sources:
         return free
 
     def _followers(self, place: Origin, name: str) -> None:
-        """Copy the module's statements that register something with what was just copied."""
+        """Copy the module's statements that register something with the copied definition."""
         for statement in place.source.tree.body:
             if _registers_with(statement, name):
                 key = place.source.file, first_line(statement)
@@ -270,7 +266,7 @@ def _is_constant(value: object) -> bool:
 
 
 def _registers_with(statement: ast.stmt, name: str) -> bool:
-    """Whether a statement is `@name.register…` on something, or `name.register…(…)`."""
+    """Return whether a statement is `@name.register…` or `name.register…(…)`."""
     called: list[ast.expr] = list(getattr(statement, "decorator_list", []))
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         called.append(statement.value)
@@ -284,7 +280,7 @@ def _registers_with(statement: ast.stmt, name: str) -> bool:
 def _imported_from(
     statement: ast.Import | ast.ImportFrom, names: Mapping[str, object]
 ) -> ModuleType | None:
-    """The module from which a statement imports names."""
+    """Return the module from which a statement imports names."""
     if isinstance(statement, ast.Import):
         return None
     package = str(names.get("__package__") or "").split(".")
@@ -293,12 +289,12 @@ def _imported_from(
 
 
 def _original(statement: ast.Import | ast.ImportFrom, name: str) -> str:
-    """What an imported name is called at its home."""
+    """Return an imported name's name in its own module."""
     return next(a.name for a in statement.names if (a.asname or a.name) == name)
 
 
 def _only(statement: ast.Import | ast.ImportFrom, name: str) -> str:
-    """An import line for one of the names that a statement imports."""
+    """Return an import line for one of the names that a statement imports."""
     kept = [a for a in statement.names if (a.asname or a.name.partition(".")[0]) == name]
     new = ast.Import(kept)
     if isinstance(statement, ast.ImportFrom):
@@ -314,7 +310,7 @@ def _import_line(path: str, name: str) -> str:
 
 
 def _path(thing: Any) -> str | None:
-    """The "module:name" by which a library's thing is imported; None if there is none."""
+    """Return the "module:name" that imports a library's object; None if there is none."""
     public = public_name(thing) if callable(thing) else None
     if public is not None and not public.startswith("torch.ops."):
         module, _, title = public.rpartition(".")
@@ -332,7 +328,7 @@ def _path(thing: Any) -> str | None:
 
 
 def _reachable(path: str) -> bool:
-    """Whether `import torch` alone leads to a dotted path."""
+    """Return whether `import torch` alone makes a dotted path available."""
     value: Any = torch
     for part in path.split(".")[1:]:
         value = getattr(value, part, None)
@@ -340,7 +336,7 @@ def _reachable(path: str) -> bool:
 
 
 def _spliced(text: str, edits: Sequence[tuple[ast.expr, str]]) -> str:
-    """`text` with expressions replaced."""
+    """Return `text` with expressions replaced."""
     lines = [line.encode() for line in text.split("\n")]
     for node, new in sorted(edits, key=lambda e: (-e[0].lineno, -e[0].col_offset)):
         line, end = node.lineno - 1, (node.end_lineno or node.lineno) - 1

@@ -1,4 +1,4 @@
-"""A live program as one Python text that stands alone: `build()` makes it and its inputs."""
+"""A live program as standalone Python source: `build()` returns it and its inputs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,11 @@ def standalone(
     *,
     exact: bool = False,
 ) -> str:
-    """A text whose `build()` returns the like of `target`, and its inputs.
+    """Return source whose `build()` returns an equivalent of `target`, and its inputs.
 
-    It imports nothing of the user's: classes and functions are copied with all they reach. Modules
-    are made by their constructors where their attributes tell the arguments. Weights and inputs
-    are drawn at random after a seed, or with `exact` have their values. Raises Unwritable.
-    """
+    It imports nothing of the user's: classes and functions are copied with everything they reach.
+    Modules are made by their constructors where the arguments can be recovered. Weights and inputs
+    are drawn from a seed, or keep their values with `exact`. Raises Unwritable."""
     writer = _Writer(exact)
     inputs = writer.inputs(target, args, dict(kwargs or {}))
     model = writer.model(target)
@@ -46,7 +45,9 @@ def standalone(
 
 
 def from_builder(build: Callable[[], Any]) -> str:
-    """A text that defines a live `build` function with all it reaches. Raises Unwritable."""
+    """Return source that defines a live `build` function with everything it reaches.
+
+    Raises Unwritable."""
     writer = _Writer(exact=False)
     name = writer.sources.name(build)
     if name is None:
@@ -56,11 +57,10 @@ def from_builder(build: Callable[[], Any]) -> str:
 
 
 def from_file(path: str, name: str = "build") -> str:
-    """The text of a file, with a `build()` for what `name` names in it.
+    """Return a file's text with a `build()` for what `name` names in it.
 
     That is a builder, or a module, class or function whose inputs are `NAME_inputs`, `inputs` or
-    those of the file's own `build()`. Raises FullgraphError.
-    """
+    those of the file's own `build()`. Raises FullgraphError."""
     text = Path(path).read_text()
     kinds = _kinds(ast.parse(text))
     if name == "build" and "build" in kinds:
@@ -83,7 +83,7 @@ def from_file(path: str, name: str = "build") -> str:
 
 
 def _kinds(tree: ast.Module) -> dict[str, type[ast.stmt]]:
-    """The top-level names of a file, and what gives them their values."""
+    """Return the top-level names of a file, and what assigns them."""
     found: dict[str, type[ast.stmt]] = {}
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
@@ -96,7 +96,7 @@ def _kinds(tree: ast.Module) -> dict[str, type[ast.stmt]]:
 
 
 class _Writer:
-    """Puts a text together."""
+    """Assembles the source of `build()`."""
 
     def __init__(self, exact: bool) -> None:
         self.exact = exact
@@ -121,7 +121,7 @@ class _Writer:
         return space_definitions(f"{self.sources.text()}\ndef build():\n{indented}\n")
 
     def model(self, target: Any) -> str:
-        """What `build` returns first."""
+        """Return the first value that `build` returns."""
         holder = getattr(target, "__self__", None)
         if inspect.ismethod(target) and holder is not None:
             return f"{self.model(holder)}.{target.__name__}"
@@ -138,7 +138,7 @@ class _Writer:
         return name
 
     def inputs(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
-        """What `build` returns second: a tuple, or a dict of keyword arguments."""
+        """Return the second value that `build` returns: a tuple, or a dict of keyword arguments."""
         if kwargs:
             function = target.forward if isinstance(target, nn.Module) else target
             bound = inspect.signature(function).bind(*args, **kwargs)
@@ -155,7 +155,7 @@ class _Writer:
         return self.spelling.of(value)
 
     def _construction(self, value: Any) -> str | None:
-        """An expression for an object that only its class can make."""
+        """Return an expression for an object that only its class can make."""
         known = self.made.get(id(value))
         if known is not None:
             if not known[1]:
@@ -223,7 +223,7 @@ def _shared(module: nn.Module) -> set[int]:
 
 
 def _modes(module: nn.Module) -> list[str]:
-    """What puts single modules into another mode than the one around them."""
+    """Return statements that put single modules into another mode than their parent's."""
     found = []
     modes = {"": module.training}
     for path, child in module.named_modules():
@@ -235,7 +235,7 @@ def _modes(module: nn.Module) -> list[str]:
 
 
 def _frozen(module: nn.Module) -> list[str]:
-    """What takes the gradient from parameters that ask for none."""
+    """Return statements that turn off grad for parameters that do not require it."""
     frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
     floating = [p for p in module.parameters() if p.is_floating_point()]
     if frozen and len(frozen) == len(floating):
@@ -244,7 +244,7 @@ def _frozen(module: nn.Module) -> list[str]:
 
 
 def _values(module: nn.Module) -> list[str]:
-    """What gives parameters and buffers their values."""
+    """Return statements that assign the values of parameters and buffers."""
     named: list[tuple[str, str, torch.Tensor]] = [
         *(("parameter", *one) for one in module.named_parameters()),
         *(("buffer", *one) for one in module.named_buffers()),

@@ -32,7 +32,7 @@ Name = Callable[[object], str | None]
 
 
 class Spelling:
-    """How objects are written where some names are known."""
+    """Source expressions for objects, given the names that a script knows."""
 
     def __init__(
         self,
@@ -41,14 +41,13 @@ class Spelling:
         *,
         exact: bool = False,
     ) -> None:
-        """`name` gives the name of a class, function or module, `construction` an expression for
-        an object that only its maker knows; None where they know nothing. With `exact` tensors
-        keep their values, however long that is.
-        """
+        """`name` returns the name of a class, function or module; `construction` an expression for
+        an object that only its maker can build; both return None for what they do not know. With
+        `exact`, tensors keep their values at any length."""
         self.name, self.construction, self.exact = name, construction, exact
 
     def of(self, value: object) -> str:
-        """An expression that gives `value` again. Raises Unwritable."""
+        """Return an expression that reproduces `value`. Raises Unwritable."""
         text = self._value(value)
         if not isinstance(value, nn.Module):
             return text
@@ -126,7 +125,7 @@ class Spelling:
         return drawn(value)
 
     def _dataclass(self, value: Any) -> str:
-        """A call with the fields that are not as their defaults are."""
+        """Return a call with the fields that differ from their defaults."""
         made = []
         for field in dataclasses.fields(value):
             held, default = getattr(value, field.name), field.default
@@ -152,7 +151,7 @@ class Spelling:
         return made if value.dtype == "float64" else f"{made}.astype({str(value.dtype)!r})"
 
     def container(self, module: nn.Module) -> str | None:
-        """A Sequential, ModuleList or ModuleDict with what it holds; None for other modules."""
+        """Return a Sequential, ModuleList or ModuleDict with its contents; None for others."""
         if type(module) not in (nn.Sequential, nn.ModuleList, nn.ModuleDict):
             return None
         kind = self._named(type(module))
@@ -171,10 +170,9 @@ class Spelling:
         return f"{kind}({{{pairs}}})"
 
     def constructor(self, value: object) -> str | None:
-        """A call of the class of `value` with arguments that its attributes tell.
+        """Return a call of the class of `value` with arguments recovered from its attributes.
 
-        None where no arguments make something that is built like `value`.
-        """
+        None if no arguments make an object of the same structure."""
         arguments = constructing.arguments(value)
         if arguments is None:
             return None
@@ -186,7 +184,7 @@ class Spelling:
 
 
 def drawn(tensor: torch.Tensor) -> str:
-    """A short expression for a random tensor of the same dtype, shape, strides and range."""
+    """Return a short expression for a random tensor of the same dtype, shape, strides and range."""
     shape = ", ".join(map(str, tensor.shape))
     sizes = f"({shape}{',' * (tensor.dim() == 1)})"
     end = "" if tensor.device.type == "cpu" else f", device={str(tensor.device)!r}"
@@ -212,7 +210,7 @@ def drawn(tensor: torch.Tensor) -> str:
 
 
 def _layout(tensor: torch.Tensor) -> str | None:
-    """What brings a new tensor to the strides of `tensor`; None if no memory format does."""
+    """Return a call that gives a new tensor the strides of `tensor`; None if there is none."""
     if tensor.is_contiguous():
         return ""
     for rank, name in ((4, "channels_last"), (5, "channels_last_3d")):
@@ -222,7 +220,7 @@ def _layout(tensor: torch.Tensor) -> str | None:
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Bounds for random integers: those of the elements, and 0."""
+    """Return bounds for random integers: those of the elements, and 0."""
     if tensor.is_floating_point() or tensor.is_complex() or tensor.device.type == "meta":
         return 0, 1
     if not tensor.numel():

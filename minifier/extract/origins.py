@@ -1,4 +1,4 @@
-"""Where live functions and classes are written, and what their names mean there."""
+"""Where live functions and classes are defined, and what their names mean there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fullgraph.minifier.extract import stubs
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Where a function or a class is written, and what names mean there."""
+    """Place where a function or class is defined, with the meaning of its names."""
 
     source: Source
     node: ast.stmt | ast.Lambda
@@ -25,8 +25,9 @@ class Origin:
 
 
 def is_own(thing: Any) -> bool:
-    """Whether a module, class or function is the user's: neither Python's nor an installed
-    package's. What stands for modules of the user's counts as theirs."""
+    """Return whether a module, class or function is the user's, not Python's or a package's.
+
+    Stubs that stand for modules of the user's count as theirs."""
     if getattr(thing, "__module__", "") == stubs.__name__:
         return True
     if isinstance(thing, ModuleType):
@@ -37,7 +38,7 @@ def is_own(thing: Any) -> bool:
 
 
 def origin(thing: Any) -> Origin | None:
-    """Where a class or a function is written; None where that cannot be read."""
+    """Return where a class or function is defined; None where the source cannot be read."""
     if isinstance(thing, type):
         return _class_origin(thing)
     function = unwrapped(thing)
@@ -80,7 +81,7 @@ def _file(thing: Any) -> str | None:
 
 
 def _methods(kind: type) -> list[FunctionType]:
-    """The functions written in a class, not those that a decorator made."""
+    """Return the functions written in a class, not those that a decorator made."""
     found = []
     for held in vars(kind).values():
         inner = getattr(held, "__func__", None) or getattr(held, "fget", None) or held
@@ -97,7 +98,7 @@ def unwrapped(thing: Any) -> Any:
 
 
 def _names(function: FunctionType) -> dict[str, object]:
-    """What the names of a function mean: its module's, and those it closes over."""
+    """Return what the names of a function mean: its module's, and its closure's."""
     names = dict(function.__globals__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -108,7 +109,7 @@ def _names(function: FunctionType) -> dict[str, object]:
 
 
 def _node(source: Source, code: CodeType) -> ast.stmt | ast.Lambda | None:
-    """The definition that a code was compiled from."""
+    """Return the definition that a code object was compiled from."""
     if code.co_name != "<lambda>":
         for statement in source.statements:
             function = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -132,7 +133,7 @@ def _inside(node: ast.expr, spot: tuple[int, int]) -> bool:
 
 
 def text_of(place: Origin) -> str:
-    """The text of a definition, at the left margin, its cells as globals."""
+    """Return a definition's text at the left margin, its closure cells as globals."""
     node, source = place.node, place.source
     if isinstance(node, ast.Lambda):
         return source.segment(node)
@@ -149,7 +150,7 @@ def text_of(place: Origin) -> str:
 
 
 def global_names(text: str) -> set[str]:
-    """The names that a definition takes from around it."""
+    """Return the free variables of a definition."""
     found: set[str] = set()
     tables = [symtable.symtable(text, "<piece>", "exec")]
     while tables:
@@ -163,7 +164,7 @@ def global_names(text: str) -> set[str]:
 
 
 def binding(name: str, names: Mapping[str, object]) -> Origin | None:
-    """The one statement of a module that gives a name its value."""
+    """Return the one statement of a module that assigns a name."""
     file = names.get("__file__")
     source = read_source(file, dict(names)) if isinstance(file, str) else None
     if source is None:

@@ -1,4 +1,4 @@
-"""Modules that stand for others. A script that needs one holds its source."""
+"""Modules that stand in for others; a script that needs one contains its source."""
 
 from __future__ import annotations
 

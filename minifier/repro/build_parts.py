@@ -1,4 +1,4 @@
-"""A text with a `build()` as the parts of a script: definitions, inputs, the call."""
+"""Split source with a `build()` into the parts of a script: definitions, inputs, the call."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _NAMES = ("x", "y", "z")
 
 @dataclass(frozen=True)
 class Facts:
-    """What only a run of the text tells."""
+    """Properties of a program that only a run reveals."""
 
     form: str
-    """What `inputs` is: "tuple", "dict" or "one"."""
+    """The form of `inputs`: "tuple", "dict" or "one"."""
     tensor: bool
     """Whether the program returns one tensor."""
     random: bool
     """Whether it draws random numbers."""
     mutates: bool = False
-    """Whether it changes what it is given, or itself, or returns memory of either."""
+    """Whether it changes its inputs or itself, or returns memory of either."""
 
 
 def program(text: str, facts: Facts) -> Program:
-    """The parts of `text`, which has a `build()` or the names `model` and `inputs`."""
+    """Return the parts of `text`, which has a `build()` or the names `model` and `inputs`."""
     tree = ast.parse(text)
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     flat = _flat([node for node in tree.body if node not in imports])
@@ -39,14 +39,14 @@ def program(text: str, facts: Facts) -> Program:
 
 
 def _lines(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """An import, one line for each module."""
+    """Return an import as one line for each module."""
     if isinstance(node, ast.ImportFrom):
         return [ast.unparse(node)]
     return [ast.unparse(ast.Import([name])) for name in node.names]
 
 
 def _flat(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The statements of `build()` in its place, with `model` and `inputs` for what it returns."""
+    """Return the statements of `build()` inlined, with `model` and `inputs` for its results."""
     found: list[ast.stmt] = []
     for node in body:
         if not isinstance(node, ast.FunctionDef) or node.name != "build":
@@ -63,7 +63,7 @@ def _flat(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _leaves_early(body: list[ast.stmt]) -> bool:
-    """Whether a statement of `build` itself, not of a function in it, returns."""
+    """Return whether a statement of `build` itself, not of a nested function, returns."""
     for node in body:
         if isinstance(node, ast.Return):
             return True
@@ -75,7 +75,7 @@ def _leaves_early(body: list[ast.stmt]) -> bool:
 
 
 def _taken_apart(body: list[ast.stmt], facts: Facts) -> Program | None:
-    """The parts, where `model` and `inputs` are assigned by one statement each."""
+    """Return the parts if `model` and `inputs` are assigned by one statement each."""
     given = {name: node.value for node in body for name, node in _assignment(node)}
     if "model" not in given or "inputs" not in given:
         return None
@@ -99,7 +99,7 @@ def _taken_apart(body: list[ast.stmt], facts: Facts) -> Program | None:
 
 
 def _split(body: list[ast.stmt]) -> tuple[str, list[str]]:
-    """What comes up to the last definition, and the statements after it."""
+    """Return what precedes the last definition, and the statements after it."""
     definitions = [n for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
     last = max((body.index(n) for n in definitions), default=-1)
     return _joined(body[: last + 1]), [*map(ast.unparse, body[last + 1 :])]
@@ -120,7 +120,7 @@ def _assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:
 
 
 def _defined(node: ast.stmt) -> Iterator[str]:
-    """The names that a statement at the top level gives a value."""
+    """Return the names that a top-level statement assigns."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         yield node.name
         return
@@ -141,8 +141,9 @@ def _function(function: ast.Lambda) -> ast.stmt:
 def _arguments(
     inputs: ast.expr, facts: Facts, taken: set[str]
 ) -> tuple[list[str], list[str], dict[str, str]]:
-    """Statements for what is passed, how it is passed, and its expressions by its names in
-    results."""
+    """Return statements for the inputs, how each is passed, and its expression.
+
+    Expressions are keyed by the inputs' names in results."""
     keys: list[Any]
     match inputs:
         case ast.Tuple(elts=items) if not any(isinstance(i, ast.Starred) for i in items):
@@ -176,7 +177,7 @@ def _free(taken: set[str]) -> Iterator[str]:
 
 
 def _joined(body: list[ast.stmt]) -> str:
-    """Statements, with the empty lines of a formatter around definitions."""
+    """Return statements as text, with a formatter's blank lines around definitions."""
     text, after = "", False
     for node in body:
         scope = isinstance(node, ast.FunctionDef | ast.ClassDef)

@@ -1,4 +1,4 @@
-"""The settings of the compiler as statements of a script."""
+"""Configuration of the compiler as statements of a script."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def statements(
     backend: str,
     sources: Sources,
 ) -> list[str]:
-    """What sets them, a line each. What a line needs is defined in `sources`."""
+    """Return a line for each setting; what the lines need is defined in `sources`."""
     told = dict(settings or {})
     inductor: dict[str, Any] = mode_options(mode) if mode else {}
     told |= {f"torch._inductor.config.{k}": v for k, v in {**inductor, **(options or {})}.items()}
@@ -40,7 +40,7 @@ def _setting(name: str, value: object, sources: Sources) -> str:
 
 
 def sources_beside(program: Program) -> Sources:
-    """Where what settings need is defined, under names that the program leaves free."""
+    """Return the definitions that settings need, under names that the program does not use."""
     sources = Sources(lambda value: Spelling(sources.name).of(value))
     for argument in (program.target, *program.arguments):
         name = argument.partition("=")[2] or argument.lstrip("*")

@@ -1,5 +1,4 @@
-"""A script run by a fresh interpreter in an empty folder: what it ends with, and whether it is
-the failure it was written for."""
+"""Run a script in a fresh interpreter and decide whether it shows its failure."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ NAME = "repro.py"
 _OURS = re.compile(r"PYTHON(?!HASHSEED)|TORCHDYNAMO|TORCH_COMPILE|TORCHINDUCTOR|TORCH_LOGS|TRITON_")
 """Environment variables that would change what a script does."""
 _NONE = "none"
-"""Stands for a backend: no compilation at all."""
+"""Pseudo-backend: no compilation at all."""
 _DISABLE = "TORCHDYNAMO_DISABLE"  # TORCH_COMPILE_DISABLE minds fullgraph=True
 _POLL = 0.1
 _SITE = """\
@@ -56,18 +55,18 @@ is loaded after this."""
 
 @dataclass(frozen=True)
 class Ran:
-    """How a script ended."""
+    """Outcome of a script's run."""
 
     code: int | None
-    """Exit code; None if a signal or the time ended it."""
+    """Exit code; None if a signal or the time limit ended it."""
     signal: str = ""
     """ "SIGSEGV", "SIGABRT" …"""
     error: str = ""
     """The last exception's type, without its module."""
     message: str = ""
-    """What that says."""
+    """The last exception's message."""
     output: str = ""
-    """What it printed, cut in the middle where that is long."""
+    """What the script printed, clipped in the middle if long."""
     seconds: float = 0.0
 
     @property
@@ -86,14 +85,14 @@ class Ran:
 
 @dataclass(frozen=True)
 class Standing:
-    """Whether a script shows its failure by itself."""
+    """Whether a script shows its failure on its own."""
 
     ok: bool
     reason: str
-    """What is wrong with it, a sentence; "" if it is ok."""
+    """One sentence about what is wrong; "" if it is ok."""
     ran: Ran
     below: Ran | None = None
-    """How it ended with the backend one rung down."""
+    """Outcome of the run with the backend one rung down."""
     tried: bool = True
     """Whether it could be run at all."""
 
@@ -106,9 +105,10 @@ def run(
     backend: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Ran:
-    """Run a script alone, for at most `seconds`. `backend` stands in for the one it names;
-    "none" disables compilation. `environment` is added to that of this process, without what
-    would change a script; no graph is taken from a cache."""
+    """Run a script alone, for at most `seconds`.
+
+    `backend` replaces the one it names; "none" disables compilation. `environment` is added to that
+    of this process, without variables that would change a script. No graph comes from a cache."""
     start = time.monotonic()
     variables = {k: v for k, v in os.environ.items() if not _OURS.match(k)}
     if backend == _NONE:
@@ -156,7 +156,7 @@ def run(
 
 
 def _listened(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
-    """What a child prints until it ends or the deadline comes; and whether it ended."""
+    """Return a child's output until it ends or the deadline passes, and whether it ended."""
     clip = ClippedText()
     assert child.stdout is not None
     with selectors.DefaultSelector() as selector:
@@ -180,7 +180,7 @@ def _listened(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, boo
 
 
 def last_exception(printed: str) -> tuple[str, str]:
-    """The type and the message of the last exception that a traceback tells of; "" if none."""
+    """Return the type and message of the last exception in a traceback; "" if none."""
     blocks = printed.split("Traceback (most recent call last):\n")
     if len(blocks) < 2:
         return "", ""
@@ -194,7 +194,7 @@ def last_exception(printed: str) -> tuple[str, str]:
 
 
 def shows(ran: Ran, check: Check) -> bool:
-    """Whether a script that was written for `check` ended with that failure."""
+    """Return whether a script written for `check` ended with that failure."""
     match check.kind:
         case Kind.CRASH:
             return bool(ran.signal) and ran.signal in (*check.signature, *check.got.split())
@@ -211,7 +211,7 @@ def shows(ran: Ran, check: Check) -> bool:
 
 
 def _says(ran: Ran, check: Check) -> bool:
-    """Whether what was printed has the exception's signature: type, message, place in torch."""
+    """Return whether output contains the exception's signature: type, message, place in torch."""
     if not check.signature:
         return bool(ran.error) and check.got.startswith(ran.error)
     kind, message, *place = check.signature
@@ -222,7 +222,7 @@ def _says(ran: Ran, check: Check) -> bool:
 
 
 def _passed_through(printed: str, name: str) -> bool:
-    """Whether a traceback names a function: "torch._inductor.ir.realize"."""
+    """Return whether a traceback names a function: "torch._inductor.ir.realize"."""
     module, _, function = name.rpartition(".")
     path = re.escape(module.replace(".", "/"))
     return bool(
@@ -240,9 +240,10 @@ def stands_alone(
     beside: bool = True,
     passes_below: bool = False,
 ) -> Standing:
-    """Whether a script fails as `check` says, and does not fail with the backend one rung down
-    (below Dynamo: with compilation disabled). `environment` as `run` takes it; `beside` says
-    whether both may run at once; `passes_below` that it is known not to fail one rung down."""
+    """Return whether a script fails as `check` says, and passes one rung down.
+
+    Below Dynamo it must pass with compilation disabled. `environment` is as in `run`; `beside` says
+    whether both may run at once; `passes_below` that it is known to pass one rung down."""
     backend = backend_of(text)
     if backend is None:
         return Standing(False, "The script names no backend, or more than one.", Ran(None))
@@ -262,10 +263,11 @@ def stands_alone(
 
 
 def passes_below(text: str, seconds: float) -> bool:
-    """Whether a script passes with the backend one rung down (below Dynamo: with compilation
-    disabled), in a fork of this process, in an empty folder, with the modes and settings that a
-    fresh interpreter has. That is known sooner; if it does not, a fresh interpreter must say: the
-    fork has more, such as registered operators."""
+    """Return whether a script passes one rung down, in a fork of this process.
+
+    The fork gets an empty folder and a fresh interpreter's modes and settings; below Dynamo,
+    compilation is disabled. It is faster than a fresh interpreter, which must decide if this fails:
+    a fork has more, such as registered operators."""
     backend = backend_of(text)
     if backend is None:
         return False
@@ -277,8 +279,9 @@ def passes_below(text: str, seconds: float) -> bool:
 
 
 def _by_itself(text: str, folder: str, eager: bool, _: object) -> None:
-    """Run a script in a folder, with the modes and settings of a fresh interpreter; if `eager`,
-    with compilation disabled."""
+    """Run a script in a folder with a fresh interpreter's settings.
+
+    `eager` disables compilation."""
     if eager:
         os.environ[_DISABLE] = "1"
     os.chdir(folder)
@@ -301,7 +304,7 @@ def _ending(ran: Ran) -> str:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """How a script ends with another torch."""
+    """Outcome of a script under another torch."""
 
     version: str
     state: str
@@ -318,8 +321,9 @@ def elsewhere(
     install_seconds: float = 900.0,
     index: str | None = None,
 ) -> tuple[Elsewhere, ...]:
-    """How a script ends with each of `versions`: torch's version numbers, or interpreters that
-    have it. A version is installed into an environment of its own, which is taken away again."""
+    """Return the outcome of a script with each of `versions`: torch versions or interpreters.
+
+    A version is installed into an environment of its own, which is removed afterwards."""
     found = []
     for version in versions:
         if os.sep in version:
@@ -342,7 +346,7 @@ def _met(version: str, ran: Ran, check: Check) -> Elsewhere:
 
 
 def _installed(version: str, folder: str, seconds: float, index: str | None) -> tuple[str, str]:
-    """An interpreter with a version of torch, and "" or what is wrong."""
+    """Return an interpreter with a version of torch, and "" or what is wrong."""
     python = str(Path(folder, "bin", "python"))
     source = ["--index-url", index] if index else []
     for command in (

@@ -1,4 +1,4 @@
-"""The text of an issue: what is wrong, the script, the error, versions, and where it begins."""
+"""Text of an issue: what is wrong, the script, the error, versions, and where it begins."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from fullgraph.minifier.minified import Minified
 
 _FRAMES = 6
-"""Frames of a traceback that are shown at its end."""
+"""Frames shown at the end of a traceback."""
 _ENDS = 26
-"""Lines that are shown of the beginning and of the end of a long text."""
+"""Lines shown of the beginning and of the end of a long text."""
 _LINE = 200
-"""Characters of a line that are shown."""
+"""Characters shown of a line."""
 _WIDE = 88
-"""Characters of a title's parts."""
+"""Characters of each part of a title."""
 
 
 def issue(found: Minified) -> str:
-    """The issue of a script in Markdown; its first line is the title."""
+    """Return the issue of a script in Markdown; its first line is the title."""
     failure, check = found.bisection.failure, found.check
     if failure is None or check is None:
         return ""
@@ -48,7 +48,7 @@ def issue(found: Minified) -> str:
 
 
 def title_of(check: Check, backend: str, names: tuple[str, ...]) -> str:
-    """A line that says what is wrong with what."""
+    """Return a title that says what is wrong with what."""
     what = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
     of = f" of {what}" if what else ""
     start = f"torch.compile(backend={backend!r})".replace("'", '"')
@@ -80,8 +80,9 @@ def title_of(check: Check, backend: str, names: tuple[str, ...]) -> str:
 
 
 def operators(text: str) -> tuple[str, ...]:
-    """What the functions of a script call, in order, each once: "torch.cat", "Tensor.exp";
-    and if they call nothing, Python's operators: "add"."""
+    """Return the distinct operators that a script's functions call, in order.
+
+    "torch.cat", "Tensor.exp"; if they call nothing, Python's operators: "add"."""
     every = ast.walk(ast.parse(text))
     functions = [n for n in every if isinstance(n, ast.FunctionDef) and n.name != "inputs"]
     nodes = [node for function in functions for node in ast.walk(function)]
@@ -135,8 +136,7 @@ def _table(found: Minified) -> str:
 
 
 def shortened(text: str) -> str:
-    """A traceback with its last frames alone, without folders, and of what a C++ compiler says
-    the errors."""
+    """Return a traceback's last frames without folders; of a C++ compiler's output, the errors."""
     text = re.sub(r'File "[^"]*/site-packages/', 'File "', text)
     text = re.sub(r"/(?:tmp|home|root|Users|work)/[^\s\"':]*/", "", text)
     lines = [line if len(line) <= _LINE else line[:_LINE] + " …" for line in text.splitlines()]
@@ -150,7 +150,7 @@ def shortened(text: str) -> str:
 
 
 def versions() -> list[str]:
-    """What `torch.utils.collect_env` says first: torch, the machine, compilers."""
+    """Return what `torch.utils.collect_env` lists first: torch, the machine, compilers."""
     lines = [
         f"PyTorch {torch.__version__} (git {str(torch.version.git_version)[:10]})",
         f"CUDA {torch.version.cuda or 'none'}, ROCm {torch.version.hip or 'none'}",

@@ -1,4 +1,4 @@
-"""A script without what its author would not tell: names, strings and numbers it does not need."""
+"""Replace the names, strings and numbers that a script does not need."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _KEPT = frozenset(
         *("inputs", "expected", "got", "compiled", "model", "build"),
     }
 )
-"""Names that say nothing, or that torch goes by."""
+"""Names that reveal nothing, or that torch requires."""
 _VOCABULARY = (builtins, torch, torch.Tensor, torch.nn, torch.nn.Module, torch.nn.functional)
 _LISTED = 4
-"""Elements of a tensor that are no secret."""
+"""Elements of a tensor that count as no secret."""
 _DIGITS = 3
-"""Digits of a number that are none."""
+"""Digits of a number that count as no secret."""
 
 
 @dataclass(frozen=True)
 class _Change:
-    """One thing to be put in the place of another, wherever it stands."""
+    """A replacement of one name, string or value, everywhere in the script."""
 
     kind: str
     """ "name", "string", "value"."""
@@ -44,11 +44,10 @@ class _Change:
 
 
 def redact(text: str, still_fails: StillFails) -> str:
-    """`text` with other names, strings and numbers, where it fails all the same.
+    """Return `text` with other names, strings and numbers that fails in the same way.
 
-    `still_fails` is asked once for each kind if all can go, else about halves. Comments go too,
-    but for the first line, which names the versions.
-    """
+    `still_fails` is asked once for each kind if all can be replaced, else about halves. Comments
+    are removed, except for the first line, which names the versions."""
     current = _without_comments(text)
     if current != text and not still_fails(current):
         return text
@@ -58,7 +57,7 @@ def redact(text: str, still_fails: StillFails) -> str:
 
 
 def _applied(text: str, changes: Sequence[_Change], still_fails: StillFails) -> str:
-    """`text` with as many of the changes as it stands."""
+    """Return `text` with as many of the changes as keep the failure."""
     if not changes:
         return text
     tried = _changed(text, changes)
@@ -149,7 +148,7 @@ def _without_comments(text: str) -> str:
 
 
 def _names(text: str) -> Iterator[_Change]:
-    """New names for what the script itself defines."""
+    """Return new names for what the script itself defines."""
     module = cst.parse_module(text)
     finder = _Definitions()
     module.visit(finder)
@@ -162,7 +161,7 @@ def _names(text: str) -> Iterator[_Change]:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name tells nothing of its author."""
+    """Return whether a name reveals nothing about its author."""
     if name in _KEPT or name.startswith("__") or re.fullmatch(r"_|[a-zA-Z]\d?", name):
         return True
     return any(hasattr(thing, name) for thing in _VOCABULARY)
@@ -178,7 +177,7 @@ def _fresh(kind: str, taken: set[str]) -> Iterator[str]:
 
 
 class _Definitions(cst.CSTVisitor):
-    """The names a script gives, and those among them that others than it may go by."""
+    """Names that a script binds, and those that others use too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -243,7 +242,7 @@ class _Definitions(cst.CSTVisitor):
 
 
 def _strings(text: str) -> Iterator[_Change]:
-    """Strings that are no word of torch's and no data."""
+    """Return strings that are neither torch's words nor data."""
     module = cst.parse_module(text)
     kept = {
         _code(arg.value)
@@ -266,7 +265,7 @@ def _strings(text: str) -> Iterator[_Change]:
 
 
 def _is_of_torch(function: cst.BaseExpression) -> bool:
-    """Whether the strings a function is called with are torch's own words: "cpu", "bilinear"."""
+    """Return whether a function's string arguments are torch's words: "cpu", "bilinear"."""
     if not isinstance(function, cst.Attribute):
         return False
     root: cst.BaseExpression = function
@@ -277,7 +276,7 @@ def _is_of_torch(function: cst.BaseExpression) -> bool:
 
 
 def _values(text: str) -> Iterator[_Change]:
-    """Plain tensors for those with content, short numbers for long ones."""
+    """Return plain tensors for those with content, short numbers for long ones."""
     module = cst.parse_module(text)
     inside: set[str] = set()
     for node in m.findall(module, m.Call(func=m.Attribute(value=m.Name("torch")))):
@@ -295,7 +294,7 @@ def _values(text: str) -> Iterator[_Change]:
 
 
 def _plain(code: str) -> str | None:
-    """An expression for a tensor like that which `code` gives, with ones in it."""
+    """Return an expression for a tensor of the same kind, filled with ones."""
     try:
         tensor = eval(code, {"torch": torch, "base64": base64, "zlib": zlib})
     except Exception:  # names of the script's own

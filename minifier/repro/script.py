@@ -1,4 +1,4 @@
-"""A failure as a script: one Python file, its data in it, whose own exit code tells."""
+"""A failure as a script: one Python file with its data, whose exit code shows the failure."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from fullgraph.minifier.repro import config_statements as given
 
 _BACKEND = re.compile(r'(?<=backend=")\w+(?=")')
 _ASKED = 14
-"""Characters of a question that stands twice in an assertion."""
+"""Characters of an expression that may be written twice in an assertion."""
 _REPEATED = 3
 """Lines of inputs that are written twice; more become a function."""
 _LIMITS = {Kind.HANG: 60.0, Kind.MEMORY: float(32 << 30)}
-"""Where a check has none: seconds, bytes of address space."""
+"""Default limits: seconds of a hang, bytes of address space."""
 _START = 20.0
-"""Seconds before which nothing is said to hang: the compiler is loaded first."""
+"""Seconds that are always granted before a hang: the compiler is loaded first."""
 _COMMENT = 160
-"""Characters of an error that a comment tells."""
+"""Characters of an error in a comment."""
 _TIMES = 10
-"""Calls that are timed together, where a program is slow."""
+"""Calls that are timed together for a slow program."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """What a script looks at, and what it says when that is wrong."""
+    """What a script checks, and what it reports when that fails."""
 
     kind: Kind
     expected: str = ""
-    """What eager gives, for people."""
+    """What eager returns, as text."""
     got: str = ""
-    """What the compiled program gives, for people: an exception's type and message, a signal."""
+    """What the compiled program returns, as text: also an exception or a signal."""
     tol: float | None = None
-    """Relative and absolute; None: the program's."""
+    """Relative and absolute tolerance; None: the program's."""
     aspect: str = "value"
     """What differs, as `Mismatch` names it."""
     where: str = "output"
     """Where, as `Mismatch` names it."""
     backward: bool = False
-    """Whether a loss goes backward."""
+    """Whether a backward runs."""
     limit: float = 0.0
-    """Seconds of a hang, bytes of memory; 0: what is usual."""
+    """Seconds of a hang, bytes of memory; 0: the default."""
     calls: int = 1
-    """How often the program is called before it is looked at."""
+    """How often the program is called before the check."""
     signature: tuple[str, ...] = ()
-    """Of an exception: its type, what it says of any program, the function of torch."""
+    """An exception's type, message without names and numbers, and function of torch."""
 
 
 def check(
@@ -67,7 +67,7 @@ def check(
     limit: float = 0.0,
     calls: int = 1,
 ) -> Check:
-    """What a script looks at to show `failure`."""
+    """Return what a script checks to show `failure`."""
     found = failure.difference
     if found is None:
         return Check(
@@ -103,13 +103,11 @@ def script(
     settings: Mapping[str, Any] | None = None,
     environment: str | None = None,
 ) -> str:
-    """A file that exits with an error exactly if `backend` fails as `check` says.
+    """Return a file that exits with an error exactly if `backend` fails as `check` says.
 
     It names the backend once. `mode` and `options` of Inductor become settings, so that another
-    backend can stand in its place; `settings` go by full name, "torch._inductor.config.freezing".
-    A setting that is a function of the user's comes with its source; one that has none is a
-    comment.
-    """
+    backend can replace it; `settings` have full names, "torch._inductor.config.freezing". A setting
+    that is a function of the user's comes with its source; one without source is a comment."""
     sources = given.sources_beside(program)
     lines = given.statements(mode, options, settings, program, backend, sources)
     compiled = f'torch.compile({program.callee}, backend="{backend}"'
@@ -130,7 +128,7 @@ def script(
 
 
 def lower(text: str, backend: str) -> str:
-    """A script with another backend in its one literal. Raises ValueError if it has not one."""
+    """Return a script with another backend in its one literal. Raises ValueError if not one."""
     if len(_BACKEND.findall(text)) != 1:
         raise ValueError("A script names its backend once.")
     return _BACKEND.sub(backend, text)
@@ -143,7 +141,7 @@ def backend_of(text: str) -> str | None:
 
 
 def below(backend: str) -> str | None:
-    """The backend one rung down: what must not fail. None for eager itself."""
+    """Return the backend one rung down, which must pass. None for eager itself."""
     names = [rung.backend for rung in RUNGS]
     if backend not in names:
         return "aot_eager" if backend.startswith("aot_") else "eager"
@@ -152,7 +150,7 @@ def below(backend: str) -> str | None:
 
 
 def surroundings() -> str:
-    """The versions and the machine, in a line."""
+    """Return the versions and the machine in one line."""
     parts = [
         f"torch {torch.__version__}",
         f"Python {platform.python_version()}",
@@ -166,7 +164,7 @@ def surroundings() -> str:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """Parts of a file, with the empty lines that a formatter puts around functions."""
+    """Join parts of a file with a formatter's blank lines around functions."""
     text = ""
     for part in filter(None, (part.strip("\n") for part in parts)):
         if text:
@@ -177,7 +175,7 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 class _Body:
-    """What comes after the function: inputs, calls, an assertion."""
+    """Statements after the function: inputs, calls, an assertion."""
 
     def __init__(self, program: Program, check: Check, compiled: str, backend: str) -> None:
         self._program, self._check, self._compiled = program, check, compiled
@@ -201,7 +199,7 @@ class _Body:
 
     @property
     def _names(self) -> list[str]:
-        """What the statements before the calls give a value and the calls use."""
+        """Return the names that setup statements assign and the calls use."""
         used = syntax.names(f"{self._program.function}\n{self._call(self._eager)}", ast.Load)
         given = syntax.names("\n".join(self._inputs), ast.Store)
         return [name for name in dict.fromkeys(given) if name in used]
@@ -227,7 +225,7 @@ class _Body:
     # --- one side ---
 
     def _fresh(self) -> list[str]:
-        """What precedes a call: inputs that are its own, the seed."""
+        """Return what precedes a call: its own inputs, the seed."""
         lines = list(self._inputs) if self._twice else []
         return [*lines, "torch.manual_seed(0)"] if self._program.random else lines
 
@@ -237,7 +235,7 @@ class _Body:
         return self._program.loss.replace("{}", call) + ".backward()"
 
     def _repeated(self, callee: str, last: str) -> list[str]:
-        """`last` after the calls that come before it."""
+        """Return `last` after the calls that precede it."""
         if self._check.calls == 1:
             return [last]
         step = self._call(callee)
@@ -245,7 +243,7 @@ class _Body:
         return [f"for _ in range({self._check.calls - 1}):", *_indented([step]), last]
 
     def _side(self, callee: str, last: str) -> list[str]:
-        """A call of eager or of the compiled program, which several calls give a name."""
+        """Return the call of eager or of the compiled program; several calls share a name."""
         if callee == self._compiled and self._check.calls > 1:
             lines = self._repeated("compiled", last.replace(callee, "compiled"))
             return [*self._fresh(), f"compiled = {callee}", *lines]
@@ -317,7 +315,7 @@ class _Body:
         yield from self._assertion_of(place)
 
     def _assertion_of(self, place: str) -> Iterator[str]:
-        """The assertion that what stands at `place` is as expected."""
+        """Return the assertion that `place` holds what is expected."""
         if '"' in place or "(" in place:  # it could not stand in an f-string, or is long
             yield f"got = {place}"
             place = "got"
@@ -375,7 +373,7 @@ _ASPECTS = {
     "value": "{}",
     "keys": "torch.utils._pytree.tree_structure({})",
 }
-"""How to ask for what differs; what is not here is an attribute."""
+"""How to compute what differs; anything else is an attribute."""
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
