@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fullgraph.rewrites.rule import Rule, every
+from fullgraph.rewrites.rule import Rule
+from fullgraph.rewrites.rules import all_rules
 
 BEGIN, END = "<!-- rules -->", "<!-- end of rules -->"
 
@@ -19,14 +20,14 @@ def page() -> str:
         "# The rules of `fullgraph fix`\n\nWritten from the rules' own documentation by "
         "`python -m fullgraph.rewrites.pages`.\n"
     ]
-    parts += [_section(rule) for rule in every()]
+    parts += [_section(rule) for rule in all_rules()]
     return "\n".join(parts)
 
 
 def table() -> str:
     """The table of all rules for the README."""
     rows = ["| rule | name | what it does |", "| --- | --- | --- |"]
-    for rule in every():
+    for rule in all_rules():
         anchor = f"docs/rules.md#{rule.code.lower()}-{rule.name}"
         rows.append(f"| [{rule.code}]({anchor}) | {rule.name} | {rule.summary} |")
     return "\n".join(rows)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
-from types import ModuleType
 
 import libcst as cst
 
-from fullgraph.rewrites import rules
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Replacement
+from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.source import Replacement
 
 
 class Applicability(StrEnum):
@@ -76,25 +71,3 @@ class Rule:
     summary: str = field(default="", compare=False)
     doc: str = field(default="", compare=False)
     topic: str = field(default="", compare=False)
-
-
-@cache
-def every() -> tuple[Rule, ...]:
-    """All rules in order of their codes, found by listing the package of rules."""
-    found = []
-    for info in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
-        if not info.ispkg:
-            found.append(_documented(importlib.import_module(info.name)))
-    codes = [rule.code for rule in found]
-    assert len(set(codes)) == len(codes), f"two rules share a code: {sorted(codes)}"
-    return tuple(sorted(found, key=lambda rule: rule.code))
-
-
-def _documented(module: ModuleType) -> Rule:
-    rule: Rule = module.RULE
-    doc = (module.__doc__ or "").strip()
-    summary = doc.partition("\n")[0]
-    topic = module.__name__.split(".")[-2]
-    return Rule(
-        rule.code, rule.name, rule.categories, rule.rewrite, rule.since, summary, doc, topic
-    )

@@ -47,9 +47,9 @@ def add(commands: Commands) -> None:
 
 def _fix(args: argparse.Namespace) -> int:
     from fullgraph.rewrites.fix import fix
-    from fullgraph.rewrites.rule import every
+    from fullgraph.rewrites.rules import all_rules
 
-    known = every()
+    known = all_rules()
     for prefix in (*args.select, *args.ignore):
         if not any(rule.code.startswith(prefix) or rule.name.startswith(prefix) for rule in known):
             raise FullgraphError(f"There is no rule {prefix}: `fullgraph rule` lists them all.")

@@ -16,13 +16,13 @@ def add(commands: Commands) -> None:
 
 
 def _rule(args: argparse.Namespace) -> int:
-    from fullgraph.rewrites.rule import every
+    from fullgraph.rewrites.rules import all_rules
 
     if args.code is None:
-        for rule in every():
+        for rule in all_rules():
             print(f"{rule.code}  {rule.name:28} {rule.summary}")
         return 0
-    for rule in every():
+    for rule in all_rules():
         if args.code in (rule.code, rule.name):
             print(f"{rule.code} {rule.name}\n\n{rule.doc}")
             return 0

@@ -1,1 +1,75 @@
-"""What is known about an expression: from a run in eager, or from its source."""
+"""Facts about expressions, from a run in eager or from the source."""
+
+from fullgraph.rewrites.analysis.classes import called_function, class_of, method_of_class
+from fullgraph.rewrites.analysis.definitions import Definitions, find_definitions
+from fullgraph.rewrites.analysis.finiteness import Hazard, find_hazards, has_bounded_gradient
+from fullgraph.rewrites.analysis.flow import (
+    always_exits,
+    assignment_targets,
+    live_in,
+    live_out,
+    names_bound,
+    names_bound_before,
+    names_mutated,
+    names_read,
+    parameter_names,
+    split_statements,
+    statements_after,
+    walk,
+)
+from fullgraph.rewrites.analysis.inferred import infer, infer_variable, is_tensor
+from fullgraph.rewrites.analysis.observed import Facts, observe
+from fullgraph.rewrites.analysis.operators import ARITHMETIC, COMPARED
+from fullgraph.rewrites.analysis.purity import (
+    draws_random_numbers,
+    is_new_tensor,
+    may_raise,
+    side_effect_of,
+    torch_name,
+)
+from fullgraph.rewrites.analysis.seen import Seen, TensorSeen
+from fullgraph.rewrites.analysis.site import Knowledge, NotApplicable, Site
+from fullgraph.rewrites.analysis.torch_names import ACTIVATIONS, PURE_CALLS, word_set
+
+__all__ = [
+    "ACTIVATIONS",
+    "ARITHMETIC",
+    "COMPARED",
+    "PURE_CALLS",
+    "Definitions",
+    "Facts",
+    "Hazard",
+    "Knowledge",
+    "NotApplicable",
+    "Seen",
+    "Site",
+    "TensorSeen",
+    "always_exits",
+    "assignment_targets",
+    "called_function",
+    "class_of",
+    "draws_random_numbers",
+    "find_definitions",
+    "find_hazards",
+    "has_bounded_gradient",
+    "infer",
+    "infer_variable",
+    "is_new_tensor",
+    "is_tensor",
+    "live_in",
+    "live_out",
+    "may_raise",
+    "method_of_class",
+    "names_bound",
+    "names_bound_before",
+    "names_mutated",
+    "names_read",
+    "observe",
+    "parameter_names",
+    "side_effect_of",
+    "split_statements",
+    "statements_after",
+    "torch_name",
+    "walk",
+    "word_set",
+]

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import name, targets, walk
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis.flow import assignment_targets, walk
+from fullgraph.rewrites.analysis.site import Site
+from fullgraph.rewrites.source import dotted_name
 
 
 def class_of(site: Site, node: cst.BaseExpression) -> str:
@@ -22,13 +23,13 @@ def class_of(site: Site, node: cst.BaseExpression) -> str:
         if kind not in ("function", "method", "builtin_function_or_method", "type"):
             return kind if kind.startswith("torch.") else kind.rpartition(".")[2]
         return ""
-    made = constructor(site, node)
+    made = constructor_call(site, node)
     return site.document.qualified(made.func) if made is not None else ""
 
 
-def constructor(site: Site, node: cst.BaseExpression) -> cst.Call | None:
+def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
     """The one call that `__init__` assigns to `self.x`, where `node` is `self.x`."""
-    path = name(node)
+    path = dotted_name(node)
     owner = _class(site, node)
     if owner is None or not path.startswith("self."):
         return None
@@ -36,16 +37,16 @@ def constructor(site: Site, node: cst.BaseExpression) -> cst.Call | None:
         one
         for one in walk(owner)
         if isinstance(one, cst.Assign | cst.AnnAssign)
-        and path in map(name, targets(one))
+        and path in map(dotted_name, assignment_targets(one))
         and isinstance(one.value, cst.Call)
     ]
     value = found[0].value if len(found) == 1 else None
     return value if isinstance(value, cst.Call) else None
 
 
-def registered(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
+def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
     """The tensor that the class gives to `self.register_buffer`, where `node` is that buffer."""
-    path = name(node)
+    path = dotted_name(node)
     owner = _class(site, node)
     calls = [one for one in walk(owner) if isinstance(one, cst.Call)] if owner is not None else []
     for call in calls:
@@ -62,32 +63,38 @@ def registered(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
     return None
 
 
-def default(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
+def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
     """What a parameter is if it is not given, or an attribute that `__init__` makes of one."""
-    path = name(node)
+    path = dotted_name(node)
     if not path.startswith("self."):
         return _default(site.document.function(node), path)
     owner = _class(site, node)
     for one in walk(owner) if owner is not None else ():
-        if isinstance(one, cst.Assign) and path in map(name, targets(one)):
+        if isinstance(one, cst.Assign) and path in map(dotted_name, assignment_targets(one)):
             values = list(_values(one.value))
-            places = [name(target) for target in targets(one)]
+            places = [dotted_name(target) for target in assignment_targets(one)]
             if len(one.targets) > 1 or len(values) != len(places):
                 return None
             value = values[places.index(path)]
-            return _default(site.document.function(one), name(value)) if name(value) else value
+            return (
+                _default(site.document.function(one), dotted_name(value))
+                if dotted_name(value)
+                else value
+            )
     return None
 
 
-def counter(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
+def numeric_attribute(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
     """The number that the class gives to an attribute, if it gives it numbers alone."""
-    path = name(node)
+    path = dotted_name(node)
     owner = _class(site, node) if path.startswith("self.") else None
     values = []
     for one in walk(owner) if owner is not None else ():
-        if isinstance(one, cst.Assign | cst.AnnAssign) and path in map(name, targets(one)):
+        if isinstance(one, cst.Assign | cst.AnnAssign) and path in map(
+            dotted_name, assignment_targets(one)
+        ):
             found = list(_values(one.value)) if one.value is not None else []
-            places = [name(target) for target in targets(one)]
+            places = [dotted_name(target) for target in assignment_targets(one)]
             values.append(found[places.index(path)] if len(found) == len(places) else None)
     numbers = [one for one in values if isinstance(one, cst.Integer | cst.Float)]
     return numbers[0] if numbers and len(numbers) == len(values) else None
@@ -109,9 +116,9 @@ def _default(function: cst.CSTNode | None, parameter: str) -> cst.BaseExpression
     return next((one.default for one in found if one.name.value == parameter), None)
 
 
-def definition(site: Site, call: cst.Call) -> cst.FunctionDef | None:
+def called_function(site: Site, call: cst.Call) -> cst.FunctionDef | None:
     """The function of this file that is called: `helper(x)` or `self.helper(x)`."""
-    path = name(call.func)
+    path = dotted_name(call.func)
     if "." not in path:
         return _function(site.document.module, path)
     owner = _class(site, call)
@@ -119,7 +126,7 @@ def definition(site: Site, call: cst.Call) -> cst.FunctionDef | None:
     return _function(owner.body, last) if owner is not None and base == "self" else None
 
 
-def method(site: Site, kind: str, called: str) -> cst.FunctionDef | None:
+def method_of_class(site: Site, kind: str, called: str) -> cst.FunctionDef | None:
     """A method of a class of this file."""
     for one in site.document.module.body:
         if isinstance(one, cst.ClassDef) and one.name.value == kind:

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.source.document import Document, Function
+from fullgraph.rewrites.source import Document, FunctionNode
 
 Bindings = frozenset[cst.CSTNode]
-State = dict[str, Bindings]
+ReachingBindings = dict[str, Bindings]
 
 
 @dataclass(frozen=True, eq=False)
 class Definitions:
     """The local names of one function. A binding is the node that stores: mostly a `Name`."""
 
-    function: Function
+    function: FunctionNode
     reaching: Mapping[cst.Name, Bindings]
     """For each use of a local name the bindings whose value it may see."""
-    before: Mapping[cst.CSTNode, State]
+    before: Mapping[cst.CSTNode, ReachingBindings]
     """For each statement the bindings that may hold when it begins."""
 
     def uses(self, binding: cst.CSTNode) -> list[cst.Name]:
@@ -28,7 +28,7 @@ class Definitions:
         return [use for use, bindings in self.reaching.items() if binding in bindings]
 
 
-def definitions(document: Document, node: cst.CSTNode) -> Definitions | None:
+def find_definitions(document: Document, node: cst.CSTNode) -> Definitions | None:
     """The definitions of the function around `node`; None at module level and in lambdas."""
     function = document.function(node)
     if not isinstance(function, cst.FunctionDef):
@@ -42,8 +42,8 @@ def definitions(document: Document, node: cst.CSTNode) -> Definitions | None:
 class _Loop:
     """The states in which a loop is left, and those in which it goes on."""
 
-    exits: list[State] = field(default_factory=list)
-    nexts: list[State] = field(default_factory=list)
+    exits: list[ReachingBindings] = field(default_factory=list)
+    nexts: list[ReachingBindings] = field(default_factory=list)
 
 
 class _Walk:
@@ -52,10 +52,10 @@ class _Walk:
     def __init__(self, document: Document, function: cst.FunctionDef) -> None:
         self.document = document
         self.function = function
-        self.state: State | None = {}
+        self.state: ReachingBindings | None = {}
         self.reaching: dict[cst.Name, Bindings] = {}
-        self.before: dict[cst.CSTNode, State] = {}
-        self.every: State = {}
+        self.before: dict[cst.CSTNode, ReachingBindings] = {}
+        self.every: ReachingBindings = {}
         self.loops: list[_Loop] = []
         self.nested: list[cst.Name] = []
 
@@ -242,7 +242,7 @@ class _Walk:
         return not isinstance(parent, cst.Param | cst.FunctionDef | cst.ClassDef | cst.ImportAlias)
 
 
-def _merged(states: Sequence[State | None]) -> State | None:
+def _merged(states: Sequence[ReachingBindings | None]) -> ReachingBindings | None:
     """What may hold where several ways meet; None if none of them is taken."""
     alive = [state for state in states if state is not None]
     if not alive:

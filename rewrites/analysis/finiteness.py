@@ -11,36 +11,41 @@ from enum import StrEnum
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.classes import class_of, default, definition, method
+from fullgraph.rewrites.analysis.classes import (
+    called_function,
+    class_of,
+    default_value,
+    method_of_class,
+)
 from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.inferred import inferred, is_tensor
+from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.purity import torch_name
-from fullgraph.rewrites.analysis.torch_names import PURE_CALLS, words
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis.site import Site
+from fullgraph.rewrites.analysis.torch_names import PURE_CALLS, word_set
 
-_DIVISIONS = words(
+_DIVISIONS = word_set(
     """
     div divide floor_divide fmod remainder true_divide
     """
 )
-_AT_ONE = words(
+_AT_ONE = word_set(
     """
     log log10 log1p log2 reciprocal rsqrt sqrt
     """
 )
-_AT_ZERO = words(
+_AT_ZERO = word_set(
     """
     acos arccos arcsin asin atanh cosh erfinv exp exp2 expm1 sinh tan
     """
 )
-_NOWHERE = words(
+_NOWHERE = word_set(
     """
     acosh addcdiv atan2 binary_cross_entropy cdist cholesky cosine_similarity cross_entropy
     cumprod det digamma dist eig eigh float_power hypot inv inverse lgamma logdet logit
     lstsq nll_loss pinv pow prod qr slogdet solve std std_mean svd var xlogy
     """
 )
-_LINEAR = words(
+_LINEAR = word_set(
     """
     abs add all any ceil clamp clamp_max clamp_min clip clone contiguous detach eq expand
     flatten float floor full full_like ge gt hardtanh isfinite isinf isnan le logical_and
@@ -52,7 +57,7 @@ _LINEAR = words(
 """What keeps finite numbers finite and gradients bounded, whatever the other arm saw."""
 
 
-class Neutral(StrEnum):
+class NeutralValue(StrEnum):
     """What may stand in for an operand whose result is not used."""
 
     ONE = "1"
@@ -66,16 +71,16 @@ class Hazard:
 
     operation: cst.BaseExpression
     operand: cst.BaseExpression
-    neutral: Neutral | None
+    neutral: NeutralValue | None
     """With this in the operand's place all is finite; None if there is no such number."""
 
 
-def hazards(site: Site, *nodes: cst.CSTNode) -> tuple[Hazard, ...]:
+def find_hazards(site: Site, *nodes: cst.CSTNode) -> tuple[Hazard, ...]:
     """Where inf or NaN, or an infinite gradient, may come from finite operands."""
     return tuple(hazard for node in nodes for hazard in _hazards(site, node))
 
 
-def bounded(site: Site, *nodes: cst.CSTNode) -> bool:
+def has_bounded_gradient(site: Site, *nodes: cst.CSTNode) -> bool:
     """Whether operands that are inf or NaN give no NaN gradient to what is not selected.
 
     True for sums, comparisons, clamping and selecting; false for products and all else.
@@ -111,11 +116,11 @@ def _index_hazards(site: Site, one: cst.Subscript) -> Iterator[Hazard]:
     """`table[i]`, where a test may keep the one place from lying outside of the table."""
     match one.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=index, star=None))]:
-            seen = inferred(site, index)
+            seen = infer(site, index)
             if seen is None or not seen.is_tensor or not is_tensor(site, one.value):
                 return
             if seen.dtypes <= {"int64", "int32"} and seen.shapes <= {(), (1,)}:
-                yield Hazard(one, index, Neutral.ZERO)
+                yield Hazard(one, index, NeutralValue.ZERO)
 
 
 def _is_of_numbers(site: Site, node: cst.BaseExpression) -> bool:
@@ -131,17 +136,19 @@ def _operator_hazards(site: Site, one: cst.BinaryOperation) -> Iterator[Hazard]:
     match one.operator:
         case cst.Divide() | cst.FloorDivide() | cst.Modulo():
             if not _is_away_from_zero(site, one.right):
-                yield Hazard(one, one.right, Neutral.ONE)
+                yield Hazard(one, one.right, NeutralValue.ONE)
         case cst.Power():
-            if not _whole(one.right):
-                yield Hazard(one, one.left, Neutral.ONE)
+            if not _is_positive_integer(one.right):
+                yield Hazard(one, one.left, NeutralValue.ONE)
 
 
 def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
     called = torch_name(site, call)
     if not called:
         kind = class_of(site, call.func)
-        function = definition(site, call) or (method(site, kind, "forward") if kind else None)
+        function = called_function(site, call) or (
+            method_of_class(site, kind, "forward") if kind else None
+        )
         if function is not None and any(_hazards(site, function.body)):
             yield Hazard(call, call, None)
         unknown = function is None and kind.rpartition(".")[2] in ("Sequential", "")
@@ -154,19 +161,19 @@ def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
     operands = [call.func.value, *values] if is_method else values  # type: ignore[attr-defined]
     if called in _DIVISIONS and len(operands) > 1:
         if not _is_away_from_zero(site, operands[1]):
-            yield Hazard(call, operands[1], Neutral.ONE)
+            yield Hazard(call, operands[1], NeutralValue.ONE)
     elif called == "pow" and len(operands) == 2:
-        if not _whole(operands[1]):
-            yield Hazard(call, operands[0], Neutral.ONE)
+        if not _is_positive_integer(operands[1]):
+            yield Hazard(call, operands[0], NeutralValue.ONE)
     elif called in _AT_ONE | _AT_ZERO | _NOWHERE:
         operand = operands[0] if operands else call
-        neutral = Neutral.ONE if called in _AT_ONE else Neutral.ZERO
+        neutral = NeutralValue.ONE if called in _AT_ONE else NeutralValue.ZERO
         yield Hazard(call, operand, None if called in _NOWHERE else neutral)
 
 
 def _is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
     """Whether a divisor is not zero: a number, a size, `y + 1e-6`, `y.clamp(min=self.eps)`."""
-    if _number(node) != 0 or is_tensor(site, node) is False:
+    if _literal_number(node) != 0 or is_tensor(site, node) is False:
         return True
     match node:
         case cst.BinaryOperation(operator=cst.Add()):
@@ -179,32 +186,32 @@ def _is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
 
 def _is_positive(site: Site, node: cst.BaseExpression) -> bool:
     """Whether an expression is a number above zero: as seen, else as its default says."""
-    if _number(node) > 0:
+    if _literal_number(node) > 0:
         return True
     if not isinstance(node, cst.Name | cst.Attribute):
         return False
     seen = site.seen(node)
     if seen is not None:
         return seen.is_number and all(float(one or 0) > 0 for one in seen.values)
-    value = default(site, node)
-    return value is not None and _number(value) > 0
+    value = default_value(site, node)
+    return value is not None and _literal_number(value) > 0
 
 
 def _is_lower(arg: cst.Arg) -> bool:
     return arg.keyword is not None and arg.keyword.value == "min"
 
 
-def _whole(node: cst.BaseExpression) -> bool:
+def _is_positive_integer(node: cst.BaseExpression) -> bool:
     """Whether an expression is one of the numbers 1, 2, 3, …: any power by these is finite."""
-    number = _number(node)
+    number = _literal_number(node)
     return number >= 1 and number % 1 == 0
 
 
-def _number(node: cst.BaseExpression) -> float:
+def _literal_number(node: cst.BaseExpression) -> float:
     """The number that a literal is; 0 for anything else."""
     match node:
         case cst.Integer() | cst.Float():
             return float(node.evaluated_value)
         case cst.UnaryOperation(operator=cst.Minus()):
-            return -_number(node.expression)
+            return -_literal_number(node.expression)
     return 0.0

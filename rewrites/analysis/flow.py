@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
-from fullgraph.rewrites.source.document import Document
+from fullgraph.rewrites.source import Document, dotted_name
 
 _BLOCKS = cst.IndentedBlock | cst.SimpleStatementSuite | cst.Module
 _SCOPES = cst.FunctionDef | cst.Lambda | cst.ClassDef
@@ -23,7 +23,7 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield from walk(child)
 
 
-def statements(block: cst.BaseSuite | cst.Module) -> list[cst.CSTNode]:
+def split_statements(block: cst.BaseSuite | cst.Module) -> list[cst.CSTNode]:
     """The statements of a block, several on one line taken apart."""
     found: list[cst.CSTNode] = []
     for line in block.body:
@@ -31,22 +31,22 @@ def statements(block: cst.BaseSuite | cst.Module) -> list[cst.CSTNode]:
     return found
 
 
-def reads(*nodes: cst.CSTNode) -> frozenset[str]:
+def names_read(*nodes: cst.CSTNode) -> frozenset[str]:
     """The names whose values the nodes use: for `self.a.b` "self", "self.a" and "self.a.b"."""
     return frozenset(name for node in nodes for name in _reads(node))
 
 
-def writes(*nodes: cst.CSTNode) -> tuple[str, ...]:
+def names_bound(*nodes: cst.CSTNode) -> tuple[str, ...]:
     """The names that statements bind anew, in order; "x" for `x += 1` and `del x` too."""
     return tuple(dict.fromkeys(name for node in nodes for name in _writes(node)))
 
 
-def mutations(*nodes: cst.CSTNode) -> tuple[str, ...]:
+def names_mutated(*nodes: cst.CSTNode) -> tuple[str, ...]:
     """The names whose values statements change in place: `x[0] = 1`, `x += 1`, `x.add_(1)`."""
     return tuple(dict.fromkeys(name for node in nodes for name in _mutations(node)))
 
 
-def targets(node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
+def assignment_targets(node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
     """What an assignment assigns to, tuples taken apart; () for anything else."""
     match node:
         case cst.Assign():
@@ -64,21 +64,12 @@ def targets(node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
     return ()
 
 
-def name(node: cst.CSTNode) -> str:
-    """The name of a variable or of a path of attributes on one; "" for anything else."""
-    if isinstance(node, cst.Name):
-        return node.value
-    if isinstance(node, cst.Attribute) and (base := name(node.value)):
-        return f"{base}.{node.attr.value}"
-    return ""
-
-
-def parameters(function: cst.FunctionDef | cst.Lambda) -> tuple[str, ...]:
+def parameter_names(function: cst.FunctionDef | cst.Lambda) -> tuple[str, ...]:
     """The names of all parameters."""
     return tuple(n.name.value for n in walk(function.params) if isinstance(n, cst.Param))
 
 
-def following(document: Document, node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+def statements_after(document: Document, node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
     """What may run after statement `node` in its function, the next rounds of loops included.
 
     Statements of the other arms of an `if` are not among it, unless a loop leads back to them.
@@ -107,37 +98,37 @@ def live_out(document: Document, node: cst.CSTNode, *more: cst.CSTNode) -> froze
     whoever holds the object may read them. So do names that are global, nonlocal, or read by a
     function inside this one.
     """
-    live = live_in(following(document, (node, *more)[-1]))
+    live = live_in(statements_after(document, (node, *more)[-1]))
     function = document.function(node)
     shared: set[str] = set()
     for one in walk(function) if function is not None else ():
         if one is not function and isinstance(one, cst.FunctionDef | cst.Lambda):
-            shared |= reads(one)
+            shared |= names_read(one)
         elif isinstance(one, cst.Global | cst.Nonlocal):
             shared |= {item.name.value for item in one.names}
-    attributes = {one for one in writes(node, *more) if "." in one}
+    attributes = {one for one in names_bound(node, *more) if "." in one}
     return frozenset(live | shared | attributes)
 
 
-def assigned_before(document: Document, node: cst.CSTNode) -> frozenset[str]:
+def names_bound_before(document: Document, node: cst.CSTNode) -> frozenset[str]:
     """The local names that surely have a value when statement `node` starts."""
     found: set[str] = set()
     inner = node
     for outer in document.around(node):
         if isinstance(outer, cst.FunctionDef | cst.Lambda):
-            found |= set(parameters(outer))
+            found |= set(parameter_names(outer))
             break
         if isinstance(outer, _BLOCKS | cst.SimpleStatementLine) and inner in outer.body:
             body = outer.body
             for one in body[: body.index(inner)]:
-                found |= assigned(one)
+                found |= names_surely_bound(one)
         elif isinstance(outer, cst.For | cst.With) and inner is outer.body:
-            found |= {name(target) for target in targets(outer)}
+            found |= {dotted_name(target) for target in assignment_targets(outer)}
         inner = outer
     return frozenset(found - {""})
 
 
-def assigned(node: cst.CSTNode) -> set[str]:
+def names_surely_bound(node: cst.CSTNode) -> set[str]:
     """The names that a statement surely binds if it ends normally."""
     match node:
         case cst.If():
@@ -145,34 +136,36 @@ def assigned(node: cst.CSTNode) -> set[str]:
                 return set()
             if isinstance(node.orelse, cst.Else):
                 return _assigned(node.body) & _assigned(node.orelse.body)
-            return _assigned(node.body) & assigned(node.orelse)
+            return _assigned(node.body) & names_surely_bound(node.orelse)
         case cst.With():
-            return _assigned(node.body) | {name(target) for target in targets(node)}
+            return _assigned(node.body) | {
+                dotted_name(target) for target in assignment_targets(node)
+            }
         case cst.SimpleStatementLine():
-            return {n for one in node.body for n in assigned(one)}
+            return {n for one in node.body for n in names_surely_bound(one)}
         case cst.Assign() | cst.AnnAssign() | cst.AugAssign():
-            return {name(target) for target in targets(node)}
+            return {dotted_name(target) for target in assignment_targets(node)}
         case cst.FunctionDef() | cst.ClassDef():
             return {node.name.value}
     return set()
 
 
-def leaves(node: cst.CSTNode) -> bool:
+def always_exits(node: cst.CSTNode) -> bool:
     """Whether a block or statement never goes on to what follows it: return, raise, break, …"""
     match node:
         case cst.Return() | cst.Raise() | cst.Break() | cst.Continue():
             return True
         case cst.SimpleStatementLine() | cst.IndentedBlock() | cst.SimpleStatementSuite():
-            return bool(node.body) and leaves(node.body[-1])
+            return bool(node.body) and always_exits(node.body[-1])
         case cst.If():
-            return node.orelse is not None and leaves(node.body) and leaves(node.orelse)
+            return node.orelse is not None and always_exits(node.body) and always_exits(node.orelse)
         case cst.Else():
-            return leaves(node.body)
+            return always_exits(node.body)
     return False
 
 
 def _assigned(block: cst.BaseSuite) -> set[str]:
-    return {n for one in statements(block) for n in assigned(one)}
+    return {n for one in split_statements(block) for n in names_surely_bound(one)}
 
 
 def live_in(code: Iterable[cst.CSTNode]) -> set[str]:
@@ -182,8 +175,8 @@ def live_in(code: Iterable[cst.CSTNode]) -> set[str]:
     for one in code:
         parts = one.body if isinstance(one, cst.SimpleStatementLine) else (one,)
         for part in parts:
-            live |= reads(part) - written
-            written |= assigned(part)
+            live |= names_read(part) - written
+            written |= names_surely_bound(part)
     return live
 
 
@@ -192,7 +185,7 @@ def _reads(node: cst.CSTNode) -> Iterator[str]:
         case cst.Name():
             yield node.value
         case cst.Attribute():
-            if path := name(node):
+            if path := dotted_name(node):
                 yield path
             yield from _reads(node.value)
         case cst.Assign():
@@ -216,7 +209,7 @@ def _reads(node: cst.CSTNode) -> Iterator[str]:
             yield from _target_reads(node.name)
         case cst.FunctionDef() | cst.Lambda():
             inside = {n for child in node.children for n in _reads(child)}
-            own = {*parameters(node), *writes(node.body)}
+            own = {*parameter_names(node), *names_bound(node.body)}
             yield from sorted(n for n in inside if n.partition(".")[0] not in own)
         case _:
             for child in node.children:
@@ -237,8 +230,8 @@ def _writes(node: cst.CSTNode) -> Iterator[str]:
         yield node.name.value
     if isinstance(node, _SCOPES | _COMPREHENSIONS):
         return
-    for target in targets(node):
-        if path := name(target):
+    for target in assignment_targets(node):
+        if path := dotted_name(target):
             yield path
     for child in node.children:
         yield from _writes(child)
@@ -254,7 +247,7 @@ def _mutations(node: cst.CSTNode) -> Iterator[str]:
             if method.endswith("_") and not method.endswith("__"):
                 changed = one.func.value
         else:
-            for target in targets(one):
+            for target in assignment_targets(one):
                 if isinstance(target, cst.Subscript):
                     yield from filter(None, [_base(target)])
         if changed is not None and (path := _base(changed)):
@@ -265,9 +258,9 @@ def _base(node: cst.BaseExpression) -> str:
     """The variable or path whose value `node` is a part of."""
     while isinstance(node, cst.Subscript | cst.Call):
         node = node.value if isinstance(node, cst.Subscript) else node.func
-        if isinstance(node, cst.Attribute) and not name(node):
+        if isinstance(node, cst.Attribute) and not dotted_name(node):
             node = node.value
-    return name(node)
+    return dotted_name(node)
 
 
 def _flat(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

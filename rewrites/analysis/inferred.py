@@ -12,15 +12,16 @@ from typing import Any
 import libcst as cst
 import torch
 
-from fullgraph.rewrites.analysis.classes import counter, registered
-from fullgraph.rewrites.analysis.definitions import Bindings, Definitions, definitions
-from fullgraph.rewrites.analysis.flow import name, walk
+from fullgraph.rewrites.analysis.classes import buffer_value, numeric_attribute
+from fullgraph.rewrites.analysis.definitions import Bindings, Definitions, find_definitions
+from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.operators import BINARY, UNARY
 from fullgraph.rewrites.analysis.seen import Seen, TensorSeen
-from fullgraph.rewrites.analysis.torch_names import words
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis.site import Site
+from fullgraph.rewrites.analysis.torch_names import word_set
+from fullgraph.rewrites.source import dotted_name
 
-_ATTRIBUTES = words(
+_ATTRIBUTES = word_set(
     """
     T data device dtype eps imag mT max min ndim real shape smallest_normal tiny
     """
@@ -30,15 +31,15 @@ DEPTH = 12
 """How deep definitions and expressions are followed."""
 
 
-class Unknown(Exception):
+class UnknownValue(Exception):
     """Nothing certain can be said."""
 
 
-def inferred(site: Site, node: cst.CSTNode) -> Seen | None:
+def infer(site: Site, node: cst.CSTNode) -> Seen | None:
     """What was seen of an expression, else what it would be if it were evaluated at its place."""
     if (seen := site.seen(node)) is not None:
         return seen
-    if isinstance(node, cst.Name) and (known := definitions(site.document, node)) is not None:
+    if isinstance(node, cst.Name) and (known := find_definitions(site.document, node)) is not None:
         seen = _used(site, known, known.reaching.get(node, frozenset()))
     if isinstance(node, cst.Attribute) and isinstance(
         site.document.parents.get(node), cst.AugAssign
@@ -49,16 +50,16 @@ def inferred(site: Site, node: cst.CSTNode) -> Seen | None:
 
 def _elsewhere(site: Site, node: cst.Attribute) -> Seen | None:
     """What was seen of a path of attributes that the function changes in place only."""
-    document, path = site.document, name(node)
+    document, path = site.document, dotted_name(node)
     function = document.function(node)
-    found = [one for one in walk(function or node) if path and name(one) == path]
+    found = [one for one in walk(function or node) if path and dotted_name(one) == path]
     bound = [one for one in found if isinstance(document.parents.get(one), cst.AssignTarget)]
     return None if bound else next(filter(None, map(site.seen, found)), None)
 
 
-def held(site: Site, variable: str, statement: cst.CSTNode) -> Seen | None:
+def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> Seen | None:
     """What a local name holds when a statement starts."""
-    known = definitions(site.document, statement)
+    known = find_definitions(site.document, statement)
     if known is None:
         return None
     bindings = known.before.get(statement, {}).get(variable, frozenset())
@@ -81,7 +82,7 @@ def _seen(work: Callable[[], Any]) -> Seen | None:
 
 def is_tensor(site: Site, node: cst.CSTNode) -> bool | None:
     """Whether an expression is a tensor; None if that is not known."""
-    seen = inferred(site, node)
+    seen = infer(site, node)
     return None if seen is None else seen.is_tensor
 
 
@@ -105,7 +106,7 @@ def _described(value: torch.Tensor) -> TensorSeen:
 def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
     """The value on meta tensors. Raises Unknown, or what torch raises."""
     if depth > DEPTH:
-        raise Unknown
+        raise UnknownValue
     seen = site.seen(node)
     if seen is not None:
         return _made(seen)
@@ -124,9 +125,9 @@ def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
             if isinstance(base, torch.finfo | torch.iinfo):
                 return getattr(base, node.attr.value)
             if not isinstance(base, torch.Tensor):
-                raise Unknown
+                raise UnknownValue
             return torch.device("meta") if node.attr.value == "device" else _get(base, node)
-        case cst.Attribute() if given := registered(site, node) or counter(site, node):
+        case cst.Attribute() if given := buffer_value(site, node) or numeric_attribute(site, node):
             return _value(site, given, again)
         case cst.BinaryOperation():
             left, right = (_value(site, part, again) for part in (node.left, node.right))
@@ -143,7 +144,7 @@ def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
             return _value(site, node.value, again)[_value(site, index, again)]
         case cst.Call():
             return _called(site, node, again)
-    raise Unknown
+    raise UnknownValue
 
 
 def _made(seen: Seen) -> Any:
@@ -156,22 +157,22 @@ def _made(seen: Seen) -> Any:
             return made.requires_grad_(seen.requires_grad)
     if not seen.tensors and len(seen.values) == 1 and len(seen.types) == 1:
         return seen.values[0]
-    raise Unknown
+    raise UnknownValue
 
 
 def _named(qualified: str) -> Any:
     """A dtype or constant of torch."""
     value = getattr(torch, qualified.removeprefix("torch."), None)
     if not isinstance(value, torch.dtype | float):
-        raise Unknown
+        raise UnknownValue
     return value
 
 
 def _variable(site: Site, use: cst.Name, depth: int) -> Any:
     """What a local name holds: by another use of the same binding, or by what it is bound to."""
-    known = definitions(site.document, use)
+    known = find_definitions(site.document, use)
     if known is None:
-        raise Unknown
+        raise UnknownValue
     return _bound(site, known, known.reaching.get(use, frozenset()), depth)
 
 
@@ -185,7 +186,7 @@ def _bound(site: Site, known: Definitions, bindings: Bindings, depth: int) -> An
         assign = site.document.parents.get(parent) if parent is not None else None
         if isinstance(parent, cst.AssignTarget) and isinstance(assign, cst.Assign):
             return _value(site, assign.value, depth)
-    raise Unknown
+    raise UnknownValue
 
 
 def _used(site: Site, known: Definitions, bindings: Bindings) -> Seen | None:
@@ -197,7 +198,7 @@ def _used(site: Site, known: Definitions, bindings: Bindings) -> Seen | None:
 
 def _called(site: Site, call: cst.Call, depth: int) -> Any:
     if any(arg.star for arg in call.args):
-        raise Unknown
+        raise UnknownValue
     args = [_value(site, arg.value, depth) for arg in call.args if arg.keyword is None]
     kwargs = {
         arg.keyword.value: _value(site, arg.value, depth)
@@ -207,7 +208,7 @@ def _called(site: Site, call: cst.Call, depth: int) -> Any:
     qualified = site.document.qualified(call.func)
     last = qualified.rpartition(".")[2]
     if last.endswith("_") or "out" in kwargs:
-        raise Unknown
+        raise UnknownValue
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         if qualified.rpartition(".")[0] + "." in _FUNCTIONS:
             function: Any = torch
@@ -220,7 +221,7 @@ def _called(site: Site, call: cst.Call, depth: int) -> Any:
             base = _value(site, call.func.value, depth)
             if isinstance(base, torch.Tensor):
                 return getattr(base, call.func.attr.value)(*args, **kwargs)
-    raise Unknown
+    raise UnknownValue
 
 
 def _get(base: torch.Tensor, node: cst.Attribute) -> Any:

@@ -10,9 +10,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.classes import class_of, constructor, definition, method
-from fullgraph.rewrites.analysis.flow import targets, walk
-from fullgraph.rewrites.analysis.inferred import inferred, is_tensor
+from fullgraph.rewrites.analysis.classes import (
+    called_function,
+    class_of,
+    constructor_call,
+    method_of_class,
+)
+from fullgraph.rewrites.analysis.flow import assignment_targets, walk
+from fullgraph.rewrites.analysis.inferred import infer, is_tensor
+from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import (
     EFFECTS,
     ELEMENTWISE,
@@ -22,10 +28,9 @@ from fullgraph.rewrites.analysis.torch_names import (
     STATEFUL_LAYERS,
     VIEWS,
 )
-from fullgraph.rewrites.site import Site
 
 
-def effect(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str:
+def side_effect_of(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str:
     """A clause saying what evaluating the nodes changes, "" if nothing.
 
     Assigning to a local name counts as no effect; assigning to attributes and items does. With
@@ -35,12 +40,12 @@ def effect(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str:
     return next((one for one in found if not (random and one.endswith("random numbers"))), "")
 
 
-def draws(site: Site, call: cst.Call) -> bool:
+def draws_random_numbers(site: Site, call: cst.Call) -> bool:
     """Whether a call itself, its arguments aside, draws random numbers or may do so."""
     return _call_effect(site, call, frozenset()).endswith("random numbers")
 
 
-def elementwise(site: Site, node: cst.CSTNode) -> bool:
+def is_elementwise(site: Site, node: cst.CSTNode) -> bool:
     """Whether each element of a tensor result comes from operands' elements at its own place."""
     for one in walk(node):
         if isinstance(one, cst.Call) and torch_name(site, one) not in ELEMENTWISE:
@@ -54,13 +59,13 @@ def elementwise(site: Site, node: cst.CSTNode) -> bool:
     return True
 
 
-def fresh(site: Site, node: cst.BaseExpression) -> bool:
+def is_new_tensor(site: Site, node: cst.BaseExpression) -> bool:
     """Whether the value is surely a new tensor that shares memory with nothing else."""
     match node:
         case cst.BinaryOperation() | cst.UnaryOperation() | cst.Comparison():
             return True
         case cst.IfExp():
-            return fresh(site, node.body) and fresh(site, node.orelse)
+            return is_new_tensor(site, node.body) and is_new_tensor(site, node.orelse)
         case cst.Call():
             called = torch_name(site, node)
             if called:
@@ -98,7 +103,7 @@ def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
 
 def _is_single(site: Site, call: cst.Call) -> bool:
     """Whether a method is called on a tensor that is known to have one element."""
-    seen = inferred(site, call.func.value) if isinstance(call.func, cst.Attribute) else None
+    seen = infer(site, call.func.value) if isinstance(call.func, cst.Attribute) else None
     return seen is not None and seen.dims == {0}
 
 
@@ -113,7 +118,7 @@ def _effects(site: Site, nodes: tuple[cst.CSTNode, ...], within: frozenset[str])
                 case cst.Yield() | cst.Await():
                     yield f"`{site.document.code(one)}` hands control to other code"
                 case cst.Assign() | cst.AugAssign() | cst.AnnAssign() | cst.For() | cst.With():
-                    for target in targets(one):
+                    for target in assignment_targets(one):
                         if not isinstance(target, cst.Name):
                             yield f"it changes `{site.document.code(target)}`"
                     if isinstance(one, cst.AugAssign) and is_tensor(site, one.target) is not False:
@@ -145,7 +150,9 @@ def _call_effect(site: Site, call: cst.Call, within: frozenset[str]) -> str:
     kind = class_of(site, call.func)
     if kind.startswith("torch.nn.modules.") or kind.startswith("torch.nn."):
         return _layer_effect(site, call, kind, text)
-    function = definition(site, call) or (method(site, kind, "forward") if kind else None)
+    function = called_function(site, call) or (
+        method_of_class(site, kind, "forward") if kind else None
+    )
     if function is None:
         return f"it is not known what `{text}` changes"
     if function.name.value in within or function.decorators:
@@ -170,7 +177,7 @@ def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
 
 def _made_of(site: Site, node: cst.BaseExpression) -> Iterator[str]:
     """The classes of the layers in a `Sequential`; nothing if they are not spelled out."""
-    made = constructor(site, node)
+    made = constructor_call(site, node)
     for arg in made.args if made is not None else ():
         if not isinstance(arg.value, cst.Call) or arg.star:
             return

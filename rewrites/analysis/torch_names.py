@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-def words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """The words of a text."""
     return frozenset(text.split())
 
 
-RANDOM = words(
+RANDOM = word_set(
     """
     alpha_dropout bernoulli binomial dropout dropout1d dropout2d dropout3d
     feature_alpha_dropout feature_dropout fractional_max_pool2d fractional_max_pool3d
@@ -16,7 +16,7 @@ RANDOM = words(
     randn_like randperm rrelu
     """
 )
-EFFECTS = words(
+EFFECTS = word_set(
     """
     __delitem__ __setitem__ _assert _assert_async _check backward compile load manual_seed
     register_hook register_post_accumulate_grad_hook retain_grad save seed
@@ -24,20 +24,20 @@ EFFECTS = words(
     synchronize
     """
 )
-PURE_CALLS = words(
+PURE_CALLS = word_set(
     """
     abs all any bool callable dict enumerate float getattr hasattr id int isinstance len
     list max min range repr reversed round set slice sorted str sum tuple type zip
     """
 )
-OWNERS = words(
+OWNERS = word_set(
     """
     math operator torch torch.Tensor torch._C._nn torch.fft torch.functional torch.linalg
     torch.nn.functional torch.nn.parameter.Parameter torch.special
     """
 )
 STATEFUL_LAYERS = ("BatchNorm", "InstanceNorm", "Dropout", "RReLU", "LSTM", "GRU", "RNN")
-ELEMENTWISE = words(
+ELEMENTWISE = word_set(
     """
     abs absolute acos acosh add addcdiv addcmul arccos arcsin arctan asin asinh atan atan2
     atanh bfloat16 bitwise_and bitwise_not bitwise_or bitwise_xor bool byte ceil celu clamp
@@ -52,7 +52,7 @@ ELEMENTWISE = words(
     true_divide trunc type type_as where xlogy zeros_like
     """
 )
-VIEWS = words(
+VIEWS = word_set(
     """
     Dropout Flatten H Identity T Unflatten atleast_1d atleast_2d atleast_3d bfloat16 bool
     broadcast_to byte chunk conj contiguous cpu cuda data dequantize detach diagonal double
@@ -62,7 +62,7 @@ VIEWS = words(
     unsqueeze view view_as view_as_complex view_as_real
     """
 )
-ACTIVATIONS = words(
+ACTIVATIONS = word_set(
     """
     AvgPool1d AvgPool2d AvgPool3d CELU Dropout ELU Flatten GELU GLU Hardsigmoid Hardswish
     Hardtanh Identity LeakyReLU LogSigmoid LogSoftmax MaxPool1d MaxPool2d MaxPool3d Mish

@@ -2,7 +2,7 @@
 
 from fullgraph.rewrites.fix.fix_report import render, render_diff
 from fullgraph.rewrites.fix.fixes import Fixes
-from fullgraph.rewrites.fix.offers import apply_offers, places_to_observe, propose, select_rules
+from fullgraph.rewrites.fix.offers import apply_offers, places_to_observe, propose
 from fullgraph.rewrites.fix.patched import patched
 from fullgraph.rewrites.fix.pipeline import FixStep, fix
 from fullgraph.rewrites.fix.results import FixResult, Suggestion, Unfixed
@@ -20,5 +20,4 @@ __all__ = [
     "propose",
     "render",
     "render_diff",
-    "select_rules",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
-from fullgraph.rewrites.proof.proof import Check
+from fullgraph.rewrites.proof import Check
 
 CauseKey = tuple[str, str, str, str]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key, check_causes
 from fullgraph.rewrites.fix.search import SearchState
-from fullgraph.rewrites.proof.proof import Check, Proof, State
+from fullgraph.rewrites.proof import Check, Proof, ProofState
 
 Config = Mapping[str, object]
 """Values by the names of configuration: "torch._dynamo.config.allow_rnn" to True."""
@@ -44,7 +44,7 @@ def prove_config_ideas(
             done = runs[key]
             if isinstance(done, ConfigRun):
                 check = check_causes(explanation, done.explanation, [cause])
-                result = done.proof.state if check.ok else State.FAILED
+                result = done.proof.state if check.ok else ProofState.FAILED
                 done = Proof(result, (*done.proof.checks, check), done.proof.inputs)
             proofs[cause_key(cause), offer.rule.code] = done
     return proofs
@@ -55,4 +55,4 @@ def _run_or_fail(run: Callable[[Config], ConfigRun], config: Config) -> ConfigRu
         return run(config)
     except AttributeError:
         detail = f"this torch has no setting {', '.join(config)}"
-        return Proof(State.FAILED, (Check("setting", False, detail),))
+        return Proof(ProofState.FAILED, (Check("setting", False, detail),))

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.fix.results import FixResult, Suggestion
-from fullgraph.rewrites.proof.proof import Proof, State
+from fullgraph.rewrites.proof import Proof, ProofState
 from fullgraph.rewrites.rule import Applicability
 
 WIDTH = 80
@@ -162,11 +162,11 @@ def _suggestion_blocks(suggestion: Suggestion, console: Console) -> Iterator[Ren
 def _proof_sentence(suggestion: Suggestion) -> str:
     proof = suggestion.proof
     tried = f" on {_count(proof.inputs, 'input')}" if proof.inputs else ""
-    if proof.state is State.PROVED:
+    if proof.state is ProofState.PROVED:
         return f"Proved{tried}: {', '.join(check.name for check in proof.checks)}."
-    if proof.state is State.NOT_RUN:
+    if proof.state is ProofState.NOT_RUN:
         return "An idea, not an edit: it was not tried."
-    title = "One side seen" if proof.state is State.ONE_SIDE else "Not proved"
+    title = "One side seen" if proof.state is ProofState.ONE_SIDE else "Not proved"
     kept = "" if suggestion.accepted else "; it is not applied"
     return f"{title}{tried}: {proof.reason}{kept}."
 

@@ -12,7 +12,7 @@ from fullgraph.compiler.sources import Owner, override_sources, owner_of
 from fullgraph.rewrites.fix.fix_report import plain, to_dict, verdict
 from fullgraph.rewrites.fix.patched import patched
 from fullgraph.rewrites.fix.results import FixResult
-from fullgraph.rewrites.source.files import write
+from fullgraph.rewrites.source import write_files
 
 
 class Fixes(FixResult):
@@ -38,7 +38,7 @@ class Fixes(FixResult):
         """
         texts = self.changed_texts(unsafe=unsafe)
         texts = {file: text for file, text in texts.items() if owner_of(file) is Owner.USER}
-        return write(self.originals, texts, roots=roots, force=force)
+        return write_files(self.originals, texts, roots=roots, force=force)
 
     @contextmanager
     def active(self, *, unsafe: bool = False) -> Iterator[None]:

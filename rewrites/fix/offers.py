@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -12,9 +12,10 @@ import libcst as cst
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.sources import is_user_code, read_source
 from fullgraph.diagnose.explanation_data import Cause
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule, every
-from fullgraph.rewrites.site import Knowledge, Site
-from fullgraph.rewrites.source.document import Document, Replacement, parse
+from fullgraph.rewrites.analysis import Knowledge, Site
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rules import all_rules
+from fullgraph.rewrites.source import Document, Replacement, parse_document
 
 EditKey = tuple[str, str]
 
@@ -61,7 +62,7 @@ def propose(
     causes: Iterable[Cause], facts: Knowledge, rules: Sequence[Rule] | None = None
 ) -> list[Offers]:
     """Ask every rule about every cause. The first offer of a cause is the best one."""
-    return [_offers(cause, facts, every() if rules is None else rules) for cause in causes]
+    return [_offers(cause, facts, all_rules() if rules is None else rules) for cause in causes]
 
 
 def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
@@ -79,25 +80,10 @@ def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
     return texts, [offer for group in taken.values() for offer in group]
 
 
-def select_rules(
-    rules: Iterable[Rule], select: Collection[str], ignore: Collection[str]
-) -> list[Rule]:
-    """Return rules with a prefix in `select` (all if empty), but none in `ignore`."""
-    return [
-        rule
-        for rule in rules
-        if (not select or _matches(rule, select)) and not _matches(rule, ignore)
-    ]
-
-
 def places_to_observe(causes: Iterable[Cause]) -> Iterator[Position]:
     """Yield the places whose functions must be observed for `propose` to have facts."""
     for cause in causes:
         yield from edit_places(cause)
-
-
-def _matches(rule: Rule, prefixes: Collection[str]) -> bool:
-    return any(rule.code.startswith(p) or rule.name.startswith(p) for p in prefixes)
 
 
 def _offers(cause: Cause, facts: Knowledge, rules: Sequence[Rule]) -> Offers:
@@ -177,4 +163,4 @@ def _document(file: str) -> Document | None:
 
 @lru_cache(maxsize=64)
 def _parse_cached(file: str, text: str) -> Document:
-    return parse(file, text)
+    return parse_document(file, text)

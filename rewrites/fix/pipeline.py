@@ -17,7 +17,7 @@ from fullgraph.compiler.program import Loss, Program, parse_program
 from fullgraph.compiler.sources import index_live_functions, is_user_code, override_sources
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.rewrites.analysis.observed import Facts, observe
+from fullgraph.rewrites.analysis import Facts, observe
 from fullgraph.rewrites.fix.config_ideas import Config, ConfigRun, prove_config_ideas
 from fullgraph.rewrites.fix.fixes import Fixes
 from fullgraph.rewrites.fix.offers import (
@@ -25,7 +25,6 @@ from fullgraph.rewrites.fix.offers import (
     Offers,
     places_to_observe,
     propose,
-    select_rules,
 )
 from fullgraph.rewrites.fix.results import list_suggestions, list_unfixed
 from fullgraph.rewrites.fix.search import (
@@ -36,9 +35,9 @@ from fullgraph.rewrites.fix.search import (
     search_edits,
     undo_under_inductor,
 )
-from fullgraph.rewrites.proof.proof import Proof
-from fullgraph.rewrites.proof.prove import prove
-from fullgraph.rewrites.rule import Applicability, Rule, every
+from fullgraph.rewrites.proof import Proof, prove
+from fullgraph.rewrites.rule import Applicability, Rule
+from fullgraph.rewrites.rules import all_rules, select_rules
 
 ROUNDS, SECONDS = 8, 300.0
 """Default limits of `fix`: rounds of edits, and wall time in seconds."""
@@ -101,7 +100,7 @@ def fix(
         dynamic=dynamic,
         options=options,
     )
-    rules = select_rules(every(), select, ignore)
+    rules = select_rules(all_rules(), select, ignore)
     start = time.monotonic()
 
     def report(what: str) -> None:

@@ -14,7 +14,7 @@ from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key
 from fullgraph.rewrites.fix.offers import Offer
 from fullgraph.rewrites.fix.search import SearchState
-from fullgraph.rewrites.proof.proof import Proof, State
+from fullgraph.rewrites.proof import Proof, ProofState
 from fullgraph.rewrites.rule import Applicability
 
 
@@ -109,7 +109,7 @@ def list_suggestions(
     for cause, answer in state.offers.items():
         for offer in answer.offers:
             if offer.rewrite.applicability is Applicability.DISPLAY and cause not in mended:
-                proof = idea_proofs.get((cause, offer.rule.code), Proof(State.NOT_RUN))
+                proof = idea_proofs.get((cause, offer.rule.code), Proof(ProofState.NOT_RUN))
                 made = _suggestion(offer, proof, False, state.originals)
                 found.setdefault((made.rule, made.line, cause), made)
     return tuple(found.values())

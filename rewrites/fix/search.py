@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key, check_causes, replaces_causes
 from fullgraph.rewrites.fix.offers import EditKey, Offer, Offers, apply_offers
-from fullgraph.rewrites.proof.proof import Proof, State
+from fullgraph.rewrites.proof import Proof, ProofState
 from fullgraph.rewrites.rule import Applicability
 
 Texts = Mapping[str, str]
@@ -59,7 +59,7 @@ class SearchState:
 
     program: EditedProgram
     trials: tuple[EditTrial, ...] = ()
-    states: Mapping[EditKey, State] = field(default_factory=dict)
+    states: Mapping[EditKey, ProofState] = field(default_factory=dict)
     """Last proof state of each edit; an edit that failed is not tried again."""
     deferred: frozenset[EditKey] = frozenset()
     """Edits that bring another cause which no safe edit removes."""
@@ -80,7 +80,7 @@ class SearchState:
             allowed = offer.rewrite.applicability is Applicability.SAFE or (
                 unsafe and offer.rewrite.applicability is Applicability.UNSAFE
             )
-            if allowed and (state is None or (unsafe and state is not State.FAILED)):
+            if allowed and (state is None or (unsafe and state is not ProofState.FAILED)):
                 return offer
         return None
 
@@ -98,7 +98,7 @@ class SearchState:
         trials = (*self.trials[:index], trial, *self.trials[index + 1 :])
         return replace(self, trials=trials)
 
-    def with_proof_state(self, keys: Iterable[EditKey], state: State) -> SearchState:
+    def with_proof_state(self, keys: Iterable[EditKey], state: ProofState) -> SearchState:
         """Return this state with the proof state of some edits recorded."""
         return replace(self, states={**self.states, **dict.fromkeys(keys, state)})
 
@@ -137,12 +137,12 @@ def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:
         accepted = [o for trial in state.trials if trial.accepted for o in trial.offers]
         numbers = any(offer.rewrite.numbers for offer in accepted)
         proof = runs.prove_under_inductor(state.program.texts, numbers)
-        if proof.state is not State.FAILED:
+        if proof.state is not ProofState.FAILED:
             break
         index = state.program.trial
         trial = replace(state.trials[index], accepted=False, proof=proof)
         state = state.with_trial(index, trial)
-        state = state.with_proof_state((o.key for o in trial.offers), State.FAILED)
+        state = state.with_proof_state((o.key for o in trial.offers), ProofState.FAILED)
         state = replace(state, program=parent)
     return state
 
@@ -187,7 +187,7 @@ def _try_edits(
         explanation = runs.explain(new, offers)
         check = check_causes(chain.start, explanation, mended)
         replaced = not check.ok and replaces_causes(chain.start, explanation, mended)
-        result = proof.state if check.ok or replaced else State.FAILED
+        result = proof.state if check.ok or replaced else ProofState.FAILED
         proof = replace(proof, state=result, checks=(*proof.checks, check))
     accepted = proof.whole or (proof.holds and level is Applicability.UNSAFE)
     if len(offers) > 1 and (replaced or not accepted):
@@ -205,7 +205,7 @@ def _try_edits(
             check = check_causes(chain.start, after.program.explanation, mended)
             trial = replace(trial, proof=replace(proof, checks=(*proof.checks[:-1], check)))
         else:
-            failed = replace(proof, state=State.FAILED)
+            failed = replace(proof, state=ProofState.FAILED)
             trial = EditTrial(trial.offers, failed, accepted=False)
             after = replace(after, program=program)
             if level is Applicability.SAFE:

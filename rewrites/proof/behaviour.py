@@ -29,7 +29,7 @@ _CODE = types.FunctionType | types.MethodType | types.BuiltinFunctionType | type
 
 
 @dataclass(frozen=True)
-class Tensor:
+class TensorValue:
     """A tensor, elements included."""
 
     dtype: str
@@ -71,7 +71,7 @@ class Behaviour:
     """Whether what was raised comes out of an operator, and not from a `raise` or `assert`."""
 
 
-def behave(
+def record_behaviour(
     subject: Program,
     function: Callable[..., Any],
     calls: tuple[CallArguments, ...],
@@ -140,7 +140,7 @@ def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEP
     return f"<{kind}>"
 
 
-def _tensor(value: torch.Tensor, memory: Mapping[int, str]) -> Tensor:
+def _tensor(value: torch.Tensor, memory: Mapping[int, str]) -> TensorValue:
     dense = value.detach()
     alias = ""
     if value.layout is torch.strided and value.device.type != "meta":
@@ -151,7 +151,7 @@ def _tensor(value: torch.Tensor, memory: Mapping[int, str]) -> Tensor:
         dense = dense.resolve_conj().resolve_neg().cpu().contiguous()
         if dense.numel():
             content = dense.reshape(-1).view(torch.uint8).numpy().tobytes()
-    return Tensor(
+    return TensorValue(
         str(value.dtype).removeprefix("torch."),
         tuple(value.shape),
         value.device.type,

@@ -11,7 +11,7 @@ import torch
 from torch.testing import assert_close
 
 from fullgraph.compiler.numerics import SCALAR, tolerance_of
-from fullgraph.rewrites.proof.behaviour import Behaviour, Tensor
+from fullgraph.rewrites.proof.behaviour import Behaviour, TensorValue
 from fullgraph.rewrites.proof.proof import Check
 
 NO_GRADIENT = "a gradient of zero is as good as none"
@@ -33,7 +33,7 @@ and how far at most, of its greatest element."""
 
 
 @dataclass(frozen=True)
-class Case:
+class ProofInput:
     """One input that was tried: which variant, and whether with gradients."""
 
     number: int
@@ -47,13 +47,13 @@ class Case:
         return f"{which}, with a backward" if self.backward else which
 
 
-def compare(
-    old: Mapping[Case, Behaviour],
-    new: Mapping[Case, Behaviour],
+def compare_behaviours(
+    old: Mapping[ProofInput, Behaviour],
+    new: Mapping[ProofInput, Behaviour],
     *,
     numbers: bool = False,
     learns: bool = True,
-    nudged: Callable[[Case], Behaviour | None] = lambda _: None,
+    nudged: Callable[[ProofInput], Behaviour | None] = lambda _: None,
 ) -> list[Check]:
     """One check for each thing that a run shows.
 
@@ -75,11 +75,11 @@ def compare(
 
 def _compared(
     name: str,
-    old: Mapping[Case, Behaviour],
-    new: Mapping[Case, Behaviour],
+    old: Mapping[ProofInput, Behaviour],
+    new: Mapping[ProofInput, Behaviour],
     numbers: bool,
     steady: bool,
-    nudged: Callable[[Case], Behaviour | None],
+    nudged: Callable[[ProofInput], Behaviour | None],
 ) -> Check:
     """The check of one thing; that outputs share memory counts only where it is always so."""
     title = _TITLES[name]
@@ -107,7 +107,7 @@ def _compared(
 
 def difference(a: Any, b: Any, what: str) -> str:
     """How `b` differs from `a`, in half a sentence; "" if it does not."""
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
+    if isinstance(a, TensorValue) and isinstance(b, TensorValue):
         return _tensors_differ(a, b, what)
     if isinstance(a, float) and isinstance(b, float):
         close = math.isclose(a, b, rel_tol=SCALAR.rtol, abs_tol=SCALAR.atol) or (a != a and b != b)
@@ -126,7 +126,7 @@ def difference(a: Any, b: Any, what: str) -> str:
     return f"{what}: {_short(b)} instead of {_short(a)}"
 
 
-def _tensors_differ(a: Tensor, b: Tensor, what: str) -> str:
+def _tensors_differ(a: TensorValue, b: TensorValue, what: str) -> str:
     for name in ("dtype", "shape", "device", "requires_grad", "layout", "alias"):
         x, y = getattr(a, name), getattr(b, name)
         if x != y:
@@ -147,7 +147,11 @@ def _tensors_differ(a: Tensor, b: Tensor, what: str) -> str:
 
 def _excused(a: Any, b: Any, nudged: Any) -> Any:
     """`b`, where it is about as far from `a` as `nudged` is, as `a` is."""
-    if isinstance(a, Tensor) and isinstance(b, Tensor) and isinstance(nudged, Tensor):
+    if (
+        isinstance(a, TensorValue)
+        and isinstance(b, TensorValue)
+        and isinstance(nudged, TensorValue)
+    ):
         same = (a.dtype, a.shape) == (b.dtype, b.shape) == (nudged.dtype, nudged.shape)
         if not same or not a.content:
             return b
@@ -185,12 +189,12 @@ def _without_zeros(
 
 
 def _is_zero(gradient: Any) -> bool:
-    return isinstance(gradient, Tensor) and not gradient.value().count_nonzero()
+    return isinstance(gradient, TensorValue) and not gradient.value().count_nonzero()
 
 
 def _outputs(a: Any, b: Any, steady: bool, assumes: dict[str, None]) -> tuple[Any, Any]:
     """Outputs of which the second are allowed to ask for gradients."""
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
+    if isinstance(a, TensorValue) and isinstance(b, TensorValue):
         if b.requires_grad and not a.requires_grad:
             assumes[ASKS] = None
             a = replace(a, requires_grad=True)
@@ -205,7 +209,7 @@ def _outputs(a: Any, b: Any, steady: bool, assumes: dict[str, None]) -> tuple[An
 
 def _aliases(encoded: Any) -> tuple[str, ...]:
     """What all tensors share memory with, in order."""
-    if isinstance(encoded, Tensor):
+    if isinstance(encoded, TensorValue):
         return (encoded.alias,)
     if isinstance(encoded, tuple | list):
         return tuple(name for item in encoded for name in _aliases(item))
@@ -214,7 +218,7 @@ def _aliases(encoded: Any) -> tuple[str, ...]:
 
 def _numbers(encoded: Any) -> Any:
     """`encoded` with the numbers of tensors without dimensions."""
-    if isinstance(encoded, Tensor) and encoded.shape == () and encoded.content:
+    if isinstance(encoded, TensorValue) and encoded.shape == () and encoded.content:
         return encoded.value().item()
     if isinstance(encoded, Mapping):
         return {key: _numbers(value) for key, value in encoded.items()}

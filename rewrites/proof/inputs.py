@@ -13,39 +13,39 @@ from fullgraph.compiler.program import CallArguments
 Calls = tuple[CallArguments, ...]
 Change = Callable[[torch.Tensor], torch.Tensor]
 
-RANDOM = 12
+RANDOM_VARIANTS = 12
 """How many random inputs end the list."""
 
 
-def variants(calls: Calls, *, special: bool) -> Iterator[Calls]:
+def input_variants(calls: Calls, *, special: bool) -> Iterator[Calls]:
     """The user's calls, then changed copies of them; the same at every call of this function.
 
     Shapes, dtypes and devices stay, and integers stay in the range they have. With `special`
     there are NaN and infinities, too.
     """
-    yield fresh(calls)
+    yield copy_calls(calls)
     for change in _changes(special):
-        yield changed(calls, change)
+        yield transform_calls(calls, change)
     tensors = [leaf for leaf in _tensors(calls) if leaf.numel()]
     if len(tensors) > 1:
         for index in range(min(len(tensors), 6)):
             for change in (torch.zeros_like, torch.neg, _ones):
-                yield changed(calls, change, only=index)
-    for number in range(RANDOM):
-        yield changed(calls, _random(number, 10.0 ** (number % 4 - 1)))
+                yield transform_calls(calls, change, only=index)
+    for number in range(RANDOM_VARIANTS):
+        yield transform_calls(calls, _random(number, 10.0 ** (number % 4 - 1)))
 
 
-def fresh(calls: Calls) -> Calls:
+def copy_calls(calls: Calls) -> Calls:
     """A copy of `calls` that shares no memory with it; tensors that share memory go on to."""
     return copy.deepcopy(_detached(calls))
 
 
-def nudged(calls: Calls) -> Calls:
+def perturb_calls(calls: Calls) -> Calls:
     """Copies whose every floating-point number is a neighbour of what it was."""
-    return changed(calls, lambda x: x * (1 + torch.finfo(x.dtype).eps))
+    return transform_calls(calls, lambda x: x * (1 + torch.finfo(x.dtype).eps))
 
 
-def changed(calls: Calls, change: Change, only: int | None = None) -> Calls:
+def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Calls:
     """A copy of `calls` with `change` applied to every tensor, or to the one numbered `only`."""
     numbers = iter(range(1_000_000))
 
@@ -63,7 +63,7 @@ def changed(calls: Calls, change: Change, only: int | None = None) -> Calls:
     return tuple(CallArguments(tree_map(one, c.args), tree_map(one, dict(c.kwargs))) for c in calls)
 
 
-def asking(calls: Calls) -> bool:
+def require_gradients(calls: Calls) -> bool:
     """Let every floating-point leaf tensor of `calls` ask for a gradient; whether one did not."""
     asked = False
     for leaf in _tensors(calls):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class State(StrEnum):
+class ProofState(StrEnum):
     PROVED = "proved"
     ONE_SIDE = "one side seen"
     """All held, but some test of the code went the same way on every input that was tried."""
@@ -32,7 +32,7 @@ class Check:
 class Proof:
     """How a rewrite fared."""
 
-    state: State
+    state: ProofState
     checks: tuple[Check, ...] = ()
     inputs: int = 0
     """How many inputs were tried, the user's own included."""
@@ -44,12 +44,12 @@ class Proof:
     @property
     def holds(self) -> bool:
         """Whether nothing that was tried speaks against the rewrite."""
-        return self.state in (State.PROVED, State.ONE_SIDE)
+        return self.state in (ProofState.PROVED, ProofState.ONE_SIDE)
 
     @property
     def whole(self) -> bool:
         """Whether all was seen, and nothing need be granted."""
-        return self.state is State.PROVED and not self.assumes
+        return self.state is ProofState.PROVED and not self.assumes
 
     @property
     def reason(self) -> str:

@@ -29,10 +29,10 @@ from fullgraph.compiler.sources import (
     override_sources,
     read_source,
 )
-from fullgraph.rewrites.proof import inputs
-from fullgraph.rewrites.proof.behaviour import Behaviour, behave
-from fullgraph.rewrites.proof.comparison import Case, compare
-from fullgraph.rewrites.proof.proof import Check, Proof, State
+from fullgraph.rewrites.proof.behaviour import Behaviour, record_behaviour
+from fullgraph.rewrites.proof.comparison import ProofInput, compare_behaviours
+from fullgraph.rewrites.proof.inputs import input_variants, perturb_calls, require_gradients
+from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
 
 CHOSEN = 16
 """How many inputs the two programs are compared on at least, if time allows."""
@@ -42,10 +42,10 @@ _SPECIAL = ("nan", "inf", "finite", "assert", "raise")
 
 
 @dataclass
-class Run:
+class RecordedRun:
     """What a program did in some cases."""
 
-    behaviours: dict[Case, Behaviour] = field(default_factory=dict)
+    behaviours: dict[ProofInput, Behaviour] = field(default_factory=dict)
     sides: dict[int, set[bool]] = field(default_factory=dict)
     """For each test, by number, the sides it took."""
 
@@ -89,7 +89,7 @@ def prove(
             return _failed("eager", f"the new code did not run: {_ended(new)}")
     ran = old.value.behaviours, new.value.behaviours
     nudged = cache(partial(_nudged, subject, base, special, seconds))
-    checks = compare(*ran, numbers=numbers, learns=_learns(subject), nudged=nudged)
+    checks = compare_behaviours(*ran, numbers=numbers, learns=_learns(subject), nudged=nudged)
     few = [case for case in cases if not case.backward][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
         if some and all(check.ok for check in checks):
@@ -100,7 +100,7 @@ def prove(
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
     seen = all(side == "both" for _, side in sides)
-    state = State.FAILED if not ok else State.PROVED if seen else State.ONE_SIDE
+    state = ProofState.FAILED if not ok else ProofState.PROVED if seen else ProofState.ONE_SIDE
     tried = len({case.number for case in cases})
     return Proof(state, tuple(checks), tried, sides, assumes if ok else ())
 
@@ -110,18 +110,18 @@ def prove(
 
 def _explore(
     subject: Program, tests: Sequence[Position], special: bool, limit: float, strict: bool
-) -> Run:
+) -> RecordedRun:
     """The original on the user's inputs, and on those variants that show something else."""
-    run = Run()
+    run = RecordedRun()
     before = snapshot(subject.objects())
     edits, tapes = _taped(tests)
     shown: set[Any] = set()
     start = time.monotonic()
     with edit_functions(edits):
-        for number, _ in enumerate(inputs.variants(subject.calls, special=special)):
+        for number, _ in enumerate(input_variants(subject.calls, special=special)):
             for tape in tapes:
                 tape.clear()
-            behaviour = _behaviour(subject, Case(number, False), special, None)
+            behaviour = _behaviour(subject, ProofInput(number, False), special, None)
             before.restore()
             taken = tuple(frozenset(tape) for tape in tapes)
             for index, side in enumerate(taken):
@@ -131,8 +131,8 @@ def _explore(
             kind = (taken, behaviour.raised)
             if number < CHOSEN or kind not in shown or number % 4 == 1:
                 shown.add(kind)
-                run.behaviours[Case(number, False)] = behaviour
-                case = Case(number, True)
+                run.behaviours[ProofInput(number, False)] = behaviour
+                case = ProofInput(number, True)
                 if torch.is_grad_enabled():
                     asked = _behaviour(subject, case, special, None)
                     before.restore()
@@ -146,9 +146,11 @@ def _explore(
     return run
 
 
-def _replay(subject: Program, cases: Sequence[Case], special: bool, backend: str | None) -> Run:
+def _replay(
+    subject: Program, cases: Sequence[ProofInput], special: bool, backend: str | None
+) -> RecordedRun:
     """The program in these cases: in eager, or compiled for a backend."""
-    run = Run()
+    run = RecordedRun()
     before = snapshot(subject.objects())
     for case in cases:
         run.behaviours[case] = _behaviour(subject, case, special, backend)
@@ -156,19 +158,21 @@ def _replay(subject: Program, cases: Sequence[Case], special: bool, backend: str
     return run
 
 
-def _behaviour(subject: Program, case: Case, special: bool, backend: str | None) -> Behaviour:
-    variants = inputs.variants(subject.calls, special=special)
+def _behaviour(subject: Program, case: ProofInput, special: bool, backend: str | None) -> Behaviour:
+    variants = input_variants(subject.calls, special=special)
     calls = next(itertools.islice(variants, case.number, None))
     if case.nudged:
-        calls = inputs.nudged(calls)
+        calls = perturb_calls(calls)
     if case.backward:
-        inputs.asking(calls)
+        require_gradients(calls)
     if backend is None:
         with force_eager():
-            return behave(subject, subject.target, calls, backward=case.backward, seed=case.number)
+            return record_behaviour(
+                subject, subject.target, calls, backward=case.backward, seed=case.number
+            )
     options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
     compiled = torch.compile(subject.target, backend=backend, options=options)
-    return behave(subject, compiled, calls, backward=case.backward, seed=case.number)
+    return record_behaviour(subject, compiled, calls, backward=case.backward, seed=case.number)
 
 
 def _taped(tests: Sequence[Position]) -> tuple[list[FunctionEdit], list[set[bool]]]:
@@ -196,8 +200,8 @@ def _noting(tape: set[bool]) -> Callable[[Any], Any]:
 
 
 def _isolated(
-    subject: Program, seconds: float, job: Callable[[], Run], *, inductor: bool = False
-) -> JobOutcome[Run]:
+    subject: Program, seconds: float, job: Callable[[], RecordedRun], *, inductor: bool = False
+) -> JobOutcome[RecordedRun]:
     objects = subject.objects()
     where, _ = choose_process(objects)
     folder = None
@@ -210,7 +214,7 @@ def _isolated(
 
 
 def _nudged(
-    subject: Program, base: Mapping[str, str], special: bool, seconds: float, case: Case
+    subject: Program, base: Mapping[str, str], special: bool, seconds: float, case: ProofInput
 ) -> Behaviour | None:
     """What the original does where the inputs of a case are hardly different."""
     near = replace(case, nudged=True)
@@ -219,13 +223,15 @@ def _nudged(
     return ran.value.behaviours[near] if ran.value is not None else None
 
 
-def _compiled(backend: str, outcome: JobOutcome[Run], eager: Mapping[Case, Behaviour]) -> Check:
+def _compiled(
+    backend: str, outcome: JobOutcome[RecordedRun], eager: Mapping[ProofInput, Behaviour]
+) -> Check:
     """Whether compiled code did what it does in eager."""
     title = "inductor" if backend == "inductor" else "compiled"
     if outcome.value is None:
         return Check(title, False, f"{title} it does not run: {_ended(outcome)}")
     few = {case: eager[case] for case in outcome.value.behaviours}
-    for check in compare(few, outcome.value.behaviours):
+    for check in compare_behaviours(few, outcome.value.behaviours):
         if not check.ok and check.name != "logs and warnings":
             return Check(title, False, f"{title} it does something else: {check.detail}")
     return Check(title, True)
@@ -264,4 +270,4 @@ def _ended(outcome: JobOutcome[Any]) -> str:
 
 
 def _failed(title: str, detail: str) -> Proof:
-    return Proof(State.FAILED, (Check(title, False, detail),))
+    return Proof(ProofState.FAILED, (Check(title, False, detail),))

@@ -1,1 +1,35 @@
-"""Parsed source files, new syntax, and edits written to disk."""
+"""Source files as syntax trees: parse, build, edit and write them."""
+
+from fullgraph.rewrites.source.document import (
+    Document,
+    FunctionNode,
+    Replacement,
+    dotted_name,
+    parse_document,
+    replace_nodes,
+)
+from fullgraph.rewrites.source.files import write_files
+from fullgraph.rewrites.source.templates import (
+    build_expression,
+    build_statement,
+    parenthesized,
+    round_trips,
+    string_literal,
+    with_keyword,
+)
+
+__all__ = [
+    "Document",
+    "FunctionNode",
+    "Replacement",
+    "build_expression",
+    "build_statement",
+    "dotted_name",
+    "parenthesized",
+    "parse_document",
+    "replace_nodes",
+    "round_trips",
+    "string_literal",
+    "with_keyword",
+    "write_files",
+]

@@ -14,11 +14,11 @@ from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, Posi
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.events import Position
-from fullgraph.rewrites.source.templates import enclosed, reads_back
+from fullgraph.rewrites.source.templates import parenthesized, round_trips
 
 Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
 Span = tuple[int, int | None, int | None, int | None]
-Function = cst.FunctionDef | cst.Lambda
+FunctionNode = cst.FunctionDef | cst.Lambda
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +81,9 @@ class Document:
                 return one
         raise KeyError("the node is not part of a statement")
 
-    def function(self, node: cst.CSTNode) -> Function | None:
+    def function(self, node: cst.CSTNode) -> FunctionNode | None:
         """The innermost function or lambda that holds `node`, itself excluded."""
-        return next((one for one in self.around(node) if isinstance(one, Function)), None)
+        return next((one for one in self.around(node) if isinstance(one, FunctionNode)), None)
 
     def function_name(self, node: cst.CSTNode) -> str:
         """The name of the function around `node`, as code objects call it; "" at module level."""
@@ -104,20 +104,12 @@ class Document:
         lines[0] = lines[0][span.start.column :]
         return "\n".join(lines)
 
-    def dotted(self, node: cst.CSTNode) -> str:
-        """`a.b.c` for a name or a chain of attributes; "" for anything else."""
-        if isinstance(node, cst.Name):
-            return node.value
-        if isinstance(node, cst.Attribute) and (base := self.dotted(node.value)):
-            return f"{base}.{node.attr.value}"
-        return ""
-
     def qualified(self, node: cst.CSTNode) -> str:
         """The dotted name with import aliases resolved: `F.relu` is "torch.nn.functional.relu".
 
         A name that the file does not import stays as it is: "print", "self.mask".
         """
-        first, _, rest = self.dotted(node).partition(".")
+        first, _, rest = dotted_name(node).partition(".")
         known = self.imports.get(first, first)
         return f"{known}.{rest}" if rest else known
 
@@ -128,13 +120,13 @@ class Document:
         for node in self.ranges:
             if isinstance(node, cst.Import):
                 for alias in node.names:
-                    name = self.dotted(alias.name)
+                    name = dotted_name(alias.name)
                     bound = alias.evaluated_alias or name.partition(".")[0]
                     found[bound] = name if alias.evaluated_alias else bound
             elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-                module = self.dotted(node.module) if node.module else ""
+                module = dotted_name(node.module) if node.module else ""
                 for alias in node.names:
-                    name = self.dotted(alias.name)
+                    name = dotted_name(alias.name)
                     found[alias.evaluated_alias or name] = f"{module}.{name}".lstrip(".")
         return found
 
@@ -164,11 +156,11 @@ class Document:
         """
         if not self._reads_back(replacements):
             replacements = {
-                old: enclosed(new) if isinstance(new, cst.BaseExpression) else new
+                old: parenthesized(new) if isinstance(new, cst.BaseExpression) else new
                 for old, new in replacements.items()
             }
         changing = {one for node in replacements for one in (node, *self.around(node))}
-        module = replaced(self.module, replacements, changing.__contains__)
+        module = replace_nodes(self.module, replacements, changing.__contains__)
         missing = [name for name in dict.fromkeys(imports) if not self._imports(name)]
         if missing:
             context = CodemodContext()
@@ -182,10 +174,10 @@ class Document:
         """Whether the text of each statement that changes means what it says."""
         parse = functools.partial(cst.parse_statement, config=self.module.config_for_parsing)
         for statement in {self.statement(node) for node in replacements}:
-            new: object = replaced(statement, replacements)
+            new: object = replace_nodes(statement, replacements)
             parts = new.nodes if isinstance(new, cst.FlattenSentinel) else [new]
             for part in parts:
-                if isinstance(part, cst.CSTNode) and not reads_back(part, parse, self.module):
+                if isinstance(part, cst.CSTNode) and not round_trips(part, parse, self.module):
                     return False
         return True
 
@@ -264,7 +256,16 @@ _PLACES = (
 )
 
 
-def parse(file: str, text: str) -> Document:
+def dotted_name(node: cst.CSTNode) -> str:
+    """Return "a.b.c" for a variable or a path of attributes on one; "" for anything else."""
+    if isinstance(node, cst.Name):
+        return node.value
+    if isinstance(node, cst.Attribute) and (base := dotted_name(node.value)):
+        return f"{base}.{node.attr.value}"
+    return ""
+
+
+def parse_document(file: str, text: str) -> Document:
     """The document of a file's text. Raises FullgraphError where it is no Python."""
     try:
         wrapper = MetadataWrapper(cst.parse_module(_content(text)), unsafe_skip_copy=True)
@@ -293,7 +294,7 @@ def _starts(span: Span, position: Position) -> bool:
     return span[:2] == (position.line, position.column)
 
 
-def replaced(
+def replace_nodes(
     tree: cst.CSTNodeT,
     replacements: Mapping[cst.CSTNode, Replacement],
     looks: Callable[[cst.CSTNode], bool] = lambda node: True,

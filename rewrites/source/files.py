@@ -13,7 +13,7 @@ from pathlib import Path
 from fullgraph.compiler.errors import FullgraphError
 
 
-def write(
+def write_files(
     originals: Mapping[str, str],
     texts: Mapping[str, str],
     *,

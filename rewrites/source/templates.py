@@ -25,7 +25,7 @@ _OPEN = (
 """What may need parentheses where it stands."""
 
 
-def expression(template: str, **parts: cst.BaseExpression | str) -> cst.BaseExpression:
+def build_expression(template: str, **parts: cst.BaseExpression | str) -> cst.BaseExpression:
     """`expression("torch.where({test}, {a}, {b})", test=node, …)`; texts are put in as they are.
 
     Parts are put in without a copy, so facts about them stay findable.
@@ -35,7 +35,7 @@ def expression(template: str, **parts: cst.BaseExpression | str) -> cst.BaseExpr
     return _filled(tree, names, cst.parse_expression)  # type: ignore[return-value]
 
 
-def statement(template: str, **parts: cst.BaseExpression | str) -> cst.BaseStatement:
+def build_statement(template: str, **parts: cst.BaseExpression | str) -> cst.BaseStatement:
     """The same for one statement: `statement("{name} = {value}", name="y", value=node)`."""
     names, text = _placed(template, parts)
     tree = cst.parse_statement(text)
@@ -43,9 +43,9 @@ def statement(template: str, **parts: cst.BaseExpression | str) -> cst.BaseState
     return _filled(tree, names, cst.parse_statement)  # type: ignore[return-value]
 
 
-def with_option(call: cst.Call, name: str, value: cst.BaseExpression | str) -> cst.Call:
+def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression | str) -> cst.Call:
     """`call` with a keyword argument set, behind all others."""
-    node = expression(value) if isinstance(value, str) else value
+    node = build_expression(value) if isinstance(value, str) else value
     args = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != name]
     plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
@@ -55,12 +55,12 @@ def with_option(call: cst.Call, name: str, value: cst.BaseExpression | str) -> c
     return call.with_changes(args=[*args[:-1], last, new])
 
 
-def text(value: str) -> cst.SimpleString:
+def string_literal(value: str) -> cst.SimpleString:
     """`value` as a literal, in double quotes unless it holds some."""
     return cst.SimpleString(repr(value) if '"' in value else '"' + repr("'" + value)[2:])
 
 
-def enclosed(node: cst.BaseExpression) -> cst.BaseExpression:
+def parenthesized(node: cst.BaseExpression) -> cst.BaseExpression:
     """`node` in parentheses, unless it has some or can stand anywhere without."""
     if node.lpar or not isinstance(node, _OPEN):
         return node
@@ -79,18 +79,18 @@ def _placed(
 def _filled(tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: object) -> object:
     bare = tree.visit(_Fill(nodes))
     assert isinstance(bare, cst.CSTNode)
-    if reads_back(bare, parse):
+    if round_trips(bare, parse):
         return bare
     literal = cst.Integer | cst.Float  # needs parentheses in `(1).real` only
-    closed = {k: v if isinstance(v, literal) else enclosed(v) for k, v in nodes.items()}
+    closed = {k: v if isinstance(v, literal) else parenthesized(v) for k, v in nodes.items()}
     most = tree.visit(_Fill(closed))
     assert isinstance(most, cst.CSTNode)
-    if reads_back(most, parse):
+    if round_trips(most, parse):
         return most
-    return tree.visit(_Fill({name: enclosed(node) for name, node in nodes.items()}))
+    return tree.visit(_Fill({name: parenthesized(node) for name, node in nodes.items()}))
 
 
-def reads_back(tree: cst.CSTNode, parse: object, module: cst.Module = _EMPTY) -> bool:
+def round_trips(tree: cst.CSTNode, parse: object, module: cst.Module = _EMPTY) -> bool:
     """Whether the text of `tree` means `tree`, as `module` has it written: it does not where
     parentheses are missing."""
     try:

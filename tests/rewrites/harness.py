@@ -23,11 +23,11 @@ from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.sources import find_live_functions, index_live_functions, override_sources
 from fullgraph.diagnose.explain import explain
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.rewrites.analysis.observed import Facts, observe
+from fullgraph.rewrites.analysis import Facts, Site, observe
 from fullgraph.rewrites.fix import apply_offers, places_to_observe, propose
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, every
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import parse
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
+from fullgraph.rewrites.rules import all_rules
+from fullgraph.rewrites.source import parse_document
 
 _numbers = itertools.count()
 _folder = tempfile.TemporaryDirectory(prefix="fullgraph-test-")  # gone when this process ends
@@ -131,7 +131,7 @@ def offered(
     """
     module = imported(source)
     find_live_functions([module.__file__])  # known at once while it is young, and to the children
-    document = parse(module.__file__, source)
+    document = parse_document(module.__file__, source)
     start = source.index(expression)
     line = source.count("\n", 0, start) + 1
     column = len(source[source.rfind("\n", 0, start) + 1 : start].encode())
@@ -146,7 +146,7 @@ def offered(
     node = document.node(place)
     assert node is not None, f"{expression!r} is no node"
     site = Site(document, node, category, facts)
-    asked = [one for one in every() if category in one.categories and one.code.startswith(rule)]
+    asked = [one for one in all_rules() if category in one.categories and one.code.startswith(rule)]
     answers = [one.rewrite(site) for one in asked]
     rewrites = [a for a in answers if isinstance(a, Rewrite) and a.replacements]  # no ideas
     refusals = [answer.reason for answer in answers if isinstance(answer, Refusal)]

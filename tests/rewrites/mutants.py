@@ -1,6 +1,6 @@
 """Pairs of a function and a rewrite of it that is wrong in one way, to see that the proof minds."""
 
-from fullgraph.rewrites.proof.comparison import ASKS, NO_GRADIENT
+from fullgraph.rewrites.proof import ASKS, NO_GRADIENT
 
 HEAD = """\
 import logging

@@ -9,8 +9,8 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fullgraph.rewrites.rule import every
-from fullgraph.rewrites.source.document import parse
+from fullgraph.rewrites.rules import all_rules
+from fullgraph.rewrites.source import dotted_name, parse_document
 
 from .harness import rewritten
 
@@ -63,7 +63,7 @@ def test_a_document_without_edits_is_the_same_text(text):
     except (SyntaxError, ValueError):
         return
     try:
-        document = parse("a.py", text)
+        document = parse_document("a.py", text)
     except Exception as error:
         assert "not valid" in str(error) or "ambiguous" in str(error)
         return
@@ -82,13 +82,13 @@ def test_a_document_without_edits_is_the_same_text(text):
 )
 def test_parentheses_are_where_they_are_needed(indent, line, new, after):
     text = f"# first\n\n@g\ndef f(a):\n{indent}for b in a:\n{indent}{indent}{line}\n# last\n"
-    document = parse("a.py", text)
-    (there,) = (node for node in document.ranges if document.dotted(node) == "there")
+    document = parse_document("a.py", text)
+    (there,) = (node for node in document.ranges if dotted_name(node) == "there")
     new = cst.parse_expression(new)
     assert document.edited({there: new}) == text.replace(line, after)
 
 
-@pytest.mark.parametrize("rule", every(), ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_a_rule_is_documented(rule):
     assert rule.summary and len(rule.summary) <= 100
     assert ("Before:" in rule.doc and "After:" in rule.doc) or rule.topic == "settings"

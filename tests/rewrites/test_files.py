@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from fullgraph import FullgraphError
-from fullgraph.rewrites.source.files import write
+from fullgraph.rewrites.source import write_files
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def edited(originals):
 def test_all_files_are_written(pair):
     folder, originals = pair
     (folder / "a.py").chmod(0o755)
-    assert len(write(originals, edited(originals), roots=[folder])) == 2
+    assert len(write_files(originals, edited(originals), roots=[folder])) == 2
     assert {p.read_text() for p in folder.iterdir()} == {"x = 2\n"}
     assert (folder / "a.py").stat().st_mode & 0o777 == 0o755
 
@@ -31,7 +31,7 @@ def test_none_is_written_when_one_changed_meanwhile(pair):
     folder, originals = pair
     (folder / "b.py").write_text("x = 3\n")
     with pytest.raises(FullgraphError, match="changed since"):
-        write(originals, edited(originals), roots=[folder])
+        write_files(originals, edited(originals), roots=[folder])
     assert (folder / "a.py").read_text() == "x = 1\n"
     assert sorted(p.name for p in folder.iterdir()) == ["a.py", "b.py"]
 
@@ -39,7 +39,7 @@ def test_none_is_written_when_one_changed_meanwhile(pair):
 def test_a_file_outside_the_roots_is_refused(pair, tmp_path_factory):
     folder, originals = pair
     with pytest.raises(FullgraphError, match="not under"):
-        write(originals, edited(originals), roots=[tmp_path_factory.mktemp("other")])
+        write_files(originals, edited(originals), roots=[tmp_path_factory.mktemp("other")])
     assert (folder / "a.py").read_text() == "x = 1\n"
 
 
@@ -52,8 +52,8 @@ def test_uncommitted_changes_are_refused_unless_forced(pair):
     subprocess.run([*git, "commit", "-qm", "first"], cwd=folder, check=True)
     (folder / "a.py").write_text("x = 1\n")
     with pytest.raises(FullgraphError, match="uncommitted"):
-        write(originals, edited(originals), roots=[folder])
-    assert write(originals, edited(originals), roots=[folder], force=True)
+        write_files(originals, edited(originals), roots=[folder])
+    assert write_files(originals, edited(originals), roots=[folder], force=True)
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_one_sentence(pair, monkeypatch):
@@ -64,12 +64,12 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_sentence(pair, monkeypat
 
     monkeypatch.setattr("tempfile.mkstemp", full)
     with pytest.raises(FullgraphError, match="No space left on device; nothing was changed"):
-        write(originals, edited(originals), roots=[folder])
+        write_files(originals, edited(originals), roots=[folder])
 
 
 def test_encoding_and_line_ends_stay(tmp_path):
     path = tmp_path / "a.py"
     path.write_bytes("# -*- coding: latin-1 -*-\r\ns = 'é'\r\n".encode("latin-1"))
     text = "# -*- coding: latin-1 -*-\ns = 'é'\n"
-    write({str(path): text}, {str(path): text.replace("é", "éé")}, roots=[tmp_path])
+    write_files({str(path): text}, {str(path): text.replace("é", "éé")}, roots=[tmp_path])
     assert path.read_bytes() == "# -*- coding: latin-1 -*-\r\ns = 'éé'\r\n".encode("latin-1")

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from fullgraph import fix
-from fullgraph.rewrites.proof.proof import State
+from fullgraph.rewrites.proof import ProofState
 
 from . import snippets
 
@@ -70,13 +70,13 @@ def test_what_was_not_proved_is_not_safe():
     fixes = fix(snippets.checked, X, inductor=False)
     for suggestion in fixes.suggestions:
         if suggestion.applicability == "safe":
-            assert suggestion.proof.state is State.PROVED
+            assert suggestion.proof.state is ProofState.PROVED
 
 
 def test_an_edit_that_brings_a_branch_pays_with_the_edit_of_the_branch():
     fixes = fix(snippets.mean_of_some, X.clone().requires_grad_(), inductor=False)
     assert [s.rule for s in fixes.suggestions if s.accepted] == ["FG401", "FG301"]
-    assert [s.proof.state for s in fixes.suggestions] == [State.PROVED, State.PROVED]
+    assert [s.proof.state for s in fixes.suggestions] == [ProofState.PROVED, ProofState.PROVED]
     assert fixes.after.fullgraph.ok and not fixes.unfixed
     nothing = X * 0
     assert_close(fixes.model(nothing), snippets.mean_of_some(nothing))

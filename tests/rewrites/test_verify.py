@@ -7,9 +7,7 @@ import torch
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.program import parse_program
-from fullgraph.rewrites.proof.comparison import NO_BACKWARD
-from fullgraph.rewrites.proof.proof import State
-from fullgraph.rewrites.proof.prove import prove
+from fullgraph.rewrites.proof import NO_BACKWARD, ProofState, prove
 
 from .harness import imported
 from .mutants import GRANTED, HEAD, RIGHT, WRONG
@@ -29,14 +27,14 @@ def proof(before, after, calls=TWICE):
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_rewrite_is_caught(wrong):
     found = proof(*WRONG[wrong])
-    assert found.state is State.FAILED, found
+    assert found.state is ProofState.FAILED, found
     assert found.reason
 
 
 @pytest.mark.parametrize("right", RIGHT)
 def test_a_right_rewrite_is_proved(right):
     found = proof(*RIGHT[right])
-    assert found.state is State.PROVED, found
+    assert found.state is ProofState.PROVED, found
     assert found.inputs > 3
 
 
@@ -44,7 +42,7 @@ def test_a_right_rewrite_is_proved(right):
 def test_what_must_be_granted_is_told(granted):
     before, after, assumes = GRANTED[granted]
     found = proof(before, after)
-    assert found.state is State.PROVED, found
+    assert found.state is ProofState.PROVED, found
     assert found.assumes == assumes
     assert found.whole == (not assumes)
 
@@ -53,16 +51,16 @@ def test_a_backward_that_draws_again_is_granted_where_nothing_learns():
     before = "    if x.sum() > 0:\n        return x * 2 + torch.rand(4)\n    return x * 3"
     after = "    return torch.cond(x.sum() > 0, lambda: x * 2 + torch.rand(4), lambda: x * 3)"
     found = proof(before, after, (X.clone(),))
-    assert found.state is State.PROVED, found
+    assert found.state is ProofState.PROVED, found
     assert found.assumes == (NO_BACKWARD,)
     found = proof(before, after, (X.clone().requires_grad_(),))
-    assert found.state is State.FAILED
+    assert found.state is ProofState.FAILED
     assert "random numbers" in found.reason
 
 
 def test_an_exception_of_the_new_code_is_told():
     found = proof("    return x + 1", "    return x + y")
-    assert found.state is State.FAILED
+    assert found.state is ProofState.FAILED
     assert "it raises NameError: name 'y' is not defined" in found.reason
 
 
@@ -74,6 +72,6 @@ def test_a_side_that_no_input_takes_is_told():
     line = source.split("\n").index("    if x.shape[0] > 3:") + 1
     test = Position(module.__file__, line, 7, line, 21)
     found = prove(parse_program(module.f, X), {module.__file__: source + "\n"}, tests=[test])
-    assert found.state is State.ONE_SIDE
+    assert found.state is ProofState.ONE_SIDE
     assert found.sides == (("x.shape[0] > 3", "true"),)
     assert "true on every input" in found.reason

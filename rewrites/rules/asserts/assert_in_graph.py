@@ -31,10 +31,10 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.asserts.outline_check import CHECKED
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression, text
+from fullgraph.rewrites.source import build_expression, string_literal
 from fullgraph.rewrites.transforms.outline.differences import caught
 from fullgraph.rewrites.transforms.outline.output_calls import only_checks
 from fullgraph.rewrites.transforms.outline.parameter_types import without_item
@@ -113,13 +113,13 @@ def _rewrite(
 
 def _compiling(site: Site) -> cst.BaseExpression:
     torch = site.document.spelling("torch") or "torch"
-    return expression(f"{torch}.compiler.is_compiling()")
+    return build_expression(f"{torch}.compiler.is_compiling()")
 
 
 def _asserted(site: Site, holds: cst.BaseExpression, message: str) -> cst.SimpleStatementLine:
     torch = site.document.spelling("torch") or "torch"
-    told = text(message)
-    call = expression(f"{torch}._assert_async({{holds}}, {{told}})", holds=holds, told=told)
+    told = string_literal(message)
+    call = build_expression(f"{torch}._assert_async({{holds}}, {{told}})", holds=holds, told=told)
     return cst.SimpleStatementLine([cst.Expr(call)])
 
 
@@ -154,15 +154,15 @@ def _tensor(
         if left is None or right is None:
             return None
         both = isinstance(test.operator, cst.And) is not negated
-        return expression(
+        return build_expression(
             "{left} & {right}" if both else "{left} | {right}", left=left, right=right
         )
     if (found := _truth(site, test)) is None:
         return None
     tensor, is_bool = found
     if not negated:
-        return tensor if is_bool else expression("{t} != 0", t=tensor)
-    return expression("~{t}" if is_bool else "{t} == 0", t=tensor)
+        return tensor if is_bool else build_expression("{t} != 0", t=tensor)
+    return build_expression("~{t}" if is_bool else "{t} == 0", t=tensor)
 
 
 def _truth(site: Site, test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool] | None:
@@ -191,13 +191,13 @@ def _call(site: Site, call: cst.Call) -> tuple[cst.BaseExpression, bool] | None:
         case "bool" if len(call.args) == 1:
             return _truth(site, call.args[0].value)
         case "torch.allclose":
-            close = call.with_changes(func=expression(f"{torch}.isclose"))
-            return expression("{close}.all()", close=close), True
+            close = call.with_changes(func=build_expression(f"{torch}.isclose"))
+            return build_expression("{close}.all()", close=close), True
         case "torch.equal" if len(call.args) == 2:
             a, b = (argument.value for argument in call.args)
             shapes = [seen.shapes for seen in (site.seen(a), site.seen(b)) if seen is not None]
             if len(shapes) == 2 and len(shapes[0]) == 1 and shapes[0] == shapes[1]:
-                return expression("({a} == {b}).all()", a=a, b=b), True
+                return build_expression("({a} == {b}).all()", a=a, b=b), True
     return None
 
 

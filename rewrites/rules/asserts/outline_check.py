@@ -42,8 +42,8 @@ random numbers, and values that an operator cannot take (`self`, other objects, 
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category as C
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
 from fullgraph.rewrites.transforms.outline.output_calls import only_checks
 from fullgraph.rewrites.transforms.outline.statement import outlined, statement_of
 

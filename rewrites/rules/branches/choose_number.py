@@ -27,11 +27,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.inferred import inferred
+from fullgraph.rewrites.analysis import NotApplicable, Site, infer, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.predicate import tensor_of
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
@@ -42,18 +40,18 @@ _WHY = "The number stays a tensor without dimensions, which chooses, so the grap
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     for call in sources(site):
         tensor = tensor_of(site, call)
-        seen = inferred(site, tensor)
+        seen = infer(site, tensor)
         if tensor is call or seen is None or len(seen.dtypes) != 1 or not _is_named(site, call):
             continue
         if seen.dims != {0} or not all(one.is_float for one in seen.tensors):
             return Refusal("the number is not one of a floating-point tensor without dimensions")
-        numbers = Numbers(site, {call: expression("{t}.detach()", t=tensor)})
+        numbers = Numbers(site, {call: build_expression("{t}.detach()", t=tensor)})
         try:
             numbers.follow(call, seen.tensors[0].dtype, seen.tensors[0].device)
             if not numbers.decisions:
                 return None
             if not all(_exact(site, one.test) for one in numbers.decisions):
-                numbers = Numbers(site, {call: expression("{t}.detach().double()", t=tensor)})
+                numbers = Numbers(site, {call: build_expression("{t}.detach().double()", t=tensor)})
                 numbers.follow(call, "float64", seen.tensors[0].device)
             edits = numbers.edits()
         except NotApplicable as escape:

@@ -28,10 +28,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.branches import use_where
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Replacement
+from fullgraph.rewrites.source import Replacement
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.random_tensors import branch_draws, replace_calls
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter

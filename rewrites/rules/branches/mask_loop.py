@@ -31,9 +31,8 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import statements
+from fullgraph.rewrites.analysis import NotApplicable, Site, split_statements
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.masked_loop import MaskedLoop
 from fullgraph.rewrites.transforms.branches.predicate import find_condition
@@ -56,7 +55,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 def _leaves_loop(site: Site, node: cst.If) -> bool:
     """Whether an `if` breaks a loop off, or returns from within one."""
-    last = statements(node.body)[-1]
+    last = split_statements(node.body)[-1]
     loop = site.document.parent(site.document.parent(node))
     return isinstance(last, cst.Break) or (
         isinstance(last, cst.Return) and isinstance(loop, cst.For)

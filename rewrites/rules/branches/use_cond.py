@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import functools
 
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.branches import use_where
-from fullgraph.rewrites.site import Site
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.whole_branch import chosen, decided
 

@@ -24,10 +24,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis import Site, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 
 _FUNCTIONAL = "torch.distributed._functional_collectives"
 _IMPORTS = (f"{_FUNCTIONAL} as funcol", "torch.distributed as dist")
@@ -77,7 +76,7 @@ def _functional(site: Site, call: cst.Call, name: str) -> Rewrite | Refusal:
         )
     if not isinstance(tensor, cst.Name | cst.Attribute) or "src" not in given:
         return Refusal("the tensor would be computed twice")
-    new = expression(
+    new = build_expression(
         "{x}.copy_({broadcast}({x}, {src}, {world}))",
         x=tensor,
         src=given["src"],
@@ -95,7 +94,7 @@ def _gathered(site: Site, call: cst.Call, tensor: cst.BaseExpression) -> Rewrite
         return Refusal("only gathered tensors that are concatenated at once have a traced form")
     assert isinstance(cat, cst.Call)
     dims = [one.value for one in cat.args if one is not arg]
-    new = expression(
+    new = build_expression(
         "{gather}({x}, {dim}, {world})",
         x=tensor,
         dim=dims[0] if dims else cst.Integer("0"),

@@ -24,11 +24,9 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis import Site, find_definitions, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Replacement
+from fullgraph.rewrites.source import Replacement
 
 _ASYNC = m.Arg(keyword=m.Name("async_op"), value=m.Name("True"))
 _WAIT = m.Call(func=m.Attribute(attr=m.Name("wait")), args=[])
@@ -76,7 +74,7 @@ def _edits(site: Site, call: cst.Call, waiting: cst.Call) -> dict[cst.CSTNode, R
 
 def _waits(site: Site, name: cst.Name) -> dict[cst.CSTNode, Replacement] | str:
     """The statements `work.wait()`, taken away."""
-    known = definitions(site.document, name)
+    known = find_definitions(site.document, name)
     uses = known.uses(name) if known is not None else []
     edits: dict[cst.CSTNode, Replacement] = {}
     for use in uses:
@@ -91,7 +89,7 @@ def _waits_in_loop(
     site: Site, name: cst.Name, append: cst.CSTNode
 ) -> dict[cst.CSTNode, Replacement] | str:
     """The loop `for work in works: work.wait()`, taken away; the list stays, and is empty."""
-    known = definitions(site.document, name)
+    known = find_definitions(site.document, name)
     bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
     uses = [use for one in bindings for use in known.uses(one)] if known is not None else []
     edits: dict[cst.CSTNode, Replacement] = {}

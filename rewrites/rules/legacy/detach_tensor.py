@@ -23,10 +23,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis import flow
+from fullgraph.rewrites.analysis import Site, parameter_names
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -61,14 +60,14 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal("it makes the tensor a new leaf for autograd")
     if not isinstance(tensor, cst.Name):
         return Refusal("the tensor is not a local name, and what else holds it would not see it")
-    detached = expression("{tensor}.detach()", tensor=tensor)
+    detached = build_expression("{tensor}.detach()", tensor=tensor)
     new = cst.Assign([cst.AssignTarget(tensor)], detached)
     seen = site.seen(tensor)
     assumes = []
     if seen is None or seen.requires_grad:
         assumes.append("the tensor asks for no gradient before")
     function = site.document.function(site.node)
-    if function is None or tensor.value in flow.parameters(function):
+    if function is None or tensor.value in parameter_names(function):
         assumes.append("the caller does not need the flag on its own tensor")
     return Rewrite(
         {assign: new},

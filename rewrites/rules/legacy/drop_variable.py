@@ -26,14 +26,12 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.torch_names import words
+from fullgraph.rewrites.analysis import Site, walk, word_set
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 
 _NAMES = ("torch.autograd.Variable", "torch.autograd.variable.Variable", "torch.Variable")
-_FACTORIES = words(
+_FACTORIES = word_set(
     """
     arange empty empty_like eye full full_like linspace logspace ones ones_like rand rand_like
     randint randint_like randn randn_like randperm tensor zeros zeros_like
@@ -75,7 +73,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             assert isinstance(replaced, cst.BaseExpression)
             new = replaced
     else:
-        new = expression("{tensor}.detach()", tensor=tensor.value)
+        new = build_expression("{tensor}.detach()", tensor=tensor.value)
         why = "`.detach()` is what the wrapper still did."
     return Rewrite(
         {call: new, **sized},
@@ -137,7 +135,7 @@ def _sized(site: Site) -> tuple[dict[cst.CSTNode, cst.BaseExpression], tuple[str
         seen = site.seen(size.value)
         if size.star or size.keyword or seen is None or seen.types != ("torch.Size",):
             continue
-        made[call] = expression(f"torch.empty({{size}}{_OLD[kind]})", size=size.value)
+        made[call] = build_expression(f"torch.empty({{size}}{_OLD[kind]})", size=size.value)
         if site.document.qualified(call.func) != kind:
             assumes[f"`{site.document.code(call.func)}` is always `{kind}`"] = None
     return made, tuple(assumes)

@@ -21,8 +21,8 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
 
 _OLD = ("size_average", "reduce")
 _LITERALS = {"True": True, "False": False, "None": None}

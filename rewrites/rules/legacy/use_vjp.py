@@ -34,19 +34,23 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import (
-    following,
+from fullgraph.rewrites.analysis import (
+    Site,
     live_in,
-    mutations,
-    name,
-    reads,
+    names_bound,
+    names_mutated,
+    names_read,
+    statements_after,
     walk,
-    writes,
 )
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Document, Replacement
-from fullgraph.rewrites.source.templates import expression, statement
+from fullgraph.rewrites.source import (
+    Document,
+    Replacement,
+    build_expression,
+    build_statement,
+    dotted_name,
+)
 
 _PARAMETERS = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs")
 _JUMPS = cst.Return | cst.Break | cst.Continue | cst.Yield | cst.Await | cst.Global | cst.Nonlocal
@@ -75,7 +79,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if not isinstance(block, cst.IndentedBlock) or not isinstance(line, cst.SimpleStatementLine):
         return Refusal("the call is part of a compound statement")
     before = list(block.body[: block.body.index(line)])
-    bound = [i for i, one in enumerate(before) if asked.input in (*writes(one), _flagged(one))]
+    bound = [i for i, one in enumerate(before) if asked.input in (*names_bound(one), _flagged(one))]
     steps = _steps(before[bound[-1] + 1 if bound else 0 :], asked)
     if not steps:
         return Refusal("the output is not computed in the same block")
@@ -84,10 +88,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal(reason)
     edits: dict[cst.CSTNode, Replacement] = {one: cst.RemoveFromParent() for one in steps}
     for one in before:
-        if asked.input in writes(one) or _flagged(one) == asked.input:
+        if asked.input in names_bound(one) or _flagged(one) == asked.input:
             edits |= _without_leaf(site, one)
     edits[line] = cst.FlattenSentinel(_written(site, line, call, asked, steps))
-    later = bool(bound) and asked.input in live_in(following(site.document, line))
+    later = bool(bound) and asked.input in live_in(statements_after(site.document, line))
     return Rewrite(
         edits,
         "`torch.func.vjp` gives the same gradient inside the graph.",
@@ -119,12 +123,12 @@ def _asked(call: cst.Call) -> _Asked | Refusal:
     create = given.get("create_graph")
     if create is not None and not (isinstance(create, cst.Name) and create.value in _BOOLS):
         return Refusal("whether the gradient has a graph is decided at run time")
-    ones = "grad_outputs" not in given or name(cotangent) == "None"
+    ones = "grad_outputs" not in given or dotted_name(cotangent) == "None"
     return _Asked(
         output,
         source.value,
         None if ones else cotangent,
-        create is not None and name(create) == "True",
+        create is not None and dotted_name(create) == "True",
     )
 
 
@@ -151,7 +155,7 @@ def _flagged(line: cst.CSTNode) -> str:
                 ]
             )
         ):
-            return name(value)
+            return dotted_name(value)
     return ""
 
 
@@ -159,14 +163,14 @@ def _steps(lines: Sequence[cst.CSTNode], asked: _Asked) -> list[cst.CSTNode]:
     """The statements that the output comes from, and the input leads to."""
     reached = {asked.input}
     for line in lines:
-        if reads(line) & reached:
-            reached |= set(writes(line))
-    needed = set(reads(asked.output))
+        if names_read(line) & reached:
+            reached |= set(names_bound(line))
+    needed = set(names_read(asked.output))
     steps: list[cst.CSTNode] = []
     for line in reversed(lines):
-        made = set(writes(line))
+        made = set(names_bound(line))
         if made & needed and made & reached:
-            needed |= set(reads(line))
+            needed |= set(names_read(line))
             steps.insert(0, line)
     return steps
 
@@ -179,8 +183,8 @@ def _obstacle(
     others: Sequence[cst.CSTNode],
 ) -> str:
     """Why the steps cannot become a function; "" if they can."""
-    own = set(writes(*steps))
-    odd = sorted(n for n in (*own, *mutations(*steps)) if "." in n or n not in own)
+    own = set(names_bound(*steps))
+    odd = sorted(n for n in (*own, *names_mutated(*steps)) if "." in n or n not in own)
     if odd:
         return f"`{odd[0]}` changes on the way"
     if any(isinstance(one, _JUMPS) for step in steps for one in walk(step)):
@@ -191,18 +195,22 @@ def _obstacle(
     assert isinstance(body, cst.IndentedBlock)
     first = body.body.index(steps[0])
     between = [one for one in others if body.body.index(one) > first]
-    kept = {name(asked.output)}
-    after = live_in(following(document, line)) | set(reads(line)) - reads(asked.output)
-    needed = (set(reads(*between)) & own) | ((after | set(_cotangent_reads(asked))) & own - kept)
+    kept = {dotted_name(asked.output)}
+    after = live_in(statements_after(document, line)) | set(names_read(line)) - names_read(
+        asked.output
+    )
+    needed = (set(names_read(*between)) & own) | (
+        (after | set(_cotangent_reads(asked))) & own - kept
+    )
     if needed:
         return f"`{min(needed)}` is needed, too"
-    if moved := (set(writes(*between)) | set(mutations(*between))) & reads(*steps):
+    if moved := (set(names_bound(*between)) | set(names_mutated(*between))) & names_read(*steps):
         return f"`{min(moved)}` changes meanwhile"
     return ""
 
 
 def _cotangent_reads(asked: _Asked) -> frozenset[str]:
-    return reads(asked.cotangent) if asked.cotangent is not None else frozenset()
+    return names_read(asked.cotangent) if asked.cotangent is not None else frozenset()
 
 
 def _without_leaf(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacement]:
@@ -217,7 +225,7 @@ def _without_leaf(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacemen
             value = one.args[0].value
             cut = value.func if isinstance(value, cst.Call) else value
             bare = isinstance(cut, cst.Attribute) and cut.attr.value in ("data", "detach")
-            edits[one] = value if bare else expression("{v}.detach()", v=value)
+            edits[one] = value if bare else build_expression("{v}.detach()", v=value)
         elif isinstance(one.func, cst.Attribute) and one.func.attr.value == "requires_grad_":
             edits[one] = one.func.value
     return edits
@@ -232,19 +240,19 @@ def _written(
 ) -> list[cst.BaseStatement]:
     """The function of the steps, its call, and the statement that asked for the gradient."""
     fresh = site.document.fresh
-    output = name(asked.output) or fresh("output")
+    output = dotted_name(asked.output) or fresh("output")
     function, pullback = fresh(f"{output.rpartition('.')[2]}_of"), fresh("pullback")
-    header = statement(f"def {function}({asked.input}):\n    pass\n")
-    returned = statement("return {v}", v=asked.output)
+    header = build_statement(f"def {function}({asked.input}):\n    pass\n")
+    returned = build_statement("return {v}", v=asked.output)
     made = header.with_changes(
         body=cst.IndentedBlock([*steps, returned]),  # type: ignore[list-item]
         leading_lines=[cst.EmptyLine(indent=False)],
     )
-    taken = statement(f"{output}, {pullback} = torch.func.vjp({function}, {asked.input})")
+    taken = build_statement(f"{output}, {pullback} = torch.func.vjp({function}, {asked.input})")
     taken = taken.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-    ones = expression(f"torch.ones_like({output})")
-    back = expression(f"{pullback}({{v}})", v=asked.cotangent or ones)
-    first = expression("{v}[0]" if asked.create_graph else "{v}[0].detach()", v=back)
+    ones = build_expression(f"torch.ones_like({output})")
+    back = build_expression(f"{pullback}({{v}})", v=asked.cotangent or ones)
+    first = build_expression("{v}[0]" if asked.create_graph else "{v}[0].detach()", v=back)
     last = line.deep_replace(*_first(site.document, call, first))
     assert isinstance(last, cst.BaseStatement)
     return [made, taken, last]
@@ -261,7 +269,7 @@ def _first(
         case cst.Assign([cst.AssignTarget(cst.Tuple([one]) | cst.List([one]))]):
             if isinstance(one.value, cst.BaseAssignTargetExpression):
                 return parent, cst.Assign([cst.AssignTarget(one.value)], gradient)
-    return call, expression("({v},)", v=gradient)
+    return call, build_expression("({v},)", v=gradient)
 
 
 RULE = Rule("FG605", "use-vjp", frozenset({Category.AUTOGRAD.value}), rewrite)

@@ -27,8 +27,8 @@ are not elementwise, and random numbers for the selected elements. `x[m] = 0` al
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks.flow import flow
 from fullgraph.rewrites.transforms.masks.rewriting import ends, rewriting
 from fullgraph.rewrites.transforms.masks.sinks import StoreSink

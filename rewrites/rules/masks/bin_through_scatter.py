@@ -27,10 +27,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.definitions import definitions
+from fullgraph.rewrites.analysis import Site, find_definitions
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.operators import integer
 
 _NAMES = ("torch.bincount", "torch.Tensor.bincount")
@@ -57,16 +56,18 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     bare = site.document.code(tensor)
     index: cst.BaseExpression = tensor
     if seen is None or seen.dtypes != {"int64"}:
-        index = expression("{x}.long()", x=tensor)
-    what: cst.BaseExpression = expression("{torch}.ones_like({x})", torch=_torch(site), x=index)
+        index = build_expression("{x}.long()", x=tensor)
+    what: cst.BaseExpression = build_expression(
+        "{torch}.ones_like({x})", torch=_torch(site), x=index
+    )
     dtype = f"{_torch(site)}.long"
     if weights is not None:
         weight = site.seen(weights)
         single = weight is not None and weight.dtypes == {"float32"}
         dtype = f"{_torch(site)}.{'float' if single else 'double'}"
         same = single or (weight is not None and weight.dtypes == {"float64"})
-        what = weights if same else expression("{w}.double()", w=weights)
-    made = expression(
+        what = weights if same else build_expression("{w}.double()", w=weights)
+    made = build_expression(
         "{torch}.zeros({n}, dtype={dtype}, device={x}.device).scatter_add_(0, {index}, {what})",
         torch=_torch(site),
         dtype=dtype,
@@ -93,7 +94,7 @@ def _torch(site: Site) -> str:
 
 def _is_below(site: Site, tensor: cst.BaseExpression, length: cst.BaseExpression) -> bool:
     """Whether the text shows that all elements are from 0 to `length - 1`."""
-    known = definitions(site.document, tensor)
+    known = find_definitions(site.document, tensor)
     if known is None or not isinstance(tensor, cst.Name):
         return False
     bindings = known.reaching.get(tensor, frozenset())

@@ -23,9 +23,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.nonzero import (
     NonzeroIndices,
     QuestionKind,
@@ -71,9 +71,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _count(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
     seen = site.seen(mask)
     if seen is not None and seen.dtypes == {"bool"}:
-        return expression("{mask}.sum()", mask=mask)
+        return build_expression("{mask}.sum()", mask=mask)
     name = site.document.spelling("torch.count_nonzero") or "torch.count_nonzero"
-    return expression(name + "({mask})", mask=mask.with_changes(lpar=(), rpar=()))
+    return build_expression(name + "({mask})", mask=mask.with_changes(lpar=(), rpar=()))
 
 
 def _distinct(site: Site, call: cst.Call) -> NonzeroIndices:
@@ -87,7 +87,7 @@ def _steps(site: Site, call: cst.Call) -> cst.BaseExpression:
     seen = site.seen(tensor)
     flat = "" if seen is not None and seen.dims == {1} else ".flatten()"
     template = "({tensor}" + flat + ".sort().values.diff() != 0).sum() + 1"
-    return expression(template, tensor=tensor)
+    return build_expression(template, tensor=tensor)
 
 
 RULE = Rule(

@@ -33,8 +33,8 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks.first_match import search, written
 from fullgraph.rewrites.transforms.masks.nonzero import hits
 

@@ -19,9 +19,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression, with_option
+from fullgraph.rewrites.source import build_expression, with_keyword
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -39,9 +39,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     sizes = {shape[dim] for shape in rows.shapes} if rows is not None and rows.is_tensor else set()
     if len(sizes) != 1:
         return Refusal("how many rows there are depends on the data")
-    size = expression(str(sizes.pop()))
+    size = build_expression(str(sizes.pop()))
     return Rewrite(
-        {call: with_option(call, "output_size", size)},
+        {call: with_keyword(call, "output_size", size)},
         "With `output_size=` the shape is known; give what the repeats always add up to.",
         Applicability.DISPLAY,
         ("the repeats always add up to this number",),

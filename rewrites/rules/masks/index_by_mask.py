@@ -30,12 +30,15 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.analysis.flow import targets, walk
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    assignment_targets,
+    find_definitions,
+    walk,
+)
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import Replacement
-from fullgraph.rewrites.source.templates import expression, statement
+from fullgraph.rewrites.source import Replacement, build_expression, build_statement
 from fullgraph.rewrites.transforms.masks.counts import counted
 from fullgraph.rewrites.transforms.masks.flow import flow
 from fullgraph.rewrites.transforms.masks.nonzero import (
@@ -78,7 +81,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         else:
             target = assign.targets[0].target
             name = target.value if isinstance(target, cst.Name) else site.document.fresh("mask")
-            made = statement("{name} = {mask}", name=name, mask=mask)
+            made = build_statement("{name} = {mask}", name=name, mask=mask)
             assert isinstance(made, cst.SimpleStatementLine)
             edits[assign] = made.body[0]
             mask = cst.Name(name)
@@ -86,7 +89,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         one.node: _answered(site, one, mask) for one in asked if one is not None
     }
     try:
-        known = definitions(site.document, site.node)
+        known = find_definitions(site.document, site.node)
         check(site.document, known, (site.node, *answers), bare)
     except NotApplicable as reason:
         return Refusal(str(reason))
@@ -121,7 +124,7 @@ def _all(
             continue
         bare = one.mask.with_changes(lpar=(), rpar=())
         try:
-            known = definitions(site.document, site.node)
+            known = find_definitions(site.document, site.node)
             check(site.document, known, (site.node, one.node), bare)
         except NotApplicable as reason:
             return Refusal(str(reason))
@@ -143,13 +146,16 @@ class _Asked:
 
 def _uses(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:
     """The subscripts in which the indices stand, and their other uses."""
-    known = definitions(site.document, site.node)
+    known = find_definitions(site.document, site.node)
     assign = next((n for n in site.document.around(site.node) if isinstance(n, cst.Assign)), None)
     names = (
         []
         if assign is None or known is None
         else [
-            use for target in targets(assign) for node in walk(target) for use in known.uses(node)
+            use
+            for target in assignment_targets(assign)
+            for node in walk(target)
+            for use in known.uses(node)
         ]
     )
     found: dict[cst.Subscript, None] = {}
@@ -206,11 +212,11 @@ def _answered(site: Site, asked: _Asked, mask: cst.BaseExpression) -> cst.BaseEx
     """What is asked, of the mask."""
     match asked.how:
         case "count":
-            return expression("{mask}.sum()", mask=mask)
+            return build_expression("{mask}.sum()", mask=mask)
         case "any":
-            return expression("{mask}.any()", mask=mask)
+            return build_expression("{mask}.any()", mask=mask)
         case "none":
-            return expression("~{mask}.any()", mask=mask)
+            return build_expression("~{mask}.any()", mask=mask)
         case "":
             return mask
     call = cst.ensure_type(asked.node, cst.Call)
@@ -218,7 +224,7 @@ def _answered(site: Site, asked: _Asked, mask: cst.BaseExpression) -> cst.BaseEx
     seen = site.seen(func.value)
     rest = next(iter(seen.dims)) - 1 if seen is not None else 0
     spread = "[:" + ", None" * rest + "]" if rest else ""
-    return expression(
+    return build_expression(
         f"{{x}}.{_FILLS[func.attr.value]}({{mask}}{spread}, {{value}})",
         x=func.value,
         mask=mask,

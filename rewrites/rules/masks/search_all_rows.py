@@ -29,12 +29,15 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.analysis.flow import statements, walk
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    find_definitions,
+    split_statements,
+    walk,
+)
 from fullgraph.rewrites.rule import Rewrite, Rule
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import replaced
-from fullgraph.rewrites.source.templates import statement
+from fullgraph.rewrites.source import build_statement, replace_nodes
 from fullgraph.rewrites.transforms.masks.first_match import (
     FirstMatch,
     HitBranch,
@@ -62,7 +65,7 @@ def rewrite(site: Site) -> Rewrite | None:
     made, stack = rows
     mask = {one: loop.iter for one in walk(found.truth) if _is_row(one, loop)}
     name = found.uses[0].value  # type: ignore[attr-defined]
-    first = statement("{name} = {mask}", name=name, mask=replaced(found.truth, mask))
+    first = build_statement("{name} = {mask}", name=name, mask=replace_nodes(found.truth, mask))
     return Rewrite(
         {
             made: cst.RemoveFromParent(),
@@ -78,7 +81,7 @@ def rewrite(site: Site) -> Rewrite | None:
 def _rows(site: Site, loop: cst.For, choice: HitBranch) -> tuple[cst.CSTNode, cst.Call] | None:
     """Where the list of results is made and where it is stacked, if that is all that is done."""
     document = site.document
-    known = definitions(document, loop)
+    known = find_definitions(document, loop)
     appends = [one for one in walk(choice.statement) if _appends(one)]
     if known is None or not appends:
         appends = [one for one in document.around(choice.statement) if _appends(one)]
@@ -122,10 +125,10 @@ def _is_alone(site: Site, loop: cst.For, found: NonzeroIndices, asked: FirstMatc
         one.node is not found_it for one in asked.questions
     ):
         return False
-    known = definitions(site.document, loop)
+    known = find_definitions(site.document, loop)
     after = [use for use in known.reaching if _is_row(use, loop)] if known is not None else []
     here = all(loop in site.document.around(use) for use in (*after, *found.uses))
-    return here and len(statements(loop.body)) == 2
+    return here and len(split_statements(loop.body)) == 2
 
 
 def _is_row(node: cst.CSTNode, loop: cst.For) -> bool:

@@ -28,10 +28,9 @@ import libcst as cst
 import torch
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis import NotApplicable, Site, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
 from fullgraph.rewrites.transforms.scalars.scalar import Number, kind_of
 from fullgraph.rewrites.transforms.scalars.uses import Uses
@@ -69,7 +68,7 @@ def _kept(
     try:
         new = _tensor(site, array) or _from_array(uses, array)
         if how == "int" and dtype.is_floating_point:
-            new = expression("{new}.trunc()", new=new)
+            new = build_expression("{new}.trunc()", new=new)
             uses.assume(FINITE)
         uses.write(node, new)
         if how == "float" and not dtype.is_floating_point:
@@ -90,7 +89,7 @@ def _kept(
 
 def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
     uses.imports.append("torch")
-    return expression("torch.as_tensor({array})", array=array)
+    return build_expression("torch.as_tensor({array})", array=array)
 
 
 def _tensor(site: Site, array: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -116,7 +115,7 @@ def _tensor(site: Site, array: cst.BaseExpression) -> cst.BaseExpression | None:
     match tensor:
         case cst.Call(func=cst.Attribute(value=on_device, attr=cst.Name("cpu")), args=[]):
             tensor = on_device
-    return expression(f"{{x}}.{called}()", x=tensor)
+    return build_expression(f"{{x}}.{called}()", x=tensor)
 
 
 RULE = Rule(

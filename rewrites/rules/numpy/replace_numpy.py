@@ -20,9 +20,8 @@ Refuses: nothing; it never edits.
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis import Site, walk
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
-from fullgraph.rewrites.site import Site
 
 _IDEAS = {
     "vectorize": "call the function with the whole tensor: torch's operations are vectorized",

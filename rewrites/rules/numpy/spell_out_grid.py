@@ -21,10 +21,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis import Site, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 
 _GRIDS = ("numpy.mgrid", "numpy.ogrid")
 
@@ -66,11 +65,11 @@ def _grid(np: str, ranges: list[cst.Slice], sparse: bool, separated: bool) -> cs
     option = ", sparse=True" if sparse else ""
     if all(one.step is None and _is_zero(one.lower) for one in ranges):
         sizes = ", ".join(f"{{{name}}}" for name in names)
-        return expression(f"{np}.indices(({sizes}){option})", **names)
+        return build_expression(f"{np}.indices(({sizes}){option})", **names)
     axes = {name: _range(np, one) for name, one in zip(names, ranges, strict=True)}
     listed = ", ".join(f"{{{name}}}" for name in axes)
-    mesh = expression(f'{np}.meshgrid({listed}, indexing="ij"{option})', **axes)
-    return mesh if sparse or separated else expression(f"{np}.stack({{mesh}})", mesh=mesh)
+    mesh = build_expression(f'{np}.meshgrid({listed}, indexing="ij"{option})', **axes)
+    return mesh if sparse or separated else build_expression(f"{np}.stack({{mesh}})", mesh=mesh)
 
 
 def _range(np: str, one: cst.Slice) -> cst.BaseExpression:
@@ -78,7 +77,7 @@ def _range(np: str, one: cst.Slice) -> cst.BaseExpression:
     given = {name: part for name, part in parts.items() if part is not None}
     if one.step is None and _is_zero(one.lower):
         del given["lower"]
-    return expression(f"{np}.arange({', '.join(f'{{{name}}}' for name in given)})", **given)
+    return build_expression(f"{np}.arange({', '.join(f'{{{name}}}' for name in given)})", **given)
 
 
 def _is_zero(node: cst.BaseExpression | None) -> bool:

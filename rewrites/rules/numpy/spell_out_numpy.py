@@ -25,10 +25,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis import Site, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 
 _NAMES = {
     "acos": "arccos",
@@ -79,7 +78,7 @@ def _spelled(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | Refu
             return Refusal("its argument would be computed twice")
         function, neutral = _NAN[name]
         text = f"{np}.where({np}.isnan({{a}}), {neutral}, {{a}})"
-        filled = array.with_changes(value=expression(text, a=array.value))
+        filled = array.with_changes(value=build_expression(text, a=array.value))
         func = call.func.with_changes(attr=cst.Name(function))
         return call.with_changes(func=func, args=[filled, *call.args[1:]])
     if name == "select":
@@ -93,7 +92,7 @@ def _spelled(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | Refu
             return Refusal("its argument is no whole number")
         parts = {f"n{i}": size for i, size in enumerate(sizes)}
         ranges = ", ".join(f"range({{{name}}})" for name in parts)
-        return expression(f"itertools.product({ranges})", **parts)
+        return build_expression(f"itertools.product({ranges})", **parts)
     return None
 
 
@@ -109,7 +108,7 @@ def _select(np: str, call: cst.Call) -> cst.BaseExpression | Refusal | None:
     new: cst.BaseExpression = rest[0].value if rest else cst.Integer("0")
     for test, value in reversed(list(zip(tests.elements, values.elements, strict=True))):
         parts = {"test": test.value, "value": value.value, "other": new}
-        new = expression(f"{np}.where({{test}}, {{value}}, {{other}})", **parts)
+        new = build_expression(f"{np}.where({{test}}, {{value}}, {{other}})", **parts)
     return new
 
 

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.output.outline_output import WRITTEN
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.outline.differences import hindrance
 from fullgraph.rewrites.transforms.outline.output_calls import only_writes
 from fullgraph.rewrites.transforms.outline.statement import statement_of
@@ -43,11 +43,11 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     torch = site.document.spelling("torch") or "torch"
     eager = f"not {torch}.compiler.is_compiling()"
     if isinstance(statement, cst.If) and statement.orelse is None:
-        test = expression(f"{eager} and {{test}}", test=statement.test)
+        test = build_expression(f"{eager} and {{test}}", test=statement.test)
         return _only_eager({statement.test: test})
     inside = statement.with_changes(leading_lines=())
     guarded = cst.If(
-        expression(eager), cst.IndentedBlock([inside]), leading_lines=statement.leading_lines
+        build_expression(eager), cst.IndentedBlock([inside]), leading_lines=statement.leading_lines
     )
     return _only_eager({statement: guarded})
 

@@ -48,8 +48,8 @@ from __future__ import annotations
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category as C
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
 from fullgraph.rewrites.transforms.outline.output_calls import only_writes
 from fullgraph.rewrites.transforms.outline.statement import outlined, statement_of
 

@@ -34,11 +34,10 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category as C
-from fullgraph.rewrites.analysis.seen import Seen
+from fullgraph.rewrites.analysis import Seen, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
-from fullgraph.rewrites.source.templates import text as literal
+from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.source import string_literal as literal
 from fullgraph.rewrites.transforms.outline.differences import hindrance, transformed
 from fullgraph.rewrites.transforms.outline.output_calls import call_of
 from fullgraph.rewrites.transforms.outline.parameter_types import seen_as
@@ -60,7 +59,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if transformed(site.document):
         text.assumes.append("nothing runs it under `torch.func.vmap`")
     torch = site.document.spelling("torch") or "torch"
-    new = expression(
+    new = build_expression(
         "{torch}._higher_order_ops.print({text}{values})",
         torch=torch,
         text=literal("".join(text.parts)),

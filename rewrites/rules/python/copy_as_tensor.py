@@ -24,9 +24,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -43,22 +43,22 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         if seen.requires_grad or any(t.layout != "strided" for t in seen.tensors):
             return Refusal("a clone of this tensor is no leaf of autograd, and a deep copy is")
         if shallow:
-            same = expression("{thing}.detach()", thing=thing)
+            same = build_expression("{thing}.detach()", thing=thing)
             return Rewrite({call: same}, "`detach` makes another tensor with the same memory.")
-        cloned = expression("{thing}.clone()", thing=thing)
+        cloned = build_expression("{thing}.clone()", thing=thing)
         return Rewrite({call: cloned}, "`clone` copies a tensor.")
     if not shallow and set(seen.types) <= {"list", "tuple"} and set(seen.items) == {"torch.Tensor"}:
         text = "[each.clone() for each in {thing}]"
         text = text if seen.types == ("list",) else f"tuple({text})"
         return Rewrite(
-            {call: expression(text, thing=thing)},
+            {call: build_expression(text, thing=thing)},
             "`clone` copies each tensor.",
             Applicability.UNSAFE,
             ("no tensor in it asks for a gradient, or is in it twice",),
         )
     if shallow and len(seen.types) == 1 and seen.types[0] in ("dict", "list"):
         kind = seen.types[0]
-        copied = expression(f"{kind}({{thing}})", thing=thing)
+        copied = build_expression(f"{kind}({{thing}})", thing=thing)
         return Rewrite({call: copied}, f"`{kind}` makes the same copy, and is traced.")
     return Refusal("only tensors, and shallow copies of dicts and lists, have a traced form")
 

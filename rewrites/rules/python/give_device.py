@@ -24,14 +24,11 @@ from collections.abc import Sequence
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.purity import torch_name
-from fullgraph.rewrites.analysis.torch_names import PURE_CALLS, words
+from fullgraph.rewrites.analysis import PURE_CALLS, Site, torch_name, walk, word_set
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Replacement, replaced
+from fullgraph.rewrites.source import Replacement, replace_nodes
 
-_MAKERS = words(
+_MAKERS = word_set(
     """
     arange as_tensor bartlett_window blackman_window empty empty_permuted empty_strided eye full
     hamming_window hann_window kaiser_window linspace logspace normal ones rand randint randn
@@ -66,7 +63,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             edits[call] = _with_arguments(call, args)
     if not isinstance(block.body, cst.IndentedBlock):
         return Refusal("the block is on one line")
-    lines = list(replaced(block.body, edits).body)
+    lines = list(replace_nodes(block.body, edits).body)
     lines[0] = lines[0].with_changes(leading_lines=[*block.leading_lines, *_leading(lines[0])])
     return Rewrite(
         {block: cst.FlattenSentinel(lines)},

@@ -21,9 +21,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 
 _LOCKS = {"_thread.lock", "_thread.RLock", "threading.Condition", "threading.Semaphore"}
 _DEBUGGING = ("torch.autograd.detect_anomaly", "torch.autograd.set_detect_anomaly")
@@ -43,7 +43,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     context = block.items[0].item
     text = "contextlib.nullcontext() if torch.compiler.is_compiling() else {context}"
     return Rewrite(
-        {context: expression(text, context=context)},
+        {context: build_expression(text, context=context)},
         "The compiled program does without, and eager code goes on as before.",
         Applicability.UNSAFE,
         tuple(found.values()),

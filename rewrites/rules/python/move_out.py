@@ -26,8 +26,8 @@ Refuses: nothing; it never edits.
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
-from fullgraph.rewrites.site import Site
 
 _IDEAS = {
     Category.GENERATOR: "let a compiled function use the generator up and return a list or tuple",

@@ -24,10 +24,9 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis import Site, walk
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -94,7 +93,7 @@ def _entered(stack: str, line: cst.BaseStatement) -> cst.WithItem | None:
             item = _entered(stack, inner)
             if item is not None and item.asname is None:
                 text = "{one} if {test} else contextlib.nullcontext()"
-                return cst.WithItem(expression(text, one=item.item, test=test))
+                return cst.WithItem(build_expression(text, one=item.item, test=test))
     return None
 
 

@@ -31,9 +31,9 @@ which other random numbers of Python are drawn, because traced ones are drawn be
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.branches.predicate import find_conditional
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
 from fullgraph.rewrites.transforms.random.draws import Draw, draw_of, drawing, imported
@@ -49,7 +49,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if _others(site):
         return Refusal("numbers that are not traced are drawn in the same function")
     torch = site.document.spelling("torch") or "torch"
-    tensor = expression(
+    tensor = build_expression(
         "{torch}.full((), {number}, dtype={torch}.{dtype})",
         torch=torch,
         number=branch_draws.traced,

@@ -32,8 +32,8 @@ first; arguments that are no numbers.
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import NotApplicable, Site
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
 from fullgraph.rewrites.transforms.random.draws import draw_of, drawing
 from fullgraph.rewrites.transforms.random.operator import defined, operator

@@ -23,8 +23,8 @@ Refuses: nothing; it never edits.
 from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
-from fullgraph.rewrites.site import Site
 
 _IDEAS = {
     Category.CLOCK.value: "read the clock outside of the compiled region; to time kernels, use "

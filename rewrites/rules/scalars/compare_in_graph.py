@@ -26,11 +26,9 @@ import libcst as cst
 import torch
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.purity import torch_name
+from fullgraph.rewrites.analysis import NotApplicable, Site, torch_name, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.scalar import Number
 from fullgraph.rewrites.transforms.scalars.uses import Uses
 
@@ -75,10 +73,10 @@ def _compares(site: Site, call: cst.Call) -> bool:
 
 def _reduced(site: Site, call: cst.Call, operands: list[cst.BaseExpression]) -> cst.BaseExpression:
     if torch_name(site, call) == "equal":
-        return expression("({a} == {b}).all()", a=operands[0], b=operands[1])
+        return build_expression("({a} == {b}).all()", a=operands[0], b=operands[1])
     assert isinstance(call.func, cst.Attribute)
     close = call.with_changes(func=call.func.with_changes(attr=cst.Name("isclose")))
-    return expression("{close}.all()", close=close)
+    return build_expression("{close}.all()", close=close)
 
 
 RULE = Rule("FG202", "compare-in-graph", frozenset({Category.COMPARISON.value}), rewrite)

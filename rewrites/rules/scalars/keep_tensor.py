@@ -54,10 +54,9 @@ import libcst.matchers as m
 import torch
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.purity import fresh
+from fullgraph.rewrites.analysis import NotApplicable, Site, is_new_tensor
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.nonzero import nonzero
 from fullgraph.rewrites.transforms.scalars import indices as places
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
@@ -97,7 +96,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if kind is None:
         return Refusal("the number is complex")
     uses = Uses(site)
-    number = Number(kind, dtype, fresh(site, found.tensor))
+    number = Number(kind, dtype, is_new_tensor(site, found.tensor))
     try:
         if found.how == "tolist" and seen.dims != {0}:
             if seen.dims != {1}:
@@ -141,9 +140,9 @@ def _written(uses: Uses, found: _Taken, number: Number, scalar: bool) -> Number:
     """Write the tensor that takes the number's place, and say what it is."""
     new, floating = found.tensor, number.dtype.is_floating_point
     if not scalar:
-        new = expression("{tensor}.reshape(())", tensor=new)
+        new = build_expression("{tensor}.reshape(())", tensor=new)
     if found.how == "int" and floating:
-        new = expression("{new}.trunc()", new=new)
+        new = build_expression("{new}.trunc()", new=new)
         uses.assume(FINITE)
     uses.write(found.node, _detached(new, number))
     if found.how == "float" and not floating:
@@ -157,7 +156,7 @@ def _detached(tensor: cst.BaseExpression, number: Number) -> cst.BaseExpression:
     detached = m.Call(func=m.Attribute(attr=m.Name("detach")))
     if not number.dtype.is_floating_point or m.matches(tensor, detached):
         return tensor
-    return expression("{tensor}.detach()", tensor=tensor)
+    return build_expression("{tensor}.detach()", tensor=tensor)
 
 
 def _taken(site: Site, node: cst.CSTNode) -> _Taken | None:

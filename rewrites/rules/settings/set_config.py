@@ -23,8 +23,8 @@ from __future__ import annotations
 import ast
 
 from fullgraph.diagnose.taxonomy import SWITCHES, Category
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
-from fullgraph.rewrites.site import Site
 
 _DISABLE = (
     "put `@torch.compiler.disable` on the smallest function around the call: it runs in eager, "

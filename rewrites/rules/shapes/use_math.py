@@ -32,12 +32,9 @@ import libcst as cst
 import libcst.matchers as m
 
 from fullgraph.diagnose.taxonomy import Category
-from fullgraph.rewrites.analysis.classes import definition
-from fullgraph.rewrites.analysis.flow import walk
+from fullgraph.rewrites.analysis import Site, called_function, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Replacement
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import Replacement, build_expression
 from fullgraph.rewrites.transforms.numpy.python_numbers import Made, PythonNumbers
 
 
@@ -69,7 +66,7 @@ def _found(
         return
     for child in node.children:
         yield from _found(site, child, numbers, depth)
-    function = definition(site, node) if isinstance(node, cst.Call) and depth else None
+    function = called_function(site, node) if isinstance(node, cst.Call) and depth else None
     if function is not None:
         yield from _found(site, function.body, numbers, depth - 1)
 
@@ -85,7 +82,7 @@ def _constructors(site: Site) -> dict[cst.CSTNode, Replacement]:
         array = call.args[0].value
         if (seen := site.seen(array)) is not None and seen.types == ("numpy.ndarray",):
             text = f"{site.document.spelling('torch') or 'torch'}.from_numpy({{array}}).{made}()"
-            found[call] = expression(text, array=array)
+            found[call] = build_expression(text, array=array)
     return found
 
 
@@ -105,7 +102,7 @@ def _number(site: Site, node: cst.BaseExpression, numbers: PythonNumbers) -> Mad
         case cst.Call(func=cst.Name("tuple" | "list" as kind), args=[cst.Arg(value=array)]):
             made = trial.each(array)
             if made is not None and kind == "tuple":
-                made = Made(expression("tuple({all})", all=made.node), made.kind, None, True)
+                made = Made(build_expression("tuple({all})", all=made.node), made.kind, None, True)
         case _:
             made = trial.number(node)
             if trial.sequence is not None:

@@ -21,9 +21,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.source import build_expression
 
 _MAKERS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "torch.IntTensor")
 
@@ -46,7 +46,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() | cst.List())]):
             new = sizes
         case _:
-            new = expression("list({sizes})", sizes=sizes)
+            new = build_expression("list({sizes})", sizes=sizes)
     return Rewrite({site.node: new}, "The sizes are Python numbers already.")
 
 

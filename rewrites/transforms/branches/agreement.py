@@ -7,14 +7,17 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.classes import class_of
-from fullgraph.rewrites.analysis.flow import name, writes
-from fullgraph.rewrites.analysis.inferred import inferred
-from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.analysis.torch_names import ACTIVATIONS
+from fullgraph.rewrites.analysis import (
+    ACTIVATIONS,
+    NotApplicable,
+    Seen,
+    Site,
+    class_of,
+    infer,
+    names_bound,
+)
 from fullgraph.rewrites.rule import Applicability, Rewrite
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import Replacement
+from fullgraph.rewrites.source import Replacement, dotted_name
 
 _NUMBER = "a tensor may take the place of"
 
@@ -36,7 +39,7 @@ class Agreement:
         """Check that two values are of one kind. Raises NotApplicable where they surely are not.
 
         `numbers` says whether a Python number may become a tensor."""
-        a, b = (self.known.get(when) or inferred(self.site, when) for when in (one, other))
+        a, b = (self.known.get(when) or infer(self.site, when) for when in (one, other))
         texts = [self.text(one), self.text(other)]
         if numbers:
             a, b = (self._now_and_then(s, t) for s, t in zip((a, b), texts, strict=True))
@@ -89,7 +92,7 @@ class Agreement:
         if isinstance(parent, cst.Call) and parent.func is node:
             kind = class_of(self.site, node).rpartition(".")[2]
             return bool(kind) and not (kind in ACTIVATIONS or kind.startswith("_"))
-        seen = inferred(self.site, node)
+        seen = infer(self.site, node)
         return seen is not None and seen.requires_grad
 
     def _tensors(self, a: Seen, b: Seen, texts: list[str]) -> None:
@@ -134,13 +137,15 @@ def rewrite_assuming(
 
 def used_names(branch: Sequence[cst.CSTNode], own: bool = True) -> dict[str, cst.BaseExpression]:
     """Return where a branch uses names that are not its `own`."""
-    without = set(writes(*branch)) if own else ()
-    return {name(n): n for node in branch for n in _used(node) if name(n) not in without}
+    without = set(names_bound(*branch)) if own else ()
+    return {
+        dotted_name(n): n for node in branch for n in _used(node) if dotted_name(n) not in without
+    }
 
 
 def _used(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Return the variables and attribute paths in a node, the longest of each."""
-    if isinstance(node, cst.Name | cst.Attribute) and name(node):
+    if isinstance(node, cst.Name | cst.Attribute) and dotted_name(node):
         yield node
         return
     for child in node.children:

@@ -7,11 +7,15 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import name, reads, walk, writes
-from fullgraph.rewrites.analysis.inferred import is_tensor
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import replaced
-from fullgraph.rewrites.source.templates import enclosed, statement
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    is_tensor,
+    names_bound,
+    names_read,
+    walk,
+)
+from fullgraph.rewrites.source import build_statement, dotted_name, parenthesized, replace_nodes
 
 RETURN = "return"
 """Stands for the function's result among the names that a branch assigns."""
@@ -67,10 +71,10 @@ def _small(
             if is_tensor(site, small.target) is not False:
                 raise NotApplicable(f"`{site.document.code(small)}` changes a tensor in place")
             operator = OPERATORS.get(type(small.operator))
-            if operator is None or not name(small.target):
+            if operator is None or not dotted_name(small.target):
                 raise NotApplicable(f"`{site.document.code(small)}` is no assignment of a value")
             value = cst.BinaryOperation(small.target, operator(), small.value)
-            made.values[name(small.target)] = _filled(site, made, value)
+            made.values[dotted_name(small.target)] = _filled(site, made, value)
         case _:
             raise NotApplicable(f"`{site.document.code(small)}` in the branch is no assignment")
 
@@ -90,35 +94,35 @@ def _assigned(
     ):
         found = [_filled(site, made, element.value) for element in value.elements]
         for element, one in zip(target.elements, found, strict=True):
-            if not name(element.value):
+            if not dotted_name(element.value):
                 raise NotApplicable(f"the branch assigns to `{site.document.code(element)}`")
-            made.values[name(element.value)] = one
+            made.values[dotted_name(element.value)] = one
         return
-    path = name(target)
+    path = dotted_name(target)
     if not path:
         raise NotApplicable(f"the branch assigns to `{site.document.code(target)}`")
     if path in outputs:
         made.values[path] = _filled(site, made, value)
         return
-    if set(writes(*(one for one in made.own))) & {path}:
+    if set(names_bound(*(one for one in made.own))) & {path}:
         raise NotApplicable(f"the branch assigns to `{path}` twice")
     filled = _filled(site, made, value)
     if filled is value and len(line.body) == 1:
         made.own.append(line)
     else:
-        made.own.append(statement("{target} = {value}", target=path, value=filled))
+        made.own.append(build_statement("{target} = {value}", target=path, value=filled))
 
 
 def _filled(site: Site, made: BranchValues, value: cst.BaseExpression) -> cst.BaseExpression:
     """Return `value` with outputs that the branch already assigned replaced by their values."""
-    known = reads(value) & made.values.keys()
+    known = names_read(value) & made.values.keys()
     if not known:
         return value
-    places = [one for one in walk(value) if name(one) in known]
-    if len({name(one) for one in places}) < len(places):
+    places = [one for one in walk(value) if dotted_name(one) in known]
+    if len({dotted_name(one) for one in places}) < len(places):
         raise NotApplicable("the branch uses a value several times that it has just assigned")
-    edits = {one: enclosed(made.values[name(one)]) for one in places}
-    return value.with_changes() if not edits else replaced(value, edits)
+    edits = {one: parenthesized(made.values[dotted_name(one)]) for one in places}
+    return value.with_changes() if not edits else replace_nodes(value, edits)
 
 
 def _first_word(site: Site, node: cst.CSTNode) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import following, live_out, walk, writes
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis import Site, live_out, names_bound, statements_after, walk
 from fullgraph.rewrites.transforms.branches.assignments import block
 
 _RETURNS = cst.Return | cst.Yield
@@ -32,11 +31,11 @@ class Branches:
     def written(self, site: Site) -> list[str]:
         """Return the names and attributes it assigns to that may be read afterwards."""
         live = live_out(site.document, self.node, *self.rest)
-        return [one for one in writes(self.node, *self.rest) if one in live or "." in one]
+        return [one for one in names_bound(self.node, *self.rest) if one in live or "." in one]
 
     def after(self, site: Site) -> tuple[cst.CSTNode, ...]:
         """Return what may run after it."""
-        return following(site.document, self.last)
+        return statements_after(site.document, self.last)
 
 
 def branches(site: Site, node: cst.If) -> Branches:

@@ -7,12 +7,18 @@ from typing import Any
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.finiteness import Hazard, bounded, hazards
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.purity import effect, may_raise, torch_name
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import Replacement, replaced
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import (
+    Hazard,
+    NotApplicable,
+    Site,
+    find_hazards,
+    has_bounded_gradient,
+    may_raise,
+    side_effect_of,
+    torch_name,
+    walk,
+)
+from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 
 _FINITE_TESTS = ("isnan", "isinf", "isfinite")
@@ -38,7 +44,7 @@ class Choice:
         if one.deep_equals(other):
             return one
         if parts := self._parts(one, other):
-            return replaced(one, parts)
+            return replace_nodes(one, parts)
         self.agreement.pair(one, other)
         return self.put(one, other)
 
@@ -46,7 +52,7 @@ class Choice:
         """Do the same for values stored in a tensor, which fixes their dtype and shape."""
         left, right = self.finite(one, True), self.finite(other, False)
         self.uses += 1
-        return expression("{w}({t}, {a}, {b})", w=self.where, t=self.test, a=left, b=right)
+        return build_expression("{w}({t}, {a}, {b})", w=self.where, t=self.test, a=left, b=right)
 
     def finite(self, value: cst.CSTNode, when: bool) -> cst.BaseExpression:
         """Return `value`, finite where the condition is not `when`: no gradient becomes NaN."""
@@ -56,7 +62,7 @@ class Choice:
 
     def finite_edits(self, node: cst.CSTNode, when: bool) -> dict[cst.CSTNode, Replacement]:
         """Return the same as edits inside `node`."""
-        found = hazards(self.site, node)
+        found = find_hazards(self.site, node)
         edits: dict[cst.CSTNode, Replacement] = {}
         inner = [child for one in found for child in walk(one.operand)]
         for hazard in found:
@@ -66,13 +72,13 @@ class Choice:
 
     def pure(self, *nodes: cst.CSTNode) -> None:
         """Raise NotApplicable where evaluating nodes unconditionally has an effect."""
-        if reason := effect(self.site, *nodes, random=self.random):
+        if reason := side_effect_of(self.site, *nodes, random=self.random):
             raise NotApplicable(f"both ways would be evaluated, and {reason}")
         if text := may_raise(self.site, *nodes):
             raise NotApplicable(f"both ways would be evaluated, and `{text}` may raise")
         calls = [one for one in walk(self.test) if isinstance(one, cst.Call)]
         special = any(torch_name(self.site, call) in _FINITE_TESTS for call in calls)
-        if special and not bounded(self.site, *nodes):
+        if special and not has_bounded_gradient(self.site, *nodes):
             raise NotApplicable("a gradient of zero times what is not finite would be NaN")
 
     def _tamed(self, value: cst.CSTNode, when: bool) -> cst.CSTNode:
@@ -81,7 +87,7 @@ class Choice:
             new = edits[value]
             assert isinstance(new, cst.CSTNode)
             return new
-        return replaced(value, edits) if edits else value
+        return replace_nodes(value, edits) if edits else value
 
     def _replaced(self, hazard: Hazard, when: bool) -> cst.BaseExpression:
         if hazard.neutral is None:
@@ -91,7 +97,7 @@ class Choice:
         assert isinstance(operand, cst.BaseExpression)
         self.uses += 1
         order = "{x}, {n}" if when else "{n}, {x}"
-        return expression(
+        return build_expression(
             f"{{where}}({{test}}, {order})",
             where=self.where,
             test=self.test,

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import leaves, reads, walk, writes
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import Replacement, replaced
-from fullgraph.rewrites.source.templates import statement
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    always_exits,
+    names_bound,
+    names_read,
+    walk,
+)
+from fullgraph.rewrites.source import Replacement, build_statement, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import RETURN, arm, block
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.use_where import Lines, WhereWriter, comments, leading
@@ -48,7 +53,7 @@ def rest(site: Site, node: cst.If | cst.For) -> Rest:
         raise NotApplicable("it is an `elif` that returns")
     body = outer.body[outer.body.index(node) + 1 :]
     last = body[-1] if body else None
-    if not isinstance(last, cst.SimpleStatementLine) or not leaves(last):
+    if not isinstance(last, cst.SimpleStatementLine) or not always_exits(last):
         raise NotApplicable("the other way does not return a value in the same block")
     final = last.body[-1]
     if not isinstance(final, cst.Return) or final.value is None or len(last.body) > 1:
@@ -68,10 +73,10 @@ def selected(
     made = arm(site, block(node.body), frozenset({RETURN}))
     early, after = made.values[RETURN], rest(site, node)
     elsewhere = {
-        *writes(*after.statements),
-        *reads(*after.statements, after.value, condition.tensor),
+        *names_bound(*after.statements),
+        *names_read(*after.statements, after.value, condition.tensor),
     }
-    if shared := elsewhere & set(writes(*made.own)):
+    if shared := elsewhere & set(names_bound(*made.own)):
         raise NotApplicable(f"`{min(shared)}` is something else on each way")
     choice = selection.choice(condition)
     own = [selection.tamed_line(choice, line, not condition.negated) for line in made.own]
@@ -80,16 +85,16 @@ def selected(
     edits: dict[cst.CSTNode, Replacement] = {}
     for one in after.statements:
         edits |= choice.finite_edits(one, condition.negated)
-    changed = set(writes(*after.statements))
+    changed = set(names_bound(*after.statements))
     pair = (after.value, early) if condition.negated else (early, after.value)
     value = choice.between(*pair)
     lines: Lines = [*own]
     names: dict[cst.CSTNode, Replacement] = {}
-    if reads(early) & changed:
+    if names_read(early) & changed:
         if early not in walk(value):
             raise NotApplicable("what is returned early is used again later")
         name = site.document.fresh("early")
-        lines.append(statement("{n} = {v}", n=name, v=early))
+        lines.append(build_statement("{n} = {v}", n=name, v=early))
         names[early] = cst.Name(name)
     selection.tests.append(node.test)
     if condition.guard is not None:
@@ -98,10 +103,10 @@ def selected(
     if not plain and (choice.uses > 1 or after.statements):
         name = site.document.fresh("condition")
         names[choice.test] = cst.Name(name)
-        lines = [replaced(line, {choice.test: names[choice.test]}) for line in lines]
-        lines.insert(0, statement("{c} = {t}", c=name, t=choice.test))
-        edits = {old: replaced(new, names) for old, new in edits.items()}  # type: ignore[type-var]
-    final = after.line.with_changes(body=[cst.Return(replaced(value, names))])
+        lines = [replace_nodes(line, {choice.test: names[choice.test]}) for line in lines]
+        lines.insert(0, build_statement("{c} = {t}", c=name, t=choice.test))
+        edits = {old: replace_nodes(new, names) for old, new in edits.items()}  # type: ignore[type-var]
+    final = after.line.with_changes(body=[cst.Return(replace_nodes(value, names))])
     return edits | _placed(node, lines, after, final, edits)
 
 
@@ -121,7 +126,7 @@ def _placed(
         final = final.with_changes(leading_lines=[*kept, *after.line.leading_lines])
         return {node: cst.RemoveFromParent(), after.line: final}
     head = after.statements[0]
-    moved = replaced(head, edits)
+    moved = replace_nodes(head, edits)
     moved = moved.with_changes(leading_lines=[*kept, *leading(head)])
     return {node: cst.RemoveFromParent(), head: moved, after.line: final}
 

@@ -6,12 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import name
-from fullgraph.rewrites.analysis.inferred import inferred, is_tensor
-from fullgraph.rewrites.analysis.torch_names import words
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import replaced
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import NotApplicable, Site, infer, is_tensor, word_set
+from fullgraph.rewrites.source import build_expression, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
 from fullgraph.rewrites.transforms.branches.choice import Choice
 
@@ -24,7 +20,7 @@ _NEUTRAL: dict[type[cst.BaseAugOp], str] = {
 _METHODS = {"add_": "0", "sub_": "0", "mul_": "1", "div_": "1"}
 """In-place methods, each with the operand that changes nothing."""
 _FILLS = ("copy_", "fill_", "zero_")
-_ELEMENTWISE = words(
+_ELEMENTWISE = word_set(
     """
     abs add addcdiv addcmul ceil clamp clamp_max clamp_min clip div exp floor lerp log logical_and
     logical_not logical_or masked_fill mul neg pow round sigmoid sqrt sub tanh
@@ -120,10 +116,10 @@ def conditional_statement(
         return small if isinstance(small, cst.Pass) else update(choice, small, when)
     target, value = assigned(choice.site, small)
     choice.pure(value)
-    path = name(target)
+    path = dotted_name(target)
     if "." not in path and path not in lasting:
         edits = choice.finite_edits(small, when)
-        return replaced(small, edits) if edits else small
+        return replace_nodes(small, edits) if edits else small
     before = old(path, value)
     new = choice.between(value, before) if when else choice.between(before, value)
     return cst.Assign([cst.AssignTarget(target)], new)  # type: ignore[arg-type]
@@ -136,10 +132,10 @@ def assigned(
 
     Raises NotApplicable."""
     match small:
-        case cst.AugAssign() if type(small.operator) in OPERATORS and name(small.target):
+        case cst.AugAssign() if type(small.operator) in OPERATORS and dotted_name(small.target):
             operator = OPERATORS[type(small.operator)]()
             return small.target, cst.BinaryOperation(small.target, operator, small.value)
-        case cst.Assign(targets=[cst.AssignTarget(target=target)]) if name(target):
+        case cst.Assign(targets=[cst.AssignTarget(target=target)]) if dotted_name(target):
             return target, small.value
     raise NotApplicable(f"`{site.document.code(small)}` is no assignment of a value")
 
@@ -181,9 +177,9 @@ def _method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
         for arg in _arguments(call, base):
             if arg.keyword is None:
                 _fits(site, base, arg.value, call)
-        seen = inferred(site, base)
-        learns = "." not in name(base) or seen is None or seen.requires_grad
-        source = expression("{b}.clone()", b=base) if learns else base  # it may be saved
+        seen = infer(site, base)
+        learns = "." not in dotted_name(base) or seen is None or seen.requires_grad
+        source = build_expression("{b}.clone()", b=base) if learns else base  # it may be saved
         value = _out_of_place(call, base, source)
     func = cst.Attribute(base, cst.Name("copy_"))
     return call.with_changes(func=func, args=[cst.Arg(_where(choice, value, base, when))])
@@ -227,7 +223,7 @@ def _where(
 
 def _keeps(site: Site, base: cst.BaseExpression, value: cst.BaseExpression, node: cst.Call) -> None:
     """Raise NotApplicable where choosing between a tensor and a new value could lose precision."""
-    old, new = inferred(site, base), inferred(site, value)
+    old, new = infer(site, base), infer(site, value)
     if old is None or new is None or not (new.is_tensor or new.is_number):
         raise NotApplicable(f"it is not known what `{site.document.code(node)}` puts in")
     floating = all(tensor.is_float for tensor in old.tensors)
@@ -240,7 +236,7 @@ def _fits(
     site: Site, target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
 ) -> None:
     """Raise NotApplicable where an operand could change the result's dtype."""
-    old, new = inferred(site, target), inferred(site, value)
+    old, new = infer(site, target), infer(site, value)
     if new is None or old is None or not (new.is_tensor or new.is_number):
         raise NotApplicable(
             f"it is not known what the operands of `{site.document.code(node)}` are"

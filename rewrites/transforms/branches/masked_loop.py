@@ -6,21 +6,28 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import (
-    assigned_before,
-    following,
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    assignment_targets,
+    infer,
+    infer_variable,
+    is_tensor,
     live_in,
-    name,
-    reads,
-    statements,
-    targets,
+    names_bound,
+    names_bound_before,
+    names_read,
+    split_statements,
+    statements_after,
     walk,
-    writes,
 )
-from fullgraph.rewrites.analysis.inferred import held, inferred, is_tensor
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import Replacement, replaced
-from fullgraph.rewrites.source.templates import expression, statement
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    build_statement,
+    dotted_name,
+    replace_nodes,
+)
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.choice import Choice
@@ -63,7 +70,7 @@ class MaskedLoop:
             if line is self.node:
                 sign = "~" if condition.negated else ""
                 bare = condition.tensor.with_changes(lpar=(), rpar=())
-                new = self._left(statement(f"{done} = {done} | {sign}{{t}}", t=bare), loop)
+                new = self._left(build_statement(f"{done} = {done} | {sign}{{t}}", t=bare), loop)
                 kept = [*self.node.leading_lines, *comments(self.node, new)]
                 head = new[0].with_changes(leading_lines=kept)
                 edits[line] = cst.FlattenSentinel([head, *new[1:]])
@@ -73,15 +80,15 @@ class MaskedLoop:
             else:
                 raise NotApplicable("there are other blocks in the loop")
         device = f", device={source}.device" if (source := self._tensor(loop)) else ""
-        start = statement(f"{done} = torch.zeros((), dtype=torch.bool{device})")
+        start = build_statement(f"{done} = torch.zeros((), dtype=torch.bool{device})")
         first = start.with_changes(leading_lines=loop.leading_lines)
-        nothing = [statement(f"{name} = None") for name in self.unset]
-        masked = replaced(loop, edits).with_changes(leading_lines=())
+        nothing = [build_statement(f"{name} = None") for name in self.unset]
+        masked = replace_nodes(loop, edits).with_changes(leading_lines=())
         return {loop: cst.FlattenSentinel([first, *nothing, masked, *lines]), **behind}
 
     def _left(self, ends: cst.BaseStatement, loop: cst.For) -> list[cst.BaseStatement]:
         """Return the statements of the loop exit, with what happens before it."""
-        *first, _ = statements(self.node.body)
+        *first, _ = split_statements(self.node.body)
         if not first:
             return [ends]
         leaving = self.site.document.fresh("leaving")
@@ -99,18 +106,18 @@ class MaskedLoop:
             for one in first
         ]
         return [
-            statement(f"{leaving} = ~{{d}} & {{t}}", d=done, t=condition),
+            build_statement(f"{leaving} = ~{{d}} & {{t}}", d=done, t=condition),
             *lines,
-            statement(f"{done.value} = {done.value} | {leaving}"),
+            build_statement(f"{done.value} = {done.value} | {leaving}"),
         ]
 
     def _held(self, choice: Choice, path: str, loop: cst.For) -> cst.BaseExpression:
         """Return the earlier value of a name or attribute, as a node with known facts."""
-        if "." not in path and path not in assigned_before(self.site.document, loop):
+        if "." not in path and path not in names_bound_before(self.site.document, loop):
             raise NotApplicable(f"`{path}` has no value before the loop")
         old = cst.parse_expression(path)
-        found = [held(self.site, path, loop)] if "." not in path else []
-        found += [inferred(self.site, one) for one in walk(loop) if name(one) == path]
+        found = [infer_variable(self.site, path, loop)] if "." not in path else []
+        found += [infer(self.site, one) for one in walk(loop) if dotted_name(one) == path]
         if fact := next(filter(None, found), None):
             choice.agreement.known[old] = fact
         return old
@@ -123,7 +130,7 @@ class MaskedLoop:
         if value is None:
             return [], {}
         after = early.rest(self.site, loop)
-        if reads(value) & set(map(name, targets(loop))):
+        if names_read(value) & set(map(dotted_name, assignment_targets(loop))):
             raise NotApplicable("what is returned early depends on the loop's variables")
         choice.pure(*after.statements, after.value, value)
         choice.agreement.gradients([value], [*after.statements, after.value])
@@ -131,17 +138,17 @@ class MaskedLoop:
         for one in after.statements:
             edits |= choice.finite_edits(one, False)
         new, lines = choice.between(value, after.value), []
-        if reads(value) & set(writes(*after.statements)):
+        if names_read(value) & set(names_bound(*after.statements)):
             if value not in walk(new):
                 raise NotApplicable("what is returned early is used again later")
             kept = self.site.document.fresh("early")
-            lines.append(statement(f"{kept} = {{v}}", v=value))
-            new = replaced(new, {value: cst.Name(kept)})
+            lines.append(build_statement(f"{kept} = {{v}}", v=value))
+            new = replace_nodes(new, {value: cst.Name(kept)})
         return lines, {**edits, after.line: after.line.with_changes(body=[cst.Return(new)])}
 
     def _result(self) -> cst.BaseExpression | None:
         """Return the value that the loop exit returns; None for a `break`."""
-        jump = statements(self.node.body)[-1]
+        jump = split_statements(self.node.body)[-1]
         if isinstance(jump, cst.Return) and jump.value is None:
             raise NotApplicable("it returns nothing")
         return jump.value if isinstance(jump, cst.Return) else None
@@ -161,8 +168,8 @@ class MaskedLoop:
             raise NotApplicable("the loop has an `else`")
         if sum(isinstance(one, _JUMPS) for one in walk(loop.body)) > 1:
             raise NotApplicable("the loop is left in several ways")
-        after = live_in(one for one in following(document, loop) if one is not loop)
-        variables = {name(target) for target in targets(loop)}
+        after = live_in(one for one in statements_after(document, loop) if one is not loop)
+        variables = {dotted_name(target) for target in assignment_targets(loop)}
         if variables & after:
             raise NotApplicable(f"`{min(variables & after)}` is used after the loop")
         return loop
@@ -178,10 +185,10 @@ class MaskedLoop:
             return [update(choice, small, False)]
         target, value = assigned(site, small)
         choice.pure(value)
-        path = name(target)
+        path = dotted_name(target)
         if "." not in path and path not in self._lasting(loop):
-            return [replaced(small, choice.finite_edits(small, False))]
-        if "." in path or path in assigned_before(site.document, loop):
+            return [replace_nodes(small, choice.finite_edits(small, False))]
+        if "." in path or path in names_bound_before(site.document, loop):
             return [_assign(path, choice.between(self._held(choice, path, loop), value))]
         if path in live_in(loop.body.body):
             raise NotApplicable(f"`{path}` has no value before the loop")
@@ -191,7 +198,7 @@ class MaskedLoop:
         new = site.document.fresh(f"new_{path}")
         choice.agreement.pair(value, value)
         value = choice.finite(value, False)
-        kept = expression(
+        kept = build_expression(
             f"{new} if {path} is None else {choice.where}({{d}}, {path}, {new})", d=choice.test
         )
         return [_assign(new, value), _assign(path, kept)]
@@ -206,17 +213,17 @@ class MaskedLoop:
     def _lasting(self, loop: cst.For) -> frozenset[str]:
         """Return names that carry values between iterations or out of the loop."""
         document = self.site.document
-        after = live_in(one for one in following(document, loop) if one is not loop)
+        after = live_in(one for one in statements_after(document, loop) if one is not loop)
         result = self._result()
-        after |= reads(result) if result is not None else set()
-        return frozenset(set(writes(loop.body)) & (after | live_in(loop.body.body)))
+        after |= names_read(result) if result is not None else set()
+        return frozenset(set(names_bound(loop.body)) & (after | live_in(loop.body.body)))
 
     def _tensor(self, loop: cst.For) -> str:
         """Return a tensor that exists before the loop, on the condition's device."""
-        known = assigned_before(self.site.document, loop)
+        known = names_bound_before(self.site.document, loop)
         for source in (self.node.test, loop.body):
-            for path in sorted(reads(source) & known):
-                nodes = [one for one in walk(source) if name(one) == path]
+            for path in sorted(names_read(source) & known):
+                nodes = [one for one in walk(source) if dotted_name(one) == path]
                 if any(is_tensor(self.site, one) for one in nodes):
                     return path
         return ""

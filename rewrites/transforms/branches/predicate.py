@@ -6,13 +6,17 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.inferred import inferred
-from fullgraph.rewrites.analysis.purity import effect, may_raise, torch_name
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import replaced
-from fullgraph.rewrites.source.templates import enclosed, expression
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    find_definitions,
+    infer,
+    may_raise,
+    side_effect_of,
+    torch_name,
+    walk,
+)
+from fullgraph.rewrites.source import build_expression, dotted_name, parenthesized, replace_nodes
 
 Decision = cst.If | cst.IfExp | cst.While
 
@@ -85,7 +89,7 @@ _PARTS = (
 
 def _through_name(site: Site, assign: cst.Assign) -> Test | None:
     """Return, for `n = t.item()`, the `if` right after it if nothing else uses `n`."""
-    known = definitions(site.document, assign)
+    known = find_definitions(site.document, assign)
     line = site.document.parent(assign)
     target = assign.targets[0].target
     if known is None or not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
@@ -99,9 +103,9 @@ def _through_name(site: Site, assign: cst.Assign) -> Test | None:
                 return None
             if not any(_gives_number(site, one) for one in walk(assign.value)):
                 return None
-            value = enclosed(assign.value)
+            value = parenthesized(assign.value)
             whole = outer.test is uses[0]
-            condition = value if whole else replaced(outer.test, {uses[0]: value})
+            condition = value if whole else replace_nodes(outer.test, {uses[0]: value})
             return Test(outer, condition, line)
     return None
 
@@ -144,23 +148,23 @@ def _joined(site: Site, condition: cst.BooleanOperation) -> Predicate | None:
     if left is not None and right is not None:
         if left.guard is not None or right.guard is not None:
             raise NotApplicable("its test mixes several tests of Python with several of tensors")
-        if reason := effect(site, condition.right) or may_raise(site, condition.right):
+        if reason := side_effect_of(site, condition.right) or may_raise(site, condition.right):
             raise NotApplicable(f"the second test would always be evaluated, and {reason}")
         sides = [
-            expression("~{t}", t=when.tensor) if when.negated else when.tensor
+            build_expression("~{t}", t=when.tensor) if when.negated else when.tensor
             for when in (left, right)
         ]
         operator = "|" if disjunction else "&"
-        joined = expression(f"{{a}} {operator} {{b}}", a=sides[0], b=sides[1])
+        joined = build_expression(f"{{a}} {operator} {{b}}", a=sides[0], b=sides[1])
         return Predicate(joined)
     tensor = left or right
     guard = condition.right if left is not None else condition.left
     assert tensor is not None
     if tensor.guard is not None:
         raise NotApplicable("its test mixes several tests of Python with several of tensors")
-    if left is not None and (reason := effect(site, guard) or may_raise(site, guard)):
+    if left is not None and (reason := side_effect_of(site, guard) or may_raise(site, guard)):
         raise NotApplicable(f"a test of Python would come first, and {reason}")
-    bare = expression("~{t}", t=tensor.tensor) if tensor.negated else tensor.tensor
+    bare = build_expression("~{t}", t=tensor.tensor) if tensor.negated else tensor.tensor
     return Predicate(bare, False, guard, disjunction)
 
 
@@ -176,18 +180,18 @@ def _tensor(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | N
             return _tensor(site, bare)
     if isinstance(condition, cst.Comparison):
         return _compared(site, condition)
-    seen = inferred(site, condition)
+    seen = infer(site, condition)
     if seen is None or not seen.is_tensor:
         return None
     shaped = _zero_dimensional(site, condition, condition)
-    return shaped if seen.dtypes == {"bool"} else expression("{t} != 0", t=shaped)
+    return shaped if seen.dtypes == {"bool"} else build_expression("{t} != 0", t=shaped)
 
 
 def _compared(site: Site, condition: cst.Comparison) -> cst.BaseExpression | None:
     sides = [condition.left, *(one.comparator for one in condition.comparisons)]
     operators = [one.operator for one in condition.comparisons]
     bare = [tensor_of(site, when) for when in sides]
-    facts = [inferred(site, when) for when in bare]
+    facts = [infer(site, when) for when in bare]
     if not any(fact is not None and fact.is_tensor for fact in facts):
         return None
     kinds = cst.In | cst.NotIn | cst.Is | cst.IsNot
@@ -204,10 +208,10 @@ def _compared(site: Site, condition: cst.Comparison) -> cst.BaseExpression | Non
     ]
     if len(parts) == 1:
         same = all(new is old for new, old in zip(exact, sides, strict=True))
-        return condition if same else expression("{c}", c=parts[0])
-    if len(parts) > 2 or effect(site, *sides):
+        return condition if same else build_expression("{c}", c=parts[0])
+    if len(parts) > 2 or side_effect_of(site, *sides):
         raise NotApplicable("its test is a long chain of comparisons")
-    return expression("{a} & {b}", a=parts[0], b=parts[1])
+    return build_expression("{a} & {b}", a=parts[0], b=parts[1])
 
 
 def _exact(
@@ -222,8 +226,8 @@ def _exact(
     Python compares in float64, torch in the tensor's dtype: `t.item() > 0.1` is not `t > 0.1`."""
     if new is old:
         return new
-    others = [inferred(site, b) for s, b in zip(sides, bare, strict=True) if s is not old]
-    seen = inferred(site, tensor_of(site, old))
+    others = [infer(site, b) for s, b in zip(sides, bare, strict=True) if s is not old]
+    seen = infer(site, tensor_of(site, old))
     numbers = [v for o in others if o is not None and o.is_number for v in o.values]
     tensors = [o for o in others if o is not None and o.is_tensor]
     whole = all(float(v) % 1 == 0 and abs(v) < 2**10 for v in numbers if isinstance(v, int | float))
@@ -236,21 +240,21 @@ def _exact(
     fine = all(seen is not None and t.dtypes == seen.dtypes for t in tensors)
     if fine and literal and (whole or (halves and floating)):
         return new
-    return expression("{t}.double()", t=new)
+    return build_expression("{t}.double()", t=new)
 
 
 def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return `t` for `t.item()`, `float(t)`, `bool(t)` and an integer's `int(t)`; else `node`."""
     if not isinstance(node, cst.Call):
         return node
-    path = site.document.dotted(node.func)
+    path = dotted_name(node.func)
     if isinstance(node.func, cst.Attribute) and not node.args:
-        base = inferred(site, node.func.value)
+        base = infer(site, node.func.value)
         if node.func.attr.value in ("item", "is_nonzero") and base is not None and base.is_tensor:
             return node.func.value
     if len(node.args) == 1 and node.args[0].keyword is None and not node.args[0].star:
         inner = tensor_of(site, node.args[0].value)
-        seen = inferred(site, inner)
+        seen = infer(site, inner)
         if seen is not None and seen.is_tensor:
             if path in ("float", "bool") or site.calls(node) == "torch.is_nonzero":
                 return inner
@@ -272,9 +276,9 @@ def _comparison(site: Site, call: cst.Call) -> cst.BaseExpression | None:
         else:
             spelled = site.document.spelling("torch.isclose") or "torch.isclose"
             close = call.with_changes(func=cst.parse_expression(spelled))
-        return expression("{close}.all()", close=close)
+        return build_expression("{close}.all()", close=close)
     one, other = _operands(call, is_method)
-    return expression("({a} == {b}).all()", a=one, b=other)
+    return build_expression("({a} == {b}).all()", a=one, b=other)
 
 
 def _operands(call: cst.Call, is_method: bool) -> tuple[cst.BaseExpression, cst.BaseExpression]:
@@ -293,17 +297,17 @@ def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression
         return None
     is_method = site.document.qualified(condition.func) != "torch.equal"
     one, other = _operands(condition, is_method)
-    return expression("{a}.shape == {b}.shape", a=one, b=other)
+    return build_expression("{a}.shape == {b}.shape", a=one, b=other)
 
 
 def _zero_dimensional(
     site: Site, node: cst.BaseExpression, new: cst.BaseExpression
 ) -> cst.BaseExpression:
     """Return `new` as a 0-d tensor. Raises NotApplicable if it has several elements."""
-    seen = inferred(site, node)
+    seen = infer(site, node)
     shapes = seen.shapes if seen is not None else frozenset()
     if shapes == {()}:
         return new
     if shapes and all(set(shape) <= {1} for shape in shapes):
-        return expression("{t}.reshape(())", t=new)
+        return build_expression("{t}.reshape(())", t=new)
     raise NotApplicable(f"`{site.document.code(node)}` is not known to be a single element")

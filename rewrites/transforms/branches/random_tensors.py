@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.purity import draws
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import Replacement, replaced
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import NotApplicable, Site, draws_random_numbers, walk
+from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
 from fullgraph.rewrites.transforms.branches.branches import branches
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.use_where import ordered
@@ -54,7 +51,7 @@ def replace_calls(
                 if old.deep_equals(call):
                     inside[call] = new
                     counts[old] += 1
-        return replaced(tree, inside) if inside else tree
+        return replace_nodes(tree, inside) if inside else tree
 
     made: dict[cst.CSTNode, Replacement] = {}
     for node, new in edits.items():
@@ -69,7 +66,11 @@ def replace_calls(
 
 def _drawing(site: Site, branch: Sequence[cst.CSTNode]) -> Iterator[cst.Call]:
     for line in branch:
-        yield from (one for one in walk(line) if isinstance(one, cst.Call) and draws(site, one))
+        yield from (
+            one
+            for one in walk(line)
+            if isinstance(one, cst.Call) and draws_random_numbers(site, one)
+        )
 
 
 def _between(site: Site, call: cst.Call, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -91,12 +92,12 @@ def _conditional(
     zeros = cst.parse_expression(f"{torch}.{_ZEROS[last]}")
     if not last.endswith("_like"):
         branches = [
-            expression("lambda: {c}", c=one) for one in (call, call.with_changes(func=zeros))
+            build_expression("lambda: {c}", c=one) for one in (call, call.with_changes(func=zeros))
         ]
         one, other = branches if when else branches[::-1]
-        return expression(f"{torch}.cond({{t}}, {{a}}, {{b}})", t=condition, a=one, b=other)
+        return build_expression(f"{torch}.cond({{t}}, {{a}}, {{b}})", t=condition, a=one, b=other)
     if len(call.args) != 1:
         raise NotApplicable(f"`{site.document.code(call)}` cannot be drawn by itself")
     one, other = (call.func, zeros) if when else (zeros, call.func)
     template = f"{torch}.cond({{t}}, {{a}}, {{b}}, ({{x}}.detach(),))"  # else its backward draws
-    return expression(template, t=condition, a=one, b=other, x=call.args[0].value)
+    return build_expression(template, t=condition, a=one, b=other, x=call.args[0].value)

@@ -8,12 +8,16 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from fullgraph.compiler.events import Position
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.seen import Seen, TensorSeen
-from fullgraph.rewrites.site import Knowledge, NotApplicable, Site
-from fullgraph.rewrites.source.document import Replacement, replaced
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import (
+    Knowledge,
+    NotApplicable,
+    Seen,
+    Site,
+    TensorSeen,
+    find_definitions,
+    walk,
+)
+from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
 from fullgraph.rewrites.transforms.branches.branches import leaves_early
 from fullgraph.rewrites.transforms.branches.predicate import Decision, find_conditional, predicate
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
@@ -78,8 +82,8 @@ class Numbers:
                 raise NotApplicable("the number meets a tensor without dimensions in a decision")
             inside = {one: plain.pop(one) for one in walk(node) if one in plain}
             other = self.met[node]
-            inside[other] = expression("{t}[None]", t=replaced(other, inside))
-            plain[node] = expression("{w}[0]", w=replaced(node, inside))
+            inside[other] = build_expression("{t}[None]", t=replace_nodes(other, inside))
+            plain[node] = build_expression("{w}[0]", w=replace_nodes(node, inside))
         return plain
 
     def _follow(self, node: cst.BaseExpression, seen: Seen | None) -> None:
@@ -111,7 +115,7 @@ class Numbers:
             case cst.Arg(keyword=None, star="") if self._is_bound(document.parent(parent)):
                 self._follow(document.parent(parent), None)  # type: ignore[arg-type]
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
-                known = definitions(document, node)
+                known = find_definitions(document, node)
                 for use in known.uses(name) if known is not None else ():
                     others = known.reaching[use] - {name} if known is not None else {name}
                     if not all(self._is_decided(other) for other in others):
@@ -190,7 +194,7 @@ def _exchanged(new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression])
     """Return `new` with the calls that draw replaced by the tensors."""
 
     def one(node: cst.CSTNode) -> cst.CSTNode:
-        return replaced(
+        return replace_nodes(
             node,
             {
                 call: tensor
@@ -212,7 +216,7 @@ def sources(site: Site) -> Iterator[cst.Call]:
         node = node.test
     elif (found := find_conditional(site)) is not None:
         node = found.test
-    known = definitions(site.document, site.node)
+    known = find_definitions(site.document, site.node)
     for one in walk(node):
         if isinstance(one, cst.Call):
             yield one

@@ -7,12 +7,18 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import live_in, name, targets, walk, writes
-from fullgraph.rewrites.analysis.purity import effect, fresh
-from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import Replacement
-from fullgraph.rewrites.source.templates import expression, statement
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Seen,
+    Site,
+    assignment_targets,
+    is_new_tensor,
+    live_in,
+    names_bound,
+    side_effect_of,
+    walk,
+)
+from fullgraph.rewrites.source import Replacement, build_expression, build_statement, dotted_name
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
 from fullgraph.rewrites.transforms.branches.assignments import RETURN, arm, block
@@ -97,10 +103,10 @@ class CondWriter:
         fresh_names = [self.site.document.fresh(stem) for stem in ("if_true", "if_false")]
         made: Lines = []
         for called, (body, _) in zip(fresh_names, functions, strict=True):
-            header = statement(f"def {called}({', '.join(operands)}):\n    pass\n")
+            header = build_statement(f"def {called}({', '.join(operands)}):\n    pass\n")
             made.append(header.with_changes(body=cst.IndentedBlock(body)))
         given = f", ({', '.join(operands)},)" if operands else ""
-        call = expression(
+        call = build_expression(
             f"torch.cond({{t}}, {fresh_names[0]}, {fresh_names[1]}{given})", t=condition.tensor
         )
         for a, b in zip(*(results for _, results in functions), strict=False):
@@ -138,30 +144,30 @@ class CondWriter:
             raise NotApplicable("the branch leaves the block")
         else:
             selection = WhereWriter(self.site, known=self.known)
-            own = set(writes(*body))
+            own = set(names_bound(*body))
             results = [
                 cst.parse_expression(n) if n in own else selection.present(n, branches)
                 for n in names
             ]
         self._pure(*body, *results)
-        if any("." in n for n in writes(*body)):
+        if any("." in n for n in names_bound(*body)):
             raise NotApplicable("the branch assigns to attributes")
         copies = [
             one if self._is_new(one, body) and not _again(one, results, body) else _clone(one)
             for one in results
         ]
         sources = [source(one, body) for one in results]
-        return [*body, statement("return {v}", v=_together(copies))], sources
+        return [*body, build_statement("return {v}", v=_together(copies))], sources
 
     def _lambda(self, value: cst.BaseExpression) -> cst.BaseExpression:
         self._pure(value)
-        items = [one if fresh(self.site, one) else _clone(one) for one in _items(value)]
-        return expression("lambda: {v}", v=_together(items) if _is_tuple(value) else items[0])
+        items = [one if is_new_tensor(self.site, one) else _clone(one) for one in _items(value)]
+        return build_expression("lambda: {v}", v=_together(items) if _is_tuple(value) else items[0])
 
     def _pure(self, *nodes: cst.CSTNode) -> None:
-        if reason := effect(self.site, *nodes, random=True):
+        if reason := side_effect_of(self.site, *nodes, random=True):
             raise NotApplicable(f"a branch of `torch.cond` must not change anything, and {reason}")
-        if effect(self.site, *nodes) and self._may_require_grad(nodes):
+        if side_effect_of(self.site, *nodes) and self._may_require_grad(nodes):
             # its backward runs the way again, and draws again
             raise NotApplicable("the gradient would be that of other random numbers")
 
@@ -178,7 +184,7 @@ class CondWriter:
     def _call(
         self, condition: Predicate, one: cst.BaseExpression, other: cst.BaseExpression
     ) -> cst.BaseExpression:
-        return expression("torch.cond({t}, {a}, {b})", t=condition.tensor, a=one, b=other)
+        return build_expression("torch.cond({t}, {a}, {b})", t=condition.tensor, a=one, b=other)
 
     def _is_new(self, value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> bool:
         """Return whether a result shares no memory with earlier values."""
@@ -188,22 +194,23 @@ class CondWriter:
             one
             for line in body
             for one in walk(line)
-            if isinstance(one, cst.Assign) and name(value) in map(name, targets(one))
+            if isinstance(one, cst.Assign)
+            and dotted_name(value) in map(dotted_name, assignment_targets(one))
         ]
-        return fresh(self.site, value) or (
-            bool(found) and all(fresh(self.site, one.value) for one in found)
+        return is_new_tensor(self.site, value) or (
+            bool(found) and all(is_new_tensor(self.site, one.value) for one in found)
         )
 
 
 def _rebound(branch: Sequence[cst.CSTNode]) -> set[str]:
     """Return local names that a branch reads before it rebinds them: function parameters."""
-    return {n for n in live_in(branch) & set(writes(*branch)) if "." not in n}
+    return {n for n in live_in(branch) & set(names_bound(*branch)) if "." not in n}
 
 
 def _target(names: list[str], call: cst.BaseExpression) -> cst.BaseStatement:
     if names == [RETURN]:
-        return statement("return {v}", v=call)
-    return statement(f"{', '.join(names)} = {{v}}", v=call)
+        return build_statement("return {v}", v=call)
+    return build_statement(f"{', '.join(names)} = {{v}}", v=call)
 
 
 def _is_tuple(value: cst.BaseExpression) -> bool:
@@ -225,7 +232,7 @@ def _together(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
 
 
 def _clone(value: cst.BaseExpression) -> cst.BaseExpression:
-    return expression("{v}.clone()", v=value)
+    return build_expression("{v}.clone()", v=value)
 
 
 def source(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseExpression:
@@ -236,9 +243,11 @@ def source(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseEx
                 case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as target)]):
                     if isinstance(one.value, cst.Tuple):
                         for left, right in zip(target.elements, one.value.elements, strict=False):
-                            if name(left.value) == name(value):
+                            if dotted_name(left.value) == dotted_name(value):
                                 return right.value
-                case cst.Assign() if name(value) in map(name, targets(one)):
+                case cst.Assign() if dotted_name(value) in map(
+                    dotted_name, assignment_targets(one)
+                ):
                     return one.value
     return value
 

@@ -8,21 +8,21 @@ from typing import TypeVar
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import (
-    assigned_before,
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Seen,
+    Site,
+    infer,
+    infer_variable,
+    is_new_tensor,
     live_in,
-    mutations,
-    name,
-    reads,
+    names_bound,
+    names_bound_before,
+    names_mutated,
+    names_read,
     walk,
-    writes,
 )
-from fullgraph.rewrites.analysis.inferred import held, inferred
-from fullgraph.rewrites.analysis.purity import fresh
-from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import Replacement, replaced
-from fullgraph.rewrites.source.templates import statement
+from fullgraph.rewrites.source import Replacement, build_statement, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.assignments import RETURN, BranchValues, arm
 from fullgraph.rewrites.transforms.branches.branches import Branches, blocks
@@ -60,8 +60,8 @@ class WhereWriter:
             if condition.guard is not None:
                 raise NotApplicable("the test would have to be written several times")
             name = cst.Name(self.site.document.fresh("condition"))
-            self.ahead = statement("{c} = {t}", c=name, t=choice.test)
-            made = replaced(made, {choice.test: name})
+            self.ahead = build_statement("{c} = {t}", c=name, t=choice.test)
+            made = replace_nodes(made, {choice.test: name})
         if condition.guard is None:
             return made
         body, orelse = (one, made) if condition.disjunction else (made, other)
@@ -130,7 +130,7 @@ class WhereWriter:
     def tamed_line(self, choice: Choice, line: cst.BaseStatement, when: bool) -> cst.BaseStatement:
         choice.pure(line)
         edits = choice.finite_edits(line, when)
-        return replaced(line, edits) if edits else line
+        return replace_nodes(line, edits) if edits else line
 
     def _chosen(
         self, branches: Branches, condition: Predicate, one: BranchValues, other: BranchValues
@@ -162,40 +162,43 @@ class WhereWriter:
             return lines
         condition = self.site.document.fresh("condition")
         edits: dict[cst.CSTNode, Replacement] = {choice.test: cst.Name(condition)}
-        copied = changes and not fresh(self.site, choice.test)  # it may be what is changed
+        copied = changes and not is_new_tensor(self.site, choice.test)  # it may be what is changed
         template = "{c} = {t}.clone()" if copied else "{c} = {t}"
-        first = statement(template, c=condition, t=choice.test)
-        return [first, *(replaced(line, edits) for line in lines)]
+        first = build_statement(template, c=condition, t=choice.test)
+        return [first, *(replace_nodes(line, edits) for line in lines)]
 
     def _separate(self, choice: Choice, one: BranchValues, other: BranchValues) -> None:
         """Raise NotApplicable where a name private to one branch is used elsewhere."""
-        names = [set(writes(*when.own)) for when in (one, other)]
-        used = [reads(*when.own, *when.values.values()) for when in (one, other)]
+        names = [set(names_bound(*when.own)) for when in (one, other)]
+        used = [names_read(*when.own, *when.values.values()) for when in (one, other)]
         both = (names[0] & (names[1] | used[1])) | (names[1] & used[0])
-        shared = both | ((names[0] | names[1]) & reads(choice.test))
+        shared = both | ((names[0] | names[1]) & names_read(choice.test))
         if shared:
             raise NotApplicable(f"`{min(shared)}` is something else on each way")
 
     def present(self, key: str, branches: Branches) -> cst.BaseExpression:
         """Return what `key` holds before the branch, as a node with known facts."""
-        if "." not in key and key not in assigned_before(self.site.document, branches.node):
+        if "." not in key and key not in names_bound_before(self.site.document, branches.node):
             raise NotApplicable(f"`{key}` has no value where the other way is taken")
         new = cst.parse_expression(key)
         if "." in key:
             found = [
-                n for one in (branches.node, *branches.rest) for n in walk(one) if name(n) == key
+                n
+                for one in (branches.node, *branches.rest)
+                for n in walk(one)
+                if dotted_name(n) == key
             ]
-            seen = [inferred(self.site, one) for one in found]
+            seen = [infer(self.site, one) for one in found]
         else:
-            seen = [held(self.site, key, branches.node)]
+            seen = [infer_variable(self.site, key, branches.node)]
         if fact := next(filter(None, seen), None):
             self.known[new] = fact
         return new
 
     def _lasting(self, key: str, branches: Branches, *values: cst.BaseExpression) -> None:
         """Raise NotApplicable where a value is changed in place later: a copy would not be."""
-        aliases = {name(value) for value in values} | {key}
-        changed = aliases & set(mutations(*branches.after(self.site)))
+        aliases = {dotted_name(value) for value in values} | {key}
+        changed = aliases & set(names_mutated(*branches.after(self.site)))
         if changed - {""}:
             raise NotApplicable(f"`{min(changed - {''})}` is changed in place later")
 
@@ -218,24 +221,24 @@ class WhereWriter:
     def _is_operand(self, parent: cst.CSTNode, use: cst.Name) -> bool:
         if not isinstance(parent, cst.BinaryOperation):
             return False
-        seen = inferred(self.site, parent.left if parent.right is use else parent.right)
+        seen = infer(self.site, parent.left if parent.right is use else parent.right)
         return seen is not None and seen.is_tensor and all(t.is_float for t in seen.tensors)
 
 
 def _assignments(values: dict[str, cst.BaseExpression]) -> Lines:
     if RETURN in values:
-        return [statement("return {v}", v=values[RETURN])]
-    changed = [key for key, value in values.items() if name(value) != key]
+        return [build_statement("return {v}", v=values[RETURN])]
+    changed = [key for key, value in values.items() if dotted_name(value) != key]
     tangled = any(
-        changed[i] in reads(values[later])
+        changed[i] in names_read(values[later])
         for i in range(len(changed))
         for later in changed[i + 1 :]
     )
     if tangled:
         parts = {f"v{i}": values[key] for i, key in enumerate(changed)}
         right = ", ".join(f"{{{part}}}" for part in parts)
-        return [statement(f"{', '.join(changed)} = {right}", **parts)]
-    return [statement("{k} = {v}", k=key, v=values[key]) for key in changed]
+        return [build_statement(f"{', '.join(changed)} = {right}", **parts)]
+    return [build_statement("{k} = {v}", k=key, v=values[key]) for key in changed]
 
 
 def ordered(condition: Predicate, one: Way, other: Way) -> tuple[Way, Way]:

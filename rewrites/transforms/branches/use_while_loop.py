@@ -6,20 +6,21 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import (
-    assigned_before,
-    following,
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Seen,
+    Site,
+    infer_variable,
+    is_new_tensor,
     live_in,
-    reads,
+    names_bound,
+    names_bound_before,
+    names_read,
+    side_effect_of,
+    statements_after,
     walk,
-    writes,
 )
-from fullgraph.rewrites.analysis.inferred import held
-from fullgraph.rewrites.analysis.purity import effect, fresh
-from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import replaced
-from fullgraph.rewrites.source.templates import expression, statement
+from fullgraph.rewrites.source import build_expression, build_statement, replace_nodes
 from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
 from fullgraph.rewrites.transforms.branches.predicate import predicate
@@ -44,30 +45,32 @@ class WhileLoopWriter:
         facts = {name: self._fact(name) for name in carried}
         counters = [name for name in carried if facts[name].is_number]
         condition = self._test(counters)
-        body = replaced(self.node.body, self._counted(counters)).body
+        body = replace_nodes(self.node.body, self._counted(counters)).body
         results = [self._result(name, facts[name]) for name in carried]
         names, given = ", ".join(carried), ", ".join(self._given(n, facts[n]) for n in carried)
         comma = "," if len(carried) == 1 else ""
         target = f"({names},)" if len(carried) == 1 else names
         short = self._short(carried, results)
         if short is not None and not comments(self.node, []):
-            call = expression(
+            call = build_expression(
                 f"torch.while_loop(lambda {names}: {{t}}, lambda {names}: ({{v}},), ({given},))",
                 t=condition,
                 v=short,
             )
-            lines = [statement(f"{target} = {{call}}", call=call)]
+            lines = [build_statement(f"{target} = {{call}}", call=call)]
         else:
             going, step = (self.site.document.fresh(stem) for stem in ("unfinished", "step"))
             parts = {f"v{i}": value for i, value in enumerate(results)}
             returned = ", ".join(f"{{{part}}}" for part in parts) + comma
-            function = statement(f"def {step}({names}):\n    pass\n")
-            last = statement(f"return {returned}", **parts)
+            function = build_statement(f"def {step}({names}):\n    pass\n")
+            last = build_statement(f"return {returned}", **parts)
             lines = separated(
                 [
-                    statement(f"def {going}({names}):\n    return {{t}}\n", t=condition),
+                    build_statement(f"def {going}({names}):\n    return {{t}}\n", t=condition),
                     function.with_changes(body=cst.IndentedBlock([*body, last])),
-                    statement(f"{target} = torch.while_loop({going}, {step}, ({given}{comma}))"),
+                    build_statement(
+                        f"{target} = torch.while_loop({going}, {step}, ({given}{comma}))"
+                    ),
                 ]
             )
         ahead = list(self.node.leading_lines)
@@ -82,11 +85,11 @@ class WhileLoopWriter:
             raise NotApplicable("it has an `else`")
         if any(isinstance(one, _JUMPS) for one in walk(self.node.body)):
             raise NotApplicable("the loop is left from within its body")
-        if reason := effect(self.site, self.node.test, self.node.body, random=True):
+        if reason := side_effect_of(self.site, self.node.test, self.node.body, random=True):
             raise NotApplicable(
                 f"a round of `torch.while_loop` must not change anything, and {reason}"
             )
-        if any("." in name for name in writes(self.node.body)):
+        if any("." in name for name in names_bound(self.node.body)):
             raise NotApplicable("the loop assigns to attributes")
         agreement = Agreement(self.site)
         used = used_names([self.node.test, *self.node.body.body], own=False)
@@ -96,21 +99,27 @@ class WhileLoopWriter:
     def _carried(self) -> list[str]:
         """Return the names that carry values between iterations or out of the loop."""
         document = self.site.document
-        after = live_in(one for one in following(document, self.node) if one is not self.node)
-        needed = live_in([self.node]) | after | reads(self.node.test)
-        carried = [name for name in writes(self.node.body) if name in needed]
-        missing = set(carried) - assigned_before(document, self.node)
+        after = live_in(
+            one for one in statements_after(document, self.node) if one is not self.node
+        )
+        needed = live_in([self.node]) | after | names_read(self.node.test)
+        carried = [name for name in names_bound(self.node.body) if name in needed]
+        missing = set(carried) - names_bound_before(document, self.node)
         if missing:
             raise NotApplicable(f"`{min(missing)}` has no value if the loop does not run")
         if not carried:
             raise NotApplicable("nothing that it assigns is used later")
         for name in carried:
-            if name in after and (fact := held(self.site, name, self.node)) and fact.is_number:
+            if (
+                name in after
+                and (fact := infer_variable(self.site, name, self.node))
+                and fact.is_number
+            ):
                 self.assumes[f"a tensor may take the place of the number `{name}`"] = None
         return carried
 
     def _fact(self, name: str) -> Seen:
-        seen = held(self.site, name, self.node)
+        seen = infer_variable(self.site, name, self.node)
         if seen is None:
             raise NotApplicable(f"it is not known what `{name}` is")
         whole = seen.types == ("int",)
@@ -140,7 +149,7 @@ class WhileLoopWriter:
                         f"`{self.site.document.code(one)}` changes a tensor in place"
                     )
                 sign = cst.Module([]).code_for_node(operator())
-                value = expression(f"{one.target.value}{sign}{{v}}", v=one.value)
+                value = build_expression(f"{one.target.value}{sign}{{v}}", v=one.value)
                 edits[one] = cst.Assign([cst.AssignTarget(one.target)], value)
         return edits
 
@@ -158,14 +167,18 @@ class WhileLoopWriter:
             found = predicate(self.site, part)
             if found is not None and found.guard is None:
                 bare = found.tensor.with_changes(lpar=(), rpar=())
-                made.append(expression("~{t}", t=bare) if found.negated else bare)
-            elif found is None and isinstance(part, cst.Comparison) and reads(part) & {*counters}:
+                made.append(build_expression("~{t}", t=bare) if found.negated else bare)
+            elif (
+                found is None
+                and isinstance(part, cst.Comparison)
+                and names_read(part) & {*counters}
+            ):
                 made.append(part)
             else:
                 raise NotApplicable("Python decides a part of its test")
         joined = made[0]
         for part in made[1:]:
-            joined = expression("{a} & {b}", a=joined, b=part)
+            joined = build_expression("{a} & {b}", a=joined, b=part)
         return joined
 
     def _result(self, name: str, seen: Seen) -> cst.BaseExpression:
@@ -176,8 +189,8 @@ class WhileLoopWriter:
             old = cst.Name(name)
             agreement = Agreement(self.site, self.assumes, {old: seen})
             agreement.pair(made, old, numbers=False)
-            if made is new or not fresh(self.site, made):
-                return expression("{n}.clone()", n=new)
+            if made is new or not is_new_tensor(self.site, made):
+                return build_expression("{n}.clone()", n=new)
         return new
 
     def _short(

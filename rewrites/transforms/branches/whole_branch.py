@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.purity import effect
+from fullgraph.rewrites.analysis import NotApplicable, Site, side_effect_of
 from fullgraph.rewrites.rule import Refusal, Rewrite
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import Replacement, replaced
+from fullgraph.rewrites.source import Replacement, replace_nodes
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.branches import branches, leaves_early
@@ -61,7 +60,7 @@ def decided(
             first = writer.ahead.with_changes(leading_lines=line.leading_lines)
             return {
                 line: cst.FlattenSentinel(
-                    [first, replaced(line, {node: new}).with_changes(leading_lines=())]
+                    [first, replace_nodes(line, {node: new}).with_changes(leading_lines=())]
                 )
             }
         return {node: new}
@@ -87,7 +86,7 @@ def _line(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
         not isinstance(line, cst.SimpleStatementLine)
         or len(line.body) > 1
         or any(isinstance(one, parts) for one in between)
-        or effect(site, *values)
+        or side_effect_of(site, *values)
     ):
         raise NotApplicable("the test would have to be written several times")
     return line

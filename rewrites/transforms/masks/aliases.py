@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.definitions import Definitions
-from fullgraph.rewrites.analysis.purity import fresh
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis import Definitions, Site, is_new_tensor
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.operators import operation
 from fullgraph.rewrites.transforms.masks.reads import read
@@ -23,7 +21,7 @@ def has_no_alias(site: Site, known: Definitions | None, name: cst.Name, place: c
     bindings = known.before.get(place, {}).get(name.value, frozenset())
     for binding in bindings:
         made = _value(site, binding)
-        if made is None or not fresh(site, made):
+        if made is None or not is_new_tensor(site, made):
             return False
         uses = [use for use in known.uses(binding) if _may_come_before(site, use, place, binding)]
         if any(_may_create_alias(site, use, known) for use in uses):
@@ -86,7 +84,7 @@ def _new(site: Site, call: cst.Call) -> bool:
     made = operation(site, call)
     if made is None or made.in_place:
         return made is not None and made.method and _is_statement(site, call)
-    return made.name in ops.NEUTRAL or (fresh(site, call) and made.name in ops.ELEMENTWISE)
+    return made.name in ops.NEUTRAL or (is_new_tensor(site, call) and made.name in ops.ELEMENTWISE)
 
 
 def _is_statement(site: Site, call: cst.Call) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Replacement, replaced
+from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.source import Replacement, replace_nodes
 
 
 def continuation(site: Site, node: cst.BaseExpression) -> tuple[cst.SimpleStatementLine, ...]:
@@ -54,9 +54,9 @@ def copied(
 
     own = {node: new for node, new in edits.items() if line in document.around(node)}
     known = replacements.get(line)
-    head = [*known.nodes] if isinstance(known, cst.FlattenSentinel) else [replaced(line, own)]
+    head = [*known.nodes] if isinstance(known, cst.FlattenSentinel) else [replace_nodes(line, own)]
     copies = [
-        replaced(one, {node: new for node, new in edits.items() if within(node)}).with_changes(
+        replace_nodes(one, {node: new for node, new in edits.items() if within(node)}).with_changes(
             leading_lines=()
         )
         for one in rest

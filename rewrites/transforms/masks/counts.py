@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.rewrites.site import NotApplicable, Site
+from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks.sinks import CountSink
 
 _ORDER = (

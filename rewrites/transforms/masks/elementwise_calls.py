@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.classes import class_of, definition, method
-from fullgraph.rewrites.analysis.definitions import Definitions, definitions
-from fullgraph.rewrites.analysis.flow import statements
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis import (
+    Definitions,
+    Site,
+    called_function,
+    class_of,
+    find_definitions,
+    method_of_class,
+    split_statements,
+)
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.operators import is_option, operation
 
@@ -35,16 +40,16 @@ class ElementwiseCall:
 
 def elementwise_call(site: Site, call: cst.Call) -> ElementwiseCall | None:
     """Return the function that a call calls, if its body has that form; else None."""
-    function = definition(site, call)
+    function = called_function(site, call)
     if function is None and (kind := class_of(site, call.func)):
-        function = method(site, kind, "forward")
+        function = method_of_class(site, kind, "forward")
     if function is None or function.decorators or function.asynchronous is not None:
         return None
     given = _given(function, call)
-    lines = statements(function.body)
+    lines = split_statements(function.body)
     if given is None or not lines or not isinstance(lines[-1], cst.Return):
         return None
-    known = definitions(site.document, lines[-1])
+    known = find_definitions(site.document, lines[-1])
     assigned: dict[cst.CSTNode, cst.BaseExpression] = {}
     for line in lines[:-1]:
         match line:

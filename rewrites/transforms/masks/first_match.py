@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import statements, walk
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import Replacement, replaced
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import NotApplicable, Site, split_statements, walk
+from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
 from fullgraph.rewrites.transforms.masks.nonzero import (
     NonzeroIndices,
     Question,
@@ -101,11 +99,11 @@ def chosen(
     """Return the value of a branch, for each row if `dim` is the dimension of a row's elements."""
     answers = _answers(asked, mask, dim)
     found = answers.get(choice.found)
-    return expression(
+    return build_expression(
         "{where}({test}, {found}, {otherwise})",
         where=site.document.spelling("torch.where") or "torch.where",
         test=answer(QuestionKind.ANY, mask, dim),
-        found=replaced(choice.found, answers) if found is None else found,
+        found=replace_nodes(choice.found, answers) if found is None else found,
         otherwise=plain(site, choice.otherwise),
     )
 
@@ -160,7 +158,7 @@ def _choice(site: Site, test: Question, questions: list[Question]) -> HitBranch:
 
 
 def _only(block: cst.BaseSuite) -> cst.CSTNode | None:
-    inside = statements(block)
+    inside = split_statements(block)
     return inside[0] if len(inside) == 1 else None
 
 
@@ -192,7 +190,7 @@ def _one_statement(site: Site, choice: HitBranch, where: cst.BaseExpression) -> 
     assert value is not None
     small = _only(side)
     assert isinstance(small, cst.BaseSmallStatement)
-    made = cst.SimpleStatementLine([replaced(small, {value: where})])
+    made = cst.SimpleStatementLine([replace_nodes(small, {value: where})])
     leading = [*choice.statement.leading_lines]
     if isinstance(line, cst.SimpleStatementLine):
         made = made.with_changes(trailing_whitespace=line.trailing_whitespace)

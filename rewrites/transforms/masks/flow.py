@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.definitions import Definitions, definitions
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.site import NotApplicable, Site
+from fullgraph.rewrites.analysis import Definitions, NotApplicable, Site, find_definitions, walk
 from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.continuation import continuation
@@ -387,7 +385,7 @@ def flow(site: Site) -> Flow | NotApplicable | None:
     first = read(site, site.node)
     if first is None:
         return None
-    known = definitions(site.document, site.node)
+    known = find_definitions(site.document, site.node)
     found = Flow(site, first, known, continuation=continuation(site, first.node))
     try:
         found.follow()

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.site import NotApplicable
-from fullgraph.rewrites.source.document import replaced
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import NotApplicable, walk
+from fullgraph.rewrites.source import build_expression, replace_nodes
 from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.flow import Flow
@@ -47,7 +45,7 @@ class FullShapeWriter:
 
     def where(self, full: cst.BaseExpression, node: cst.BaseExpression, fill: str = "") -> cst.Call:
         """Return `torch.where(mask, full, fill)`, where `full` replaces `node`."""
-        made = expression(
+        made = build_expression(
             "{where}({mask}, {full}, {fill})",
             where=self.torch("where"),
             mask=self.spread(node),
@@ -72,7 +70,7 @@ class FullShapeWriter:
     def count(self) -> cst.BaseExpression:
         """Return the number of selected elements."""
         self.masks += 1
-        return expression("{mask}.sum()", mask=self.mask)
+        return build_expression("{mask}.sum()", mask=self.mask)
 
     def torch(self, name: str) -> str:
         """Return how the file writes `torch.name`."""
@@ -94,7 +92,7 @@ class FullShapeWriter:
                 name = self.flow.site.calls(one)
                 if name in ops.BUILTIN and self.holds(one):
                     spelled = self.torch(ops.BUILTIN[name].rpartition(".")[2])
-                    inner[one.func] = expression(spelled)
+                    inner[one.func] = build_expression(spelled)
                 elif self._flattens(one) and one is not node:
                     inner[one] = self._replaced(one, known)
         for one in walk(node):
@@ -102,7 +100,7 @@ class FullShapeWriter:
                 index = extent.index(one)
                 assert index is not None
                 inner[index] = self.neutral(index, "0")
-        return replaced(node, inner)
+        return replace_nodes(node, inner)
 
     def _flattens(self, call: cst.Call) -> bool:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ops.FLATTENING:
@@ -116,7 +114,7 @@ class FullShapeWriter:
             found = self.flow.reads.get(root)
             if neutral in ("0", "False") and found is not None and found.dtype == "bool":
                 mask = self.spread(root)
-                return expression("{base} & {mask}", base=found.base, mask=mask)
+                return build_expression("{base} & {mask}", base=found.base, mask=mask)
             return self.where(self.bare(root), root, fill)
         known = self.value(root)
         if not known.finite:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.transforms.masks.operators import integer, operation
 
 _NAMES = frozenset({"index_add", "scatter_add"})

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis import Site, walk
+from fullgraph.rewrites.source import dotted_name
 from fullgraph.rewrites.transforms.masks.operators import LOSS_MODULES, LOSSES
 
 _MODULE = "torch.nn.modules.loss."
@@ -79,7 +79,7 @@ def _loss(
 
 def _constructor(site: Site, func: cst.BaseExpression) -> cst.Call | None:
     """Return the one call in the file whose result is assigned to the name `func`."""
-    name = site.document.dotted(func)
+    name = dotted_name(func)
     if isinstance(func, cst.Call):  # nn.MSELoss()(a, b)
         return func
     if not name:
@@ -89,7 +89,7 @@ def _constructor(site: Site, func: cst.BaseExpression) -> cst.Call | None:
     within = scope if name.startswith("self.") and scope is not None else site.document.module
     for one in walk(within):
         if isinstance(one, cst.Assign) and any(
-            site.document.dotted(target.target) == name for target in one.targets
+            dotted_name(target.target) == name for target in one.targets
         ):
             found.append(one.value)
     return found[0] if len(found) == 1 and isinstance(found[0], cst.Call) else None

@@ -7,9 +7,8 @@ from enum import Enum
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import Site, find_definitions
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.operators import integer, integers
 
 
@@ -55,7 +54,7 @@ class NonzeroIndices:
     def truth(self) -> cst.BaseExpression:
         """Return the mask as booleans."""
         mask = self.mask.with_changes(lpar=(), rpar=())
-        return mask if self.is_bool else expression("{mask} != 0", mask=mask)
+        return mask if self.is_bool else build_expression("{mask} != 0", mask=mask)
 
 
 def hits(site: Site) -> NonzeroIndices | None:
@@ -119,15 +118,15 @@ def answer(asked: QuestionKind, mask: cst.BaseExpression, dim: str = "") -> cst.
     """Return a question asked of the mask itself, along dimension `dim` if it has several."""
     match asked:
         case QuestionKind.FIRST:
-            return expression("{mask}.int().argmax(" + dim + ")", mask=mask)
+            return build_expression("{mask}.int().argmax(" + dim + ")", mask=mask)
         case QuestionKind.LAST:
             last = "{mask}.shape[-1] - 1 - {mask}.flip(-1).int().argmax(" + dim + ")"
-            return expression(last, mask=mask)
+            return build_expression(last, mask=mask)
         case QuestionKind.COUNT:
-            return expression("{mask}.sum(" + dim + ")", mask=mask)
+            return build_expression("{mask}.sum(" + dim + ")", mask=mask)
         case QuestionKind.ANY:
-            return expression("{mask}.any(" + dim + ")", mask=mask)
-    return expression("~{mask}.any(" + dim + ")", mask=mask)
+            return build_expression("{mask}.any(" + dim + ")", mask=mask)
+    return build_expression("~{mask}.any(" + dim + ")", mask=mask)
 
 
 def flattened(
@@ -155,7 +154,7 @@ def _uses(site: Site, value: cst.BaseExpression) -> tuple[cst.Name, ...] | None:
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
         return None
     target = parent.targets[0].target
-    known = definitions(site.document, value)
+    known = find_definitions(site.document, value)
     if not isinstance(target, cst.Name) or known is None:
         return None
     uses = tuple(known.uses(target))

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.source import dotted_name
 
 SAME = frozenset(
     {"float", "double", "half", "bfloat16", "to", "type", "type_as", "contiguous", "clone"}
@@ -139,7 +140,7 @@ def operation(site: Site, call: cst.Call) -> Operation | None:
         return Operation(call, name, values) if values else None
     if not isinstance(call.func, cst.Attribute):
         return None
-    owner = site.document.dotted(call.func.value).partition(".")[0]
+    owner = dotted_name(call.func.value).partition(".")[0]
     if owner in site.document.imports:
         return None
     name = call.func.attr.value

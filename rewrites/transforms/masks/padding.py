@@ -10,8 +10,7 @@ import libcst as cst
 import torch
 from torch.nn import functional
 
-from fullgraph.rewrites.analysis.operators import ARITHMETIC, COMPARED
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis import ARITHMETIC, COMPARED, Site
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.elementwise_calls import ElementwiseCall, elementwise_call
 from fullgraph.rewrites.transforms.masks.operators import operation

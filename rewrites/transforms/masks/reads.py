@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import Site, find_definitions, walk
+from fullgraph.rewrites.source import build_expression, dotted_name
 from fullgraph.rewrites.transforms.masks.nonzero import flattened, nonzero
 
 _MASKS = ("isnan", "isfinite", "isinf", "logical_and", "logical_or", "logical_not", "bool")
@@ -58,8 +56,8 @@ class Read:
         if self.rest == 0:
             return mask
         if self.dims == 1:
-            return expression("{mask}[:" + ", None" * self.rest + "]", mask=mask)
-        return expression("{mask}[..." + ", None" * self.rest + "]", mask=mask)
+            return build_expression("{mask}[:" + ", None" * self.rest + "]", mask=mask)
+        return build_expression("{mask}[..." + ", None" * self.rest + "]", mask=mask)
 
 
 def read(site: Site, node: cst.CSTNode) -> Read | None:
@@ -86,7 +84,7 @@ def is_name(mask: cst.BaseExpression) -> bool:
 def repeatable(site: Site, mask: cst.BaseExpression) -> bool:
     """Return whether evaluating a mask again gives the same result."""
     calls = (one for one in walk(mask) if isinstance(one, cst.Call))
-    return all(site.document.dotted(c.func).rpartition(".")[2] in _REPEATABLE for c in calls) and (
+    return all(dotted_name(c.func).rpartition(".")[2] in _REPEATABLE for c in calls) and (
         not any(isinstance(one, cst.NamedExpr | cst.Lambda | cst.Await) for one in walk(mask))
     )
 
@@ -152,7 +150,7 @@ def _indexed(site: Site, node: cst.Subscript) -> Read | None:
     taken_apart = parts == [(i, True) for i in range(dims)]
     if len(parts) != len(values) or not (whole or flat or taken_apart):
         return None
-    mask = made[0] if seen.dtypes == {"bool"} else expression("{m} != 0", m=made[0])
+    mask = made[0] if seen.dtypes == {"bool"} else build_expression("{m} != 0", m=made[0])
     return Read(node, node.value, mask, 0, dims, ndim, next(iter(base.dtypes)), indices=call)
 
 
@@ -163,7 +161,7 @@ def _origin(
     target: cst.CSTNode = value
     index = None
     if isinstance(value, cst.Name):
-        known = definitions(site.document, value)
+        known = find_definitions(site.document, value)
         bindings = known.reaching.get(value, frozenset()) if known is not None else frozenset()
         if len(bindings) != 1:
             return None, None, False
@@ -248,7 +246,7 @@ def _looks_like_mask(site: Site, value: cst.BaseExpression) -> bool:
         case cst.BinaryOperation(operator=cst.BitAnd() | cst.BitOr()):
             return True
         case cst.Call():
-            return site.document.dotted(value.func).rpartition(".")[2] in _MASKS
+            return dotted_name(value.func).rpartition(".")[2] in _MASKS
     mask = read(site, site.node) if value is not site.node else None
     return mask is not None and same(mask.mask, value)
 

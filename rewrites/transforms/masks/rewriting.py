@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.definitions import Definitions
-from fullgraph.rewrites.analysis.flow import mutations, walk
+from fullgraph.rewrites.analysis import Definitions, NotApplicable, names_mutated, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
-from fullgraph.rewrites.site import NotApplicable
-from fullgraph.rewrites.source.document import Document, Replacement, replaced
-from fullgraph.rewrites.source.templates import enclosed, reads_back, statement
+from fullgraph.rewrites.source import (
+    Document,
+    Replacement,
+    build_statement,
+    parenthesized,
+    replace_nodes,
+    round_trips,
+)
 from fullgraph.rewrites.transforms.masks.continuation import copied
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
@@ -97,8 +101,8 @@ def _enclosed(
         parent = flow.site.document.parent(node)
         if not isinstance(new, cst.BaseExpression) or not isinstance(parent, cst.BaseExpression):
             continue
-        if not reads_back(replaced(parent, {node: new}), cst.parse_expression):
-            found[node] = enclosed(new)
+        if not round_trips(replace_nodes(parent, {node: new}), cst.parse_expression):
+            found[node] = parenthesized(new)
     return found
 
 
@@ -134,9 +138,9 @@ def _with_mask(
     """Return the edits with `name = mask` inserted before `place`."""
     assert isinstance(place, cst.SimpleStatementLine)
     inside = {n: new for n, new in edits.items() if place in flow.site.document.around(n)}
-    first = statement("{name} = {mask}", name=name, mask=mask)
+    first = build_statement("{name} = {mask}", name=name, mask=mask)
     first = first.with_changes(leading_lines=place.leading_lines)
-    rest = replaced(place, inside).with_changes(leading_lines=())
+    rest = replace_nodes(place, inside).with_changes(leading_lines=())
     outside = {node: new for node, new in edits.items() if node not in inside}
     return {place: cst.FlattenSentinel([first, rest]), **outside}
 
@@ -179,4 +183,4 @@ def check(
 
 
 def _changed(node: cst.CSTNode) -> Iterable[str]:
-    return (path.partition(".")[0] for path in mutations(node))
+    return (path.partition(".")[0] for path in names_mutated(node))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from fullgraph.rewrites.site import NotApplicable
-from fullgraph.rewrites.source.templates import expression, statement, with_option
+from fullgraph.rewrites.analysis import NotApplicable
+from fullgraph.rewrites.source import build_expression, build_statement, with_keyword
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.aliases import has_no_alias
 from fullgraph.rewrites.transforms.masks.flow import Flow
@@ -102,7 +102,7 @@ class SinkWriter:
         count = self.text.count()
         if end.least is None:
             return count
-        return expression("{count}.clamp(min={least})", count=count, least=end.least)
+        return build_expression("{count}.clamp(min={least})", count=count, least=end.least)
 
     def _added(self, end: IndexAdd) -> cst.BaseExpression:
         """Return an accumulation in which unselected elements add zero to the first place."""
@@ -117,20 +117,20 @@ class SinkWriter:
         length, code = end.base, self._code(end.index)
         self.assumes[f"no element of `{code}` is {self._code(length)} or more"] = None
         self.text.masks += 1
-        return expression(
+        return build_expression(
             "{zeros}({n}, dtype={long}, device={mask}.device).scatter_add_(0, {index}, {ones})",
             zeros=self.text.torch("zeros"),
             n=length,
             long=self.text.torch("long"),
             mask=self.text.mask,
             index=index,
-            ones=self._flat(end.index, expression("{mask}.long()", mask=self.text.mask)),
+            ones=self._flat(end.index, build_expression("{mask}.long()", mask=self.text.mask)),
         )
 
     def _flat(self, node: cst.BaseExpression, full: cst.BaseExpression) -> cst.BaseExpression:
         """Return `full` with the mask's dimensions merged into one."""
         dims = self.flow.first.dims
-        return expression(f"{{x}}.flatten(0, {dims - 1})", x=full) if dims > 1 else full
+        return build_expression(f"{{x}}.flatten(0, {dims - 1})", x=full) if dims > 1 else full
 
     def _only_stored(self, end: BindSink) -> bool:
         """Return whether the name is only assigned through the same mask."""
@@ -164,7 +164,7 @@ class SinkWriter:
         if name == "mean" and inner:
             total = self._call(end, filled, "sum")
             self._half()
-            return expression("{total} / {count}", total=total, count=self.text.count())
+            return build_expression("{total} / {count}", total=total, count=self.text.count())
         call = self._call(end, filled, name)
         if name == "mean":
             return self._per_selected(call)
@@ -175,7 +175,7 @@ class SinkWriter:
     def _per_selected(self, mean: cst.BaseExpression) -> cst.BaseExpression:
         """Return a mean over everything as a mean over the selected elements."""
         self.text.masks += 1
-        return expression(
+        return build_expression(
             "{mean} * {mask}.numel() / {count}",
             mean=mean,
             mask=self.text.mask,
@@ -198,14 +198,14 @@ class SinkWriter:
         args = list(made.call.args)
         self._shift_dimensions(end, args)
         if made.method:
-            func = expression("{filled}." + name, filled=filled)
+            func = build_expression("{filled}." + name, filled=filled)
             return made.call.with_changes(func=func, args=args)
         args[0] = args[0].with_changes(value=filled.with_changes(lpar=(), rpar=()))
         func = made.call.func
         if isinstance(func, cst.Attribute):
             func = func.with_changes(attr=cst.Name(name))
         elif name != made.name:
-            func = expression(self.text.torch(name))
+            func = build_expression(self.text.torch(name))
         return made.call.with_changes(func=func, args=args)
 
     def _shift_dimensions(self, end: ReduceSink, args: list[cst.Arg]) -> None:
@@ -227,7 +227,7 @@ class SinkWriter:
         if len(full) > 1 and made.name in ("max", "min", "prod"):
             raise NotApplicable(f"`{made.name}` takes one dimension only")
         place = next(i for i, arg in enumerate(args) if arg.value is given)
-        args[place] = args[place].with_changes(value=expression(str(tuple(full))))
+        args[place] = args[place].with_changes(value=build_expression(str(tuple(full))))
 
     def _only_values(self, call: cst.Call) -> None:
         """Raise NotApplicable unless only the values of `max(dim)` are used."""
@@ -246,20 +246,20 @@ class SinkWriter:
         if made.options or not self._is_over_mask_alone(made.tensor):
             raise NotApplicable(f"`{made.name}` with options is not written as sums")
         full = self.text.full(made.tensor)
-        mean = expression(
+        mean = build_expression(
             "{total}.sum() / {count}",
             total=self.text.neutral(made.tensor, "0"),
             count=self.text.count(),
         )
-        difference = expression("{full} - {mean}", full=full, mean=mean)
-        variance = expression(
+        difference = build_expression("{full} - {mean}", full=full, mean=mean)
+        variance = build_expression(
             "{squares}.square().sum() / ({count} - 1).clamp(min=0)",
             squares=self.text.where(difference, made.tensor, "0"),
             count=self.text.count(),
         )
         self._half()
         if made.name == "std":
-            return expression("({variance}).sqrt()", variance=variance)
+            return build_expression("({variance}).sqrt()", variance=variance)
         return variance
 
     # Losses.
@@ -296,8 +296,8 @@ class SinkWriter:
                 raise NotApplicable("`batchmean` of a module is not written as a sum")
         elif end.module or self.flow.first.rest or self.flow.first.axis:
             return self._per_selected(call)
-        call = with_option(call, "reduction", '"sum"')
-        return expression("{total} / {count}", total=call, count=self.text.count())
+        call = with_keyword(call, "reduction", '"sum"')
+        return build_expression("{total} / {count}", total=call, count=self.text.count())
 
     def _logits_loss(self, end: Loss) -> cst.BaseExpression:
         if "weight" in end.options or end.module:
@@ -306,7 +306,7 @@ class SinkWriter:
             end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
         )
         weight = self.text.spread(end.input)
-        return self._mean(end, with_option(call, "weight", weight))
+        return self._mean(end, with_keyword(call, "weight", weight))
 
     def _target_loss(self, end: Loss) -> cst.BaseExpression:
         first = self.flow.first
@@ -326,8 +326,8 @@ class SinkWriter:
             target = self.text.where(self.text.full(root), root, index)
         logits = self.text.full(end.input)
         if first.dims > 1:
-            logits = expression(f"{{x}}.flatten(0, {first.dims - 1})", x=logits)
-            target = expression("{x}.flatten()", x=target)  # type: ignore[assignment]
+            logits = build_expression(f"{{x}}.flatten(0, {first.dims - 1})", x=logits)
+            target = build_expression("{x}.flatten()", x=target)  # type: ignore[assignment]
         return self._with_pair(end, logits, target)
 
     def _with_pair(
@@ -372,7 +372,7 @@ class SinkWriter:
         floats = end.target.is_float or not end.target.known
         curved = sign in ("**", "//", "%") or (sign == "/" and not floats)
         left = self.text.where(base, step.target, "1") if curved and floats else base
-        full = expression("{left} " + sign + " {value}", left=left, value=value)
+        full = build_expression("{left} " + sign + " {value}", left=left, value=value)
         return self._selected(end, full, base)
 
     def _selected(
@@ -381,7 +381,7 @@ class SinkWriter:
         """Return the statement that changes `base` where the mask selects."""
         self.text.masks += 1
         place = end.statement
-        where = expression(
+        where = build_expression(
             "{where}({mask}, {full}, {base})",
             where=self.text.torch("where"),
             mask=end.target.spread(self.text.mask),
@@ -392,11 +392,11 @@ class SinkWriter:
         if isinstance(base, cst.Name) and has_no_alias(
             self.flow.site, self.flow.definitions, base, document.statement(place)
         ):
-            made = statement("{base} = {where}", base=base, where=where)
+            made = build_statement("{base} = {where}", base=base, where=where)
         elif end.target.plain:
-            made = statement("{base}.copy_({where})", base=base, where=where)
+            made = build_statement("{base}.copy_({where})", base=base, where=where)
         else:
-            made = statement("{base} = {where}", base=base, where=where)
+            made = build_statement("{base} = {where}", base=base, where=where)
         assert isinstance(made, cst.SimpleStatementLine)
         return made.body[0]
 

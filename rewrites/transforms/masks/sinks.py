@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.site import NotApplicable, Site
+from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.transforms.masks.index_add import IndexAdd
 from fullgraph.rewrites.transforms.masks.losses import Loss
 from fullgraph.rewrites.transforms.masks.operators import Operation

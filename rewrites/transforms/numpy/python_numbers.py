@@ -7,12 +7,8 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Replacement
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import Seen, Site, find_definitions, walk
+from fullgraph.rewrites.source import Replacement, build_expression
 
 _WHOLE = {
     "ceil": "math.ceil",
@@ -107,7 +103,7 @@ class PythonNumbers:
         if made is None or self.sequence is None:
             return None
         item = made.whole if made.kind is int and made.whole is not None else made.node
-        new = expression("[{item} for size in {all}]", item=item, all=self.sequence)
+        new = build_expression("[{item} for size in {all}]", item=item, all=self.sequence)
         return Made(new, made.kind, None, True)
 
     # The parts.
@@ -208,21 +204,23 @@ class PythonNumbers:
             return None
         first = known[0].node
         if name in _WHOLE and len(known) == 1:
-            whole = expression(f"{_WHOLE[name]}({{a}})", a=first)
-            return Made(expression("float({a})", a=whole), float, whole, True)
+            whole = build_expression(f"{_WHOLE[name]}({{a}})", a=first)
+            return Made(build_expression("float({a})", a=whole), float, whole, True)
         if name in _ONE and len(known) == 1:
-            return Made(expression(f"math.{_ONE[name]}({{a}})", a=first), float, None, True)
+            return Made(build_expression(f"math.{_ONE[name]}({{a}})", a=first), float, None, True)
         if name in _BINARY and len(known) == 2:
-            new = expression(_BINARY[name], a=first, b=known[1].node)
+            new = build_expression(_BINARY[name], a=first, b=known[1].node)
             floating = name in _FLOATS or float in (known[0].kind, known[1].kind)
             return Made(new, float if floating else int, None, True)
         if name == "clip" and len(known) == 3:
-            new = expression("min(max({a}, {b}), {c})", a=first, b=known[1].node, c=known[2].node)
+            new = build_expression(
+                "min(max({a}, {b}), {c})", a=first, b=known[1].node, c=known[2].node
+            )
             return Made(new, float if float in {one.kind for one in known} else int, None, True)
         if name in ("abs", "absolute") and len(known) == 1:
-            return Made(expression("abs({a})", a=first), known[0].kind, None, True)
+            return Made(build_expression("abs({a})", a=first), known[0].kind, None, True)
         if name == "square" and len(known) == 1:
-            return Made(expression("{a} ** 2", a=first), known[0].kind, None, True)
+            return Made(build_expression("{a} ** 2", a=first), known[0].kind, None, True)
         if name in _INTS and len(known) == 1:
             return _as_int(known[0])
         return _as_float(known[0]) if name in _FLOAT_TYPES and len(known) == 1 else None
@@ -240,7 +238,7 @@ class PythonNumbers:
                 return None
             seen = self.site.seen(sequence)
             floating = seen is not None and "float" in seen.items
-        new = expression(f"{_FOLDS[name]}({{all}})", all=sequence)
+        new = build_expression(f"{_FOLDS[name]}({{all}})", all=sequence)
         return Made(new, float if floating else int, None, True)
 
     def _array(self, sequence: cst.BaseExpression) -> Made | None:
@@ -270,7 +268,7 @@ class PythonNumbers:
 
     def _definition(self, name: cst.Name) -> type | None:
         """The kind of number a name holds, once its definition is changed; None if unknown."""
-        known = definitions(self.site.document, name)
+        known = find_definitions(self.site.document, name)
         bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
         if known is None or len(bindings) != 1:
             return None
@@ -342,12 +340,12 @@ class PythonNumbers:
 def _as_int(made: Made) -> Made:
     if made.kind is int:
         return Made(made.node, int, None, True)
-    new = made.whole or expression("int({n})", n=made.node)
+    new = made.whole or build_expression("int({n})", n=made.node)
     return Made(new, int, new, True)
 
 
 def _as_float(made: Made) -> Made:
-    new = made.node if made.kind is float else expression("float({n})", n=made.node)
+    new = made.node if made.kind is float else build_expression("float({n})", n=made.node)
     return Made(new, float, made.whole, True)
 
 

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis.seen import Seen
+from fullgraph.rewrites.analysis import Seen, Site
 from fullgraph.rewrites.rule import Refusal
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Document
+from fullgraph.rewrites.source import Document, dotted_name
 from fullgraph.rewrites.transforms.outline.free_variables import Inputs, bound_inside
 from fullgraph.rewrites.transforms.outline.output_calls import writes
 from fullgraph.rewrites.transforms.outline.parameter_types import seen_as
@@ -99,7 +98,7 @@ def caught(document: Document, statement: cst.CSTNode) -> bool:
         for one in document.ranges
         if isinstance(one, cst.Call)
         and name not in ("", "forward", "__init__")
-        and document.dotted(one.func).rpartition(".")[2] == name
+        and dotted_name(one.func).rpartition(".")[2] == name
     ]
     return any(
         isinstance(around, cst.Try | cst.TryStar) and bool(around.handlers or around.finalbody)

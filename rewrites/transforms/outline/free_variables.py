@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis.seen import Seen
+from fullgraph.rewrites.analysis import Seen, Site
 from fullgraph.rewrites.rule import Refusal
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Document
+from fullgraph.rewrites.source import Document
 from fullgraph.rewrites.transforms.outline.parameter_types import Form, form_of, seen_as
 
 

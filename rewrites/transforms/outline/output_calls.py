@@ -8,7 +8,8 @@ from collections.abc import Callable
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.source import dotted_name
 
 _NAMES = re.compile(
     r"(builtins\.)?print"
@@ -34,7 +35,7 @@ def writes(site: Site, node: cst.CSTNode) -> bool:
     if _NAMES.fullmatch(name):
         return True
     if site.seen(node.func) is None and isinstance(node.func, cst.Attribute):
-        receiver = site.document.dotted(node.func.value).rpartition(".")[2]
+        receiver = dotted_name(node.func.value).rpartition(".")[2]
         return bool(_LOGGERS.fullmatch(receiver) and _LEVELS.fullmatch(node.func.attr.value))
     return "logg" in name.lower() and bool(_LEVELS.fullmatch(name.rpartition(".")[2]))
 

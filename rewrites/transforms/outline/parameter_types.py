@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Document
+from fullgraph.rewrites.analysis import Seen, Site
+from fullgraph.rewrites.source import Document, dotted_name
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ def _handed_over(document: Document, param: cst.Param) -> Iterator[cst.CSTNode]:
     names = [one.name.value for one in _parameters(function) if one.name.value != "self"]
     for call in document.ranges:
         if isinstance(call, cst.Call) and (
-            document.dotted(call.func).rpartition(".")[2] == function.name.value
+            dotted_name(call.func).rpartition(".")[2] == function.name.value
         ):
             for number, argument in enumerate(call.args):
                 name = argument.keyword.value if argument.keyword else names[number : number + 1]

@@ -14,9 +14,9 @@ from pathlib import Path
 import libcst as cst
 import libcst.matchers as m
 
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import Document, Replacement, replaced
+from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.outline.differences import (
     assumptions,
     caught,
@@ -166,7 +166,7 @@ def _operator(
     )
     config = document.module.config_for_parsing
     text = f"@{decorator}\ndef {name}({signature}) -> None:\n{config.default_indent}pass\n"
-    body = replaced(statement, taken.renamed) if taken.renamed else statement
+    body = replace_nodes(statement, taken.renamed) if taken.renamed else statement
     operator = cst.ensure_type(cst.parse_statement(text, config=config), cst.FunctionDef)
     inner = cst.IndentedBlock([body.with_changes(leading_lines=())])
     found = [_set_apart(operator.with_changes(body=inner))]
@@ -204,7 +204,7 @@ def _inserted(
     if anchor is not None:
         return {statement: call, anchor: cst.FlattenSentinel([anchor, *definitions])}
     first = document.module.body[0]
-    inner = replaced(first, {statement: call})
+    inner = replace_nodes(first, {statement: call})
     return {first: cst.FlattenSentinel([*definitions, _set_apart(inner)])}
 
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.torch_names import words
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import Site, walk, word_set
+from fullgraph.rewrites.source import build_expression, dotted_name
 
-_FLOATS = words("random uniform")
-_INTEGERS = words("randint randrange")
-_DRAWS = words(
+_FLOATS = word_set("random uniform")
+_INTEGERS = word_set("randint randrange")
+_DRAWS = word_set(
     """
     beta betavariate binomial choice chisquare exponential expovariate gamma gammavariate gauss
     geometric getrandbits gumbel integers laplace logistic lognormal lognormvariate normal
@@ -81,7 +79,7 @@ def imported(site: Site) -> dict[cst.CSTNode, cst.CSTNode]:
     if document.spelling("random.uniform") is not None:
         return {}
     for one in document.ranges:
-        if isinstance(one, cst.ImportFrom) and document.dotted(one.module or one) == "random":
+        if isinstance(one, cst.ImportFrom) and dotted_name(one.module or one) == "random":
             assert not isinstance(one.names, cst.ImportStar)
             comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
             *first, last = one.names
@@ -95,6 +93,6 @@ def _traced(site: Site, call: cst.Call, last: str) -> cst.BaseExpression:
     if last != "random":
         return call
     if isinstance(call.func, cst.Attribute):
-        return expression("{owner}.uniform(0.0, 1.0)", owner=call.func.value)
+        return build_expression("{owner}.uniform(0.0, 1.0)", owner=call.func.value)
     uniform = site.document.spelling("random.uniform") or "uniform"
-    return expression("{uniform}(0.0, 1.0)", uniform=uniform)
+    return build_expression("{uniform}(0.0, 1.0)", uniform=uniform)

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.flow import name, walk
-from fullgraph.rewrites.site import NotApplicable, Site
-from fullgraph.rewrites.source.document import Document, Replacement, replaced
+from fullgraph.rewrites.analysis import NotApplicable, Site, walk
+from fullgraph.rewrites.source import Document, Replacement, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.random.draws import Draw, drawing
 
 _DECORATOR = '''\
@@ -50,15 +49,17 @@ def operator(site: Site, draw: Draw) -> tuple[cst.BaseExpression, Definitions]:
         kind = seen.types[0] if seen is not None and len(seen.types) == 1 else ""
         if kind not in ("int", "float"):
             raise NotApplicable(f"`{document.code(read)}` cannot be handed to an operator")
-        stem = name(read).rpartition(".")[2].strip("_")
-        known = next((n for n, node in given.items() if name(node) == name(read)), None)
+        stem = dotted_name(read).rpartition(".")[2].strip("_")
+        known = next(
+            (n for n, node in given.items() if dotted_name(node) == dotted_name(read)), None
+        )
         if known is None and stem in given:
             raise NotApplicable("two of its arguments have one name")
         edits[read] = cst.Name(stem)
         if known is None:
             given[stem] = read
             parameters.append(f"{stem}: {kind}")
-    body = replaced(draw.call, edits) if edits else draw.call
+    body = replace_nodes(draw.call, edits) if edits else draw.call
     text = _OPERATOR.format(
         maker=maker or "drawing_op",
         torch=torch,
@@ -107,8 +108,8 @@ def _reads(site: Site, call: cst.Call) -> Iterator[cst.Name | cst.Attribute]:
 
 
 def _paths(node: cst.CSTNode) -> Iterator[cst.Name | cst.Attribute]:
-    if isinstance(node, cst.Name | cst.Attribute) and name(node):
-        if name(node) not in ("None", "True", "False"):
+    if isinstance(node, cst.Name | cst.Attribute) and dotted_name(node):
+        if dotted_name(node) not in ("None", "True", "False"):
             yield node
         return
     if isinstance(node, cst.Call | cst.Lambda | cst.Subscript | cst.Await):

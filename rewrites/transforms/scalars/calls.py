@@ -8,19 +8,21 @@ from dataclasses import replace
 import libcst as cst
 import torch
 
-from fullgraph.rewrites.analysis.classes import definition
-from fullgraph.rewrites.analysis.flow import mutations
-from fullgraph.rewrites.analysis.purity import torch_name
-from fullgraph.rewrites.analysis.torch_names import words
-from fullgraph.rewrites.site import NotApplicable
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    called_function,
+    names_mutated,
+    torch_name,
+    word_set,
+)
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, STORES, held
 from fullgraph.rewrites.transforms.scalars.scalar import HALF, Number
 from fullgraph.rewrites.transforms.scalars.signs import Sign, sign
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits, argument_for
 
 FINITE = "the number is finite, for otherwise Python raises"
-_TAKES = words(
+_TAKES = word_set(
     """
     add add_ copysign div div_ divide divide_ eq fill_ floor_divide floor_divide_ fmod ge
     greater greater_equal gt le less less_equal lt masked_fill masked_fill_ mul mul_ multiply
@@ -29,12 +31,12 @@ _TAKES = words(
     """
 )
 """Operations in which a tensor without dimensions does what a number does."""
-_CLAMPS = words("clamp clamp_ clip clip_")
+_CLAMPS = word_set("clamp clamp_ clip clip_")
 _BOUNDS = {"clamp_min": "min", "clamp_max": "max", "clamp_min_": "min", "clamp_max_": "max"}
-_SCALED = words("add add_ sub sub_ subtract subtract_")
+_SCALED = word_set("add add_ sub sub_ subtract subtract_")
 """Operations with `alpha=`, which must be a number."""
 _FILLED = {"full_like": "empty_like", "new_full": "new_empty"}
-_NOT_MET = words("masked_fill masked_fill_ where")
+_NOT_MET = word_set("masked_fill masked_fill_ where")
 """Operations whose first tensor argument is a mask."""
 _MATH = re.compile(
     r"math\.(sqrt|exp|expm1|log|log2|log10|log1p|sin|cos|tan|tanh|atan|ceil|floor|trunc|fabs|"
@@ -53,7 +55,7 @@ def take(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
         raise NotApplicable("a tensor cannot stand where the number is used")
     called = uses.site.calls(call)
     operation = "" if called.startswith("math.") else torch_name(uses.site, call)
-    function = definition(uses.site, call)
+    function = called_function(uses.site, call)
     plain = arg.keyword is None and len(call.args) == 1
     if called in ("torch.tensor", "torch.as_tensor"):
         _as_tensor(uses, call, arg, number)
@@ -101,7 +103,7 @@ def _operation(
         name = cst.Name(_FILLED[operation])
         func = call.func.with_changes(attr=name) if isinstance(call.func, cst.Attribute) else name
         empty = call.with_changes(func=func, args=rest)
-        uses.write(call, expression("{empty}.fill_({n})", empty=empty, n=arg.value))
+        uses.write(call, build_expression("{empty}.fill_({n})", empty=empty, n=arg.value))
     elif operation == "full" and arg in call.args[1:2] and not keyword:
         dtype = torch.tensor(number.kind(1)).dtype
         if not any(one.keyword and one.keyword.value == "dtype" for one in call.args):
@@ -146,9 +148,11 @@ def _rolled(
         shift = "{places} + {n}"
     bare = arg.value.expression if "+" in shift else arg.value  # type: ignore[attr-defined]
     parts = {"x": tensor, "d": dim or cst.Integer("0")}
-    places = expression("torch.arange({x}.shape[{d}], device={x}.device)", **parts)
-    shifted = expression(shift, places=places, n=bare)
-    uses.write(call, expression("{x}.index_select({d}, {i} % {x}.shape[{d}])", i=shifted, **parts))
+    places = build_expression("torch.arange({x}.shape[{d}], device={x}.device)", **parts)
+    shifted = build_expression(shift, places=places, n=bare)
+    uses.write(
+        call, build_expression("{x}.index_select({d}, {i} % {x}.shape[{d}])", i=shifted, **parts)
+    )
     uses.imports.append("torch")
 
 
@@ -183,7 +187,7 @@ def _clamped(
     lower, upper = (arg.value, rest[0].value) if is_min else (rest[0].value, arg.value)
     name = call.func.attr.value.replace("clip", "clamp")
     new = f"{{x}}.{name}(min={{lower}}).{name}(max={{upper}})"
-    uses.write(call, expression(new, x=tensor, lower=lower, upper=upper))
+    uses.write(call, build_expression(new, x=tensor, lower=lower, upper=upper))
 
 
 def _is_none(node: cst.BaseExpression) -> bool:
@@ -200,7 +204,7 @@ def _scaled(
     uses.meet(alpha.value, number, seen)
     args = [one for one in call.args if one is not alpha]
     place = next(n for n, one in enumerate(args) if one.value is other)
-    product = expression("{other} * {n}", other=other, n=alpha.value)
+    product = build_expression("{other} * {n}", other=other, n=alpha.value)
     args[place] = args[place].with_changes(value=product)
     args[-1] = args[-1].with_changes(comma=alpha.comma)
     uses.write(call, call.with_changes(args=args))
@@ -216,11 +220,11 @@ def _as_tensor(uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number) -> 
     new = arg.value
     if options:
         moved = ", ".join(f"{key}={{{key}}}" for key in options)
-        new = expression(f"{{n}}.to({moved})", n=new, **options)
+        new = build_expression(f"{{n}}.to({moved})", n=new, **options)
     elif number.dtype is not (dtype := torch.tensor(number.kind(1)).dtype):
         uses.cast(arg.value, number, dtype)
     elif not number.fresh:
-        new = expression("{n}.clone()", n=new)
+        new = build_expression("{n}.clone()", n=new)
     uses.write(call, new)
 
 
@@ -243,7 +247,7 @@ def _bound(uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, called:
     bound = "min" if called == "max" else "max"
     parts = {f"o{n}": one for n, one in enumerate(others)}
     text = "{n}" + "".join(f".clamp({bound}={{{name}}})" for name in parts)
-    uses.write(call, expression(text, n=arg.value, **parts))
+    uses.write(call, build_expression(text, n=arg.value, **parts))
     either = whole != all(kind is not float for kind in kinds)
     kind = float if float in (number.kind, *kinds) else int
     dtype = torch.result_type(torch.empty((), dtype=number.dtype), kind(1))
@@ -267,7 +271,7 @@ def _converted(uses: UseEdits, call: cst.Call, number: Number, called: str) -> N
     elif name in ("int", "round", *_WHOLE):
         _cut(uses, call, number, {"int": "trunc"}.get(name, name))
     elif name in _TESTS:
-        uses.write(call, expression(f"{{n}}.{name}()", n=node))
+        uses.write(call, build_expression(f"{{n}}.{name}()", n=node))
         uses.absorb(call, Number(bool, torch.bool))
     else:
         known = sign(uses.site, node)
@@ -279,7 +283,7 @@ def _converted(uses: UseEdits, call: cst.Call, number: Number, called: str) -> N
             uses.assume("the number is small enough for `math.exp`, which raises on overflow")
         if number.dtype in HALF:
             number = uses.cast(node, number, torch.float32)
-        new = expression(f"{{n}}.{'abs' if name == 'fabs' else name}()", n=node)
+        new = build_expression(f"{{n}}.{'abs' if name == 'fabs' else name}()", n=node)
         uses.write(call, new)
         dtype = number.dtype if floating else torch.float32
         uses.absorb(call, Number(float, dtype, computed=True))
@@ -293,12 +297,12 @@ def _cut(uses: UseEdits, call: cst.Call, number: Number, name: str) -> None:
         if name != "round" or len(call.args) > 2 or not isinstance(digits, cst.Integer):
             raise NotApplicable(f"`{name}` takes more than the number")
         uses.assume("numbers half way between two others may be rounded to the other one")
-        uses.write(call, expression("{n}.round(decimals={d})", n=node, d=digits))
+        uses.write(call, build_expression("{n}.round(decimals={d})", n=node, d=digits))
         uses.absorb(call, replace(number, fresh=True, computed=True))
         return
     if floating:
         uses.assume(FINITE)
-        uses.write(call, expression(f"{{n}}.{name}()", n=node))
+        uses.write(call, build_expression(f"{{n}}.{name}()", n=node))
     else:
         uses.write(call, node)
     uses.absorb(call, replace(number, kind=int, fresh=number.fresh or floating))
@@ -312,7 +316,7 @@ def _parameter(
     found = [one for one in everything if argument_for(function, call, one) is arg.value]
     if not found or function.decorators or any(one.star for one in call.args):
         raise NotApplicable(f"it is not known what `{function.name.value}` does with it")
-    if found[0].name.value in mutations(function.body):
+    if found[0].name.value in names_mutated(function.body):
         raise NotApplicable(f"`{function.name.value}` changes it in place")
     others = len(uses.callers(function)) > 1
     uses.name(found[0].name, replace(number, fresh=False, mixed=number.mixed or others))

@@ -7,9 +7,8 @@ from dataclasses import replace
 import libcst as cst
 import torch
 
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.site import NotApplicable
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import NotApplicable, find_definitions
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.scalar import Number, combined
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
@@ -60,7 +59,7 @@ def put(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
 
 def held(uses: UseEdits, binding: cst.Name, number: Number) -> None:
     """Follow the container that a name is bound to."""
-    known = definitions(uses.document, binding)
+    known = find_definitions(uses.document, binding)
     if known is None:
         raise NotApplicable("it goes into a global container")
     bindings = known.reaching.get(binding, frozenset({binding}))
@@ -116,7 +115,7 @@ def _passed(uses: UseEdits, container: cst.BaseExpression, arg: cst.Arg, number:
     elif called in _MEANS and len(call.args) == 1 and number.dtype.is_floating_point:
         if isinstance(container, cst.List) and _has_numbers(uses, container):
             raise NotApplicable("it is averaged together with plain numbers")
-        new = expression("torch.stack({all}).mean()", all=_as_list(container))
+        new = build_expression("torch.stack({all}).mean()", all=_as_list(container))
         uses.write(call, new, "torch")
         uses.absorb(call, Number(float, number.dtype, computed=True))
     elif isinstance(call.func, cst.Attribute) and call.func.attr.value in STORES:

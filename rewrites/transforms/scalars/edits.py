@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import libcst as cst
 import torch
 
-from fullgraph.rewrites.site import NotApplicable
-from fullgraph.rewrites.source.document import Document, Replacement, replaced
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import NotApplicable
+from fullgraph.rewrites.source import Document, Replacement, build_expression, replace_nodes
 from fullgraph.rewrites.transforms.scalars.scalar import CASTS, Number
 
 
@@ -59,8 +58,8 @@ class Edits:
         own = self.texts.get(node, EditText())
         inner = [one for one in self.texts if one is not node and self._holds(node, one)]
         whole = node if own.plain is None else own.plain
-        new = replaced(whole, {one: self.now(one) for one in inner}) if inner else whole
-        return expression(f"{{new}}{own.suffix}", new=new) if own.suffix else new
+        new = replace_nodes(whole, {one: self.now(one) for one in inner}) if inner else whole
+        return build_expression(f"{{new}}{own.suffix}", new=new) if own.suffix else new
 
     def replacements(self) -> dict[cst.CSTNode, Replacement]:
         """The outermost edits."""

@@ -6,9 +6,8 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.rewrites.analysis.flow import mutations
-from fullgraph.rewrites.site import NotApplicable
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import NotApplicable, names_mutated
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.prefix_slices import dimensions_before, reduced
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
@@ -34,7 +33,7 @@ def index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
     if isinstance(parent, cst.Attribute) and _in_place(parent):
         raise NotApplicable("what it selects is changed in place")
     function = uses.document.function(subscript)
-    changed = mutations(function.body) if function is not None else ()
+    changed = names_mutated(function.body) if function is not None else ()
     for one in parent.targets if isinstance(parent, cst.Assign) else ():
         if isinstance(one.target, cst.Name) and one.target.value in changed:
             raise NotApplicable("what it selects is changed in place")
@@ -66,7 +65,7 @@ def bounds(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
         raise NotApplicable(SIZE)
     if number.dtype not in (torch.int64, torch.int32):
         raise NotApplicable(SIZE)
-    new = expression(
+    new = build_expression(
         "{start} + torch.arange({length}, device={x}.device)",
         start=lower,
         length=length,

@@ -8,9 +8,8 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.rewrites.site import NotApplicable
-from fullgraph.rewrites.source.document import replaced
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import NotApplicable
+from fullgraph.rewrites.source import build_expression, replace_nodes
 from fullgraph.rewrites.transforms.masks.operators import integers, operation
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
 from fullgraph.rewrites.transforms.scalars.signs import sign
@@ -42,19 +41,19 @@ def reduced(uses: UseEdits, subscript: cst.Subscript, piece: cst.Slice, number: 
     options = list(made.options)
     if place not in over or (dims is None and options) or (made.name == "mean" and len(over) > 1):
         raise NotApplicable(SIZE)
-    rest = replaced(subscript, {piece: cst.Slice(lower=None, upper=None)})
+    rest = replace_nodes(subscript, {piece: cst.Slice(lower=None, upper=None)})
     full = subscript.value if len(rest.slice) == 1 else rest
     behind = "[:" + ", None" * (count - place - 1) + "]" if place < count - 1 else ""
     where = uses.document.spelling("torch.where") or "torch.where"
     head = f"torch.arange({{x}}.shape[{axis}], device={{x}}.device) < {{n}}"
     head = f"({head}){behind}" if behind else head
-    kept = expression(f"{where}({head}, {{full}}, 0)", full=full, x=subscript.value, n=length)
+    kept = build_expression(f"{where}({head}, {{full}}, 0)", full=full, x=subscript.value, n=length)
     new: cst.BaseExpression = made.call.with_changes(
         func=made.call.func.with_changes(value=kept, attr=cst.Name("sum"))
     )
     if made.name == "mean":
         least = f"{{n}}.clamp(max={{x}}.shape[{axis}])"
-        new = expression(f"{{total}} / {least}", total=new, n=length, x=subscript.value)
+        new = build_expression(f"{{total}} / {least}", total=new, n=length, x=subscript.value)
     if not sign(uses.site, length):
         uses.assume(_NOT_NEGATIVE)
     uses.imports.append("torch")

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fullgraph.rewrites.analysis.seen import TensorSeen
-from fullgraph.rewrites.site import NotApplicable
+from fullgraph.rewrites.analysis import NotApplicable, TensorSeen
 
 NARROW = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)
 """Integers in which arithmetic may overflow where Python's does not."""

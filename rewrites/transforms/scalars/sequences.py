@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.site import NotApplicable
-from fullgraph.rewrites.source.templates import expression
+from fullgraph.rewrites.analysis import NotApplicable, find_definitions
+from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED, STORES, read
 from fullgraph.rewrites.transforms.scalars.scalar import Number
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
@@ -28,16 +27,16 @@ def spread(
         call = uses.document.parent(parent)
         called = uses.site.calls(call)
         if called in _FOLDS and isinstance(call, cst.Call) and len(call.args) == 1:
-            uses.write(call, expression(f"{{t}}.{called}()", t=tensor))
+            uses.write(call, build_expression(f"{{t}}.{called}()", t=tensor))
             uses.absorb(call, replace(number, computed=True))
             return
         if called in ("torch.tensor", "torch.as_tensor", "numpy.array", "len"):
             raise NotApplicable(f"`{called}` of the tensor itself does without the list")
-    uses.write(node, expression("{t}.unbind()", t=tensor))
+    uses.write(node, build_expression("{t}.unbind()", t=tensor))
     around = uses.document.around(node)
     outer = next(one for one in around if not isinstance(one, cst.BaseExpression | cst.Element))
     if isinstance(outer, cst.Return):
-        uses.write(node, expression("list({t}.unbind())", t=tensor))
+        uses.write(node, build_expression("list({t}.unbind())", t=tensor))
     _go(uses, node, replace(number, fresh=False))
 
 
@@ -49,7 +48,7 @@ def _go(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
             for element in names.elements:
                 _to(uses, element.value, number)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
-            known = definitions(uses.document, name)
+            known = find_definitions(uses.document, name)
             if known is None:
                 raise NotApplicable("the numbers are in a global variable")
             for use in known.uses(name):

@@ -6,12 +6,9 @@ from enum import IntEnum
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.analysis.purity import torch_name
-from fullgraph.rewrites.analysis.torch_names import words
-from fullgraph.rewrites.site import Site
+from fullgraph.rewrites.analysis import Site, find_definitions, torch_name, word_set
 
-_SAME = words(
+_SAME = word_set(
     """
     amax amin bfloat16 ceil clone contiguous cpu cuda data detach double expand flatten float
     float_ half item long max maximum mean median min minimum numpy permute prod ravel relu
@@ -19,14 +16,14 @@ _SAME = words(
     """
 )
 """What makes no number negative: of these some make a positive number zero, see `_KEEPS`."""
-_KEEPS = words(
+_KEEPS = word_set(
     """
     amax amin bfloat16 ceil clone contiguous cpu cuda data detach double expand flatten float
     item max maximum mean median min minimum numpy permute ravel reshape squeeze tolist transpose
     unsqueeze view
     """
 )
-_NEVER_NEGATIVE = words(
+_NEVER_NEGATIVE = word_set(
     """
     abs absolute argmax argmin argsort count_nonzero dist exp isfinite isinf isnan logical_and
     logical_not logical_or ne eq gt ge lt le len nelement norm numel rand relu relu6 sigmoid
@@ -132,7 +129,7 @@ def _called(site: Site, call: cst.Call, depth: int) -> Sign:
 
 def _variable(site: Site, name: cst.Name, depth: int) -> Sign:
     """What is known of a local name that is bound once."""
-    known = definitions(site.document, name)
+    known = find_definitions(site.document, name)
     bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
     each = []
     for binding in bindings:

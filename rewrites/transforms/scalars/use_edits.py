@@ -9,11 +9,14 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.rewrites.analysis.classes import definition
-from fullgraph.rewrites.analysis.definitions import definitions
-from fullgraph.rewrites.analysis.inferred import inferred
-from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.site import NotApplicable, Site
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Seen,
+    Site,
+    called_function,
+    find_definitions,
+    infer,
+)
 from fullgraph.rewrites.transforms.scalars.edits import Edits
 from fullgraph.rewrites.transforms.scalars.scalar import HALF, NARROW, Number, met
 
@@ -32,14 +35,14 @@ class UseEdits(Edits):
 
     def seen(self, node: cst.BaseExpression) -> Seen | None:
         """What is known of an expression; of a parameter, what its one caller gives it."""
-        seen = inferred(self.site, node)
+        seen = infer(self.site, node)
         if seen is None and isinstance(node, cst.Name):
             argument = self._argument(node)
-            seen = None if argument is None else inferred(self.site, argument)
+            seen = None if argument is None else infer(self.site, argument)
         return seen
 
     def _argument(self, name: cst.Name) -> cst.BaseExpression | None:
-        known = definitions(self.document, name)
+        known = find_definitions(self.document, name)
         bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
         parameter = self.document.parents.get(next(iter(bindings))) if len(bindings) == 1 else None
         if known is None or not isinstance(parameter, cst.Param):
@@ -93,7 +96,7 @@ class UseEdits(Edits):
 
     def name(self, name: cst.Name, number: Number) -> None:
         """Every use of a name that now is a tensor must be able to do with one."""
-        known = definitions(self.document, name)
+        known = find_definitions(self.document, name)
         if known is None:
             raise NotApplicable("the number is a global variable")
         for use in known.uses(name):
@@ -133,7 +136,9 @@ class UseEdits(Edits):
             self.document.module, m.Call(func=m.Name(name) | m.Attribute(attr=m.Name(name)))
         )
         found = [
-            c for c in calls if isinstance(c, cst.Call) and definition(self.site, c) is function
+            c
+            for c in calls
+            if isinstance(c, cst.Call) and called_function(self.site, c) is function
         ]
         return found if len(found) == len(calls) else []
 

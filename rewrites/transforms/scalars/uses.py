@@ -8,7 +8,7 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.rewrites.site import NotApplicable
+from fullgraph.rewrites.analysis import NotApplicable
 from fullgraph.rewrites.transforms.scalars import calls, containers
 from fullgraph.rewrites.transforms.scalars import indices as places
 from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED

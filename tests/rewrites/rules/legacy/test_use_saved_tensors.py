@@ -2,11 +2,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from fullgraph.rewrites.analysis.observed import Facts
+from fullgraph.rewrites.analysis import Facts, Site
 from fullgraph.rewrites.rule import Applicability, Rewrite
 from fullgraph.rewrites.rules.legacy.use_saved_tensors import RULE, rewrite
-from fullgraph.rewrites.site import Site
-from fullgraph.rewrites.source.document import parse
+from fullgraph.rewrites.source import parse_document
 from tests.rewrites.harness import imported
 
 SOURCE = """import torch
@@ -31,7 +30,7 @@ def f(x):
 
 def _asked(line):
     text = SOURCE.format(line=line)
-    document = parse("f.py", text)
+    document = parse_document("f.py", text)
     number = text[: text.index(line)].count("\n") + 1
     node = document.statement_at(number)
     answer = rewrite(Site(document, node, next(iter(RULE.categories)), Facts()))

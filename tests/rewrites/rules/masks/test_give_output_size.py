@@ -2,10 +2,10 @@ import pytest
 import torch
 
 from fullgraph.diagnose.explain import explain
-from fullgraph.rewrites.analysis.observed import observe
+from fullgraph.rewrites.analysis import observe
 from fullgraph.rewrites.fix import places_to_observe, propose
 from fullgraph.rewrites.rule import Applicability
-from fullgraph.rewrites.source.document import parse
+from fullgraph.rewrites.source import parse_document
 from tests.rewrites.harness import imported, rewritten
 
 HEAD = "import torch\n\n\n"
@@ -56,7 +56,7 @@ def test_shown(before, after):
     assert offer.rewrite.applicability is Applicability.DISPLAY
     source = f"{HEAD}def f(x, n):\n    {after}\n"
     assert offer.text == source
-    assert parse("f.py", source)
+    assert parse_document("f.py", source)
     new = explain(imported(source).f, (X, COUNTS))
     assert new.default.ok and new.fullgraph.ok
     old = f"{HEAD}def f(x, n):\n    {before}\n"

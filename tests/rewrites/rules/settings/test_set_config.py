@@ -3,7 +3,7 @@ import torch
 import torch._dynamo.config as config
 
 from fullgraph import fix
-from fullgraph.rewrites.proof.proof import State
+from fullgraph.rewrites.proof import ProofState
 from fullgraph.rewrites.rule import Applicability
 
 lstm = torch.nn.LSTM(4, 4)
@@ -35,7 +35,7 @@ def test_a_setting_that_mends_the_cause_is_proved(function, setting):
     fixes = fix(function, torch.rand(2, 3, 4), inductor=False, select=["FG901"])
     (idea,) = fixes.suggestions
     assert setting in idea.why and "Mind: " in idea.why
-    assert idea.proof.state is State.PROVED, idea.proof
+    assert idea.proof.state is ProofState.PROVED, idea.proof
     assert idea.applicability is Applicability.DISPLAY and not idea.accepted and not idea.diff
     assert getattr(config, setting) is before and fixes.after.causes
     assert "Proved" in repr(fixes)
@@ -44,9 +44,9 @@ def test_a_setting_that_mends_the_cause_is_proved(function, setting):
 def test_a_setting_that_does_not_help_is_not():
     fixes = fix(listed, torch.rand(3, 2), inductor=False, select=["FG901"])
     (idea,) = (s for s in fixes.suggestions if s.category == "scalar extraction")
-    assert idea.proof.state is State.FAILED and idea.proof.reason
+    assert idea.proof.state is ProofState.FAILED and idea.proof.reason
 
 
 def test_what_is_no_setting_is_not_run():
     fixes = fix(extension, torch.rand(3), inductor=False, select=["FG901"])
-    assert all(idea.proof.state is State.NOT_RUN for idea in fixes.suggestions)
+    assert all(idea.proof.state is ProofState.NOT_RUN for idea in fixes.suggestions)

@@ -9,7 +9,7 @@ import libcst as cst
 
 from fullgraph.compiler.events import Position
 from fullgraph.rewrites.analysis.seen import Seen
-from fullgraph.rewrites.source.document import Document
+from fullgraph.rewrites.source import Document, dotted_name
 
 
 class Knowledge(Protocol):
@@ -54,7 +54,7 @@ class Site:
         """
         if not isinstance(node, cst.Call):
             return ""
-        first = self.document.dotted(node.func).partition(".")[0]
+        first = dotted_name(node.func).partition(".")[0]
         if first in self.document.imports:
             return self.document.qualified(node.func)
         seen = self.seen(node.func)

@@ -1,0 +1,50 @@
+"""Registry of the rules."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Collection, Iterable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from fullgraph.rewrites.rule import Rule
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Return all rules in order of their codes, found by listing this folder."""
+    found = []
+    folder, package = Path(__file__).parent, __name__.rpartition(".")[0]
+    for info in pkgutil.walk_packages([str(folder)], f"{package}."):
+        if not info.ispkg and info.name != __name__:
+            found.append(_documented(importlib.import_module(info.name)))
+    codes = [rule.code for rule in found]
+    assert len(set(codes)) == len(codes), f"two rules share a code: {sorted(codes)}"
+    return tuple(sorted(found, key=lambda rule: rule.code))
+
+
+def _documented(module: ModuleType) -> Rule:
+    rule: Rule = module.RULE
+    doc = (module.__doc__ or "").strip()
+    summary = doc.partition("\n")[0]
+    topic = module.__name__.split(".")[-2]
+    return Rule(
+        rule.code, rule.name, rule.categories, rule.rewrite, rule.since, summary, doc, topic
+    )
+
+
+def select_rules(
+    rules: Iterable[Rule], select: Collection[str], ignore: Collection[str]
+) -> list[Rule]:
+    """Return rules with a prefix in `select` (all if empty), but none in `ignore`."""
+    return [
+        rule
+        for rule in rules
+        if (not select or _matches(rule, select)) and not _matches(rule, ignore)
+    ]
+
+
+def _matches(rule: Rule, prefixes: Collection[str]) -> bool:
+    return any(rule.code.startswith(p) or rule.name.startswith(p) for p in prefixes)
