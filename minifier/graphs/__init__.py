@@ -1,1 +1,1 @@
-"""Graphs with recorded inputs: the smaller graphs they contain, their values, their identity."""
+"""FX graphs with their inputs: values, parts, fingerprints, and what runs."""

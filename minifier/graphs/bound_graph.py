@@ -1,4 +1,4 @@
-"""A graph with what it is called with, and the smaller graphs that can be made of it."""
+"""FX graph bound to its inputs, and the smaller graphs that can be cut from it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Inseparable(Exception):
-    """A value that cannot be an input: an autocast region, a tensor inside of `vmap`."""
+    """A value that cannot become a graph input: an autocast region, a tensor inside `vmap`."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoundGraph:
-    """A graph and one value for each of its placeholders.
+    """An FX graph with one value for each placeholder.
 
-    Constants, and the bodies of higher-order operators, stay in the module.
+    Constants and the bodies of higher-order operators stay in the module.
     """
 
     module: GraphModule
@@ -53,7 +53,7 @@ class BoundGraph:
 
     @cached_property
     def key(self) -> str:
-        """Equal for equal graphs with equal inputs, in every process."""
+        """Hash that is equal for equal graphs with equal inputs, in every process."""
         return fingerprint(self.module, self.inputs)
 
     @cached_property
@@ -62,28 +62,28 @@ class BoundGraph:
 
     @cached_property
     def calls(self) -> tuple[Node, ...]:
-        """The nodes that do something, in order."""
+        """The call nodes, in order."""
         return tuple(node for node in self.module.graph.nodes if node.op.startswith("call_"))
 
     @cached_property
     def constants(self) -> tuple[Node, ...]:
-        """The nodes that stand for attributes of the module: tensors, bodies of operators."""
+        """The `get_attr` nodes: tensors of the module and bodies of operators."""
         return tuple(node for node in self.module.graph.nodes if node.op == "get_attr")
 
     @cached_property
     def outputs(self) -> tuple[Node, ...]:
-        """The nodes that are returned, in order; one that is returned twice is there twice."""
+        """The returned nodes, in order; a node that is returned twice appears twice."""
         returned = tree_leaves(self.module.graph.output_node().args[0])
         return tuple(node for node in returned if isinstance(node, Node))
 
     @property
     def ops(self) -> int:
-        """The number of calls, those in the bodies of higher-order operators included."""
+        """The number of calls, including those in bodies of higher-order operators."""
         inner = (m for m in self.module.modules() if isinstance(m, GraphModule))
         return sum(node.op.startswith("call_") for m in inner for node in m.graph.nodes)
 
     def values(self) -> NodeValues:
-        """What every node gives in eager. Raises what the graph raises."""
+        """Return the value of every node in eager. Raises what the graph raises."""
         return self._values
 
     @cached_property
@@ -92,7 +92,7 @@ class BoundGraph:
 
     @cached_property
     def needs(self) -> nx.DiGraph[Node]:
-        """An edge from each node to those that need it: its value, or what it wrote to memory."""
+        """Graph with an edge from each node to the nodes that need its value or its write."""
         found: nx.DiGraph[Node] = nx.DiGraph()
         found.add_nodes_from(self.module.graph.nodes)
         for node in self.module.graph.nodes:
@@ -103,7 +103,7 @@ class BoundGraph:
         return found
 
     def cone(self, *nodes: Node) -> set[Node]:
-        """The calls that the calls `nodes` need, themselves included."""
+        """Return the calls that the calls `nodes` depend on, including themselves."""
         every = set(nodes).union(*(nx.ancestors(self.needs, node) for node in nodes))
         return {node for node in every if node.op.startswith("call_")}
 
@@ -117,13 +117,15 @@ class BoundGraph:
         connected: bool = True,
         constants: bool = True,
     ) -> BoundGraph:
-        """The graph of the calls `keep`, which returns `outputs`: if None, what is used elsewhere.
+        """Return the graph of the calls `keep`.
 
-        What they use of others becomes an input that holds its value, or a literal. `instead`
-        gives another node, or a literal, to the users of a node; `arguments` gives a call others.
-        Not `wired`, each call gets the recorded inputs, and none another's result. Switches of
-        modes stay where they are felt, unless there is something `instead`; calls that are good
-        for nothing, and inputs that nobody uses, go. Without `constants` those that are tensors
+        It returns `outputs`; if None, every result that the rest of this graph uses. A value of a
+        removed call becomes an input or a literal.
+
+        `replacements` maps a node to the node or literal that its users get instead. `arguments`
+        overrides the arguments of a call. With `connected=False`, each call gets recorded inputs
+        and never the result of another call. Mode switches stay where they have an effect, unless
+        replaced. Unused calls and inputs are removed. With `constants=False`, constant tensors
         become inputs. Raises Inseparable.
         """
         builder = _PartBuilder(
@@ -133,7 +135,7 @@ class BoundGraph:
 
 
 class _PartBuilder:
-    """One new graph made of an old one."""
+    """Builder of one new graph from an old one."""
 
     def __init__(
         self,
@@ -170,7 +172,7 @@ class _PartBuilder:
         return BoundGraph(module, tuple(self._inputs[node] for node in self._placeholders()))
 
     def _used_elsewhere(self) -> Iterator[Node]:
-        """What the rest of the old graph uses of the calls that stay, and the inputs it returns."""
+        """Yield the kept results that the rest of the old graph uses, and the inputs it returns."""
         times = Counter(self._old.outputs)
         for node in self._old.module.graph.nodes:
             if node in self._keep and not is_mode_switch(node):
@@ -196,7 +198,7 @@ class _PartBuilder:
         self._copies[node] = new
 
     def _argument(self, node: Node, user: Node | None) -> Any:
-        """What stands in the new graph where `user` uses `node`; user None: the output."""
+        """Return what `user` gets for `node` in the new graph; `user` None is the output."""
         while node in self._replacements:
             node = self._replacements[node]
             if not isinstance(node, Node):
@@ -207,7 +209,7 @@ class _PartBuilder:
         return self._tree(met, node)
 
     def _is_there(self, node: Node, user: Node | None) -> bool:
-        """Whether the new graph has `node`, and it holds what `user` used."""
+        """Return whether the new graph has `node` with the value that `user` saw."""
         if is_mode_switch(node):
             return True
         if node.op == "get_attr" and not self._constants:
@@ -222,7 +224,7 @@ class _PartBuilder:
         return not writers or any(writer in self._keep for writer in writers)
 
     def _tree(self, value: Any, node: Node) -> Any:
-        """A value as arguments of the new graph: tensors become inputs."""
+        """Return a value as arguments of the new graph; its tensors become inputs."""
         if isinstance(value, torch.Tensor):
             return self._input(value, node)
         if isinstance(value, list | tuple):
@@ -258,7 +260,7 @@ class _PartBuilder:
         return [node for node in self._graph.nodes if node.op == "placeholder"]
 
     def _sweep(self) -> None:
-        """Take away what nobody uses and nobody would miss."""
+        """Erase unused nodes that have no effect."""
         stays = {self._copies.get(node) for node in self._values.effects & self._keep}
         while True:
             calls = [node for node in self._graph.nodes if node.op.startswith("call_")]
@@ -277,8 +279,10 @@ class _PartBuilder:
 
 
 def _as_input(value: torch.Tensor, written: bool) -> torch.Tensor:
-    """A result as an input: it requires grad if it did. One that is written to is no leaf then,
-    as autograd forbids that."""
+    """Return a result as an input that requires grad if the result did.
+
+    A tensor that the graph writes to must not be a leaf: autograd forbids that.
+    """
     fresh = value.detach()
     if not value.requires_grad:
         return fresh
@@ -288,7 +292,7 @@ def _as_input(value: torch.Tensor, written: bool) -> torch.Tensor:
 
 
 def is_returnable(value: Any) -> bool:
-    """Whether a graph can return `value`: it holds a tensor, and no other object."""
+    """Return whether a graph can return `value`: it contains tensors and nothing else."""
     if isinstance(value, list | tuple):
         return bool(value) and all(is_returnable(item) for item in value)
     return isinstance(value, torch.Tensor) and not is_functorch_wrapped(value)

@@ -1,4 +1,4 @@
-"""What makes two graphs with inputs the same, as a hash that lasts longer than a process."""
+"""Hashes of graphs and inputs that are stable across processes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from fullgraph.minifier.emit.numbers import bits
 
 
 def fingerprint(module: GraphModule, inputs: Sequence[Any]) -> str:
-    """Equal for graphs whose calls, constants and inputs are, bit for bit; names do not count."""
+    """Return a hash of a graph's calls, constants and inputs, bit for bit; names do not count."""
     places: dict[int, int] = {}
     text = [*_lines(module, places), *(describe_value(value, places) for value in inputs)]
     return hashlib.sha256("\n".join(text).encode()).hexdigest()
 
 
 def describe_value(value: Any, places: dict[int, int] | None = None) -> str:
-    """All that an input is: of a tensor also its memory's layout, place in autograd and content.
+    """Describe an input completely; of a tensor also its memory layout, autograd state and content.
 
-    `places` numbers the memory that was met, so that two tensors in one memory are told as such.
+    `places` numbers the storages seen so far, so that shared memory shows.
     """
     if not isinstance(value, torch.Tensor):
         return _argument(value, {})
@@ -39,7 +39,7 @@ def describe_value(value: Any, places: dict[int, int] | None = None) -> str:
 
 
 def tensor_properties(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What a tensor is, apart from its content and from where its memory is."""
+    """Return the properties of a tensor except its content and the place of its memory."""
     strided = tensor.layout is torch.strided
     return (
         type(tensor).__name__,
@@ -56,7 +56,7 @@ def tensor_properties(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def target_name(target: Any) -> str:
-    """A function's name, the same in every process."""
+    """Return a name of a call target that is the same in every process."""
     if isinstance(target, str):
         return target
     name = getattr(target, "__qualname__", None) or getattr(target, "__name__", None)
@@ -66,7 +66,7 @@ def target_name(target: Any) -> str:
 
 
 def _lines(module: torch.nn.Module, places: dict[int, int]) -> list[str]:
-    """One line a node, and what the graph's attributes are."""
+    """Return one line for each node, with the content of the attributes that it uses."""
     assert isinstance(module, GraphModule)
     names = {node: f"%{index}" for index, node in enumerate(module.graph.nodes)}
     lines = []
@@ -111,7 +111,7 @@ def _argument(value: Any, names: Mapping[Node, str]) -> str:
 
 
 def _memory(tensor: torch.Tensor, places: dict[int, int]) -> list[Any]:
-    """Which memory a tensor lies in, and where in it; nothing for one without elements."""
+    """Return the number of a tensor's storage and its offset; nothing without elements."""
     if tensor.layout is not torch.strided or tensor._is_zerotensor() or not tensor.numel():
         return []
     try:
@@ -129,7 +129,7 @@ def _quantisation(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _is_bytes(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's elements can be hashed where they are, without a copy."""
+    """Return whether the elements can be hashed in place, without a copy."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device.type == "meta":
         return False
     lazy = tensor._is_zerotensor() or tensor.is_conj() or tensor.is_neg() or tensor.is_quantized
@@ -137,5 +137,5 @@ def _is_bytes(tensor: torch.Tensor) -> bool:
 
 
 def _hash(elements: torch.Tensor) -> str:
-    """A hash of a strided tensor's elements."""
+    """Return a hash of a strided tensor's elements."""
     return hashlib.sha256(bits(elements.cpu()).numpy().data).hexdigest()

@@ -1,4 +1,4 @@
-"""Taking bodies out of the higher-order operators that run them."""
+"""Inlining of the bodies of higher-order operators into the graph that calls them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ _RUNS_BODY = {
 
 
 def inlinable_calls(graph: BoundGraph) -> list[Node]:
-    """The calls whose body can take their place: checkpoints, regions, branches."""
+    """Return the calls whose body can replace them: checkpoints, regions, branches."""
     return [node for node in graph.calls if _body(graph, node) is not None]
 
 
 def inline_calls(graph: BoundGraph, wanted: Collection[Node]) -> BoundGraph:
-    """The graph with the calls of their body in place of those `wanted`; a branch becomes the side
-    that it took."""
+    """Return the graph with the calls `wanted` replaced by their body.
+
+    A `cond` becomes the branch that it took.
+    """
     new = torch.fx.Graph()
     names: dict[Node, Any] = {}
     for node in graph.module.graph.nodes:
@@ -44,7 +46,7 @@ def inline_calls(graph: BoundGraph, wanted: Collection[Node]) -> BoundGraph:
 
 
 def _body(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] | None:
-    """Where the body of a call is, and what it is called with."""
+    """Return the node of a call's body, and the operands that the body gets."""
     name = str(getattr(node.target, "__name__", ""))
     parts = [arg for arg in node.args if isinstance(arg, Node) and _module(graph, arg)]
     if node.op != "call_function" or not parts:
@@ -67,7 +69,7 @@ def _body(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] | None:
 
 
 def _copied(graph: BoundGraph, new: torch.fx.Graph, part: Node, operands: list[Any]) -> Any:
-    """Copy a body into `new`. Returns what stands for its result."""
+    """Copy a body into `new` and return its result there."""
     module = _module(graph, part)
     assert module is not None
     inner: dict[Node, Any] = dict(zip(_placeholders(module), operands, strict=True))

@@ -1,4 +1,4 @@
-"""Running a graph in this process, call by call."""
+"""FX interpreter that leaves the regions it entered, even after an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fullgraph.compiler.private import find_region, is_grad_switch
 
 
 class RegionInterpreter(Interpreter):
-    """Runs a graph's calls. Whatever they raise, the regions that they entered are left again."""
+    """FX interpreter that always leaves the regions (autocast, grad modes) that it entered."""
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         super().__init__(module, garbage_collect_values=False)

@@ -1,4 +1,4 @@
-"""What is known of the values in a graph: from a run in eager, or as they were traced."""
+"""Values of graph nodes that are known from an eager run or from tracing."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from fullgraph.minifier.graphs.node_values import evaluate_nodes
 
 @dataclass(frozen=True, eq=False)
 class KnownValues:
-    """The values of a graph's nodes, as far as they are known."""
+    """The values of a graph's nodes, where they are known."""
 
     results: Mapping[fx.Node, Any] = field(default_factory=dict)
     mutates: bool = False
     """Whether the graph writes to one of its inputs."""
 
     def of(self, node: Any) -> Any:
-        """What a node gives, or a fake of it; None where that is not known."""
+        """Return the value of a node or its fake tensor; None if unknown."""
         if node in self.results:
             return self.results[node]
         return node.meta.get("example_value", node.meta.get("val"))
 
 
 def find_known_values(graph: fx.GraphModule, inputs: Sequence[Any]) -> KnownValues:
-    """Run `graph` in eager; where it cannot run here, go by what its nodes are called."""
+    """Run `graph` in eager; if it cannot run here, rely on the names of its operators."""
     placeholders = graph.graph.find_nodes(op="placeholder")
     try:
         found = evaluate_nodes(graph, inputs)
@@ -43,7 +43,7 @@ def find_known_values(graph: fx.GraphModule, inputs: Sequence[Any]) -> KnownValu
 def find_size_inputs(
     nodes: Sequence[fx.Node], inputs: Sequence[Any]
 ) -> Iterator[tuple[fx.Node, tuple[fx.Node, int]]]:
-    """The inputs that are the size of another one: of which, and along which axis."""
+    """Yield each input that is the size of another input, with that input and the axis."""
     for node, value in zip(nodes, inputs, strict=True):
         symbol = node.meta.get("example_value", node.meta.get("val"))
         free = isinstance(symbol, torch.SymInt) or node.name.strip("s").isdigit()
@@ -61,7 +61,7 @@ def find_size_inputs(
 
 
 def is_python_float(node: fx.Node, value: Any) -> bool:
-    """Whether an input is a float of the program's, which Dynamo made a tensor of."""
+    """Return whether an input is a Python float that Dynamo turned into a tensor."""
     if not isinstance(value, torch.Tensor) or value.dtype != torch.float64 or value.dim():
         return False
     read = bool(node.users) and all(user.target == "item" for user in node.users)

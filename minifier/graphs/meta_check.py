@@ -1,4 +1,4 @@
-"""Whether a candidate can run at all: asked on the meta device, where nothing is computed."""
+"""Check on meta tensors whether a candidate graph can run."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fullgraph.minifier.graphs.interpreter import RegionInterpreter
 
 
 class MetaCheck:
-    """Tells graphs apart that cannot run: shapes that do not fit, arguments that are missing.
+    """Predicate that rejects graphs whose shapes or arguments do not fit.
 
-    It knows nothing where the graph that it starts from does not run on the meta device either.
+    It accepts every graph if the start graph does not run on the meta device either.
     """
 
     def __init__(self, known: BoundGraph) -> None:
@@ -40,7 +40,7 @@ def _runs(graph: BoundGraph) -> bool:
 
 
 class _MetaInterpreter(RegionInterpreter):
-    """Runs a graph's calls on meta tensors, its constants and modules too."""
+    """Interpreter that runs calls, constants and modules on the meta device."""
 
     def run_node(self, n: Node) -> Any:
         if n.op == "call_module":

@@ -1,4 +1,4 @@
-"""What every node of a graph gives when it runs in eager, as those who use it meet it."""
+"""Values of all nodes of a graph in eager, before and after in-place updates."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ StorageId = int
 
 @dataclass(frozen=True, eq=False)
 class NodeValues:
-    """The values of one run. Tensors in them share memory as they did, unless it was written to:
-    then they are copies of how it was."""
+    """The values of one run. Values of memory that was written to are copies from before."""
 
     results: Mapping[Node, Any]
     """What each node gave, before anything later wrote into it."""
@@ -39,18 +38,18 @@ class NodeValues:
         return self.results[node]
 
     def seen_by(self, node: Node, user: Node) -> Any:
-        """The value of `node` as it was when `user` ran."""
+        """Return the value of `node` at the time `user` ran."""
         for until, value in self._versions.get(node, ()):
             if self._order[user] <= until:
                 return value
         return self.results[node]
 
     def storages(self, node: Node) -> frozenset[StorageId]:
-        """The memory that the value of `node` lies in."""
+        """Return the ids of the storages that the value of `node` uses."""
         return self._storages.get(node, frozenset())
 
     def writers(self, node: Node, user: Node | None = None) -> list[Node]:
-        """The calls that wrote into the memory of `node` after it was there, before `user`."""
+        """Return the calls that wrote to the memory of `node` before `user` ran."""
         end = len(self._order) if user is None else self._order[user]
         return [
             call
@@ -60,7 +59,7 @@ class NodeValues:
 
 
 def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
-    """Run a graph in eager, and tell what its nodes gave; afterwards everything is as before.
+    """Run a graph in eager, return the value of every node, and restore all state.
 
     Raises what the graph raises.
     """
@@ -80,7 +79,7 @@ def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
 
 
 class _RecordingInterpreter(RegionInterpreter):
-    """One run of a graph. `writes` says which calls write, where that is known by now."""
+    """One recording run. `writes` are the calls known to write, from an earlier run."""
 
     def __init__(self, module: GraphModule, writes: Mapping[Node, frozenset[StorageId]]) -> None:
         super().__init__(module)
@@ -117,7 +116,7 @@ class _RecordingInterpreter(RegionInterpreter):
         return value
 
     def _argument_tensors(self, node: Node) -> Iterator[torch.Tensor]:
-        """The tensors that a call has in its hands."""
+        """Yield the tensors that a call can access."""
         for used in node.all_input_nodes:
             yield from _tensors(self._values[used])
         if node.op == "call_module":
@@ -126,7 +125,7 @@ class _RecordingInterpreter(RegionInterpreter):
             yield from module.buffers()
 
     def _keep_versions(self, places: set[StorageId], until: int) -> None:
-        """Copy what lies at `places`, as the value of its nodes up to the call number `until`."""
+        """Copy what lies in `places` as the value of its nodes up to call number `until`."""
         copies: dict[StorageId, torch.UntypedStorage] = {}
         for node, value in self._values.items():
             if self._storages[node] & places:
@@ -159,7 +158,7 @@ class _RecordingInterpreter(RegionInterpreter):
 
 
 def _attributes(module: GraphModule) -> Iterator[torch.Tensor]:
-    """The tensors that a graph holds itself."""
+    """Yield the tensors that a graph module holds."""
     for node in module.graph.nodes:
         if node.op == "get_attr":
             thing: Any = module
@@ -173,7 +172,7 @@ def _attributes(module: GraphModule) -> Iterator[torch.Tensor]:
 
 
 def _detach_result(value: Any) -> Any:
-    """A result of other calls as a copy: a write to it would change its history for good."""
+    """Return a copy of a non-leaf: a write to the original would change its history."""
     if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf:
         with torch.enable_grad():
             return value.detach().requires_grad_().clone()
@@ -190,7 +189,7 @@ def _storage_ids(tensor: torch.Tensor) -> list[StorageId]:
 
 
 def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """None where a tensor has none of its own: sparse, made of others, a ZeroTensor."""
+    """Return the storage of a tensor; None if it has none (sparse, subclass, ZeroTensor)."""
     if tensor.layout is torch.strided:
         with suppress(RuntimeError, NotImplementedError):
             return tensor.untyped_storage()
@@ -198,14 +197,14 @@ def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
 
 
 def _version(tensor: torch.Tensor) -> int | None:
-    """How often a tensor was written to; None where torch does not count."""
+    """Return the version counter of a tensor; None if torch keeps none."""
     return None if tensor.is_inference() else tensor._version
 
 
 def _writes_by_name(node: Node) -> str:
-    """Whether a call's name says that it writes: "surely", "maybe", "".
+    """Return whether a call writes, judged by name: "surely", "maybe" or "".
 
-    It is asked of tensors that do not count it.
+    Used for tensors without a version counter.
     """
     name = str(getattr(node.target, "__name__", node.target))
     if name == "triton_kernel_wrapper_mutation":
@@ -220,7 +219,7 @@ def _writes_by_name(node: Node) -> str:
 
 
 def _copy_leaf(leaf: Any, copies: dict[StorageId, torch.UntypedStorage]) -> Any:
-    """A tensor as it is now, in memory of its own; tensors that share memory go on doing so."""
+    """Copy a tensor; tensors that share memory share their copy too."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What a node of a graph does besides giving a value."""
+"""Side effects of graph nodes: writes, random numbers, ordering."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STATEFUL = frozenset({"batch_norm", "instance_norm", "embedding", "embedding_ba
 
 
 def nested_nodes(module: fx.GraphModule) -> Iterator[fx.Node]:
-    """The nodes of a graph and of those nested in it."""
+    """Yield the nodes of a graph and of the graphs nested in it."""
     for each in module.modules():
         if isinstance(each, fx.GraphModule):
             yield from each.graph.nodes
@@ -47,7 +47,7 @@ def _title(node: fx.Node) -> str:
 
 
 def writes(node: fx.Node) -> bool:
-    """Whether a node may change one of its arguments."""
+    """Return whether a node may write to one of its arguments."""
     if node.op not in ("call_function", "call_method"):
         return False
     title = _title(node)
@@ -61,7 +61,7 @@ def writes(node: fx.Node) -> bool:
 
 
 def draws(node: fx.Node) -> bool:
-    """Whether a node draws random numbers."""
+    """Return whether a node draws random numbers."""
     if node.op not in ("call_function", "call_method"):
         return False
     title = _title(node)
@@ -71,7 +71,7 @@ def draws(node: fx.Node) -> bool:
 
 
 def is_barrier(node: fx.Node) -> bool:
-    """Whether other nodes may not be moved across a node."""
+    """Return whether other nodes must not be moved across a node."""
     if node.op == "call_method":
         return writes(node) or draws(node)
     target: Any = node.target
@@ -82,7 +82,7 @@ def is_barrier(node: fx.Node) -> bool:
 
 
 def _is_private(target: Any, title: str) -> bool:
-    """Whether it is a function nobody calls: modes, levels, assertions."""
+    """Return whether a target is internal to torch: modes, levels, assertions."""
     if isinstance(target, torch._ops.OpOverload):
         return title.startswith("_assert")
     return title.startswith("_") and getattr(target, "__module__", "") != "_operator"

@@ -1,1 +1,1 @@
-"""The reducers, one a file, each written against `Problem`."""
+"""Reducers: functions that make the current candidate of a `Problem` smaller."""

@@ -1,4 +1,4 @@
-"""A module tree made small before anything is captured: children stand in for themselves."""
+"""Reducer of module trees: stubs replace submodules before anything is captured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fullgraph.minifier.reduce.subsets import find_smallest, take_most
 
 
 class StubKind(StrEnum):
-    """What is done to a child."""
+    """What replaces a submodule."""
 
     IDENTITY = "identity"
     """It gives back the argument that its output looks like."""
@@ -36,16 +36,16 @@ _CONTAINERS = (nn.ModuleList, nn.Sequential)
 
 @dataclass(frozen=True)
 class ModulePlan:
-    """What is replaced in a module tree, by path, as `named_modules` has them."""
+    """Replacements in a module tree by path, as in `named_modules`."""
 
     actions: tuple[tuple[str, Action], ...] = ()
 
     def with_actions(self, actions: Mapping[str, Action]) -> ModulePlan:
-        """This plan and more; an action for the same path takes the other's place."""
+        """Return this plan with more actions; a new action replaces one at the same path."""
         return ModulePlan(tuple(sorted({**dict(self.actions), **actions}.items())))
 
     def touches(self, path: str) -> bool:
-        """Whether the module at `path` is replaced, dropped, or inside one that is."""
+        """Return whether the module at `path` is replaced, dropped, or inside one that is."""
         for outer, action in self.actions:
             inside = path.startswith(f"{outer}.")
             if isinstance(action, int):
@@ -66,7 +66,7 @@ class ModulePlan:
 
 @dataclass(frozen=True, eq=False)
 class ModuleOutput:
-    """What a module gave in the recorded run."""
+    """The outputs of a module in the recorded run."""
 
     values: tuple[Any, ...]
     """One a call, with tensors of its own."""
@@ -78,13 +78,13 @@ class ModuleOutput:
 
 @dataclass(frozen=True, eq=False)
 class ModuleRecording:
-    """One eager run of a module tree."""
+    """The outputs of all modules in one eager run."""
 
     outputs: Mapping[str, ModuleOutput] = field(default_factory=dict)
     """By path; modules that were not called have none."""
 
     def called_once(self) -> ModuleRecording:
-        """Without the modules that were called several times: what stands for them counts."""
+        """Return the modules that were called once: a stub for several calls would count them."""
         once = {path: out for path, out in self.outputs.items() if len(out.values) == 1}
         return ModuleRecording(once)
 
@@ -92,9 +92,9 @@ class ModuleRecording:
 def record_modules(
     module: nn.Module, call: Callable[[], object], paths: Collection[str] | None = None
 ) -> ModuleRecording:
-    """Run `call` once and keep what each module inside `module` gave, or those at `paths`.
+    """Run `call` once and record the outputs of submodules, of all or of those at `paths`.
 
-    The module and torch's generators are afterwards as they were. Raises what `call` raises.
+    Restores the module and the generators. Raises what `call` raises.
     """
     before = snapshot((module,))
     watch = _CallRecorder()
@@ -116,9 +116,9 @@ def record_modules(
 def apply_plan(
     module: nn.Module, plan: ModulePlan, recorded: ModuleRecording
 ) -> Callable[[], None]:
-    """Make the replacements of `plan` in `module`, and return what undoes them.
+    """Apply `plan` to `module` in place, and return a function that undoes it.
 
-    What an outer replacement took away is passed over. Raises KeyError for a module that was not
+    Skips paths that an outer replacement removed. Raises KeyError for a module that was not
     recorded; then nothing is replaced.
     """
     before: list[tuple[nn.Module, dict[str, nn.Module | None]]] = []
@@ -150,9 +150,9 @@ def apply_plan(
 def reduce_modules(
     problem: Problem[ModulePlan], module: nn.Module, recorded: ModuleRecording
 ) -> None:
-    """Replace as much of `module` as can be: repeated layers, then children, the large ones first.
+    """Drop repeated layers, then replace children, outer and large ones first.
 
-    Works on a judge alone, which applies a plan and tries what is left. Raises OutOfBudget.
+    Raises OutOfBudget.
     """
     for path, child in module.named_modules():
         if isinstance(child, _CONTAINERS) and len(child) > 1 and not problem.current.touches(path):
@@ -187,7 +187,7 @@ def _replace(
 
 
 def make_stub(output: ModuleOutput, kind: StubKind) -> nn.Module:
-    """A module that stands for one that gave `output`. Raises KeyError if it cannot."""
+    """Return a stub for a module that gave `output`. Raises KeyError if there is none."""
     if kind is StubKind.RECORDED:
         return Recording(output.values)
     if output.argument is None:
@@ -196,7 +196,7 @@ def make_stub(output: ModuleOutput, kind: StubKind) -> nn.Module:
 
 
 class _CallRecorder:
-    """Takes down what hooks see."""
+    """Recorder behind forward hooks: outputs, and the number of torch functions called."""
 
     def __init__(self) -> None:
         self.outputs: dict[str, ModuleOutput] = {}
@@ -246,7 +246,7 @@ def _detached_copy(leaf: Any) -> Any:
 
 
 def _looks_like(value: Any, argument: Any) -> bool:
-    """Whether two values have the same structure, and tensors of the same kind and layout."""
+    """Return whether two values have the same structure, with tensors of the same kind."""
     ones, others = tree_leaves(value), tree_leaves(argument)
     if type(value) is not type(argument) or len(ones) != len(others):
         return False
@@ -265,7 +265,7 @@ def _same_kind(one: Any, other: Any) -> bool:
 
 
 def _has_path(module: nn.Module, path: str) -> bool:
-    """Whether a path is still there: an outer action may have taken it away."""
+    """Return whether a path still exists: an outer action may have removed it."""
     try:
         module.get_submodule(path)
     except AttributeError:

@@ -1,1 +1,1 @@
-"""Reducers of graphs."""
+"""Reducers of FX graphs."""

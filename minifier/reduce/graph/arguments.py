@@ -1,4 +1,4 @@
-"""Making a graph's calls simpler: fewer arguments, and plainer literals."""
+"""Reducer of call arguments: fewer arguments, plainer literals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ArgumentPath = tuple[Any, ...]
 
 
 def simplify_arguments(problem: Problem[BoundGraph]) -> None:
-    """Drop arguments that are not needed, and bring literals towards None, False, 0 and 1."""
+    """Drop arguments, and replace literals with None, False, 0 or 1 where the failure stays."""
     for name in [node.name for node in problem.current.calls if not _is_internal(node)]:
         while (node := _call_named(problem.current, name)) and problem.first(
             _with_arguments(problem.current, node, _fewer_arguments(node))
@@ -34,7 +34,7 @@ def simplify_arguments(problem: Problem[BoundGraph]) -> None:
 
 
 def _is_internal(node: Node) -> bool:
-    """Whether a call is one that torch makes, not a person: a switch, or a transform's."""
+    """Return whether torch made a call itself: a mode switch, or a torch.func transform."""
     return is_mode_switch(node) or "functorch" in str(getattr(node.target, "__module__", ""))
 
 
@@ -45,7 +45,7 @@ def _call_named(graph: BoundGraph, name: str) -> Node | None:
 def _with_arguments(
     graph: BoundGraph, node: Node, ways: Iterator[Arguments]
 ) -> Iterator[BoundGraph]:
-    """The graphs in which `node` is called in other ways."""
+    """Yield the runnable graphs in which `node` is called with other arguments."""
     feasible = MetaCheck(graph)
     for way in ways:
         with suppress(Inseparable):
@@ -55,7 +55,7 @@ def _with_arguments(
 
 
 def _fewer_arguments(node: Node) -> Iterator[Arguments]:
-    """The call with fewer arguments: those by name first, then the last ones."""
+    """Yield the call with fewer arguments: keyword arguments go first, then the last ones."""
     named = dict(node.kwargs)
     if len(named) > 1:
         yield node.args, {}
@@ -67,7 +67,7 @@ def _fewer_arguments(node: Node) -> Iterator[Arguments]:
 
 
 def _required(target: Any) -> int:
-    """How many positional arguments a call needs at least, as far as its target tells."""
+    """Return the number of positional arguments that a target requires, as far as known."""
     if target is getattr:
         return 2
     schema = getattr(target, "_schema", None)
@@ -82,7 +82,7 @@ def _required(target: Any) -> int:
 
 
 def _literals(node: Node) -> list[ArgumentPath]:
-    """Where there are literals that could be plainer."""
+    """Return the paths of literals that have a plainer form."""
     return [
         path
         for path, value in leaf_paths((node.args, dict(node.kwargs)))
@@ -91,7 +91,7 @@ def _literals(node: Node) -> list[ArgumentPath]:
 
 
 def leaf_paths(tree: Any, path: ArgumentPath = ()) -> Iterator[tuple[ArgumentPath, Any]]:
-    """What the containers of a call's arguments hold, each with the way to it."""
+    """Yield each leaf of a call's arguments with its path."""
     if isinstance(tree, dict | list | tuple):
         for key, item in tree.items() if isinstance(tree, dict) else enumerate(tree):
             yield from leaf_paths(item, (*path, key))
@@ -109,7 +109,7 @@ def _plainer_literals(node: Node, path: ArgumentPath) -> Iterator[Arguments]:
 
 
 def replace_leaf(tree: Any, path: ArgumentPath, new: Any) -> Any:
-    """A copy of a call's arguments with another value at the end of `path`."""
+    """Return a copy of a call's arguments with the leaf at `path` replaced."""
     if not path:
         return new
     step, *rest = path
@@ -122,7 +122,7 @@ def replace_leaf(tree: Any, path: ArgumentPath, new: Any) -> Any:
 
 
 def _simpler_literals(value: Any) -> list[Any]:
-    """Literals to try for `value`, the simplest first; each of them has fewer of its own."""
+    """Return plainer literals than `value`, the plainest first."""
     if value is True:
         return [False]
     if isinstance(value, bool) or value is None:
@@ -138,5 +138,5 @@ def _simpler_literals(value: Any) -> list[Any]:
 
 
 def _digits(value: float) -> tuple[int, float]:
-    """How much there is to write of a number, then how large it is."""
+    """Return a sort key: the length of a number's text, then its magnitude."""
     return len(f"{value:g}" if value in (0.0, 1.0) else repr(value)), abs(value)

@@ -1,7 +1,7 @@
-"""Reducing the bodies of higher-order operators that have to stay: loops, scans, branches.
+"""Reducer of the bodies of higher-order operators: loops, scans, branches.
 
-What goes into a body, and what comes out, stays as it is: a call's users get one of the values of
-the same kind that it was made of.
+The inputs and outputs of a body stay. The users of a removed call get one of the values that it
+was computed from, of the same shape and dtype.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BodyPath = tuple[str, ...]
 
 
 def reduce_bodies(problem: Problem[BoundGraph]) -> None:
-    """Take away the calls in bodies that can be missed, many at a time, then one by one."""
+    """Remove calls from bodies, many at a time, then one by one."""
     for path in [path for path, _ in _bodies(problem.current.module)]:
         size = len(_removable_names(problem.current, path)) / 2
         while _removable_names(problem.current, path):
@@ -41,7 +41,7 @@ def reduce_bodies(problem: Problem[BoundGraph]) -> None:
 def _bodies(
     module: GraphModule, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[BodyPath, GraphModule]]:
-    """The bodies that a graph runs, each with the way to it, and those in them."""
+    """Yield the bodies that a graph runs, nested ones too, each with its path."""
     used = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"}
     for name, child in module.named_children():
         if name in used and isinstance(child, GraphModule):
@@ -50,7 +50,7 @@ def _bodies(
 
 
 def _removable_names(graph: BoundGraph, path: BodyPath) -> list[str]:
-    """The calls in a body that something could stand for."""
+    """Return the names of the calls in a body that have a substitute."""
     body = dict(_bodies(graph.module)).get(path)
     if body is None:
         return []
@@ -72,7 +72,7 @@ def _without_body_calls(
 
 
 def _substitute(node: Node, removed: set[Node]) -> Node | None:
-    """The nearest node of the same shape and dtype that a call is made of, and that is not gone."""
+    """Return the nearest remaining ancestor with the same shape and dtype as `node`."""
     if not node.op.startswith("call_") or is_mode_switch(node) or not node.users:
         return None
     front, seen = [node], {node}
@@ -86,8 +86,10 @@ def _substitute(node: Node, removed: set[Node]) -> Node | None:
 
 
 def _tensor_kind(node: Node) -> tuple[Any, ...]:
-    """Shape, dtype and device, as the tracer saw them; () for what is no tensor, or one of
-    integers: a loop without its counter would not end."""
+    """Return the traced shape, dtype and device; () for anything but a float tensor.
+
+    Integers are excluded: a loop without its counter would not end.
+    """
     value = node.meta.get("example_value", node.meta.get("val"))
     if not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
         return ()
@@ -107,7 +109,7 @@ def _bypass(body: GraphModule, substitutes: Mapping[Node, Node]) -> GraphModule:
 
 
 def _with_body(module: GraphModule, path: BodyPath, new: GraphModule) -> GraphModule:
-    """A copy of `module` with another body; what is in it besides is shared."""
+    """Return a copy of `module` with another body at `path`; the rest is shared."""
     name, *rest = path
     build_runnable = GraphModule(module, copy.deepcopy(module.graph))
     child = getattr(module, name)

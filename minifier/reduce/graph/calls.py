@@ -1,4 +1,4 @@
-"""Reducing a graph to the one call that fails by itself, or the few that fail together."""
+"""Reducer of graphs to the call that fails alone, or the few that fail together."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ debugging gives (arXiv 2408.04735)."""
 
 
 def reduce_graph(problem: Problem[BoundGraph]) -> None:
-    """Make the graph of `problem` as small as it gets: in the end no call, output, input or
-    argument can be missed. Raises OutOfBudget."""
+    """Remove calls, outputs, inputs and arguments until none can go. Raises OutOfBudget."""
     _inline_bodies(problem)
     if len(_operator_calls(problem.current)) > 1 and not isolate_calls(problem):
         shorten(problem)
@@ -42,7 +41,7 @@ def reduce_graph(problem: Problem[BoundGraph]) -> None:
 
 
 def _inline_bodies(problem: Problem[BoundGraph]) -> None:
-    """Take the bodies of higher-order operators out, all or else each that can do without."""
+    """Inline the bodies of higher-order operators: all at once, else each that can be inlined."""
     while found := inlinable_calls(problem.current):
         graph = problem.current
         groups = [found, *([node] for node in found)] if len(found) > 1 else [found]
@@ -53,7 +52,7 @@ def _inline_bodies(problem: Problem[BoundGraph]) -> None:
 
 
 def _operator_calls(graph: BoundGraph) -> list[Node]:
-    """The calls that do not only switch a mode or pick from a result."""
+    """Return the calls that are neither mode switches nor `getitem`."""
     return [
         node
         for node in graph.calls
@@ -65,7 +64,7 @@ Make = Callable[[], BoundGraph]
 
 
 def build_runnable(ways: Iterable[Make], feasible: MetaCheck | None = None) -> Iterator[BoundGraph]:
-    """The graphs that `ways` make, without those that cannot be or run, or have nothing in them."""
+    """Yield the graphs that `ways` build, except those that are empty or cannot run."""
     for make in ways:
         with suppress(Inseparable):
             graph = make()
@@ -74,9 +73,9 @@ def build_runnable(ways: Iterable[Make], feasible: MetaCheck | None = None) -> I
 
 
 def shorten(problem: Problem[BoundGraph]) -> Node | None:
-    """The shortest beginning of the graph that fails; what the rest used of it is returned.
+    """Reduce to the shortest failing prefix, which returns what the rest used of it.
 
-    Returns its last step in the graph as it was; None if no step is needed.
+    Returns the prefix's last operator call in the original graph; None if no call is needed.
     """
     graph = problem.current
     steps = _operator_calls(graph)
@@ -92,7 +91,7 @@ def shorten(problem: Problem[BoundGraph]) -> Node | None:
 
 
 def _keep_nearest(problem: Problem[BoundGraph]) -> None:
-    """Of what the last call needs, only the calls nearest to it; the others' results are inputs."""
+    """Keep the calls nearest to the last one; results of the others become inputs."""
     graph = problem.current
     steps = _operator_calls(graph)
     if len(steps) < 2:
@@ -115,7 +114,7 @@ def _keep_nearest(problem: Problem[BoundGraph]) -> None:
 
 
 def _outputs_showing(graph: BoundGraph, last: Node) -> set[Node]:
-    """The nodes in which the result of `last` can be seen."""
+    """Return the nodes in which the result of `last` is visible."""
     values = graph.values()
     written = values.writes.get(last, frozenset())
     seen = {node for node in graph.outputs if written & values.storages(node)}
@@ -123,7 +122,7 @@ def _outputs_showing(graph: BoundGraph, last: Node) -> set[Node]:
 
 
 def _remove_parts(problem: Problem[BoundGraph]) -> None:
-    """Take away several calls at a time, in the graph's order, fewer and fewer."""
+    """Remove several calls at a time, in graph order, in ever smaller parts."""
     size = float(len(_operator_calls(problem.current)) // 2)
     while size >= 2:
         names = [node.name for node in _operator_calls(problem.current)]
@@ -140,7 +139,7 @@ def _remove_parts(problem: Problem[BoundGraph]) -> None:
 
 
 def _remove_each(problem: Problem[BoundGraph]) -> None:
-    """Take away one thing after another, until there is none that can be missed."""
+    """Remove calls, outputs, arguments and inputs one by one until none can go."""
     while True:
         before = problem.current
         for name in [node.name for node in reversed(before.calls)]:
@@ -165,7 +164,7 @@ def _remove_each(problem: Problem[BoundGraph]) -> None:
 
 
 def _variants_without(graph: BoundGraph, node: Node) -> Iterator[Make]:
-    """The ways to do without one call."""
+    """Yield the ways to build the graph without one call."""
     if is_mode_switch(node):
         removed = dict.fromkeys(find_region(node, graph.calls))
         keep = [call for call in graph.calls if call not in removed]
@@ -184,7 +183,7 @@ def _variants_without(graph: BoundGraph, node: Node) -> Iterator[Make]:
 
 
 def _variants_without_input(graph: BoundGraph, node: Node) -> Iterator[Make]:
-    """The ways to do without one input: a number becomes a literal, a tensor another one."""
+    """Yield the ways to build the graph without one input: by a literal, or another tensor."""
     values = graph.values()
     value = values[node]
     others: list[Any] = [value]
@@ -198,10 +197,10 @@ def _variants_without_input(graph: BoundGraph, node: Node) -> Iterator[Make]:
 def without_calls(
     graph: BoundGraph, removed: Mapping[Node, Node | None], *, lift: bool = False
 ) -> BoundGraph:
-    """The graph without some calls: users get another node, or what the call gave.
+    """Return the graph without some calls: their users get a substitute or the recorded value.
 
-    What a call that was returned was made of is returned in its place, with `lift` also what any
-    of them was made of: so nothing else goes with them.
+    A removed output is replaced by the results that it was computed from. With `lift`, the results
+    that any removed call was computed from are returned too, so that they stay in the graph.
     """
     keep = [call for call in graph.calls if call not in removed]
     replacements = {
@@ -230,10 +229,10 @@ def without_calls(
 
 
 def _substitutes(graph: BoundGraph, node: Node, removed: Collection[Node] = ()) -> list[Node]:
-    """The nodes that can stand for a call's result: of the same shape and dtype, and what it was
-    made of. First come its own arguments, then others, the nearest first; none of `gone`.
+    """Return the nodes that can replace a call's result: same shape and dtype, and an ancestor.
 
-    For a call that is there for what it writes, the first tensor that it gets.
+    The call's own arguments come first, then the nearest ancestors; none of `removed`. For a call
+    whose result is unused, the first tensor argument.
     """
     values = graph.values()
     if not node.users:
@@ -252,7 +251,7 @@ def _substitutes(graph: BoundGraph, node: Node, removed: Collection[Node] = ()) 
 
 
 def _tensor_arguments(graph: BoundGraph, node: Node) -> list[Node]:
-    """The tensors that a call gets: its users may do with one of another shape."""
+    """Return the tensor arguments of a call, which its users may accept in another shape."""
     values = graph.values()
     if node.users and not isinstance(values[node], torch.Tensor):
         return []
@@ -260,7 +259,7 @@ def _tensor_arguments(graph: BoundGraph, node: Node) -> list[Node]:
 
 
 def _is_interchangeable(one: Any, other: Any) -> bool:
-    """Whether two values can stand for each other."""
+    """Return whether two values are tensors of the same shape, dtype, layout and device."""
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
         return False
     return all(

@@ -1,4 +1,4 @@
-"""Whether one call of a graph fails by itself, with the inputs that were recorded for it."""
+"""Reducer to single calls that fail alone on their recorded inputs."""
 
 from __future__ import annotations
 
@@ -36,15 +36,17 @@ ones take longer to compile, more of them are more questions."""
 
 @dataclass(frozen=True)
 class _SuspectCall:
+    """A call to try alone, and how likely it is to fail."""
+
     node: Node
     suspicion: float
 
 
 def isolate_calls(problem: Problem[BoundGraph]) -> bool:
-    """Reduce to the calls that fail side by side, one in most cases. Returns whether some do.
+    """Reduce to the calls that fail side by side, usually one. Return whether some do.
 
-    Each has inputs of its own, as they were recorded. Calls with the same target, and arguments
-    of the same kinds, are asked about once, and several at a time.
+    Each call gets its recorded inputs. Of calls with the same target and arguments of the same
+    kinds, one is tried. Several calls share a candidate.
     """
     graph = problem.current
     suspects = _rank_suspects(graph)
@@ -69,7 +71,7 @@ def isolate_calls(problem: Problem[BoundGraph]) -> bool:
 def _reported_call(
     problem: Problem[BoundGraph], group: Sequence[_SuspectCall]
 ) -> list[_SuspectCall]:
-    """The call of several in whose result something was seen to be wrong, if that was in one."""
+    """Return the call of a group whose result the oracle reported as wrong, if it named one."""
     describe = re.match(r"output\[(\d+)\]", problem.where(problem.current))
     if describe is None or len(group) == 1:
         return []
@@ -80,7 +82,7 @@ def _reported_call(
 
 
 def _rank_suspects(graph: BoundGraph) -> list[_SuspectCall]:
-    """The calls worth asking about, one of each kind, the most suspicious first."""
+    """Return one call of each kind, the most suspicious first."""
     values = graph.values()
     kinds: dict[Any, Node] = {}
     properties = functools.cache(_special_properties)
@@ -101,9 +103,9 @@ def _rank_suspects(graph: BoundGraph) -> list[_SuspectCall]:
 
 
 def _runs_alone(graph: BoundGraph, node: Node) -> bool:
-    """Whether a call runs without the others: one that does not would spoil their candidate.
+    """Return whether a call runs without the others; one that does not would spoil its group.
 
-    What only reads its arguments does; a write may be forbidden.
+    A call that only reads its arguments always runs; a write may be forbidden.
     """
     try:
         single = graph.part([node], connected=False)
@@ -115,7 +117,7 @@ def _runs_alone(graph: BoundGraph, node: Node) -> bool:
 def _call_kind(
     graph: BoundGraph, node: Node, properties: Callable[[torch.Tensor], tuple[bool, ...]]
 ) -> Any:
-    """What is the same of two calls that need not both be asked about."""
+    """Return a key that is equal for calls of which only one needs to be tried."""
 
     def describe(argument: Any) -> Any:
         if isinstance(argument, Node):
@@ -134,7 +136,7 @@ def _call_kind(
 
 
 def _special_properties(tensor: torch.Tensor) -> tuple[bool, ...]:
-    """What is special about a tensor: a layout of its own, no elements, NaN, infinity, size."""
+    """Return what is special about a tensor: layout, no elements, NaN, infinity, magnitude."""
     if is_functorch_wrapped(tensor):
         return ()
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor._is_zerotensor():

@@ -1,1 +1,1 @@
-"""Reducers of what a graph is called with."""
+"""Reducers of the inputs of a graph."""

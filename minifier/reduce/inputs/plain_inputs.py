@@ -1,4 +1,4 @@
-"""Making what a graph is called with as plain as it gets, while it still fails."""
+"""Reducer of graph inputs to small, plain tensors with plain elements."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ TensorChange = Callable[[torch.Tensor, int], torch.Tensor]
 
 
 def reduce_inputs(problem: Problem[BoundGraph]) -> None:
-    """Make the inputs of `problem` plain: small, contiguous, in float32, without gradients, and
-    with elements that are quickly written. Raises OutOfBudget."""
+    """Make inputs small, contiguous, float32, without gradient, and plain in their elements.
+
+    Raises OutOfBudget.
+    """
     _constants_to_inputs(problem)
     repeated = False
     while True:
@@ -41,7 +43,7 @@ def _constants_to_inputs(problem: Problem[BoundGraph]) -> None:
 
 
 def _plain_tensors(problem: Problem[BoundGraph]) -> None:
-    """Take away what is special about tensors, from all at once, then one by one."""
+    """Remove special properties from all tensors at once, then from one at a time."""
     if _try_change(problem, partial(_make_plain, tensors.SIMPLIFICATIONS)):
         return
     for plainer in tensors.SIMPLIFICATIONS:
@@ -60,7 +62,7 @@ def _make_plain(
 
 
 def _plain_elements(problem: Problem[BoundGraph]) -> None:
-    """Give all tensors the same kind of elements, the plainest that will do."""
+    """Give all tensors the same pattern of elements, the plainest that still fails."""
     names = dict.fromkeys(
         name
         for number, value in enumerate(problem.current.inputs)
@@ -81,7 +83,7 @@ def _plain_elements_each(problem: Problem[BoundGraph]) -> None:
 def _try_change(
     problem: Problem[BoundGraph], change: TensorChange, only: Collection[int] | None = None
 ) -> bool:
-    """Ask about changed inputs, if any of them changes."""
+    """Try the graph with inputs changed by `change`; return whether it still fails."""
     graph = problem.current
     made: dict[int, Any] = {}
     for number, value in enumerate(graph.inputs):
@@ -95,7 +97,7 @@ def _try_change(
 
 
 def _plainer_elements(value: Any, number: int) -> list[str]:
-    """The names of contents that are plainer than those of an input."""
+    """Return the names of patterns that are plainer than the elements of an input."""
     if not isinstance(value, torch.Tensor) or not _has_elements(value):
         return []
     now = describe_value(value)
@@ -111,7 +113,7 @@ def _plainer_elements(value: Any, number: int) -> list[str]:
 
 
 def _with_pattern(name: str, tensor: torch.Tensor, number: int) -> torch.Tensor:
-    """The tensor with such contents, if they are plainer than its own."""
+    """Return the tensor with the named pattern, or itself if that is no plainer."""
     if name not in _plainer_elements(tensor, number):
         return tensor
     made = _with_elements(tensor, dict(tensors.element_patterns(tensor, number))[name])

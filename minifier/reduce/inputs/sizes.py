@@ -1,4 +1,4 @@
-"""Making a graph's inputs smaller, along one size at a time wherever it stands."""
+"""Reducer of input sizes, one size at a time in all the places where it occurs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_AXES = {
 
 @dataclass(frozen=True)
 class InputAxis:
-    """Where a size stands: an axis of an input; `axis` None: an input that is a number."""
+    """A size of an input: one of its axes, or the input itself if `axis` is None (a number)."""
 
     input: int
     axis: int | None
@@ -40,7 +40,7 @@ class InputAxis:
 
 @dataclass(frozen=True)
 class CallLiteral:
-    """Where a size may stand: a number in a call's arguments."""
+    """A number in a call's arguments that may be a size."""
 
     call: str
     path: ArgumentPath
@@ -53,10 +53,10 @@ SizeChange = Callable[[int], int]
 
 
 def shrink_sizes(problem: Problem[BoundGraph], *, repeated: bool = False) -> None:
-    """Make all sizes as small as they can be: all to 1, else each wherever it stands, then each
-    axis by itself; last, leave out the first axes that have become 1.
+    """Make sizes as small as the failure allows: all to 1, then each size, then each axis.
 
-    With `again` only the next smaller size is tried first, for it was all tried before.
+    Last, drop leading axes of size 1. With `repeated`, try only the next smaller size first: the
+    others were tried before.
     """
     graph = problem.current
     feasible = MetaCheck(graph)
@@ -72,7 +72,7 @@ def shrink_sizes(problem: Problem[BoundGraph], *, repeated: bool = False) -> Non
 
 
 def size_places(graph: BoundGraph) -> list[tuple[SizePlace, int]]:
-    """Where sizes stand in the inputs of a graph."""
+    """Return the sizes of a graph's inputs and where they occur."""
     found: list[tuple[SizePlace, int]] = []
     for number, value in enumerate(graph.inputs):
         if isinstance(value, torch.Tensor):
@@ -83,7 +83,7 @@ def size_places(graph: BoundGraph) -> list[tuple[SizePlace, int]]:
 
 
 def _sizes(graph: BoundGraph) -> set[int]:
-    """The sizes that can become smaller: those of inputs, and what they are split into."""
+    """Return the sizes that can shrink: those of inputs and those they are split into."""
     own = {size for _, size in size_places(graph) if size > 1}
     listed = {size for place, size in _literals(graph) if place.listed}
     return own | {size for size in listed if any(whole % size == 0 for whole in own)}
@@ -132,7 +132,7 @@ def _shrink_one(problem: Problem[BoundGraph], size: int, repeated: bool) -> None
 
 
 def _shrink_alone(problem: Problem[BoundGraph]) -> None:
-    """One axis of one input to 1, for it may not have to be as long as others."""
+    """Shrink single axes to 1, independently of equal sizes elsewhere."""
     for place, _ in size_places(problem.current):
         graph = problem.current
         sizes = dict(size_places(graph))
@@ -141,8 +141,7 @@ def _shrink_alone(problem: Problem[BoundGraph]) -> None:
 
 
 def _drop_axes(problem: Problem[BoundGraph]) -> None:
-    """Leave out the first axes of all inputs, or of one, where their size is 1: all such axes, or
-    one at a time."""
+    """Drop leading axes of size 1, of all inputs or of one; all such axes, or one at a time."""
     while True:
         graph = problem.current
         flat = {number for number, value in enumerate(graph.inputs) if _first_ones(value)}
@@ -154,7 +153,7 @@ def _drop_axes(problem: Problem[BoundGraph]) -> None:
 
 
 def _first_ones(value: Any) -> int:
-    """How many of a tensor's first axes could be left out."""
+    """Return how many leading axes of a tensor can be dropped."""
     if not isinstance(value, torch.Tensor) or not (is_plain(value) or value._is_zerotensor()):
         return 0
     shape = value.shape[:-1]
@@ -171,7 +170,7 @@ def _without_axes(graph: BoundGraph, numbers: Collection[int], most: int) -> Bou
 
 
 def _first_runnable(ways: Iterator[BoundGraph], feasible: MetaCheck) -> Iterator[BoundGraph]:
-    """The first of several ways that can run."""
+    """Yield the first of several graphs that can run."""
     for way in ways:
         if feasible(way):
             yield way
@@ -181,8 +180,10 @@ def _first_runnable(ways: Iterator[BoundGraph], feasible: MetaCheck) -> Iterator
 def _resize_everywhere(
     graph: BoundGraph, change: SizeChange, written: SizeChange | None = None
 ) -> Iterator[BoundGraph]:
-    """The graph with sizes changed in all inputs: and where they are listed as literals, or in
-    all literals, or in none. `written` is how literals change, if not in the same way."""
+    """Yield the graph with sizes changed in all inputs, and in listed, all or no literals.
+
+    `written` changes literals; by default, `change` does.
+    """
     inputs = {place: new for place, old in size_places(graph) if (new := change(old)) != old}
     written = written or change
     literals = {place: new for place, old in _literals(graph) if (new := written(old)) != old}
@@ -195,7 +196,7 @@ def _resize_everywhere(
 
 
 def _resize(graph: BoundGraph, sizes: dict[Any, int]) -> Iterator[BoundGraph]:
-    """The graph with other sizes; nothing where an input cannot have them."""
+    """Yield the graph with other sizes; nothing if an input cannot have them."""
     by_call: dict[str, dict[ArgumentPath, int]] = {}
     for place, new in sizes.items():
         if isinstance(place, CallLiteral):

@@ -1,4 +1,4 @@
-"""Tensors made from others: smaller, plainer, or with other elements."""
+"""Simpler tensors made from given ones: smaller, plainer, or with other elements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LISTABLE = 64
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is nothing but strided elements."""
+    """Return whether a tensor is strided and has no lazy, quantized or wrapped form."""
     return not (
         tensor.layout is not torch.strided
         or tensor.is_quantized
@@ -30,10 +30,10 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def with_elements(model: torch.Tensor, elements: torch.Tensor) -> torch.Tensor:
-    """A plain tensor with these elements, and else like the plain `model`.
+    """Return a tensor with these elements and the strides and autograd state of `model`.
 
-    The strides are those of `model`; in another shape, those in the same order. Raises
-    RuntimeError where several elements of `model` lie in one place and these differ.
+    In another shape, the order of strides is kept. Raises RuntimeError if elements that share
+    memory in `model` differ.
     """
     elements = elements.to(model.dtype)
     one_place = [
@@ -55,7 +55,7 @@ def with_elements(model: torch.Tensor, elements: torch.Tensor) -> torch.Tensor:
 
 
 def with_autograd_state(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
-    """`made` in the class and the place in autograd that `model` has."""
+    """Return `made` as a Parameter, leaf or non-leaf, as `model` is."""
     made = made.detach()
     if not (made.is_floating_point() or made.is_complex()):
         return made
@@ -67,7 +67,7 @@ def with_autograd_state(model: torch.Tensor, made: torch.Tensor) -> torch.Tensor
 
 
 def crop(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
-    """A part of `tensor`, with its NaN or infinity if it has one; None where it has no parts."""
+    """Return a part of `tensor` that keeps a NaN or infinity; None if it cannot be cut."""
     with suppress(RuntimeError, NotImplementedError), torch.no_grad():
         whole = tensor.detach()
         if tensor.layout in _SPARSE:
@@ -94,7 +94,7 @@ def _window(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 
 def _is_dense(tensor: torch.Tensor, one_place: Sequence[int]) -> bool:
-    """Whether there are no gaps between the elements; axes in one place do not count."""
+    """Return whether the elements have no gaps; axes in `one_place` do not count."""
     axes = [axis for axis in range(tensor.dim()) if axis not in one_place]
     last = sum((tensor.shape[axis] - 1) * tensor.stride(axis) for axis in axes)
     count = 1
@@ -104,7 +104,7 @@ def _is_dense(tensor: torch.Tensor, one_place: Sequence[int]) -> bool:
 
 
 def _packed_strides(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """Strides without gaps, in the order of `strides`."""
+    """Return strides without gaps, in the order of `strides`."""
     found, step = [0] * len(shape), 1
     for axis in sorted(range(len(shape)), key=lambda axis: (strides[axis], -axis)):
         found[axis] = step
@@ -120,7 +120,7 @@ def detached(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Without a layout of its own, quantisation, lazy conjugation, or memory that is missing."""
+    """Return the tensor strided, dequantized, and without lazy conjugation or negation."""
     if is_plain(tensor) or (inner_tensors(tensor) and tensor.layout is torch.strided):
         return tensor
     plain = tensor.detach()
@@ -134,7 +134,7 @@ def dense(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def contiguous(tensor: torch.Tensor) -> torch.Tensor:
-    """With the default strides, and no more memory than its elements take."""
+    """Return the tensor with default strides and a storage of exactly its size."""
     if not is_plain(tensor):
         return tensor
     storage = tensor.untyped_storage().nbytes() if tensor.device.type != "meta" else 0
@@ -147,7 +147,7 @@ def contiguous(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def default_dtype(tensor: torch.Tensor) -> torch.Tensor:
-    """In float32, complex64 or int64, if it is of another such kind."""
+    """Return the tensor as float32, complex64 or int64."""
     dtype = tensor.dtype
     if tensor.is_quantized or dtype is torch.bool:
         return tensor
@@ -170,9 +170,10 @@ SIMPLIFICATIONS: tuple[Simplification, ...] = (detached, dense, contiguous, defa
 
 
 def element_patterns(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[str, torch.Tensor]]:
-    """Elements for a tensor of this shape and dtype, by name, the plainest first.
+    """Yield named elements for a tensor of this shape and dtype, the plainest first.
 
-    Those that keep something of its own come late; `number` is of the input, for random ones.
+    Patterns that keep elements of the original come late. `number` is the index of the input; it
+    seeds the random pattern.
     """
     shape, dtype = tensor.shape, tensor.dtype
     count = tensor.numel()
@@ -209,7 +210,7 @@ def element_patterns(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[st
 
 
 def _special(elements: torch.Tensor) -> list[float]:
-    """NaN, the infinities, and the largest number if it is very large, where they are there."""
+    """Return the NaN, infinities and very large number that occur among elements."""
     if not elements.is_floating_point() or not elements.numel():
         return []
     wide = elements.double()
