@@ -27,11 +27,11 @@ _LITERALS = (
     *(torch.dtype, torch.device, torch.layout, torch.memory_format),
 )
 _META = ("stack_trace", "nn_module_stack", "source_fn_stack", "custom")
-"""What is still true of a node in another graph: where it came from."""
+"""Node metadata that stays true in another graph."""
 
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-"""Of a call: positional ones, and those by name."""
+"""Positional and keyword arguments of a call."""
 
 
 class Inseparable(Exception):

@@ -16,7 +16,7 @@ from fullgraph.compiler.results import seed_generators
 from fullgraph.minifier.graphs.interpreter import RegionInterpreter
 
 StorageId = int
-"""A tensor's memory, by a number that is its own while the tensor lives."""
+"""Id of a storage, unique while the storage lives."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +24,11 @@ class NodeValues:
     """The values of one run. Values of memory that was written to are copies from before."""
 
     results: Mapping[Node, Any]
-    """What each node gave, before anything later wrote into it."""
+    """The value of each node, before any later write to it."""
     writes: Mapping[Node, frozenset[StorageId]]
-    """The calls that wrote into memory which was there before them, and into which."""
+    """The calls that wrote to existing storages, and those storages."""
     effects: frozenset[Node]
-    """The calls that are not only there for what they return: writes, switches, checks, and those
-    whose result nobody uses."""
+    """The calls with a side effect: writes, mode switches, checks, and calls without users."""
     _versions: Mapping[Node, tuple[tuple[int, Any], ...]]
     _order: Mapping[Node, int]
     _storages: Mapping[Node, frozenset[StorageId]]

@@ -27,7 +27,7 @@ _DRAWING = frozenset(
         *("random_", "uniform_", "rrelu_", "multi_head_attention_forward"),
     }
 )
-"""Functions that draw random numbers, or may."""
+"""Functions that may draw random numbers."""
 _STATEFUL = frozenset({"batch_norm", "instance_norm", "embedding", "embedding_bag"})
 """Functions that may write to an argument whose name does not say so."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,13 +24,13 @@ class StubKind(StrEnum):
     """What replaces a submodule."""
 
     IDENTITY = "identity"
-    """It gives back the argument that its output looks like."""
+    """Returns the argument that the output looks like."""
     RECORDED = "recorded output"
-    """It gives what it gave when it was recorded."""
+    """Returns the recorded outputs."""
 
 
 Action = StubKind | int
-"""A number is how many of a container's first children are kept."""
+"""A stub, or the number of first children that a container keeps."""
 
 _CONTAINERS = (nn.ModuleList, nn.Sequential)
 
@@ -69,11 +70,11 @@ class ModuleOutput:
     """The outputs of a module in the recorded run."""
 
     values: tuple[Any, ...]
-    """One a call, with tensors of its own."""
+    """The output of each call, with copied tensors."""
     argument: int | str | None
-    """The position or the name of the argument that each output looks like; None for none."""
+    """Position or name of the argument that each output looks like, or None."""
     weight: int
-    """How many functions of torch were called inside."""
+    """Number of torch functions called inside."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class ModuleRecording:
     """The outputs of all modules in one eager run."""
 
     outputs: Mapping[str, ModuleOutput] = field(default_factory=dict)
-    """By path; modules that were not called have none."""
+    """Outputs by module path; modules that were not called are missing."""
 
     def called_once(self) -> ModuleRecording:
         """Return the modules that were called once: a stub for several calls would count them."""
@@ -156,12 +157,11 @@ def reduce_modules(
     """
     for path, child in module.named_modules():
         if isinstance(child, _CONTAINERS) and len(child) > 1 and not problem.current.touches(path):
-            base = problem.current
             find_smallest(
                 problem,
                 1,
                 len(child),
-                lambda count, base=base, path=path: [base.with_actions({path: count})],  # type: ignore[misc]
+                partial(_keep_first, problem.current, path),
                 leap=1,
             )
     depths = {path: path.count(".") for path in recorded.outputs}
@@ -169,6 +169,10 @@ def reduce_modules(
         level = [path for path in recorded.outputs if depths[path] == depth]
         for kind in StubKind:
             _replace(problem, recorded, level, kind)
+
+
+def _keep_first(plan: ModulePlan, path: str, count: int) -> list[ModulePlan]:
+    return [plan.with_actions({path: count})]
 
 
 def _replace(

@@ -15,7 +15,7 @@ from fullgraph.minifier.graphs.meta_check import MetaCheck
 from fullgraph.minifier.oracle.problem import Problem
 
 ArgumentPath = tuple[Any, ...]
-"""The way to a literal in a call's arguments: keys and indices."""
+"""Path to a leaf of a call's arguments: keys and indices."""
 
 
 def simplify_arguments(problem: Problem[BoundGraph]) -> None:

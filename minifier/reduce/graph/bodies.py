@@ -21,7 +21,7 @@ from fullgraph.minifier.reduce.subsets import (
 )
 
 BodyPath = tuple[str, ...]
-"""The way to a body: names of attributes."""
+"""Path to a body: attribute names."""
 
 
 def reduce_bodies(problem: Problem[BoundGraph]) -> None:

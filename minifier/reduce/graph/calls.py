@@ -26,8 +26,7 @@ from fullgraph.minifier.reduce.subsets import (
 )
 
 SHRINK = 0.6
-"""How much smaller the next parts are that are taken away: about what counter-based delta
-debugging gives (arXiv 2408.04735)."""
+"""Factor between part sizes; about that of counter-based delta debugging (arXiv 2408.04735)."""
 
 
 def reduce_graph(problem: Problem[BoundGraph]) -> None:

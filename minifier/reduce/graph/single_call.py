@@ -26,12 +26,13 @@ from fullgraph.minifier.reduce.subsets import (
 )
 
 HUGE = 1e4
-"""A tensor whose elements are larger, on average, is special."""
+"""Mean magnitude above which a tensor is special."""
 
 
 GROUP_SIZE, MAX_GROUPS = 8, 6
-"""How many calls stand in one candidate, and how many such candidates there are at most: larger
-ones take longer to compile, more of them are more questions."""
+"""Calls in one candidate, and the maximum number of such candidates.
+
+Larger groups take longer to compile; more groups are more oracle calls."""
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""How a Python text is read, and the ways in which it gets smaller."""
+"""Reducers of Python source text."""

@@ -1,4 +1,4 @@
-"""Numbers that become small, equal ones together; strings that become empty."""
+"""Reducers of constants: small integers, floats of 1, empty strings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fullgraph.minifier.reduce.subsets import find_smallest
 
 
 def reduce_constants(search: ProposalSearch) -> None:
-    """Make integers 1, else 2, else as small as a search finds; floats 1; strings empty."""
+    """Make integers 1, else 2, else as small as possible; floats 1; strings empty."""
     search.apply_most(equal_numbers(cst.Integer, "1", above=1))
     search.apply_most(equal_numbers(cst.Integer, "2", above=2))
     for value in sorted(_values(search.tree), reverse=True):
@@ -37,7 +37,7 @@ def reduce_constants(search: ProposalSearch) -> None:
 
 
 def single_integers(tree: SourceTree) -> list[TreeEdit]:
-    """Each number by itself, towards 1 and 0."""
+    """Propose each integer alone as 1, then as 0."""
     found = []
     for node in tree.of(cst.Integer):
         if node.evaluated_value > 1:
@@ -51,7 +51,7 @@ def single_integers(tree: SourceTree) -> list[TreeEdit]:
 def equal_numbers(
     kind: type[cst.Integer] | type[cst.Float], text: str, above: float | None = None
 ) -> Callable[[SourceTree], list[TreeEdit]]:
-    """For each number of a kind one edit that writes `text` wherever it stands."""
+    """Return a proposer of edits that write `text` for all numbers of one value."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         groups: dict[str, list[cst.BaseExpression]] = {}
@@ -66,7 +66,7 @@ def equal_numbers(
 
 
 def strings(tree: SourceTree) -> list[TreeEdit]:
-    """Every string that says something, empty."""
+    """Propose an empty string for every string literal."""
     return [
         replace_expression(tree, node, '""')
         for node in tree.of(cst.SimpleString)

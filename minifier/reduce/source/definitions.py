@@ -1,4 +1,4 @@
-"""Functions and classes: what they are declared with, what they inherit, whether they must be."""
+"""Proposals for functions and classes: declarations, bases, parameters, conversion."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from fullgraph.minifier.reduce.source.source_tree import (
     Replacement,
     SourceTree,
     TreeEdit,
+    always,
     remove_node,
 )
 
 
 def declarations(tree: SourceTree) -> list[TreeEdit]:
-    """The removals of docstrings, annotations, and blocks that only a script runs."""
+    """Propose the removal of docstrings, annotations, and `if __name__` blocks."""
     found = []
     for node in tree.of(cst.Annotation):
         parent = tree.parents[node]
@@ -40,7 +41,7 @@ def declarations(tree: SourceTree) -> list[TreeEdit]:
 
 
 def decorators(tree: SourceTree) -> list[TreeEdit]:
-    """The removals of decorators, and of what classes inherit from."""
+    """Propose the removal of decorators, base classes and class keywords."""
     found = [remove_node(node) for node in tree.of(cst.Decorator)]
     for node in tree.of(cst.ClassDef):
         found += [remove_node(arg) for arg in (*node.bases, *node.keywords)]
@@ -48,7 +49,7 @@ def decorators(tree: SourceTree) -> list[TreeEdit]:
 
 
 def unread_parameters(tree: SourceTree) -> list[TreeEdit]:
-    """For each parameter that its function does not read: it and its arguments go."""
+    """Propose the removal of each unread parameter with its arguments."""
     found = []
     for function in tree.of(cst.FunctionDef):
         kind = _class_of(tree, function)
@@ -73,7 +74,7 @@ def unread_parameters(tree: SourceTree) -> list[TreeEdit]:
 
 
 def classes_to_functions(tree: SourceTree) -> list[TreeEdit]:
-    """Every class of a single method that does not read `self`, as a function."""
+    """Propose a function for each class whose only method does not read `self`."""
     found = []
     for kind in tree.of(cst.ClassDef):
         methods = [one for one in kind.body.body if isinstance(one, cst.FunctionDef)]
@@ -90,8 +91,7 @@ def classes_to_functions(tree: SourceTree) -> list[TreeEdit]:
 
 
 def merge_bases(tree: SourceTree) -> list[TreeEdit]:
-    """Each class without a base of the text's own: the base's bases in its place, and what it
-    defines taken over."""
+    """Propose each class without its base: with the base's own bases, and with its members."""
     kinds = {node.name.value: node for node in tree.of(cst.ClassDef)}
     found = []
     for kind in kinds.values():
@@ -110,7 +110,7 @@ def merge_bases(tree: SourceTree) -> list[TreeEdit]:
                 one for other in kind.bases for one in (base.bases if other is arg else (other,))
             ]
             for new in (kind.with_changes(bases=bases), kind.with_changes(bases=bases, body=body)):
-                found.append(TreeEdit({kind: lambda now, new=new: new}))  # type: ignore[misc]
+                found.append(TreeEdit({kind: always(new)}))
     return found
 
 
@@ -151,7 +151,7 @@ def _is_static(function: cst.FunctionDef) -> bool:
 
 
 def _reads(tree: SourceTree, body: cst.CSTNode, name: str) -> bool:
-    """Whether a block mentions a variable."""
+    """Return whether a block mentions a variable."""
     for node in tree.inside(body):
         if isinstance(node, cst.Name) and node.value == name:
             parent = tree.parents[node]
@@ -170,8 +170,7 @@ def _reads(tree: SourceTree, body: cst.CSTNode, name: str) -> bool:
 def _calls_of(
     tree: SourceTree, function: cst.FunctionDef, kind: cst.ClassDef | None
 ) -> list[cst.Call]:
-    """The calls that may mean a function: by its name, its class's, or an attribute's that holds
-    an instance."""
+    """Return the calls that may call a function: by its name, its class's, or an instance's."""
     name = function.name.value
     names = {name}
     if kind is not None:
@@ -188,7 +187,7 @@ def _calls_of(
 
 
 def _instance_names(tree: SourceTree, kind: str) -> Iterator[str]:
-    """The variables and attributes that get an instance of a class."""
+    """Yield the variables and attributes that hold an instance of a class."""
     for node in tree.of(cst.Assign):
         if isinstance(node.value, cst.Call) and tree.code(node.value.func) == kind:
             for target in node.targets:
@@ -196,7 +195,7 @@ def _instance_names(tree: SourceTree, kind: str) -> Iterator[str]:
 
 
 def _argument_for(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
-    """The argument of a call for a parameter."""
+    """Return the argument that a call passes for a parameter."""
     by_name = [a for a in call.args if a.keyword is not None and a.keyword.value == name]
     plain = [a for a in call.args if a.keyword is None and not a.star]
     return by_name or plain[index : index + 1]
@@ -205,7 +204,7 @@ def _argument_for(call: cst.Call, index: int, name: str) -> list[cst.Arg]:
 def _entry_inputs(
     tree: SourceTree, function: cst.FunctionDef, kind: cst.ClassDef | None, index: int
 ) -> list[cst.BaseElement]:
-    """The input of the entry for a parameter, where the entry calls this function."""
+    """Return the entry point's input for a parameter, if the entry point calls this function."""
     for node in tree.of(cst.Return):
         outer = tree.function(node)
         if outer is None or outer.name.value != "build" or not isinstance(node.value, cst.Tuple):
@@ -219,7 +218,7 @@ def _entry_inputs(
 
 
 def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) -> TreeEdit | None:
-    """The class replaced by its method; None if the class is used for more than instances."""
+    """Return the class replaced by its method; None if more than instances of it are used."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.name.value).lower()
     take_most = {
         node.value
@@ -246,7 +245,7 @@ def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) 
 
 
 def _whole_use(tree: SourceTree, call: cst.Call, method: str) -> cst.CSTNode:
-    """`K(…)` with `.eval()`, `.train()` and the method's own name after it."""
+    """Return `K(…)` together with a following `.eval()`, `.train()` or method name."""
     node: cst.CSTNode = call
     while True:
         parent = tree.parents[node]

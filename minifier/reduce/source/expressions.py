@@ -1,4 +1,4 @@
-"""Expressions that become smaller ones: a part of themselves, or the value they had."""
+"""Proposals for expressions: a subexpression, or the value observed in eager."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LITERALS = (cst.BaseNumber, cst.BaseString)
 
 
 class ValueExpressions:
-    """The expressions of a tree that another value could stand for."""
+    """The expressions of a tree that another value can replace."""
 
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
@@ -50,21 +50,23 @@ class ValueExpressions:
             outer = next(
                 (one for one in tree.around(node) if one in known or _is_statement(one)), None
             )
-            self.around[node] = outer if outer in known else None  # type: ignore[assignment]
+            self.around[node] = (
+                outer if isinstance(outer, cst.BaseExpression) and outer in known else None
+            )
 
     def level(self, node: Expression) -> int:
-        """How many values hold this one."""
+        """Return the number of value expressions around this one."""
         count, outer = 0, self.around[node]
         while outer is not None:
             count, outer = count + 1, self.around[outer]
         return count
 
     def subexpressions(self, node: Expression) -> list[Expression]:
-        """The values right inside `node`."""
+        """Return the value expressions directly inside `node`."""
         return [one for one in self.nodes if self.around[one] is node]
 
     def below(self, node: Expression) -> Iterator[Expression]:
-        """All values inside `node`, the outer ones first."""
+        """Yield all value expressions inside `node`, outer ones first."""
         for part in self.subexpressions(node):
             yield part
             yield from self.below(part)
@@ -101,14 +103,17 @@ class ValueExpressions:
         return not isinstance(parent, _OPAQUE) and not isinstance(node, cst.Ellipsis)
 
     def _is_path(self, node: Expression) -> bool:
-        """Whether it is the name of something that the text imports or defines."""
+        """Return whether `node` names something that the text imports or defines."""
         while isinstance(node, cst.Attribute):
             node = node.value
         return isinstance(node, cst.Name) and node.value in self.paths
 
 
 def tensor_bypasses(facts: Facts, level: int) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Tensors `level` deep, replaced by the smallest tensor inside that has their shape."""
+    """Return a proposer that replaces tensors by the smallest equal-shaped tensor inside them.
+
+    Only value expressions at depth `level` are replaced.
+    """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         values = ValueExpressions(tree)
@@ -130,7 +135,7 @@ def tensor_bypasses(facts: Facts, level: int) -> Callable[[SourceTree], list[Tre
 
 
 def constant_values(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Numbers, booleans and strings that are computed, replaced by what they always were."""
+    """Return a proposer that replaces computed numbers, booleans and strings by their value."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         values = ValueExpressions(tree)
@@ -153,7 +158,7 @@ def constant_values(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
 
 
 def replace_with_ones(facts: Facts, level: int) -> Callable[[SourceTree], list[TreeEdit]]:
-    """What computes a tensor `level` deep, replaced by a tensor of ones of the same shape."""
+    """Return a proposer that replaces tensor expressions at depth `level` by `torch.ones`."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         values = ValueExpressions(tree)
@@ -171,7 +176,7 @@ def replace_with_ones(facts: Facts, level: int) -> Callable[[SourceTree], list[T
 
 
 def subexpressions(tree: SourceTree) -> list[TreeEdit]:
-    """Every expression replaced by a part of it, large savings first."""
+    """Propose each subexpression in place of its expression, large savings first."""
     values = ValueExpressions(tree)
     found = []
     for node in values.nodes:
@@ -183,7 +188,7 @@ def subexpressions(tree: SourceTree) -> list[TreeEdit]:
 
 
 def elements(tree: SourceTree) -> list[TreeEdit]:
-    """The removals of arguments, keywords first, and of elements of tuples, lists and dicts."""
+    """Propose the removal of arguments, keywords first, and of elements of displays."""
     keywords: list[TreeEdit] = []
     others: list[TreeEdit] = []
     for node in tree.of(cst.Arg, cst.Element, cst.StarredElement, cst.DictElement):
@@ -195,13 +200,13 @@ def elements(tree: SourceTree) -> list[TreeEdit]:
     indices = [
         remove_node(node, len(tree.code(node)))
         for node in tree.of(cst.SubscriptElement)
-        if len(tree.parents[node].slice) > 1  # type: ignore[attr-defined]
+        if isinstance(parent := tree.parents[node], cst.Subscript) and len(parent.slice) > 1
     ]
     return keywords + others[::-1] + indices
 
 
 def literal_elements(tree: SourceTree) -> list[TreeEdit]:
-    """The removals of elements of tuples, lists and dicts that are values."""
+    """Propose the removal of elements of tuples, lists and dicts that are values."""
     values = set(ValueExpressions(tree).nodes)
     return [
         remove_node(node, len(tree.code(node)))
@@ -211,12 +216,12 @@ def literal_elements(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _is_made(tree: SourceTree, node: Expression) -> bool:
-    """Whether a tensor is made from nothing, as `torch.ones(2, 3)` is."""
+    """Return whether an expression already creates a tensor of ones or zeros."""
     return tree.code(node).startswith(("torch.ones(", "torch.zeros("))
 
 
 def _ones_text(seen: Seen) -> str:
-    """A tensor of ones, or of zeros for indices; "" for what torch does not make that way."""
+    """Return source for a tensor of ones, or zeros for integers; "" if it cannot be written."""
     kind, _, rest = seen.kind.partition(" torch.")
     dtype, _, rest = rest.partition(" ")
     shape, _, device = rest.rpartition(" ")
@@ -234,7 +239,7 @@ def _is_statement(node: cst.CSTNode) -> bool:
 
 
 def _fixed_names(tree: SourceTree) -> frozenset[str]:
-    """What is imported, or defined at the top; and Python's own functions."""
+    """Return the names that are imported or defined, and Python builtins that stay."""
     found = {"super", "isinstance", "range", "len", "print", "enumerate", "zip"}
     for node in ast.walk(ast.parse(tree.text)):
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""The failing function alone: down the calls, as long as one callee fails by itself."""
+"""Reducer that calls the failing function directly, with recorded arguments."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 
 
 def focus_on_callee(search: ProposalSearch) -> None:
-    """Let the text call a function of its own with recorded arguments, where that fails too.
+    """Move the entry point down the call tree while a callee fails alone.
 
-    A callee whose arguments cannot be written is passed over for those that it calls.
+    A callee whose arguments cannot be written is skipped in favour of its own callees.
     """
     current = ""
     while True:
@@ -43,13 +43,13 @@ def _alone(text: str, called: Called) -> str | None:
 
 
 def _root(facts: Facts) -> str:
-    """The function that the entry calls."""
+    """Return the name of the function that the entry point calls."""
     roots = [called for called in facts.calls if not called.caller]
     return roots[0].name if roots else ""
 
 
 def _roots(facts: Facts) -> Iterator[Called]:
-    """The called function itself, where it can be written in another way than it is."""
+    """Yield the called function itself, if its call can be written differently."""
     for called in facts.calls:
         if not called.caller and called.model:
             yield called

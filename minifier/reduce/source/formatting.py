@@ -1,4 +1,4 @@
-"""The form in which texts are compared, and what a change of a text takes along."""
+"""Normal form of texts, and removal of what an edit makes invalid or unreachable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def normalize(text: str) -> str:
-    """`text` with one statement a line, one line a statement, no comments and no blank lines.
+    """Return `text` with one statement a line, one line a statement, and no comments.
 
     Raises libcst.ParserSyntaxError.
     """
@@ -29,9 +29,9 @@ def normalize(text: str) -> str:
 
 
 def drop_unbound(text: str, before: NameUses) -> str | None:
-    """`text` without the statements that read a name which `before` gave a value and it does not.
+    """Return `text` without statements that read a name which only `before` binds.
 
-    None if it is no Python, or if what it is about would go with them.
+    None if it is invalid Python, or if the entry point would be removed.
     """
     while True:
         try:
@@ -51,7 +51,7 @@ def drop_unbound(text: str, before: NameUses) -> str | None:
 
 
 def drop_unreachable(text: str) -> str:
-    """`text` without the definitions, imports and constants that its entry does not reach."""
+    """Return `text` without definitions, imports and constants that its entry does not reach."""
     tree = ast.parse(text)
     found = find_entry(tree)
     if found is None:
@@ -79,7 +79,7 @@ def drop_unreachable(text: str) -> str:
 
 
 def space_definitions(text: str) -> str:
-    """`text` with one blank line around top-level definitions and after the imports."""
+    """Return `text` with one blank line around top-level definitions and after imports."""
     lines = text.split("\n")
     parts: list[str] = []
     previous: ast.stmt | None = None
@@ -101,7 +101,7 @@ def _kind(statement: ast.stmt, previous: ast.stmt) -> bool:
 
 
 def _without(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -> str:
-    """`text` without whole statements; a block that loses all of them keeps a `pass`."""
+    """Return `text` without whole statements; an emptied block keeps a `pass`."""
     gone = set(gone)
     lines: list[str | None] = list(text.split("\n"))
     for block in _blocks(tree):
@@ -115,7 +115,7 @@ def _without(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -> str:
 
 
 def _blocks(tree: ast.Module) -> Iterator[list[ast.stmt]]:
-    """Every list of statements, inner ones first, so that an outer one has the last word."""
+    """Return every list of statements, inner ones first: outer removals win."""
     found = []
     for node in ast.walk(tree):
         for field in ("body", "orelse", "finalbody"):
@@ -136,7 +136,7 @@ def _mentioned(node: ast.AST) -> set[str]:
 
 
 def _bindings(statement: ast.stmt) -> list[str]:
-    """The names a top-level statement is for; none if it may do more than give them values."""
+    """Return the names that a top-level statement only binds; none if it may do more."""
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return [] if statement.decorator_list and _registers(statement) else [statement.name]
@@ -151,7 +151,7 @@ def _bindings(statement: ast.stmt) -> list[str]:
 
 
 def _registers(statement: Definition) -> bool:
-    """Whether a decorator may tell others of what it decorates."""
+    """Return whether a decorator may register what it decorates."""
     plain = ("dataclass", "no_grad", "inference_mode", "cache", "lru_cache", "wraps", "compile")
     for one in statement.decorator_list:
         called = one.func if isinstance(one, ast.Call) else one
@@ -171,7 +171,7 @@ def _binding(alias: ast.alias) -> str:
 
 
 def _unmentioned_methods(tree: ast.Module, kept: set[ast.stmt]) -> Iterator[ast.stmt]:
-    """Methods of kept classes that nothing names and that no library looks for."""
+    """Yield methods of kept classes that nothing names and no library calls."""
     said: set[str] = set()
     for statement in kept:
         for node in ast.walk(statement):
@@ -189,7 +189,7 @@ def _unmentioned_methods(tree: ast.Module, kept: set[ast.stmt]) -> Iterator[ast.
 
 
 class _OneLine(cst.CSTTransformer):
-    """Brings every statement to a line of its own, without comments and blank lines."""
+    """Transformer that puts each statement on one line, without comments and blank lines."""
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine

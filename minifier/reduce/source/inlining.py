@@ -1,4 +1,4 @@
-"""Variables and functions that are used once, written where they are used."""
+"""Proposals to inline variables, attributes and functions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fullgraph.minifier.reduce.source.source_tree import (
     Replacement,
     SourceTree,
     TreeEdit,
+    always,
     parenthesize,
     remove_node,
 )
@@ -28,7 +29,7 @@ _STORES = (
 
 
 def variables(tree: SourceTree) -> list[TreeEdit]:
-    """Each variable that is set once and read once after it, its value where it is read."""
+    """Propose to inline each variable that is assigned once and read once after that."""
     found = []
     blocks = [tree.module.body, *(block.body for block in tree.of(cst.IndentedBlock))]
     for block in blocks:
@@ -40,8 +41,7 @@ def variables(tree: SourceTree) -> list[TreeEdit]:
 
 
 def attributes(tree: SourceTree) -> list[TreeEdit]:
-    """Each attribute that is set once, to a name of the module or a literal: that where it is
-    read."""
+    """Propose to inline each attribute that is set once, to a module name or a literal."""
     top = {name for line in tree.module.body for name in _defined(line)}
     sets: dict[str, list[cst.Assign]] = {}
     for node in tree.of(cst.Assign):
@@ -61,13 +61,13 @@ def attributes(tree: SourceTree) -> list[TreeEdit]:
         if len(assigns) == 1 and fixed and reads:
             changes = dict(remove_node(tree.parents[assigns[0]]).changes)
             for read in reads:
-                changes[read] = lambda now, value=value: value  # type: ignore[misc]
+                changes[read] = always(value)
             found.append(TreeEdit(changes))
     return found
 
 
 def functions(tree: SourceTree) -> list[TreeEdit]:
-    """Each call that is a whole statement's value, as the body of the function it calls."""
+    """Propose to replace a call that is a statement's value by the function's body."""
     found = []
     for call in tree.of(cst.Call):
         function = _callee(tree, call)
@@ -124,7 +124,7 @@ def _single_statement(line: cst.CSTNode) -> cst.CSTNode | None:
 
 
 def _names(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
-    """Where a scope mentions a variable, nested functions included."""
+    """Return where a scope mentions a variable, including nested functions."""
     found = []
     for node in tree.inside(scope):
         if isinstance(node, cst.Name) and node.value == name:
@@ -137,7 +137,7 @@ def _names(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
 
 
 def _callee(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None:
-    """The text's own function that a call means: by its name, or as a method of `self`."""
+    """Return the function of the text that a call refers to: by name, or as `self.method`."""
     holder: cst.CSTNode = tree.module
     name = call.func
     if isinstance(name, cst.Attribute) and isinstance(name.value, cst.Name):
@@ -195,7 +195,7 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
 def _bound(
     tree: SourceTree, call: cst.Call, function: cst.FunctionDef
 ) -> dict[str, cst.BaseExpression] | None:
-    """The argument of each parameter; None where a call does not tell."""
+    """Return the argument of each parameter; None if the call does not show it."""
     params = function.params
     if params.kwonly_params or params.star_kwarg or isinstance(params.star_arg, cst.Param):
         return None
@@ -215,7 +215,7 @@ def _bound(
 
 
 def _stored(tree: SourceTree, function: cst.FunctionDef) -> Iterator[str]:
-    """The local variables of a function, parameters included."""
+    """Yield the local variables of a function, including parameters."""
     for node in tree.inside(function):
         if isinstance(node, cst.Param):
             yield node.name.value
@@ -234,7 +234,7 @@ def _target_names(target: cst.CSTNode) -> Iterator[str]:
 
 
 class _Substituted(cst.CSTTransformer):
-    """Puts arguments where an expression reads parameters."""
+    """Transformer that replaces parameters by arguments."""
 
     def __init__(self, arguments: dict[str, cst.BaseExpression]) -> None:
         super().__init__()

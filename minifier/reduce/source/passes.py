@@ -1,4 +1,4 @@
-"""A Python text that fails, made as small as it can be while it fails in the same way."""
+"""Reducer of a failing Python text: the order of its passes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 
 
 def reduce_source(problem: Problem[str]) -> None:
-    """Make the current text small: `build()` and what it needs, or `model`, `inputs` and theirs.
+    """Reduce the current text: its entry point and what that needs.
 
-    Large pieces go first, guided by what a run of the text shows. At the end no statement can be
-    taken away by itself. Raises OutOfBudget, libcst.ParserSyntaxError.
+    Large pieces go first, guided by values observed in eager. In the end no single statement can be
+    removed. Raises OutOfBudget, libcst.ParserSyntaxError.
     """
     search = ProposalSearch(problem)
     _tidied(search)
@@ -34,7 +34,7 @@ def reduce_source(problem: Problem[str]) -> None:
 
 
 def _tidied(search: ProposalSearch) -> None:
-    """Take away what no program needs: comments, types, what is not reached."""
+    """Remove what no program needs: comments, types, unreachable code."""
     text = normalize(search.problem.current)
     if not search.try_texts(text):
         search.drops_unreachable = False
@@ -43,7 +43,7 @@ def _tidied(search: ProposalSearch) -> None:
 
 
 def _halved(search: ProposalSearch) -> None:
-    """What takes much away at once, guided by values; then statements, the outer ones first."""
+    """Apply passes that remove much at once, then remove statements, outer ones first."""
     search.apply_most(expressions.constant_values(search.facts))
     search.apply_most(statements.constant_branches)
     for level in range(3):
@@ -59,7 +59,7 @@ def _halved(search: ProposalSearch) -> None:
 
 
 def _unused(search: ProposalSearch) -> None:
-    """Take away what nothing reads any more."""
+    """Remove what nothing reads."""
     search.apply_most(statements.unread_assignments)
     search.apply_most(inlining.variables)
     search.apply_most(definitions.unread_parameters)
@@ -75,7 +75,7 @@ def _deleted(search: ProposalSearch) -> None:
 
 
 def _one_by_one(search: ProposalSearch) -> None:
-    """What is left, piece by piece, until nothing more goes."""
+    """Apply the remaining passes edit by edit."""
     search.apply_each(statements.removals)
     search.apply_each(statements.unwrap_compounds)
     search.apply_each(statements.bare_values)

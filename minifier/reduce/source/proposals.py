@@ -1,4 +1,4 @@
-"""Texts that are offered to a problem: in halves where many may go, one by one at the end."""
+"""Search over proposed edits of a text: in halves, or one by one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Propose = Callable[[SourceTree], Sequence[TreeEdit]]
 
 
 class ProposalSearch:
-    """The way to smaller texts: no text is asked about that cannot run, or that is no change."""
+    """Applies proposed edits to a `Problem[str]` and skips texts that cannot run."""
 
     def __init__(self, problem: Problem[str]) -> None:
         self.problem = problem
@@ -36,20 +36,20 @@ class ProposalSearch:
 
     @property
     def tree(self) -> SourceTree:
-        """The current text."""
+        """Tree of the current text."""
         if self._tree is None or self._tree.text != self.problem.current:
             self._tree = SourceTree(self.problem.current)
         return self._tree
 
     @property
     def facts(self) -> observe.Facts:
-        """What a run of the current text showed."""
+        """Facts from a run of the current text."""
         if self._facts is None or self._facts[0] != self.problem.current:
             self._facts = self.problem.current, observe.observe(self.problem.current)
         return self._facts[1]
 
     def prepare(self, text: str | None) -> str | None:
-        """`text` with what a change takes along; None if it is not worth asking about."""
+        """Return `text` without dead code; None if it need not be tried."""
         text = text and drop_unbound(text, self._names)
         if text is None:
             return None
@@ -61,13 +61,13 @@ class ProposalSearch:
         return None if text == self.problem.current else text
 
     def try_texts(self, *texts: str | None) -> bool:
-        """Take the first of `texts` that still fails. Returns whether there was one."""
+        """Take the first of `texts` that still fails. Return whether there was one."""
         return self.problem.first(t for t in map(self.prepare, texts) if t is not None)
 
     def apply_most(self, propose: Propose, chunk: int = 0) -> bool:
-        """Make as many of the proposed edits as can be made together; whether there was one.
+        """Apply as many of the proposed edits together as possible. Return whether any was.
 
-        All at once first, or `chunk` at a time, then halves of what could not be made.
+        All at once first (or `chunk` at a time), then halves of what failed.
         """
         tree, start = self.tree, self.problem.current
 
@@ -79,7 +79,7 @@ class ProposalSearch:
         return self.problem.current != start
 
     def apply_each(self, propose: Propose) -> bool:
-        """Make one proposed edit after the other, each on the text that the last one left."""
+        """Apply proposed edits one after the other, each to the text that the last one left."""
         start, index = self.problem.current, 0
         while True:
             tree, before = self.tree, self.problem.current
@@ -99,7 +99,7 @@ class ProposalSearch:
                 yield text
 
     def edited(self, tree: SourceTree, edits: Sequence[TreeEdit]) -> str | None:
-        """`tree` with edits, as it may be asked about; None if it is not to be."""
+        """Return the text of `tree` after `edits`; None if it need not be tried."""
         try:
             return self.prepare(tree.edited(edits))
         except cst.CSTValidationError:

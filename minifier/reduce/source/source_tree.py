@@ -1,4 +1,4 @@
-"""A Python text as a tree, and edits of it that can be made together."""
+"""Parsed Python text, and edits that can be combined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 Node = TypeVar("Node", bound=cst.CSTNode)
 Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
 CurrentNode = Callable[[cst.CSTNode], cst.CSTNode]
-"""A node as the other edits leave it."""
+"""Returns a node as the other edits left it."""
 Place = tuple[int, int, int, int]
 """Line, column, end line, end column, as in `ast`: columns are bytes."""
 
@@ -28,11 +28,11 @@ _LAYOUT = (
 
 @dataclass(frozen=True, eq=False)
 class TreeEdit:
-    """One way to make a tree smaller: what stands where its nodes stood."""
+    """A proposed edit: replacements for nodes of a tree."""
 
     changes: Mapping[cst.CSTNode, Callable[[CurrentNode], Replacement]]
     size: int = 1
-    """How much it is about, to halve a list of edits by."""
+    """Weight of the edit when a list of edits is split in halves."""
 
 
 class SourceTree:
@@ -45,34 +45,34 @@ class SourceTree:
         walk = _Parents()
         self.module.visit(walk)
         self.parents: Mapping[cst.CSTNode, cst.CSTNode] = walk.parents
-        """The node around each node, in the order of the text."""
+        """The parent of each node, in text order."""
 
     def of(self, *kinds: type[Node]) -> list[Node]:
-        """The nodes of these kinds, in the order of the text."""
+        """Return the nodes of these kinds, in text order."""
         return [node for node in self.parents if isinstance(node, kinds)]
 
     def around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """The nodes that hold `node`, from the inside out."""
+        """Yield the ancestors of `node`, innermost first."""
         while (parent := self.parents.get(node)) is not None:
             yield parent
             node = parent
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
-        """The innermost function around `node`."""
+        """Return the innermost function around `node`."""
         return next((one for one in self.around(node) if isinstance(one, cst.FunctionDef)), None)
 
     def inside(self, node: cst.CSTNode) -> list[cst.CSTNode]:
-        """The nodes in `node`, itself excluded, in the order of the text."""
+        """Return the descendants of `node`, in text order."""
         walk = _Parents()
         node.visit(walk)
         return [one for one in walk.parents if one is not node]
 
     def code(self, node: cst.CSTNode) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         return self.module.code_for_node(node)
 
     def place(self, node: cst.CSTNode) -> Place | None:
-        """Where an expression stands, without parentheses around it."""
+        """Return the position of an expression, without parentheses around it."""
         span = self._ranges.get(node)
         if span is None:
             return None
@@ -85,7 +85,7 @@ class SourceTree:
         )
 
     def edited(self, edits: Iterable[TreeEdit]) -> str:
-        """The text with the edits made; of two edits of one node the first."""
+        """Return the text after the edits; of two edits of one node, the first counts."""
         changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {}
         for edit in edits:
             if not any(node in changes for node in edit.changes):
@@ -127,7 +127,7 @@ class _Parents(cst.CSTVisitor):
 
 
 class _Edited(cst.CSTTransformer):
-    """Makes changes from the inside out, so that an outer one takes inner ones along."""
+    """Transformer that applies changes inside out, so that outer ones contain inner ones."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class _Edited(cst.CSTTransformer):
 
 
 def strip_last_comma(node: cst.CSTNode) -> cst.CSTNode:
-    """`node` without a comma after its last argument or element, where it has any."""
+    """Return `node` without a comma after its last argument or element."""
     for field in ("args", "elements", "params", "names", "bases"):
         items = getattr(node, field, None)
         if isinstance(items, tuple) and items and isinstance(items[-1].comma, cst.Comma):
@@ -169,20 +169,25 @@ def strip_last_comma(node: cst.CSTNode) -> cst.CSTNode:
 
 
 def remove_node(node: cst.CSTNode, size: int = 1) -> TreeEdit:
-    """The edit that takes a statement, an argument, an element or a decorator away."""
+    """Return the edit that removes a statement, argument, element or decorator."""
     return TreeEdit({node: lambda now: cst.RemoveFromParent()}, size)
+
+
+def always(new: Replacement) -> Callable[[CurrentNode], Replacement]:
+    """Return the change of a node to `new`, whatever other edits did to it."""
+    return lambda now: new
 
 
 def replace_expression(
     tree: SourceTree, node: cst.BaseExpression, text: str, size: int = 1
 ) -> TreeEdit:
-    """The edit that writes the expression `text` where `node` stands."""
+    """Return the edit that replaces `node` by the expression `text`."""
     new = cst.parse_expression(text)
     return TreeEdit({node: lambda now: parenthesize(tree, node, new)}, size)
 
 
 def hoist(tree: SourceTree, node: cst.BaseExpression, child: cst.BaseExpression) -> TreeEdit:
-    """The edit that puts an expression inside `node` in its place."""
+    """Return the edit that replaces `node` by its subexpression `child`."""
 
     def change(now: CurrentNode) -> Replacement:
         new = now(child)
@@ -222,7 +227,7 @@ _TIGHT = (
 
 
 def parenthesize(tree: SourceTree, old: cst.CSTNode, new: cst.BaseExpression) -> cst.BaseExpression:
-    """`new` as it must be written where `old` stands, in parentheses if need be."""
+    """Return `new` as it must be written in place of `old`, parenthesized if needed."""
     if new.lpar or not isinstance(new, _LOOSE):
         return new
     parent = tree.parents[old]

@@ -1,4 +1,4 @@
-"""Statements that go, and compound ones that become what they hold."""
+"""Proposals for statements: removal, and compound statements replaced by their body."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fullgraph.minifier.reduce.source.source_tree import (
     Replacement,
     SourceTree,
     TreeEdit,
+    always,
     remove_node,
 )
 
@@ -19,16 +20,17 @@ Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
 def depth(tree: SourceTree, node: cst.CSTNode) -> int:
-    """How many blocks stand around a statement."""
+    """Return the number of blocks around a statement."""
     return sum(isinstance(one, cst.IndentedBlock) for one in tree.around(node))
 
 
 def deepest(tree: SourceTree) -> int:
+    """Return the depth of the most deeply nested statement."""
     return max((depth(tree, node) for node in _statements(tree)), default=0)
 
 
 def at_depth(level: int) -> Callable[[SourceTree], list[TreeEdit]]:
-    """The removals of statements that deep, and of the `else` arms of statements above them."""
+    """Return a proposer of removals of statements at depth `level`, and of `else` above it."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         found = [node for node in _statements(tree) if depth(tree, node) == level]
@@ -40,14 +42,14 @@ def at_depth(level: int) -> Callable[[SourceTree], list[TreeEdit]]:
 
 
 def removals(tree: SourceTree) -> list[TreeEdit]:
-    """The removal of every statement and of every `else` arm, the outer ones first."""
+    """Propose the removal of every statement and `else` branch, outer ones first."""
     found = sorted(_statements(tree), key=lambda node: depth(tree, node))
     found = [node for node in found if not _is_pass(node) or len(_block(tree, node)) > 1]
     return [_removal(tree, node) for node in (*found, *tree.of(cst.Else, cst.Finally))]
 
 
 def bare_values(tree: SourceTree) -> list[TreeEdit]:
-    """Every assignment as the expression that it assigns."""
+    """Propose each assignment as the expression that it assigns."""
     found = []
     nodes: list[cst.Assign | cst.AugAssign | cst.Return] = [
         *tree.of(cst.Assign),
@@ -57,12 +59,12 @@ def bare_values(tree: SourceTree) -> list[TreeEdit]:
     for node in nodes:
         value = node.value
         if value is not None and not isinstance(value, cst.Name | cst.BaseNumber):
-            found.append(TreeEdit({node: lambda now, value=value: cst.Expr(value)}))  # type: ignore[misc]
+            found.append(TreeEdit({node: always(cst.Expr(value))}))
     return found
 
 
 def unexecuted(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
-    """The removals of statements in functions that a run did not come to."""
+    """Return a proposer of removals of statements in functions that did not run."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         if not facts.lines:
@@ -79,12 +81,12 @@ def unexecuted(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
 
 
 def unwrap_compounds(tree: SourceTree) -> list[TreeEdit]:
-    """Every compound statement replaced by what it holds: its body, or one of its arms."""
+    """Propose each compound statement's body, or one of its branches, in its place."""
     return [edit for node in _compounds(tree) for edit in _bodies_of(tree, node)]
 
 
 def constant_branches(tree: SourceTree) -> list[TreeEdit]:
-    """Every `if` whose condition is a constant, replaced by the arm that it takes."""
+    """Propose the taken branch of every `if` with a constant condition."""
     found = []
     for node in tree.of(cst.If):
         if tree.code(node.test) in ("True", "False"):
@@ -94,7 +96,7 @@ def constant_branches(tree: SourceTree) -> list[TreeEdit]:
 
 
 def unread_assignments(tree: SourceTree) -> list[TreeEdit]:
-    """The removals of assignments whose variable or attribute is read nowhere, and of `x = x`."""
+    """Propose the removal of assignments that nothing reads, and of `x = x`."""
     module = ast.parse(tree.text)
     attributes = {
         node.attr
@@ -139,7 +141,8 @@ def _compounds(tree: SourceTree) -> list[cst.CSTNode]:
 
 
 def _block(tree: SourceTree, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
-    return tree.parents[node].body  # type: ignore[attr-defined]
+    parent = tree.parents[node]
+    return parent.body if isinstance(parent, cst.Module | cst.IndentedBlock) else ()
 
 
 def _removal(tree: SourceTree, node: cst.CSTNode) -> TreeEdit:
@@ -158,13 +161,13 @@ def _bodies_of(tree: SourceTree, node: cst.CSTNode) -> Iterator[TreeEdit]:
         case cst.If():
             parent = tree.parents[node]
             if isinstance(parent, cst.If) and parent.orelse is node:  # an `elif`
-                yield TreeEdit({node: lambda now: cst.Else(now(node).body)})  # type: ignore[attr-defined]
+                yield TreeEdit({node: lambda now: cst.Else(_suite(now(node)))})
                 return
             yield TreeEdit({node: lambda now: _body(now(node))})
             if isinstance(node.orelse, cst.Else):
-                yield TreeEdit({node: lambda now: _body(now(node).orelse)})  # type: ignore[attr-defined]
+                yield TreeEdit({node: lambda now: _body(_orelse(now(node)))})
             elif node.orelse is not None:
-                yield TreeEdit({node: lambda now: now(node).orelse})  # type: ignore[attr-defined]
+                yield TreeEdit({node: lambda now: _orelse(now(node))})
         case cst.For():
             yield TreeEdit({node: lambda now: _first_iteration(now(node))})
             yield TreeEdit({node: lambda now: _body(now(node))})
@@ -174,14 +177,23 @@ def _bodies_of(tree: SourceTree, node: cst.CSTNode) -> Iterator[TreeEdit]:
             yield TreeEdit({node: lambda now: _body(now(node))})
 
 
-def _body(node: object) -> Replacement:
-    body = node.body.body  # type: ignore[attr-defined]
-    kept = [one for one in body if not _is_loop_exit(one)]
+def _suite(node: cst.CSTNode) -> cst.BaseSuite:
+    assert isinstance(node, cst.If | cst.Else | cst.For | cst.While | cst.With | cst.Try)
+    return node.body
+
+
+def _orelse(node: cst.CSTNode) -> cst.If | cst.Else:
+    assert isinstance(node, cst.If) and node.orelse is not None
+    return node.orelse
+
+
+def _body(node: cst.CSTNode) -> Replacement:
+    kept = [one for one in _suite(node).body if not _is_loop_exit(one)]
     return cst.FlattenSentinel(kept or [_pass()])
 
 
 def _is_loop_exit(statement: cst.CSTNode) -> bool:
-    """Whether a statement only makes sense in a loop."""
+    """Return whether a statement is a `break` or `continue`."""
     return isinstance(statement, cst.SimpleStatementLine) and isinstance(
         statement.body[0], cst.Break | cst.Continue
     )
@@ -192,7 +204,7 @@ def _pass() -> cst.SimpleStatementLine:
 
 
 def _first_iteration(node: cst.CSTNode) -> Replacement:
-    """A loop's body after its target has got the first thing to iterate over."""
+    """Return a loop's body, after its target is bound to the first element."""
     assert isinstance(node, cst.For)
     if node.asynchronous is not None:
         return node
@@ -224,7 +236,7 @@ def _first_of(iterable: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _bound_with(node: cst.CSTNode) -> Replacement:
-    """The body of a `with`, after the names it gave were bound to what it enters."""
+    """Return the body of a `with`, after its names are bound to the context expressions."""
     assert isinstance(node, cst.With)
     binds = [
         cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(item.asname.name)], item.item)])

@@ -1,4 +1,4 @@
-"""Which names a Python text reads and never gives a value before."""
+"""Names that a Python text reads before it binds them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GIVEN = {*dir(builtins), "__file__", "__name__", "__doc__", "__spec__", "__clas
 
 @dataclass(frozen=True)
 class NameUse:
-    """A name that is read: a variable, or ".name" for an attribute of `self`."""
+    """A read of a variable, or of an attribute of `self`."""
 
     name: str
     statement: ast.stmt
@@ -23,17 +23,17 @@ class NameUse:
 
 @dataclass(frozen=True)
 class NameUses:
-    """What a text says about its names."""
+    """The names that a text reads and provides."""
 
     unbound: tuple[NameUse, ...]
-    """Variables that have no value when they are read, as far as the text tells."""
+    """Variables that are read before they are bound."""
     attributes: tuple[NameUse, ...]
     """Attributes of `self` that are read."""
     provided: frozenset[str]
-    """Attributes that the text sets or defines somewhere."""
+    """Attributes that the text sets or defines."""
 
     def lost(self, before: NameUses) -> list[NameUse]:
-        """What is read here and has no value, though it had one in `before`."""
+        """Return the reads without a value here that had one in `before`."""
         known = {use.name for use in before.unbound}
         gone = before.provided - self.provided
         return [
@@ -43,7 +43,7 @@ class NameUses:
 
 
 def find_names(tree: ast.Module) -> NameUses:
-    """The names of a module."""
+    """Return the names that a module reads and provides."""
     walk = _NameCollector()
     module = _NameScope("module", None)
     for statement in tree.body:
@@ -58,7 +58,7 @@ class _NameScope:
     parent: _NameScope | None
     bindings: dict[str, list[tuple[Point, tuple[ast.AST, ...]]]] = field(default_factory=dict)
     elsewhere: set[str] = field(default_factory=set)
-    """Names that are declared global or nonlocal."""
+    """Names declared global or nonlocal."""
 
     def bind(self, name: str, at: Point, loops: tuple[ast.AST, ...]) -> None:
         self.bindings.setdefault(name, []).append((at, loops))
@@ -72,9 +72,9 @@ class _Read:
     loops: tuple[ast.AST, ...]
 
     def bound(self) -> bool:
-        """Whether the name may have a value here.
+        """Return whether the name may be bound here.
 
-        Code runs in the order of the text, but for loops, and for functions, which run later.
+        Code runs in text order, except in loops, and in functions, which run later.
         """
         scope: _NameScope | None = self.scope
         at_once, inner = True, True
@@ -227,7 +227,7 @@ def _parameters(args: ast.arguments) -> list[ast.arg]:
 
 
 def _outside(args: ast.arguments) -> list[ast.expr | None]:
-    """What the line of a `def` evaluates: defaults and annotations."""
+    """Return what a `def` line evaluates: defaults and annotations."""
     notes = [arg.annotation for arg in _parameters(args)]
     return [*args.defaults, *args.kw_defaults, *notes]
 
@@ -247,7 +247,7 @@ def _module(scope: _NameScope) -> _NameScope:
 
 
 def _self_reads(tree: ast.Module) -> Iterator[NameUse]:
-    """Reads of attributes of a method's first parameter, each with its innermost statement."""
+    """Yield reads of attributes of a method's first parameter, with their innermost statement."""
     for kind in ast.walk(tree):
         if not isinstance(kind, ast.ClassDef):
             continue
@@ -283,7 +283,7 @@ def _provided(tree: ast.Module) -> Iterator[str]:
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement of a class body gives a value."""
+    """Yield the names that a statement of a class body binds."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
         return
