@@ -67,7 +67,7 @@ def test_public_names_and_operators() -> None:
         """,
     )
     assert program.inputs == "x = torch.arange(16.0).reshape(4, 4)"
-    assert program.storages == {"input[0]": "x"} and program.outputs == 1
+    assert program.places == {"input[0]": "x"} and program.outputs == 1
 
 
 def test_a_module_becomes_a_function_of_its_parameters() -> None:
