@@ -6,10 +6,8 @@ trial starts from the same state: libraries imported, the compiler used once, it
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from time import perf_counter
 from typing import Any
 
@@ -18,19 +16,17 @@ import torch
 from benchmarks.fix_models import ENTRIES as FIX_ENTRIES
 from benchmarks.models import ENTRIES, survey
 from benchmarks.models.entry import Built
+from fullgraph.compiler.isolation import Emit, leave_fork_server
 
 TORCH, FULLGRAPH, EAGER = "torch", "fullgraph", "eager"
 Side = Callable[[Built], dict[str, Any]]
 MODELS = ENTRIES | FIX_ENTRIES | {entry.key: entry for entry in survey.ENTRIES}
 
 
-def run(side: Side, key: str, answer: Connection) -> None:
-    """Send what one side says of one model: a JSON-ready dict with `seconds` and `crash`."""
-    os.setsid()  # whatever this trial starts is ended with it
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
-    answer.send(attempt(side, MODELS[key].build))
+def run(side: Side, key: str, emit: Emit) -> dict[str, Any]:
+    """Return what one side says of one model: a JSON-ready dict with `seconds` and `crash`."""
+    leave_fork_server()  # what is measured forks by itself
+    return attempt(side, MODELS[key].build)
 
 
 def attempt(side: Side, build: Callable[[], Built]) -> dict[str, Any]:

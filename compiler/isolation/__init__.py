@@ -9,7 +9,11 @@ from fullgraph.compiler.isolation.accelerators import (
     synchronize_devices,
 )
 from fullgraph.compiler.isolation.fork_safety import choose_process
-from fullgraph.compiler.isolation.fork_server import has_fork_server, running_fork_server
+from fullgraph.compiler.isolation.fork_server import (
+    has_fork_server,
+    leave_fork_server,
+    running_fork_server,
+)
 from fullgraph.compiler.isolation.forked_child import Emit, Job
 from fullgraph.compiler.isolation.interrupts import deferred_interrupts
 from fullgraph.compiler.isolation.isolated_job import (
@@ -58,6 +62,7 @@ __all__ = [
     "has_drawn_random_numbers",
     "has_fork_server",
     "has_process_group",
+    "leave_fork_server",
     "pause_openmp",
     "preload_dynamic_shapes",
     "preload_dynamo",

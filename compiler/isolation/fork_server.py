@@ -75,6 +75,11 @@ def has_fork_server() -> bool:
     return CONNECTION.address is not None
 
 
+def leave_fork_server() -> None:
+    """In a child of the fork server, fork further children of its own from now on."""
+    CONNECTION.address = None
+
+
 @contextlib.contextmanager
 def running_fork_server(*modules: str, inductor: bool) -> Iterator[None]:
     """Start a fork server for this process, and stop it after the block.
