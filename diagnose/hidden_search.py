@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from fullgraph.compiler.events import Recording
 from fullgraph.compiler.isolation import snapshot
@@ -47,7 +48,7 @@ def search_hidden(
         unrestored: dict[str, None] = {}
         for found in unmask(
             trace.recording,
-            lambda trial, mode=mode, seen=unrestored: _perform(program, mode, trial, seen),
+            partial(_perform, program, mode, unrestored),
             rounds=rounds,
             seconds=left,
         ):
@@ -63,7 +64,7 @@ def search_hidden(
 
 
 def _perform(
-    program: Program, mode: ModeName, trial: Trial, unrestored: dict[str, None]
+    program: Program, mode: ModeName, unrestored: dict[str, None], trial: Trial
 ) -> Outcome:
     """Make one trial in isolation; collect in `unrestored` what it could not restore."""
 

@@ -152,7 +152,7 @@ def fold_consequences(groups: Sequence[BreakGroup]) -> list[BreakGroup]:
 
 
 def relate_causes(recording: Recording, function: Position | None = None) -> nx.DiGraph:
-    """Causes, frames and graphs of one recording, and what led to what.
+    """Return a graph of the causes, frames and compiled graphs of one recording.
 
     Nodes are ("cause", reason), ("frame", file, line, name) and ("graph", index); the graph's
     attributes hold nothing else. An edge leads from a cause to each frame it broke, from a frame
@@ -188,13 +188,16 @@ def _frame(position: Position) -> tuple[object, ...]:
 
 
 def _is_generator(brk: Break) -> bool:
-    """Whether a generator began as a frame of its own: inlined into its caller it is fine."""
+    """Return whether a generator was compiled as a frame of its own, not inlined."""
     return len(brk.stack) == 1 and category_of_gb_type(brk.gb_type) is Category.GENERATOR
 
 
 def _is_noise(brk: Break, function: Position | None) -> bool:
-    """Whether eager code broke that nobody asked to compile: Python's own, or a generator that
-    a library runs (sympy does, while a backward is compiled inside the region)."""
+    """Return whether a break is in code that nobody asked to compile.
+
+    That is Python's own code, or a generator of a library: sympy runs some while a backward is
+    compiled.
+    """
     if brk.frame == function:
         return False
     if _is_generator(brk) and owner_of(brk.frame.file) is not Owner.USER:
@@ -203,8 +206,7 @@ def _is_noise(brk: Break, function: Position | None) -> bool:
 
 
 def _shown_place(brk: Break, function: Position | None) -> Position:
-    """The place of a break; that of the function itself where only torch's wrapper around it is
-    to be seen."""
+    """Return the place of a break; that of the function if only torch's wrapper is visible."""
     place = place_of(brk)
     if function is not None and not is_user_code(place.file) and is_user_code(function.file):
         return function
@@ -212,7 +214,7 @@ def _shown_place(brk: Break, function: Position | None) -> Position:
 
 
 def _inside(inner: Position, outer: Position) -> bool:
-    """Whether one span lies within another of the same file."""
+    """Return whether one span lies within another of the same file."""
     if inner.file != outer.file or None in (inner.column, outer.column, outer.end_column):
         return False
     start, end = (inner.line, inner.column), (inner.end_line, inner.end_column)
@@ -221,7 +223,7 @@ def _inside(inner: Position, outer: Position) -> bool:
 
 
 def _link_consequences(relation: nx.DiGraph, function: Position | None) -> None:
-    """Edges from causes to what broke only because they left code to eager."""
+    """Add edges from causes to the causes that are only their consequences."""
     nodes = [n for n in relation if n[0] == "cause"]
     firsts: dict[object, Break] = {n: relation.nodes[n]["breaks"][0] for n in nodes}
     skipping = [

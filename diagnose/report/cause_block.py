@@ -1,4 +1,4 @@
-"""One cause as a block of text: where, what, why, and what to try."""
+"""One cause as a block of text: its place, source, sentence and advice."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rich.text import Text
 
 from fullgraph.diagnose.explanation_data import Advice, Cause
 from fullgraph.diagnose.report import wording
-from fullgraph.diagnose.report.layout import folded
-from fullgraph.diagnose.report.source import Line, lines
+from fullgraph.diagnose.report.layout import fold_stack
+from fullgraph.diagnose.report.source import Line, source_lines
 
 
 def text(content: str, style: str = "") -> Text:
-    """`content` as it stands: no markup in it is obeyed, no control character survives."""
+    """Return `content` as text without markup or control characters."""
     return Text(wording.printable(content), style=style, overflow="fold")
 
 
 def block(cause: Cause, tried: bool = True) -> RenderableType:
-    """All of `cause`; `tried`: was `fullgraph=True` tried?"""
+    """Return all of `cause`; `tried` says whether `fullgraph=True` was tried."""
     return Group(*_parts(cause, tried))
 
 
@@ -33,14 +33,14 @@ def _parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
     name = text(f" · {cause.category}", "bold")
     title = Text.assemble(text(cause.id, f"bold {colour}"), name, text(gb_id, "dim"))
     yield Rule(title, align="left", style="dim")
-    where = wording.at(cause.position)
+    where = wording.format_position(cause.position)
     yield text(f"{where} · {cause.module_path}" if cause.module_path else where, "cyan")
-    yield text(" · ".join(wording.facts(cause, tried)), "dim")
+    yield text(" · ".join(wording.describe_facts(cause, tried)), "dim")
     yield Padding(SourceView(cause), (1, 0))
     yield text(cause.message)
     if cause.detail and cause.detail != cause.message:
         yield text(cause.detail, "dim")
-    calls = folded(cause)
+    calls = fold_stack(cause)
     if calls:
         yield text("Called from", "dim")
         yield Padding(Group(*(text(call, "dim") for call in calls)), (0, 0, 0, 2))
@@ -52,14 +52,14 @@ def _parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
 
 
 def tips(advice: Sequence[Advice]) -> list[RenderableType]:
-    """What to try, the proved first, numbered."""
+    """Return the numbered advice, tested source changes first."""
     if not advice:
         return []
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(justify="right", overflow="fold")
     grid.add_column(overflow="fold", ratio=1)
-    for number, one in enumerate(wording.ranked(advice), 1):
-        tag = wording.tried(one)
+    for number, one in enumerate(wording.rank_advice(advice), 1):
+        tag = wording.describe_evidence(one)
         rows = [text(one.text).append_text(text(f" ({tag})", "green" if one.modes else "dim"))]
         rows += [*_example("-", one.before, "red"), *_example("+", one.after, "green")]
         if one.trap:
@@ -73,7 +73,7 @@ def _example(sign: str, code: str, style: str) -> Iterable[Text]:
 
 
 class SourceView:
-    """Numbered source with a caret line under the expression, cut to the room there is."""
+    """Numbered source lines with carets under the expression, cut to the available width."""
 
     def __init__(self, cause: Cause) -> None:
         self.cause = cause
@@ -81,7 +81,7 @@ class SourceView:
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
-        shown = lines(self.cause)
+        shown = source_lines(self.cause)
         if not shown:
             yield text(self.cause.expression or "The source cannot be read.", "dim")
             return
@@ -104,7 +104,7 @@ class SourceView:
 
 
 def _cut(line: Line, room: int) -> tuple[str, str, str]:
-    """The parts of `line` that fit `room` columns, with the expression's start among them."""
+    """Return the parts of `line` that fit `room` columns; the expression's start is kept."""
     before, marked, after = line.parts
     if cell_len(before + marked) > room:
         spare = max(room // 4, room - 1 - cell_len(marked))
@@ -118,7 +118,7 @@ def _cut(line: Line, room: int) -> tuple[str, str, str]:
 
 
 def _fit(part: str, room: int) -> str:
-    """`part`, or as much of its beginning as fits `room` columns, then "…"."""
+    """Return `part`, cut with "…" to `room` columns."""
     if cell_len(part) <= room:
         return part
     part = part[: 4 * max(room, 1)]

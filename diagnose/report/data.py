@@ -1,4 +1,4 @@
-"""An `Explanation` as JSON-ready data, schema 1, and back."""
+"""JSON-ready data of an explanation, schema 1, and the way back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLACE = tuple(field.name for field in fields(Position))
 
 
 def to_dict(explanation: ExplanationData) -> dict[str, Any]:
-    """`explanation` as dicts, lists, strings and numbers, valid against `schema.EXPLAIN`."""
+    """Return `explanation` as dicts, lists, strings and numbers that fit `schema.EXPLAIN`."""
     data: dict[str, Any] = _plain(explanation)
     modes = {"default": data.pop("default"), "fullgraph": data.pop("fullgraph")}
     data["causes"] = [cause_to_dict(cause) for cause in explanation.causes]
@@ -26,16 +26,16 @@ def to_dict(explanation: ExplanationData) -> dict[str, Any]:
 
 
 def cause_to_dict(cause: Cause) -> dict[str, Any]:
-    """`cause` with its position's fields beside its own, as schema 1 has them."""
+    """Return `cause` as schema 1 has it: the fields of its position beside its own."""
     data = _plain(cause)
     head = {name: data.pop(name) for name in ("id", "category", "gb_id", "gb_type")}
     return {**head, **data.pop("position"), **data}
 
 
 def from_dict(data: Any) -> ExplanationData:
-    """The explanation that `to_dict` wrote as `data`, also after a trip through JSON.
+    """Return the explanation that `to_dict` wrote as `data`.
 
-    Raises `FullgraphError` when `data` is something else.
+    Raises FullgraphError if `data` is something else.
     """
     if not isinstance(data, dict) or "schema" not in data or "causes" not in data:
         raise FullgraphError(
@@ -70,7 +70,7 @@ def _nested(cause: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(kind: Any, value: Any) -> Any:
-    """`value` as the type `kind`; raises TypeError or ValueError where it does not fit."""
+    """Return `value` as the type `kind`. Raises TypeError or ValueError if it does not fit."""
     if isinstance(kind, type) and is_dataclass(kind):
         if not isinstance(value, dict):
             raise TypeError(f"{kind.__name__} is not an object")

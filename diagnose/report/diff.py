@@ -1,4 +1,4 @@
-"""Which causes are new, and which are gone."""
+"""Differences between two explanations: which causes are new, and which are gone."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from fullgraph.diagnose.explanation_data import Cause, ExplanationData
 from fullgraph.diagnose.report.cause_block import text
 from fullgraph.diagnose.report.data import cause_to_dict, from_dict
 from fullgraph.diagnose.report.terminal import draw_plain, show
-from fullgraph.diagnose.report.wording import at, count
+from fullgraph.diagnose.report.wording import count, format_position
 
 Key = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What changed between two explanations, in causes."""
+    """Causes that are new, gone or kept between two explanations."""
 
     new: tuple[Cause, ...]
     gone: tuple[Cause, ...]
     kept: tuple[Cause, ...]
     """The causes of the newer explanation that the older one had too."""
     reservations: tuple[str, ...] = ()
-    """Why a cause may seem new or gone without being so, one sentence each."""
+    """Why a cause may wrongly seem new or gone, one sentence each."""
 
     @property
     def sentence(self) -> str:
-        """ "2 new causes, 1 gone"."""
+        """Return "2 new causes, 1 gone"."""
         if self.new:
             gone = f", {len(self.gone)} gone" if self.gone else ""
             return count(len(self.new), "new cause") + gone
@@ -41,7 +41,7 @@ class Difference:
         return f"no cause new or gone, {len(self.kept)} kept"
 
     def to_dict(self) -> dict[str, Any]:
-        """This difference as JSON-ready data; causes as in schema 1 of `explain`."""
+        """Return this difference as JSON-ready data; causes as in schema 1 of `explain`."""
         return {
             "schema": 1,
             "command": "diff",
@@ -59,11 +59,11 @@ class Difference:
 def diff(
     old: ExplanationData | dict[str, Any], new: ExplanationData | dict[str, Any]
 ) -> Difference:
-    """What changed from `old` to `new`; each an explanation, or one saved as JSON.
+    """Return what changed from `old` to `new`; each an explanation, or one saved as JSON.
 
-    Two causes are the same when category, file name, function and expression are, whatever
-    their line. Where several are equal in all of that, those in the most similar
-    surroundings are. Raises `FullgraphError` for data that is no saved explanation.
+    Two causes are the same if their category, file name, function and expression are equal.
+    Among several such causes, those with the most similar source lines are paired. Raises
+    FullgraphError for data that is not a saved explanation.
     """
     before = old if isinstance(old, ExplanationData) else from_dict(old)
     after = new if isinstance(new, ExplanationData) else from_dict(new)
@@ -81,7 +81,7 @@ def diff(
 
 
 def _pairs(old: tuple[Cause, ...], new: tuple[Cause, ...]) -> list[tuple[int, int]]:
-    """Indices into `new` and `old` of the causes that are the same."""
+    """Return the pairs of indices into `new` and `old` of equal causes."""
     places: dict[Key, list[int]] = defaultdict(list)
     for i, cause in enumerate(old):
         places[_key(cause)].append(i)
@@ -99,13 +99,13 @@ def _pairs(old: tuple[Cause, ...], new: tuple[Cause, ...]) -> list[tuple[int, in
 
 def _key(cause: Cause) -> Key:
     position = cause.position
-    # Formatters move white space about; it does not make another expression.
+    # Formatters change white space: ignore it.
     expression = "".join(cause.expression.split())
     return cause.category, PurePath(position.file).name, position.function, expression
 
 
 def _distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
-    """How unlike they are: another reason, then other lines around, then another line."""
+    """Return how different two causes are: reason, then lines around, then line number."""
     lines = {text.strip() for _, text in one.source}
     others = {text.strip() for _, text in other.source}
     moved = abs(one.position.line - other.position.line)
@@ -134,7 +134,7 @@ def render_difference(difference: Difference, console: Console) -> None:
     parts: list[RenderableType] = [text(sentence[:1].upper() + sentence[1:], "bold")]
     for sign, style, causes in (("+", "red", difference.new), ("-", "green", difference.gone)):
         for cause in causes:
-            title = f"{sign} {cause.category} · {at(cause.position)}"
+            title = f"{sign} {cause.category} · {format_position(cause.position)}"
             parts.append(text(title, style))
             if cause.expression:
                 parts.append(Padding(text(cause.expression, "dim"), (0, 0, 0, 4)))

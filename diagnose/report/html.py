@@ -1,11 +1,10 @@
-"""An `Explanation` as HTML without JavaScript: a page of its own, or a fragment of a notebook."""
+"""HTML renderer without JavaScript: a whole page, or a fragment for a notebook."""
 
 from __future__ import annotations
 
 import secrets
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -18,13 +17,13 @@ _STRIP_GRAPHS = 200
 
 
 def page(explanation: ExplanationData) -> str:
-    """A complete page that loads nothing from anywhere."""
+    """Return a complete, self-contained page."""
     body = _fragment(explanation, "fullgraph")
     return _environment().get_template("page.html").render(e=explanation, body=body)
 
 
 def fragment(explanation: ExplanationData) -> str:
-    """One element to stand among others, its style and its anchors its own."""
+    """Return one element with its own style and anchors, to embed in a page."""
     return str(_fragment(explanation, f"fullgraph-{secrets.token_hex(4)}"))
 
 
@@ -37,8 +36,8 @@ def _fragment(explanation: ExplanationData, name: str) -> Markup:
             e=explanation,
             anchors=anchors,
             css=Markup((_HERE / "explanation.css").read_text(encoding="utf-8")),
-            strips=layout.strips(explanation, _STRIP_GRAPHS),
-            causes=layout.in_order(explanation.causes),
+            strips=layout.graph_strips(explanation, _STRIP_GRAPHS),
+            causes=layout.order_causes(explanation.causes),
             tried=explanation.fullgraph.ok is not None,
         )
     )
@@ -56,25 +55,27 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["prose"] = _prose
-    environment.globals.update(words=wording, layout=layout, lines=source.lines, is_graph=_is_graph)
+    environment.globals.update(
+        words=wording, layout=layout, source_lines=source.source_lines, is_graph=_is_graph
+    )
     return environment
 
 
 def _prose(text: str) -> Markup:
-    """`text`, escaped, with what stands between backticks as code."""
+    """Return `text` escaped, with the parts between backticks as code."""
     parts = wording.printable(text).split("`")
-    if len(parts) % 2 == 0:  # a lone backtick is just a character
+    if len(parts) % 2 == 0:  # an unpaired backtick
         return escape("`".join(parts))
     code = Markup("<code>{}</code>")
     return Markup("").join(code.format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
 
 
-def _is_graph(piece: Any) -> bool:
+def _is_graph(piece: object) -> bool:
     return isinstance(piece, GraphInfo)
 
 
-def _finalize(value: Any) -> Any:
-    """Text of the user's with every character visible; our own markup as it is."""
+def _finalize(value: object) -> object:
+    """Make every character of a text visible; leave markup unchanged."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return wording.printable(value)
     return value

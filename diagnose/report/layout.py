@@ -1,4 +1,4 @@
-"""What goes where before anything is drawn: the order of causes, the strip, the stack."""
+"""Layout that all renderers share: the order of causes, the strip of graphs, the stack."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import PurePath
 
 from fullgraph.compiler.events import Position
 from fullgraph.diagnose.explanation_data import Cause, ExplanationData, GraphInfo
-from fullgraph.diagnose.report.wording import at, count, library, path
+from fullgraph.diagnose.report.wording import count, format_position, is_library, short_path
 
 MANY = 6
-"""From this number of causes on, a table of all of them comes first."""
+"""Number of causes from which a table of all causes comes first."""
 
 
-def in_order(causes: tuple[Cause, ...]) -> tuple[tuple[Cause, int], ...]:
-    """Every cause once, each followed by those found behind it, with its depth."""
+def order_causes(causes: tuple[Cause, ...]) -> tuple[tuple[Cause, int], ...]:
+    """Return every cause with its depth, each followed by the causes hidden behind it."""
     ids = {cause.id for cause in causes}
     behind: dict[str, list[Cause]] = {}
     for cause in causes:
@@ -26,7 +26,7 @@ def in_order(causes: tuple[Cause, ...]) -> tuple[tuple[Cause, int], ...]:
     nested = {id(cause) for group in behind.values() for cause in group}
     seen: set[int] = set()
     order: list[tuple[Cause, int]] = []
-    # Causes in a ring behind each other have no first one: they come last, at the top level.
+    # Causes that hide each other in a cycle come last, at the top level.
     starts = [c for c in causes if id(c) not in nested] + list(causes)
     waiting = [(cause, 0) for cause in reversed(starts)]
     while waiting:
@@ -41,31 +41,31 @@ def in_order(causes: tuple[Cause, ...]) -> tuple[tuple[Cause, int], ...]:
 
 @dataclass(frozen=True)
 class Strip:
-    """One phase of the program in order: its graphs, and the breaks between them."""
+    """The graphs of one phase and the breaks between them, in program order."""
 
     phase: str
     pieces: tuple[GraphInfo | Cause, ...]
     left_out: int = 0
-    """Graphs beyond those shown."""
+    """Number of graphs that are not shown."""
 
 
-def strips(explanation: ExplanationData, most: int = 60) -> tuple[Strip, ...]:
-    """A strip for each phase that has graphs, of at most `most` graphs each."""
+def graph_strips(explanation: ExplanationData, most: int = 60) -> tuple[Strip, ...]:
+    """Return a strip of at most `most` graphs for each phase that has graphs."""
     phases = dict.fromkeys(graph.phase for graph in explanation.graphs)
     shown = []
     for index, phase in enumerate(phases):
         graphs = [graph for graph in explanation.graphs if graph.phase == phase]
         causes = explanation.causes if index == 0 else ()
-        pieces = tuple(_pieces(graphs[:most], causes, {c.id: c for c in explanation.causes}))
+        pieces = tuple(_strip_pieces(graphs[:most], causes, {c.id: c for c in explanation.causes}))
         shown.append(Strip(phase, pieces, max(0, len(graphs) - most)))
     return tuple(shown)
 
 
-def _pieces(
+def _strip_pieces(
     graphs: list[GraphInfo], causes: tuple[Cause, ...], by_id: dict[str, Cause]
 ) -> Iterator[GraphInfo | Cause]:
     ending = {graph.ended_by for graph in graphs}
-    # A frame skipped before its first op ends no graph; program order says where it stands.
+    # A frame skipped before its first op ends no graph; it is placed in program order.
     alone = [
         c
         for c in causes
@@ -82,40 +82,40 @@ def _pieces(
     yield from alone
 
 
-def weight(ops: int) -> int:
-    """How wide a graph of `ops` ops is drawn: 1 for 0, 2 for 1, 8 for 100, 11 for 1,000."""
+def graph_width(ops: int) -> int:
+    """Return the drawn width of a graph: 1 for 0 ops, 2 for 1, 8 for 100, 11 for 1,000."""
     return 1 + round(log2(1 + max(0, ops)))
 
 
-def folded(cause: Cause) -> tuple[str, ...]:
-    """The calls that lead to `cause`, outermost first, runs of library frames as one line.
+def fold_stack(cause: Cause) -> tuple[str, ...]:
+    """Return the calls that lead to `cause`, outermost first, with library frames folded.
 
-    A package that is itself being explained (the outermost frame lies in it) is not folded.
+    The package of the outermost frame is the one being explained and is not folded.
     """
     stack = cause.stack
     if stack and stack[-1].key == cause.position.key:
         stack = stack[:-1]
-    own = _package(stack[0]) if stack else None
+    own = _package_of(stack[0]) if stack else None
     rows: list[str] = []
     run: list[Position] = []
     for position in stack:
-        if library(position.file) and (own == "torch" or _package(position) != own):
+        if is_library(position.file) and (own == "torch" or _package_of(position) != own):
             run.append(position)
             continue
-        rows += _run(run)
+        rows += _fold_frames(run)
         run = []
-        rows.append(at(position))
-    return (*rows, *_run(run))
+        rows.append(format_position(position))
+    return (*rows, *_fold_frames(run))
 
 
-def _package(position: Position) -> str:
-    return PurePath(path(position.file)).parts[0] if position.file else ""
+def _package_of(position: Position) -> str:
+    return next(iter(PurePath(short_path(position.file)).parts), "")
 
 
-def _run(run: list[Position]) -> list[str]:
+def _fold_frames(run: list[Position]) -> list[str]:
     if not run:
         return []
-    folders = [os.path.dirname(path(position.file)) for position in run]
+    folders = [os.path.dirname(short_path(position.file)) for position in run]
     try:
         shared = os.path.commonpath(folders)
     except ValueError:  # an absolute path beside a relative one

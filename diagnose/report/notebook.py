@@ -1,4 +1,4 @@
-"""An `Explanation` as a notebook shows it."""
+"""Notebook renderer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fullgraph.diagnose.report.terminal import plain
 
 
 def mimebundle(explanation: ExplanationData) -> dict[str, str]:
-    """`explanation` by MIME type: plain text, and HTML that needs no JavaScript."""
+    """Return `explanation` by MIME type: plain text, and HTML without JavaScript."""
     return {"text/plain": plain(explanation), "text/html": fragment(explanation)}
 
 

@@ -1,4 +1,4 @@
-"""An `Explanation` in a terminal: in colour on a console, or plain within 80 columns.
+"""Terminal renderer: an explanation in colour on a console, or as plain text in 80 columns.
 
 `render` draws all of it. Where causes come in one after another, `render_head`, then
 `render_cause` for each, then `render_rest` draw the same in pieces.
@@ -18,7 +18,7 @@ from rich.text import Text
 from fullgraph.diagnose.explanation_data import Cause, Crash, ExplanationData, GraphInfo
 from fullgraph.diagnose.report import wording
 from fullgraph.diagnose.report.cause_block import block, text, tips
-from fullgraph.diagnose.report.layout import MANY, Strip, in_order, strips, weight
+from fullgraph.diagnose.report.layout import MANY, Strip, graph_strips, graph_width, order_causes
 
 WIDTH = 80
 """Columns of the plain text."""
@@ -28,7 +28,7 @@ _ASCII = str.maketrans("▇│─┊·…–×→▸µ", "#|-|..-x>>u")
 
 
 def plain(explanation: ExplanationData) -> str:
-    """All of `explanation` as text without colour, at most 80 columns wide."""
+    """Return `explanation` as text without colour, at most 80 columns wide."""
     return draw_plain(lambda console: render(explanation, console))
 
 
@@ -43,7 +43,7 @@ def render(explanation: ExplanationData, console: Console) -> None:
     """Draw all of `explanation` on `console`, as wide as it is; fit for a pipe too."""
     render_head(explanation, console)
     tried = explanation.fullgraph.ok is not None
-    for cause, depth in in_order(explanation.causes):
+    for cause, depth in order_causes(explanation.causes):
         render_cause(cause, console, depth=depth, tried=tried)
     render_rest(explanation, console)
 
@@ -56,7 +56,7 @@ def render_head(explanation: ExplanationData, console: Console) -> None:
 def render_cause(
     cause: Cause, console: Console, *, depth: int | None = None, tried: bool = True
 ) -> None:
-    """Draw one cause; `depth` is how many others it was found behind (None: told by `hidden`).
+    """Draw one cause; `depth` is the number of causes it is hidden behind (None: 1 if `hidden`).
 
     `tried` says whether `fullgraph=True` was tried: only then "default mode only" is known.
     """
@@ -70,7 +70,7 @@ def render_rest(explanation: ExplanationData, console: Console) -> None:
 
 
 def show(console: Console, *parts: RenderableType) -> None:
-    """Print `parts`, without any character that the console's encoding cannot hold."""
+    """Print `parts`; replace characters that the console's encoding lacks."""
     encoding = console.encoding
     if encoding.lower().startswith("utf"):
         console.print(Group(*parts))
@@ -82,7 +82,7 @@ def show(console: Console, *parts: RenderableType) -> None:
 
 
 def _head(e: ExplanationData) -> Iterator[RenderableType]:
-    praise = wording.praise(e)
+    praise = wording.describe_clean_model(e)
     yield text(e.verdict, f"bold {_mood(e)}")
     if e.error:
         yield text(f"Not finished: {e.error} What was found until then:", "bold red")
@@ -92,13 +92,13 @@ def _head(e: ExplanationData) -> Iterator[RenderableType]:
     if not e.complete and not e.error:
         yield text("Still looking for hidden causes.", "dim")
     rows = [
-        ("default mode", wording.default_mode(e.default)),
-        ("fullgraph=True", wording.fullgraph_mode(e.fullgraph)),
+        ("default mode", wording.describe_default_mode(e.default)),
+        ("fullgraph=True", wording.describe_fullgraph_mode(e.fullgraph)),
     ]
     if e.backend:
         rows.append(("backend", e.backend))
     yield Padding(_grid(rows), (1, 0, 0, 0))
-    for strip in strips(e, _STRIP_GRAPHS):
+    for strip in graph_strips(e, _STRIP_GRAPHS):
         yield Padding(_strip(strip), (1, 0, 0, 0))
     if len(e.causes) >= MANY:
         yield Padding(_table(e.causes), (1, 0, 0, 0))
@@ -112,7 +112,7 @@ def _mood(e: ExplanationData) -> str:
 
 
 def _strip(strip: Strip) -> Text:
-    """▇▇▇|C1|▇▇ : graphs as wide as they have ops, and the causes that separate them."""
+    """Draw ▇▇▇|C1|▇▇: graphs with a width that grows with their ops, between them causes."""
     drawn = Text(overflow="fold")
     if strip.phase != "forward":
         drawn.append(f"{wording.printable(strip.phase)} ", "dim")
@@ -121,7 +121,7 @@ def _strip(strip: Strip) -> Text:
         if isinstance(piece, GraphInfo):
             if after_graph:
                 drawn.append("┊", "dim")
-            drawn.append("▇" * weight(piece.ops), "cyan")
+            drawn.append("▇" * graph_width(piece.ops), "cyan")
         else:
             style = "bold yellow" if piece.frame == "resumed" else "bold red"
             drawn.append(f"|{wording.printable(piece.id)}|", style)
@@ -146,8 +146,10 @@ def _table(causes: Iterable[Cause]) -> Table:
     table.add_column("category", overflow="fold", ratio=3)
     table.add_column("place", overflow="fold", ratio=4)
     table.add_column("met", justify="right", overflow="fold", max_width=7)
-    for cause, depth in in_order(tuple(causes)):
-        place = wording.place(cause.position.file, cause.position.line, cause.position.column)
+    for cause, depth in order_causes(tuple(causes)):
+        place = wording.format_place(
+            cause.position.file, cause.position.line, cause.position.column
+        )
         met = "hidden" if cause.hidden else f"{cause.events:,} ×"
         indent = "  " * min(depth, 1)
         table.add_row(text(indent + cause.id, "bold"), text(cause.category), text(place), met)
@@ -157,30 +159,32 @@ def _table(causes: Iterable[Cause]) -> Table:
 def _rest(e: ExplanationData) -> Iterator[RenderableType]:
     for recompile in e.recompiles:
         title = f"{recompile.function} · {wording.count(recompile.count, 'time')}"
-        place = wording.place(recompile.file, recompile.line)
+        place = wording.format_place(recompile.file, recompile.line)
         guards = [text(f"guard failed: {guard}", "dim") for guard in recompile.guards]
-        asked = [text(f"asked for at {wording.at(p)}", "dim") for p in recompile.positions]
+        asked = [
+            text(f"asked for at {wording.format_position(p)}", "dim") for p in recompile.positions
+        ]
         parts = [text(recompile.message), *guards, *asked, *tips(recompile.advice)]
         yield from _section("recompiled", title, place, *parts)
     for fallback in e.fallbacks:
         because = f" Because of {fallback.cause}." if fallback.cause else ""
         gb_id = f" ({fallback.gb_id})" if fallback.gb_id else ""
         parts = [text(f"{fallback.reason}{gb_id}{because}"), *tips(fallback.advice)]
-        place = wording.place(fallback.file, fallback.line)
+        place = wording.format_place(fallback.file, fallback.line)
         yield from _section("ran eager", fallback.function, place, *parts)
     for crash in e.crashes:
         yield from _crash(crash)
     if e.notes:
         yield Padding(Rule(text("Notes", "bold"), align="left", style="dim"), (1, 0, 0, 0))
     for note in e.notes:
-        where = f" ({wording.at(note.position)})" if note.position else ""
+        where = f" ({wording.format_position(note.position)})" if note.position else ""
         yield text(f"{note.kind}: {note.message}{where}")
     if e.measurement is not None:
         yield Padding(Rule(text("Measured", "bold"), align="left", style="dim"), (1, 0, 0, 0))
-        yield _grid(wording.measured(e))
+        yield _grid(wording.measurement_rows(e))
     if e.output:
         yield from _output(e.output)
-    runs = wording.runs(e)
+    runs = wording.describe_runs(e)
     if runs:
         yield Padding(text(runs, "dim"), (1, 0, 0, 0))
 
@@ -193,7 +197,7 @@ def _section(kind: str, title: str, place: str, *parts: RenderableType) -> Itera
 
 
 def _crash(crash: Crash) -> Iterator[RenderableType]:
-    place = wording.at(crash.position) if crash.position else "place unknown"
+    place = wording.format_position(crash.position) if crash.position else "place unknown"
     yield from _section(
         "crash",
         f"{crash.error} in {crash.stage}, {wording.MODES.get(crash.mode, crash.mode)}",

@@ -1,4 +1,4 @@
-"""The phrases that every renderer says alike."""
+"""Phrases that all renderers share."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ MODES = {"default": "default mode", "fullgraph": "fullgraph=True"}
 
 
 def printable(text: str) -> str:
-    """`text` with every character visible: no escape codes, no bidirectional overrides.
+    """Return `text` with every character visible: no escape codes, no bidirectional overrides.
 
     Newlines stay, tabs become four spaces, other control and format characters (and lone
     surrogates, which no file can hold) are written as Python would in a string.
     """
     if text.isprintable():
         return text
-    return "".join(_visible(character) for character in text)
+    return "".join(_visible_character(character) for character in text)
 
 
-def _visible(character: str) -> str:
+def _visible_character(character: str) -> str:
     if character == "\n":
         return character
     if character == "\t":
@@ -49,19 +49,18 @@ def _visible(character: str) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """ "1 graph", "2 graphs"; a noun that ends in "s" gets "es"."""
+    """Return "1 graph" or "2 graphs"; a noun that ends in "s" gets "es"."""
     ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
     return f"{number:,} {noun}{ending}"
 
 
-def known(number: int | None, noun: str) -> str:
-    """As `count`, and "unknown graphs" for what is not known."""
+def count_or_unknown(number: int | None, noun: str) -> str:
+    """Return `count(number, noun)`, or "unknown graphs" for None."""
     return f"unknown {noun}s" if number is None else count(number, noun)
 
 
-def path(file: str) -> str:
-    """`file` as short as it stays clear: from the working directory, from site-packages, or in
-    "python3.11"."""
+def short_path(file: str) -> str:
+    """Return `file` relative to site-packages, the standard library or the working directory."""
     parts = PurePath(file).parts
     for index, part in enumerate(parts):
         if part in ("site-packages", "dist-packages") and index + 1 < len(parts):
@@ -76,31 +75,31 @@ def path(file: str) -> str:
     return file[len(here.rstrip(os.sep)) + 1 :] if inside else file
 
 
-def library(file: str) -> bool:
-    """Whether `file` is installed, part of Python, or no file at all ("<frozen …>")."""
+def is_library(file: str) -> bool:
+    """Return whether `file` is installed, part of Python, or no file at all ("<frozen …>")."""
     parts = PurePath(file).parts
     if "site-packages" in parts or "dist-packages" in parts:
         return True
     return file.startswith(("<", _STDLIB + os.sep))
 
 
-def place(file: str, line: int, column: int | None = None) -> str:
-    """ "model.py:14:9": the line 1-based, and the column too, as editors count."""
-    text = f"{path(file)}:{line}"
+def format_place(file: str, line: int, column: int | None = None) -> str:
+    """Return "model.py:14:9", with a 1-based line and column as in editors."""
+    text = f"{short_path(file)}:{line}"
     return text if column is None else f"{text}:{column + 1}"
 
 
-def at(position: Position) -> str:
-    """ "model.py:14:9 in Net.forward"."""
-    where = place(position.file, position.line, position.column)
+def format_position(position: Position) -> str:
+    """Return "model.py:14:9 in Net.forward"."""
+    where = format_place(position.file, position.line, position.column)
     return f"{where} in {position.function}" if position.function else where
 
 
-def facts(cause: Cause, tried: bool = True) -> tuple[str, ...]:
-    """What is known of `cause`, in short phrases; `tried`: was `fullgraph=True` tried?"""
-    phrases = [met(cause), modes(cause, tried), fate(cause)]
+def describe_facts(cause: Cause, tried: bool = True) -> tuple[str, ...]:
+    """Return short phrases about `cause`; `tried` says whether `fullgraph=True` was tried."""
+    phrases = [describe_count(cause), describe_modes(cause, tried), describe_fate(cause)]
     if cause.ops_before is not None or cause.ops_after is not None:
-        before, after = _number(cause.ops_before), _number(cause.ops_after)
+        before, after = _number_or_unknown(cause.ops_before), _number_or_unknown(cause.ops_after)
         phrases.append(f"ops {before} | {after}")
     if cause.branch:
         phrases.append(f"on the branch {cause.branch}")
@@ -108,57 +107,57 @@ def facts(cause: Cause, tried: bool = True) -> tuple[str, ...]:
     return tuple(phrases)
 
 
-def _number(number: int | None) -> str:
+def _number_or_unknown(number: int | None) -> str:
     return "unknown" if number is None else f"{number:,}"
 
 
-def fate(cause: Cause) -> str:
-    """What the cause did to its frame: "frame resumes after it"."""
+def describe_fate(cause: Cause) -> str:
+    """Return what the cause did to its frame: "frame resumes after it"."""
     return _FATES.get(cause.frame, cause.frame)
 
 
-def met(cause: Cause) -> str:
-    """How often Dynamo met the cause."""
+def describe_count(cause: Cause) -> str:
+    """Return how often the cause occurred: "met 3 times"."""
     if cause.hidden:
         return f"hidden behind {cause.behind}" if cause.behind else "hidden"
     return "met once" if cause.events == 1 else f"met {cause.events:,} times"
 
 
-def modes(cause: Cause, tried: bool = True) -> str:
-    """In which modes the cause exists: "default mode only"."""
+def describe_modes(cause: Cause, tried: bool = True) -> str:
+    """Return the modes in which the cause exists: "default mode only"."""
     both = len(set(cause.modes)) > 1
-    return _names(cause.modes) + ("" if both or not (tried and cause.modes) else " only")
+    return _mode_names(cause.modes) + ("" if both or not (tried and cause.modes) else " only")
 
 
-def _names(modes: Sequence[str]) -> str:
+def _mode_names(modes: Sequence[str]) -> str:
     if {"default", "fullgraph"} <= set(modes):
         return "both modes"
     return " and ".join(MODES.get(mode, mode) for mode in modes) or "an unknown mode"
 
 
-def graph(info: GraphInfo) -> str:
-    """ "G1 · 12 ops · net.py:11–12 · Net.forward"."""
-    parts = [info.id, count(info.ops, "op"), covers(info), info.function]
+def describe_graph(info: GraphInfo) -> str:
+    """Return "G1 · 12 ops · net.py:11–12 · Net.forward"."""
+    parts = [info.id, count(info.ops, "op"), graph_lines(info), info.function]
     if info.splits > 1:
         parts.append(f"cut into {info.splits} by DDPOptimizer")
     return " · ".join(filter(None, parts))
 
 
-def covers(info: GraphInfo) -> str:
-    """The user's lines in a graph, "net.py:11–14"; where its frame starts if they are unknown."""
+def graph_lines(info: GraphInfo) -> str:
+    """Return the user's lines in a graph, "net.py:11–14", or the first line of its frame."""
     if info.first_line is None:
-        return f"{place(info.file, info.line)} (lines unknown)"
-    first = place(info.file, info.first_line)
+        return f"{format_place(info.file, info.line)} (lines unknown)"
+    first = format_place(info.file, info.first_line)
     return first if info.last_line in (None, info.first_line) else f"{first}–{info.last_line}"
 
 
-def default_mode(mode: Mode) -> str:
-    """ "3 graphs, 2 breaks"."""
-    return f"{known(mode.graphs, 'graph')}, {known(mode.breaks, 'break')}"
+def describe_default_mode(mode: Mode) -> str:
+    """Return "3 graphs, 2 breaks"."""
+    return f"{count_or_unknown(mode.graphs, 'graph')}, {count_or_unknown(mode.breaks, 'break')}"
 
 
-def fullgraph_mode(mode: Mode) -> str:
-    """ "one graph", "not one graph: 2 causes" or "not tried"."""
+def describe_fullgraph_mode(mode: Mode) -> str:
+    """Return "one graph", "not one graph: 2 causes" or "not tried"."""
     if mode.ok is None:
         return "not tried"
     if mode.ok:
@@ -166,8 +165,8 @@ def fullgraph_mode(mode: Mode) -> str:
     return "not one graph" + (f": {count(mode.breaks, 'cause')}" if mode.breaks else "")
 
 
-def praise(explanation: ExplanationData) -> str | None:
-    """The one sentence for a model that is one graph; None for any other."""
+def describe_clean_model(explanation: ExplanationData) -> str | None:
+    """Return the sentence for a model that is one graph; None for any other model."""
     e = explanation
     troubled = e.causes or e.recompiles or e.fallbacks or e.crashes or e.error
     one = e.default.ok is True or (e.default.graphs == 1 and e.default.breaks == 0)
@@ -180,20 +179,20 @@ def praise(explanation: ExplanationData) -> str | None:
     return f"{start}; fullgraph=True was not tried."
 
 
-def ranked(advice: Sequence[Advice]) -> tuple[Advice, ...]:
-    """Code fixes that were run first, then other code fixes, then settings."""
+def rank_advice(advice: Sequence[Advice]) -> tuple[Advice, ...]:
+    """Return tested source changes first, then other source changes, then settings."""
     return tuple(sorted(advice, key=lambda one: (one.kind != "code", not one.modes)))
 
 
-def tried(advice: Advice) -> str:
-    """What running the advice has shown: "run: no break left in both modes"."""
+def describe_evidence(advice: Advice) -> str:
+    """Return what running the advice showed: "run: no break left in both modes"."""
     if not advice.modes:
         return "a setting, not run" if advice.kind == "config" else "not run"
-    return f"run: no break left in {_names(advice.modes)}"
+    return f"run: no break left in {_mode_names(advice.modes)}"
 
 
-def runs(explanation: ExplanationData) -> str | None:
-    """ "Your code ran 3 times: 1 × default mode, 2 × eager values."; None if it is not told."""
+def describe_runs(explanation: ExplanationData) -> str | None:
+    """Return "Your code ran 3 times: 1 × default mode, 2 × eager values."; None without runs."""
     if not explanation.runs:
         return None
     total = sum(times for _, times in explanation.runs)
@@ -201,16 +200,16 @@ def runs(explanation: ExplanationData) -> str | None:
     return f"Your code ran {'once' if total == 1 else f'{total:,} times'}: {parts}."
 
 
-def seconds(value: float) -> str:
-    """ "12.3 ms"; three digits are all a median is good for."""
+def format_seconds(value: float) -> str:
+    """Return seconds as "12.3 ms", with three significant digits."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if value >= size:
             return f"{value / size:,.3g} {unit}" if value < 1000 else f"{value:,.0f} s"
     return f"{value * 1e9:.3g} ns"
 
 
-def size(value: int | None) -> str:
-    """ "1.5 MiB", or "unknown"."""
+def format_bytes(value: int | None) -> str:
+    """Return bytes as "1.5 MiB"; "unknown" for None."""
     if value is None:
         return "unknown"
     for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
@@ -219,24 +218,24 @@ def size(value: int | None) -> str:
     return f"{value:,} B"
 
 
-def measured(explanation: ExplanationData) -> tuple[tuple[str, str], ...]:
-    """What was timed, as (name, value) rows; none when nothing was."""
+def measurement_rows(explanation: ExplanationData) -> tuple[tuple[str, str], ...]:
+    """Return the measurement as (name, value) rows; none without a measurement."""
     m = explanation.measurement
     if m is None:
         return ()
-    memory = f"eager {size(m.peak_eager)}, compiled {size(m.peak_compiled)}"
+    memory = f"eager {format_bytes(m.peak_eager)}, compiled {format_bytes(m.peak_compiled)}"
     return (
-        ("eager", f"{seconds(m.eager)} a call"),
-        ("compiled", f"{seconds(m.compiled)} a call{_faster(m)}"),
-        ("compiling", seconds(m.compile)),
-        *((f"  {stage}", seconds(took)) for stage, took in explanation.compile_seconds),
+        ("eager", f"{format_seconds(m.eager)} a call"),
+        ("compiled", f"{format_seconds(m.compiled)} a call{_describe_speedup(m)}"),
+        ("compiling", format_seconds(m.compile)),
+        *((f"  {stage}", format_seconds(took)) for stage, took in explanation.compile_seconds),
         ("peak memory", memory),
         ("pays after", "never" if m.pays_after is None else count(m.pays_after, "call")),
         ("measured as", f"medians of {count(m.repeats, 'call')}"),
     )
 
 
-def _faster(m: Measurement) -> str:
+def _describe_speedup(m: Measurement) -> str:
     if not (m.eager > 0 and m.compiled > 0):
         return ""
     if m.compiled <= m.eager:

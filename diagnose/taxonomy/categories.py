@@ -1,4 +1,4 @@
-"""The categories of causes: the words under which a person looks for one."""
+"""Categories of causes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Category(StrEnum):
-    """What kind of thing broke the graph. The values are stable: reports and JSON show them."""
+    """What kind of code broke the graph. Reports and JSON show the values, which are stable."""
 
     # The data decides.
     BRANCH = "data-dependent branch"

@@ -1,4 +1,4 @@
-"""A fix: an advice, and the expressions it is for."""
+"""Fixes: advice together with the expressions that it applies to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_AGAIN = "It is not asked again."
 
 @dataclass(frozen=True)
 class Fix:
-    """An advice with what the code must look like for it to make sense.
+    """Advice, and patterns for the code that it applies to.
 
     `when` and `unless` are patterns searched in the expression and in its statement.
     """
@@ -25,7 +25,7 @@ class Fix:
     unless: str = ""
 
     def fits(self, *texts: str) -> bool:
-        """Whether the advice is for code that reads like one of `texts`."""
+        """Return whether the advice applies to code that reads like one of `texts`."""
         known = [text for text in texts if text.strip()]
         if self.unless and any(re.search(self.unless, text) for text in known):
             return False
@@ -41,7 +41,7 @@ def code(
     when: str = "",
     unless: str = "",
 ) -> Fix:
-    """A change of the source.
+    """Return a source change as a fix.
 
     `before` and `after` are programs: tests compile them, and see one break less and equal values
     in both modes. A fix without an example claims no mode.
@@ -51,6 +51,6 @@ def code(
 
 
 def config(setting: str, trap: str, *, before: str = "", modes: tuple[str, ...] = BOTH) -> Fix:
-    """A setting of the compiler, with its traps. `before` is a program that it makes whole."""
+    """Return a compiler setting as a fix; `before` is a program without breaks under it."""
     advice = Advice(f"Set `{setting}`.", "config", before, "", trap, modes if before else ())
     return Fix(advice)

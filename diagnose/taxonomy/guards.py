@@ -1,4 +1,4 @@
-"""A guard that failed, as a sentence about the user's variable, and what to do."""
+"""Failed guards as sentences about the user's variables, with advice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from fullgraph.diagnose.explanation_data import Advice
 
-Told = tuple[str, tuple[Advice, ...]]
+GuardAdvice = tuple[str, tuple[Advice, ...]]
+"""A sentence about a failed guard, and what to do."""
 
 _MARK = Advice(
     "Mark the dimension as dynamic before the first call.",
@@ -45,27 +46,27 @@ _STATE = {
 }
 
 
-def describe_guard(guard: str) -> Told:
-    """One plain sentence that names the user's variable, and what to do about it.
+def describe_guard(guard: str) -> GuardAdvice:
+    """Return one sentence that names the user's variable, and what to do about it.
 
     `guard` is a failed guard as `Recompile.guards` holds it. A guard of an unknown form is quoted.
     """
     guard = _plain_names(" ".join(guard.split()))
-    for pattern, tell in _FORMS:
+    for pattern, describe in _FORMS:
         if found := re.search(pattern, guard):
-            return tell(found)
+            return describe(found)
     return f"`{guard}` no longer holds.", ()
 
 
 def _plain_names(guard: str) -> str:
-    """The guard with names as the user writes them: `layers[0].n`, not `_modules['0'].n`."""
+    """Return the guard with names as the user writes them: `layers[0].n`, not `_modules['0'].n`."""
     guard = re.sub(r"\b[LG]\[['\"](\w+)['\"]\]", r"\1", guard)
     guard = re.sub(r"\._(?:modules|parameters|buffers)\['(\d+)'\]", r"[\1]", guard)
     guard = re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", guard)
     return re.sub(r"\.__dict__\['(\w+)'\]", r".\1", guard)
 
 
-def _size(found: re.Match[str]) -> Told:
+def _size(found: re.Match[str]) -> GuardAdvice:
     name, dimension, old, new = found.groups()
     what = f"{old} rows" if dimension == "0" else f"size {old} in dimension {dimension}"
     text = f"`{name}` had {what}, now {new}."
@@ -79,13 +80,13 @@ def _size(found: re.Match[str]) -> Told:
     return text, (replace(_MARK, before=before, after=after), _DYNAMIC)
 
 
-def _rank(found: re.Match[str]) -> Told:
+def _rank(found: re.Match[str]) -> GuardAdvice:
     name, old, new = found.groups()
     advice = Advice("Give it the same number of dimensions at every call.", "code")
     return f"`{name}` had {old} dimensions, now {new}.", (advice,)
 
 
-def _tensor(found: re.Match[str]) -> Told:
+def _tensor(found: re.Match[str]) -> GuardAdvice:
     name, what, old, new = found.groups()
     advice = Advice(f"Give it the same {what} at every call.", "code")
     if what == "stride":
@@ -94,7 +95,7 @@ def _tensor(found: re.Match[str]) -> Told:
     return f"`{name}` had {what} {old}, now {new}.", (advice,)
 
 
-def _dispatch_keys(found: re.Match[str]) -> Told:
+def _dispatch_keys(found: re.Match[str]) -> GuardAdvice:
     advice = Advice(
         "Write buffers in place instead of assigning new tensors to them.",
         "code",
@@ -105,14 +106,14 @@ def _dispatch_keys(found: re.Match[str]) -> Told:
     return f"`{found[1]}` is a tensor of another kind than before.", (advice,)
 
 
-def _requires_grad(found: re.Match[str]) -> Told:
+def _requires_grad(found: re.Match[str]) -> GuardAdvice:
     now = "now it does" if found[2] in ("0", "False") else "now it does not"
     before = "did not require grad" if found[2] in ("0", "False") else "required grad"
     advice = Advice("Expect a version with and one without grad, or detach before.", "code")
     return f"`{found[1]}` {before}, {now}.", (advice,)
 
 
-def _state(found: re.Match[str]) -> Told:
+def _state(found: re.Match[str]) -> GuardAdvice:
     what = next((text for key, text in _STATE.items() if key in found[1]), None)
     text = f"{what} changed." if what else f"The global state changed: {found[1]}."
     if "autocast" in found[1]:
@@ -121,28 +122,28 @@ def _state(found: re.Match[str]) -> Told:
     return text, (advice,)
 
 
-def _training(found: re.Match[str]) -> Told:
+def _training(found: re.Match[str]) -> GuardAdvice:
     now = "is not" if found[2] == "True" else "is"
     was = "was" if found[2] == "True" else "was not"
     advice = Advice("Expect one version for training and one for evaluation.", "code")
     return f"`{found[1]}` {was} in training mode, now it {now}.", (advice,)
 
 
-def _from_break(found: re.Match[str]) -> Told:
+def _from_break(found: re.Match[str]) -> GuardAdvice:
     advice = Advice("Remove the graph break that the number comes from.", "code")
     return f"A value that was {found[1]} came out of the graph break before it.", (advice,)
 
 
-def _length(found: re.Match[str]) -> Told:
+def _length(found: re.Match[str]) -> GuardAdvice:
     name, old = found.groups()
     return f"`{name}` had length {old}, now another.", (_SAME,)
 
 
-def _empty(found: re.Match[str]) -> Told:
+def _empty(found: re.Match[str]) -> GuardAdvice:
     return f"`{found[1]}` was empty, now it is not.", (_SAME,)
 
 
-def _value(found: re.Match[str]) -> Told:
+def _value(found: re.Match[str]) -> GuardAdvice:
     name, old = found.groups()
     text = f"`{name}` was {old}, now another value."
     if name.startswith("self.") and re.fullmatch(r"-?\d+", old):
@@ -152,49 +153,49 @@ def _value(found: re.Match[str]) -> Told:
     return text, (_SAME,)
 
 
-def _range(found: re.Match[str]) -> Told:
+def _range(found: re.Match[str]) -> GuardAdvice:
     low, name, dimension, high = found.groups()
     bounds = f"between {low} and {high}" if high else f"at least {low}"
     text = f"The code holds only while size {dimension} of `{name}` is {bounds}."
     return text, (Advice("Avoid tests on the size inside the compiled function.", "code"),)
 
 
-def _fixed_size(found: re.Match[str]) -> Told:
+def _fixed_size(found: re.Match[str]) -> GuardAdvice:
     name, dimension, old = found.groups()
     text = f"The code holds only while size {dimension} of `{name}` is {old}."
     return text, (Advice("Avoid tests on the size inside the compiled function.", "code"),)
 
 
-def _object(found: re.Match[str]) -> Told:
+def _object(found: re.Match[str]) -> GuardAdvice:
     name = found[1].removesuffix(".__code__").removesuffix(".__func__")
     advice = Advice("Pass the same object at every call; make functions once, not at each.", "code")
     return f"`{name}` is another object than before.", (advice,)
 
 
-def _type(found: re.Match[str]) -> Told:
+def _type(found: re.Match[str]) -> GuardAdvice:
     name, old = found.groups()
     advice = Advice("Pass the same type at every call.", "code")
     return f"`{name}` was of type {old.rpartition('.')[2]}, now of another.", (advice,)
 
 
-def _no_tensor(found: re.Match[str]) -> Told:
+def _no_tensor(found: re.Match[str]) -> GuardAdvice:
     advice = Advice("Pass the same type at every call.", "code")
     return f"`{found[1]}` was a tensor, now it is of type {found[2].rpartition('.')[2]}.", (advice,)
 
 
-def _same_tensors(found: re.Match[str]) -> Told:
+def _same_tensors(found: re.Match[str]) -> GuardAdvice:
     advice = Advice("Pass different tensors, or the same, at every call.", "code")
     names = " and ".join(f"`{name}`" for name in sorted(re.findall(r'"([^"]+)"', found[0])))
     return f"{names or 'Two arguments'} are now the same tensor.", (advice,)
 
 
-def _other_tensors(found: re.Match[str]) -> Told:
+def _other_tensors(found: re.Match[str]) -> GuardAdvice:
     advice = Advice("Pass different tensors, or the same, at every call.", "code")
     return f"`{found[1]}` and `{found[2]}` were the same object, now they are not.", (advice,)
 
 
 _NAME = r"[\w.\[\]'\"]+?"
-_FORMS: tuple[tuple[str, Callable[[re.Match[str]], Told]], ...] = (
+_FORMS: tuple[tuple[str, Callable[[re.Match[str]], GuardAdvice]], ...] = (
     (r"tensor '(.+?)' size mismatch at index (\d+)\. expected (\d+), actual (\d+)", _size),
     (r"tensor '(.+?)' rank mismatch\. expected (\d+), actual (\d+)", _rank),
     (r"tensor '(.+?)' requires_grad mismatch\. expected requires_grad=(\w+)", _requires_grad),

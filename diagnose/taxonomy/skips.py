@@ -1,4 +1,4 @@
-"""Why a frame was left to eager without a break."""
+"""Reasons for which Dynamo skips a frame without a graph break."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BENIGN = (
     "No ops traced",
     "empty graph",
     "generator expression in transformers",
-    # These say only that something else went wrong, which has an event of its own.
+    # Consequences of other failures, which have events of their own.
     "an error was suppressed",
     "custom frame execution strategy",
     "exception-directed frame execution",
@@ -32,7 +32,7 @@ _SENTENCES = {
 
 
 def describe_skip(reason: str) -> str | None:
-    """Dynamo's reason for a skip as a plain sentence; None if nothing is lost by it.
+    """Return Dynamo's reason for a skip as a sentence; None if the skip loses nothing.
 
     Nothing is lost where there is nothing to compile: no tensors, no ops, generated code.
     """

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fullgraph.compiler.events import Position
-from fullgraph.diagnose.report.source import lines
+from fullgraph.diagnose.report.source import source_lines
 
 from .explanations import ITEM, TRICKY
 from .strategies import CAUSE
@@ -18,7 +18,7 @@ def marked(*source, span, expression=""):
         expression=expression,
         source=tuple(enumerate(source, 1)),
     )
-    return [line.parts[1] for line in lines(cause)]
+    return [line.parts[1] for line in source_lines(cause)]
 
 
 def test_exactly_the_expression_is_marked():
@@ -37,7 +37,7 @@ def test_a_span_of_several_lines_leaves_out_the_indentation():
 
 def test_tabs_move_the_mark_with_the_text():
     cause = replace(ITEM, position=Position("a.py", 2, 2, 2, 6), source=((1, "x"), (2, "\t\tf(x)")))
-    line = lines(cause)[1]
+    line = source_lines(cause)[1]
     assert line.text == "        f(x)"
     assert (line.start, line.end) == (8, 12)
 
@@ -47,7 +47,7 @@ def test_a_mark_that_is_all_indentation_goes_with_it():
 
 
 def test_common_indentation_is_taken_away():
-    line = lines(ITEM)[0]
+    line = source_lines(ITEM)[0]
     assert line.text == "def forward(self, x, mask):"
 
 
@@ -68,17 +68,17 @@ def test_unknown_or_impossible_columns(span, expression, expected):
 
 def test_a_line_with_unknown_columns_is_still_pointed_at():
     cause = replace(ITEM, position=Position("a.py", 14))
-    assert [line.number for line in lines(cause) if line.hit] == [14]
+    assert [line.number for line in source_lines(cause) if line.hit] == [14]
 
 
 def test_what_would_hide_or_reorder_source_is_visible():
-    assert "\\u202e" in lines(TRICKY)[0].text
+    assert "\\u202e" in source_lines(TRICKY)[0].text
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(CAUSE)
 def test_a_mark_lies_within_its_line(cause):
-    for line in lines(cause):
+    for line in source_lines(cause):
         assert "".join(line.parts) == line.text
         assert line.start is None or 0 <= line.start < line.end <= len(line.text)
         assert "\n" not in line.text

@@ -36,38 +36,42 @@ def test_printable(text, expected):
     ],
 )
 def test_seconds(seconds, expected):
-    assert wording.seconds(seconds) == expected
+    assert wording.format_seconds(seconds) == expected
 
 
 def test_places_count_columns_from_one_as_editors_do():
-    assert wording.place("a.py", 3, 0) == "a.py:3:1"
+    assert wording.format_place("a.py", 3, 0) == "a.py:3:1"
 
 
 def test_installed_files_are_named_from_their_package():
-    assert wording.path("/x/lib/site-packages/timm/vit.py") == "timm/vit.py"
+    assert wording.short_path("/x/lib/site-packages/timm/vit.py") == "timm/vit.py"
 
 
 def test_files_of_python_are_named_from_its_folder():
-    assert wording.path(contextlib.__file__).endswith("/contextlib.py")
-    assert wording.path(contextlib.__file__).startswith("python3.")
+    assert wording.short_path(contextlib.__file__).endswith("/contextlib.py")
+    assert wording.short_path(contextlib.__file__).startswith("python3.")
 
 
 def test_files_below_the_working_directory_are_relative(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert wording.path(str(tmp_path / "a" / "b.py")) == "a/b.py"
-    assert wording.path(str(tmp_path) + "er/b.py") == str(tmp_path) + "er/b.py"
+    assert wording.short_path(str(tmp_path / "a" / "b.py")) == "a/b.py"
+    assert wording.short_path(str(tmp_path) + "er/b.py") == str(tmp_path) + "er/b.py"
 
 
 def test_no_praise_where_anything_is_wrong():
-    assert wording.praise(CLEAN)
-    assert not wording.praise(replace(CLEAN, error="Stopped."))
-    assert not wording.praise(replace(CLEAN, recompiles=TROUBLED.recompiles))
-    assert not wording.praise(replace(CLEAN, default=replace(CLEAN.default, ok=False)))
-    assert not wording.praise(replace(CLEAN, fullgraph=replace(CLEAN.fullgraph, ok=False)))
+    assert wording.describe_clean_model(CLEAN)
+    assert not wording.describe_clean_model(replace(CLEAN, error="Stopped."))
+    assert not wording.describe_clean_model(replace(CLEAN, recompiles=TROUBLED.recompiles))
+    assert not wording.describe_clean_model(
+        replace(CLEAN, default=replace(CLEAN.default, ok=False))
+    )
+    assert not wording.describe_clean_model(
+        replace(CLEAN, fullgraph=replace(CLEAN.fullgraph, ok=False))
+    )
 
 
 def test_compiling_that_never_pays_is_said_so():
     slow = Measurement(0.01, 0.02, 1.0, 5, None, None, None)
-    rows = dict(wording.measured(replace(CLEAN, measurement=slow)))
+    rows = dict(wording.measurement_rows(replace(CLEAN, measurement=slow)))
     assert rows["pays after"] == "never"
     assert rows["compiled"] == "20 ms a call, 2 × as slow"
