@@ -1,1 +1,1 @@
-"""From what the compiler told to what a person must know: causes, costs, reports."""
+"""From what the compiler recorded to what a person needs: causes, costs and reports."""

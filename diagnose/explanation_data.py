@@ -9,7 +9,7 @@ from fullgraph.compiler.events import Position
 
 @dataclass(frozen=True)
 class Advice:
-    """Something to try against a cause."""
+    """One thing to try against a cause."""
 
     text: str
     """One imperative sentence: "Guard the call with `torch.compiler.is_compiling()`."."""
@@ -17,16 +17,16 @@ class Advice:
     """"code" (edit the source) or "config" (a setting of the compiler)."""
     before: str = ""
     after: str = ""
-    """A small example, before and after; empty when the sentence says it all."""
+    """A small example before and after the change; may be empty."""
     trap: str = ""
-    """What changes or can go wrong when it is followed."""
+    """What can change or go wrong if the advice is followed."""
     modes: tuple[str, ...] = ()
-    """The modes in which this fix was run and left no break: "default", "fullgraph"."""
+    """The modes in which the example was run and has no break left: "default", "fullgraph"."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One reason at one expression, however often it was met."""
+    """One reason for graph breaks at one expression, with all its events."""
 
     id: str
     """"C1", "C2", … in program order; hidden causes come after the others."""
@@ -37,41 +37,41 @@ class Cause:
     expression: str
     """The source text of the span; "" when the source cannot be read."""
     source: tuple[tuple[int, str], ...]
-    """Numbered lines around the expression, three on each side."""
+    """Numbered lines of the expression, and three before and after it."""
     message: str
-    """One plain sentence, with the real value or shape where it was seen."""
+    """One sentence, with the eager value or shape if it was seen."""
     detail: str = ""
-    """The compiler's own explanation."""
+    """The explanation that Dynamo gives."""
     stack: tuple[Position, ...] = ()
     """From the outermost frame to the innermost, library frames included."""
     module_path: str | None = None
-    """"layers[0..2]": the submodules in which it was met, relative to the model."""
+    """"layers[0..2]": the submodules in which it occurred, relative to the model."""
     frame: str = "resumed"
     """"resumed", "prefix" or "skipped": the worst it did to a frame."""
     hidden: bool = False
-    """Whether it shows only after another cause is out of the way."""
+    """Whether it shows only after another cause is removed."""
     behind: str | None = None
-    """The id of the cause it was found behind."""
+    """The id of the cause that hides it."""
     branch: str | None = None
     """"not taken" when it lies on the side of a branch that the inputs do not take."""
     modes: tuple[str, ...] = ("default",)
     events: int = 1
-    """How often Dynamo met it; 0 for a hidden cause, which the real program never meets."""
+    """Number of break events; 0 for a hidden cause, which the unchanged program has not."""
     graphs: tuple[str, ...] = ()
     """Ids of the graphs that ended at it."""
     ops_before: int | None = None
     ops_after: int | None = None
-    """Ops of the graph that ends here and of the next one; None where it is not known."""
+    """Number of ops of the graph that ends here and of the next one; None if unknown."""
     state: tuple[str, ...] = ()
-    """"no_grad", "autocast(cpu, bfloat16)" …: what was on at the break."""
+    """"no_grad", "autocast(cpu, bfloat16)" …: what was active at the break."""
     advice: tuple[Advice, ...] = ()
     consequences: tuple[str, ...] = ()
-    """What else broke only because of it, one sentence each."""
+    """What broke only because of this cause, one sentence each."""
 
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """One graph the backend was given."""
+    """One graph that the backend received."""
 
     id: str
     """"G1", "G2", … in the order of compilation."""
@@ -83,9 +83,9 @@ class GraphInfo:
     inputs: tuple[str, ...]
     first_line: int | None
     last_line: int | None
-    """The user's lines that the graph covers in `file`; None when unknown."""
+    """The first and last line of user code that the graph covers in `file`; None if unknown."""
     ended_by: str | None
-    """The id of the cause that ended it; None when the frame returned."""
+    """The id of the cause that ended it; None if the frame returned."""
     phase: str = "forward"
     splits: int = 1
     targets: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class GraphInfo:
 
 @dataclass(frozen=True)
 class RecompileInfo:
-    """One frame that was compiled more than once, with all its reasons."""
+    """One frame that was compiled more than once, with its failed guards."""
 
     function: str
     file: str
@@ -109,7 +109,7 @@ class RecompileInfo:
 
 @dataclass(frozen=True)
 class Fallback:
-    """Code that silently ran eager."""
+    """A frame that ran in eager without a graph break."""
 
     function: str
     file: str
@@ -118,13 +118,13 @@ class Fallback:
     """One plain sentence."""
     gb_id: str | None = None
     cause: str | None = None
-    """The id of the cause behind it, if one is known."""
+    """The id of the cause that led to it, if known."""
     advice: tuple[Advice, ...] = ()
 
 
 @dataclass(frozen=True)
 class Crash:
-    """The compiler failed: a bug in it, not in the user's code."""
+    """A crash of the compiler: a bug of the compiler, not of the user's code."""
 
     stage: str
     error: str
@@ -136,18 +136,18 @@ class Crash:
 
 @dataclass(frozen=True)
 class Mode:
-    """What one way of calling torch.compile gives."""
+    """What torch.compile gives in one mode."""
 
     graphs: int | None
     breaks: int | None
     """Break events in default mode; the number of causes under fullgraph."""
     ok: bool | None = None
-    """Whether the model is one graph without a break; None if it was not tried."""
+    """Whether the model is one graph without a break; None if not tried."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """A secondary fact at a place: a device synchronisation, a guard that will recompile."""
+    """A secondary fact: a device synchronisation, a guard that will recompile."""
 
     kind: str
     """"sync", "guard", "state", "unmask", "restore", "unknown" or "output"."""
@@ -157,7 +157,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What was timed, in seconds and bytes. Medians over `repeats` calls."""
+    """Times in seconds and memory in bytes; times are medians over `repeats` calls."""
 
     eager: float
     compiled: float
@@ -166,7 +166,7 @@ class Measurement:
     peak_eager: int | None
     peak_compiled: int | None
     pays_after: int | None
-    """Calls after which compiling has paid for itself; None if it never does."""
+    """Number of calls after which compilation has paid off; None if it never does."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +195,6 @@ class ExplanationData:
     compile_seconds: tuple[tuple[str, float], ...] = ()
     """Compile time by stage, in seconds."""
     error: str | None = None
-    """One sentence when the work could not be finished; the rest is what was found until then."""
+    """Why the explanation could not be finished, as one sentence; None if it was."""
     complete: bool = True
-    """False while hidden causes are still being looked for."""
+    """Whether this is the last explanation; False for the partial ones before it."""

@@ -1,4 +1,4 @@
-"""`fullgraph run`: an unmodified script under the recorder, with a report at its end."""
+"""Run of an unmodified script under the recorder."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fullgraph.diagnose.explanation import Explanation
 
 
 def run(script: str, args: Sequence[str], report: Callable[[Explanation], object]) -> int:
-    """Run `script` as `python script args…` would, give its explanation to `report`.
+    """Run `script` as `python script args…` does, and pass its explanation to `report`.
 
-    Returns the exit code the script would have had: its own, 1 for an uncaught exception (whose
-    traceback is printed), 130 for Ctrl-C, 143 for SIGTERM. The report comes in every case.
-    Raises FullgraphError if there is no such script.
+    Returns the exit code of the script: 1 for an uncaught exception (its traceback is printed),
+    130 for Ctrl-C, 143 for SIGTERM. `report` is called in every case. Raises FullgraphError if
+    there is no such script.
     """
     path = Path(script)
     if not path.is_file():
@@ -67,7 +67,7 @@ def _exit_code(stop: SystemExit) -> int:
 
 
 def _print_traceback(failure: BaseException) -> None:
-    """Print `failure` as Python would have, without the frames that ran the script."""
+    """Print the traceback of `failure` without the frames that ran the script."""
     step = failure.__traceback__
     ours = (__file__, runpy.__file__, "<frozen runpy>")
     while step is not None and step.tb_frame.f_code.co_filename in ours:

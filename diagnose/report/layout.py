@@ -120,5 +120,5 @@ def _fold_frames(run: list[Position]) -> list[str]:
         shared = os.path.commonpath(folders)
     except ValueError:  # an absolute path beside a relative one
         shared = ""
-    where = shared or ", ".join(dict.fromkeys(map(_package, run)))
+    where = shared or ", ".join(dict.fromkeys(map(_package_of, run)))
     return [f"… {count(len(run), 'frame')} in {where}"]

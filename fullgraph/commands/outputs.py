@@ -1,4 +1,4 @@
-"""The outputs that a report of causes goes to: the terminal as it grows, JSON, HTML, a diff."""
+"""Outputs of a report: the terminal while it grows, JSON, HTML, a difference."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from fullgraph.compiler.errors import FullgraphError
 
@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 
 
 def add_outputs(command: argparse.ArgumentParser) -> None:
+    """Declare the arguments that select outputs."""
     command.add_argument("--json", action="store_true", help="print JSON instead of the report")
     command.add_argument("--html", metavar="FILE", help="write the report as one HTML page")
     command.add_argument("--against", metavar="FILE", help="compare with a saved --json")
 
 
 class Stream:
-    """A report that grows on the terminal: the head at once, then each cause as it is found."""
+    """Report that grows on the terminal: first the head, then each cause as it is found."""
 
-    def __init__(self, quiet: bool, file: Any = None) -> None:
+    def __init__(self, quiet: bool, file: TextIO | None = None) -> None:
         from rich.console import Console
 
         self.quiet = quiet
@@ -32,14 +33,14 @@ class Stream:
         self.begun = False
 
     def update(self, explanation: Explanation) -> None:
-        """Draw what `explanation` knows beyond the last one."""
+        """Draw the causes that were not drawn yet."""
         from fullgraph.diagnose.report import render_cause, render_head
 
         if self.quiet:
             return
         tried = explanation.fullgraph.ok is not None
         if not tried and not explanation.complete and explanation.causes:
-            if not self.begun and self.console.is_terminal:  # someone is waiting
+            if not self.begun and self.console.is_terminal:  # show a first result at once
                 self.console.print(explanation.verdict, highlight=False, markup=False)
                 self.begun = True
             return
@@ -65,7 +66,10 @@ class Stream:
                 self.console.print(explanation.verdict, highlight=False, markup=False)
 
 
-def write(explanation: Explanation, args: argparse.Namespace, saved: Any, draw: Stream) -> None:
+def write(
+    explanation: Explanation, args: argparse.Namespace, saved: dict[str, Any] | None, draw: Stream
+) -> None:
+    """Write `explanation` to the outputs that the arguments select."""
     draw.end(explanation)
     difference = explanation.diff(saved) if saved is not None else None
     if args.json:
@@ -87,6 +91,7 @@ def write(explanation: Explanation, args: argparse.Namespace, saved: Any, draw: 
 
 
 def saved_report(path: str | None) -> dict[str, Any] | None:
+    """Return the report saved at `path`; None for None. Raises FullgraphError if it is none."""
     if path is None:
         return None
     try:
@@ -101,5 +106,5 @@ def saved_report(path: str | None) -> dict[str, Any] | None:
         ) from None
     from fullgraph.diagnose.report import from_dict
 
-    from_dict(data)  # says in one sentence if it is not one of ours
+    from_dict(data)  # raises FullgraphError if it is not a saved explanation
     return dict(data)

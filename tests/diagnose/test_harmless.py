@@ -17,6 +17,8 @@ from torch import nn
 from fullgraph import explain
 from fullgraph.compiler.isolation import choose_process, state_digest
 
+pytestmark = pytest.mark.compiles
+
 SEEN: list[int] = []
 
 

@@ -20,6 +20,8 @@ from fullgraph.diagnose.explain import explain
 from fullgraph.diagnose.taxonomy import is_consequence
 from tests.diagnose import survey
 
+pytestmark = pytest.mark.compiles
+
 
 @dataclass
 class Row:

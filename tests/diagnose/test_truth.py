@@ -15,6 +15,8 @@ from fullgraph import Explanation, explain
 from tests.diagnose import branching
 from tests.diagnose import breaking as b
 
+pytestmark = pytest.mark.compiles
+
 X = torch.ones(4)
 TORCH = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2])
 

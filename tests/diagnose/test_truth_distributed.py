@@ -12,6 +12,8 @@ from torch import nn
 
 from fullgraph import explain
 
+pytestmark = pytest.mark.compiles
+
 
 @pytest.fixture(autouse=True)
 def _group() -> Iterator[None]:

@@ -10,6 +10,8 @@ from fullgraph.diagnose.unmask.unmask import unmask
 from tests.diagnose import hiding
 from tests.diagnose.unmasking import expression, search, traced
 
+pytestmark = pytest.mark.compiles
+
 X = torch.tensor([1.0, 2.0, 3.0])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fullgraph.diagnose.causes import diagnose
 from fullgraph.diagnose.explanation_data import Advice
 from fullgraph.diagnose.taxonomy.advice import FIXES, with_user_expression
@@ -27,22 +29,26 @@ def in_words(category: Category, expression: str) -> str:
     return ""
 
 
+@pytest.mark.compiles
 def test_code_comes_before_settings() -> None:
     kinds = [a.kind for a in advice_on("y = x * x.sum().item()", "x.sum().item()")]
     assert kinds == sorted(kinds)
     assert set(kinds) == {"code", "config"}
 
 
+@pytest.mark.compiles
 def test_a_setting_always_names_a_trap() -> None:
     settings = advice_on("print(x)\ny = x", "print(x)")
     assert all(advice.trap for advice in settings if advice.kind == "config")
 
 
+@pytest.mark.compiles
 def test_both_uses_of_a_mask_are_advised_on() -> None:
     found = texts("y = x[mask].sum()", "x[mask]")
     assert any("Reduce" in text for text in found) and any("mean" in text for text in found)
 
 
+@pytest.mark.compiles
 def test_what_does_not_fit_the_expression_is_left_out() -> None:
     assert not any("repeat_interleave" in t for t in texts("y = F.one_hot(labels)", "F.one_hot(x)"))
 

@@ -92,6 +92,7 @@ CALLS = {
 }
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("text", CALLS)
 def test_a_call_is_known_by_its_name(text: str) -> None:
     brk = breaks(text, "default")[0]
@@ -101,6 +102,7 @@ def test_a_call_is_known_by_its_name(text: str) -> None:
     assert said in diagnosis.sentence
 
 
+@pytest.mark.compiles
 def test_a_generator_that_is_given_is_one_of_random_numbers() -> None:
     drawn = "torch.rand(4, generator=generator)"
     text = f"generator = torch.Generator()\n\n\ndef forward(x):\n    return x + {drawn}"

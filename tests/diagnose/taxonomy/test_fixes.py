@@ -17,6 +17,8 @@ from tests.diagnose.taxonomy.snippets import (
     setting,
 )
 
+pytestmark = pytest.mark.compiles
+
 CODE = {
     f"{category}: {fix.advice.text} [{number}]": fix.advice
     for category, fixes in FIXES.items()

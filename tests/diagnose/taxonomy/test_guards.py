@@ -9,6 +9,8 @@ from torch import nn
 from fullgraph.compiler.recording import record
 from fullgraph.diagnose.taxonomy import describe_guard, describe_limit
 
+pytestmark = pytest.mark.compiles
+
 
 def guards(run, *calls, **options) -> list[str]:
     """The newest guard that failed at each recompile, over some calls."""

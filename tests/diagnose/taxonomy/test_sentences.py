@@ -10,6 +10,7 @@ from fullgraph.diagnose.taxonomy.sentences import WIDTH, quote
 from tests.diagnose.taxonomy.snippets import a_break, breaks
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     "text, expression, value, said",
     [

@@ -27,11 +27,13 @@ def skips(run, mode=None) -> set[str | None]:
     return {describe_skip(skip.reason) for skip in recorder.recording.skips}
 
 
+@pytest.mark.compiles
 def test_a_dispatch_mode_is_said() -> None:
     said = skips(lambda: torch.compile(lambda x: x + 1, backend="eager")(torch.rand(3)), Watch())
     assert "A TorchDispatchMode is active: torch.compile does not trace under it." in said
 
 
+@pytest.mark.compiles
 def test_frames_without_tensors_are_not_worth_a_word() -> None:
     assert skips(lambda: torch.compile(lambda n: n + 1, backend="eager")(1)) == {None}
 

@@ -10,6 +10,8 @@ from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
 from tests.diagnose.taxonomy.snippets import breaks, compiled, eager, setting
 
+pytestmark = pytest.mark.compiles
+
 SCALARS, SHAPES = (
     f"torch._dynamo.config.capture_{what} = True"
     for what in ("scalar_outputs", "dynamic_output_shape_ops")
