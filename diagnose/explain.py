@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -28,16 +27,16 @@ ROUNDS, SECONDS = 12, 60.0
 
 
 def explain(
-    model: Callable[..., Any],
-    inputs: Any,
+    model: Callable[..., object],
+    inputs: object,
     *,
-    kwargs: Mapping[str, Any] | None = None,
-    calls: Sequence[Any] = (),
+    kwargs: Mapping[str, object] | None = None,
+    calls: Sequence[object] = (),
     loss: Loss = None,
     backend: Backend = "eager",
     mode: str | None = None,
     dynamic: bool | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     unmask: bool = True,
     measure: bool = False,
     rounds: int = ROUNDS,

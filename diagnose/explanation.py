@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ class Explanation(ExplanationData):
             Path(path).write_text(text, encoding="utf-8")
         return text
 
-    def diff(self, other: ExplanationData | dict[str, Any]) -> Difference:
+    def diff(self, other: ExplanationData | Mapping[str, object]) -> Difference:
         """Return what changed from `other` (an explanation, or one saved as JSON) to this one."""
         from fullgraph.diagnose.report import diff
 

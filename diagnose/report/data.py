@@ -32,7 +32,7 @@ def cause_to_dict(cause: Cause) -> dict[str, Any]:
     return {**head, **data.pop("position"), **data}
 
 
-def from_dict(data: Any) -> ExplanationData:
+def from_dict(data: object) -> ExplanationData:
     """Return the explanation that `to_dict` wrote as `data`.
 
     Raises FullgraphError if `data` is something else.
@@ -57,7 +57,7 @@ def from_dict(data: Any) -> ExplanationData:
     return explanation
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple | list):
@@ -69,7 +69,7 @@ def _nested(cause: dict[str, Any]) -> dict[str, Any]:
     return {**cause, "position": {name: cause[name] for name in _PLACE}}
 
 
-def _read(kind: Any, value: Any) -> Any:
+def _read(kind: Any, value: object) -> Any:
     """Return `value` as the type `kind`. Raises TypeError or ValueError if it does not fit."""
     if isinstance(kind, type) and is_dataclass(kind):
         if not isinstance(value, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -57,7 +58,7 @@ class Difference:
 
 
 def diff(
-    old: ExplanationData | dict[str, Any], new: ExplanationData | dict[str, Any]
+    old: ExplanationData | Mapping[str, object], new: ExplanationData | Mapping[str, object]
 ) -> Difference:
     """Return what changed from `old` to `new`; each an explanation, or one saved as JSON.
 

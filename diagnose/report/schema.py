@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 
-def _object(**properties: Any) -> dict[str, Any]:
+def _object(**properties: object) -> dict[str, object]:
     return {"type": "object", "required": list(properties), "properties": properties}
 
 
-def _list(items: dict[str, Any]) -> dict[str, Any]:
+def _list(items: Mapping[str, object]) -> dict[str, object]:
     return {"type": "array", "items": items}
 
 
-def _or_null(kind: dict[str, Any]) -> dict[str, Any]:
+def _or_null(kind: Mapping[str, object]) -> dict[str, object]:
     return {"anyOf": [kind, {"type": "null"}]}
 
 
@@ -56,7 +56,7 @@ _CAUSE = _object(
     advice=_list(_ADVICE),
 )
 
-EXPLAIN: dict[str, Any] = {
+EXPLAIN: dict[str, object] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "What fullgraph explain found",
     **_object(
