@@ -285,7 +285,7 @@ def made_and_entered(x):
         return x + 1
 
 
-class Told:
+class PrintingManager:
     def __init__(self):
         print("made")
 
@@ -296,8 +296,8 @@ class Told:
         return None
 
 
-def told_when_made(x):
-    with Told():
+def printed_when_made(x):
+    with PrintingManager():
         return x + 1
 
 

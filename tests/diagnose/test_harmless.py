@@ -135,7 +135,7 @@ except KeyboardInterrupt:
     assert done.returncode == 0
 
 
-def test_a_signal_that_kills_the_model_is_told_as_a_crash() -> None:
+def test_a_signal_that_kills_the_model_is_reported_as_a_crash() -> None:
     def backend(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
         signal.raise_signal(signal.SIGSEGV)
         return gm.forward

@@ -21,7 +21,7 @@ X = torch.ones(4)
 TORCH = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2])
 
 
-def met(found: Explanation) -> list[tuple[str, str, int]]:
+def shown_causes(found: Explanation) -> list[tuple[str, str, int]]:
     """The causes of default mode that are not hidden: expression, frame's fate, events."""
     return [
         (c.expression, c.frame, c.events)
@@ -30,7 +30,7 @@ def met(found: Explanation) -> list[tuple[str, str, int]]:
     ]
 
 
-def torchs(target: Callable[..., object], *args: object) -> tuple[int, int, int]:
+def dynamo_counts(target: Callable[..., object], *args: object) -> tuple[int, int, int]:
     """What torch's own explain counts: graphs, breaks, reasons."""
     torch._dynamo.reset()
     with contextlib.redirect_stdout(io.StringIO()):
@@ -57,11 +57,11 @@ def test_a_break_that_skips_its_whole_frame(function: Callable[..., object], wor
     if word == "suppress" and TORCH < (2, 13):  # where suppress itself broke
         assert "skipped" in {c.frame for c in found.causes}
         return
-    assert met(found) == [(f'print("{word}")', "skipped", 1)]
+    assert shown_causes(found) == [(f'print("{word}")', "skipped", 1)]
     assert found.causes[0].modes == ("default", "fullgraph")
     assert (found.default.graphs, found.default.breaks, found.default.ok) == (0, 1, False)
     assert found.fullgraph.ok is False
-    assert torchs(function, X) == (0, -1, 0)
+    assert dynamo_counts(function, X) == (0, -1, 0)
 
 
 def test_a_generator_is_skipped() -> None:
@@ -71,7 +71,7 @@ def test_a_generator_is_skipped() -> None:
     assert cause.gb_id in ("GB0003", None)
 
 
-def test_a_coroutine_with_a_break_is_told_as_a_crash_of_torch() -> None:
+def test_a_coroutine_with_a_break_is_reported_as_a_crash_of_torch() -> None:
     found = explain(b.coroutine, X, unmask=False)
     assert [c.expression for c in found.causes] == ['print("async")']
     assert found.crashes
@@ -90,7 +90,7 @@ def test_a_break_before_any_op_or_after_the_last(
     target: Any, x: torch.Tensor, expression: str, gb_id: str
 ) -> None:
     found = explain(target, x, unmask=False)
-    assert [name for name, _, _ in met(found)] == [expression]
+    assert [name for name, _, _ in shown_causes(found)] == [expression]
     if TORCH == (2, 13):
         assert found.causes[0].gb_id == gb_id
     assert found.default.breaks == 1
@@ -98,8 +98,8 @@ def test_a_break_before_any_op_or_after_the_last(
 
 def test_breaks_in_hooks_lambdas_and_autograd_functions_have_their_place() -> None:
     x = torch.ones(4, requires_grad=True)
-    assert met(explain(b.ForwardHook(), X, unmask=False))[0][0] == 'print("hook")'
-    assert met(explain(b.reduced, X, unmask=False))[0][0] == 'print("reduce")'
+    assert shown_causes(explain(b.ForwardHook(), X, unmask=False))[0][0] == 'print("hook")'
+    assert shown_causes(explain(b.reduced, X, unmask=False))[0][0] == 'print("reduce")'
     found = explain(b.applied, x)
     assert 'print("forward")' in [c.expression for c in found.causes]
 
@@ -107,7 +107,7 @@ def test_breaks_in_hooks_lambdas_and_autograd_functions_have_their_place() -> No
 def test_one_expression_reached_by_two_calls_is_one_cause() -> None:
     for function in (b.nested, b.outer):
         found = explain(function, X, unmask=False)
-        assert met(found) == [("x.sum().item()", "resumed", 3)]
+        assert shown_causes(found) == [("x.sum().item()", "resumed", 3)]
         assert found.default.breaks == 3
         assert found.fullgraph.ok is True
         assert found.causes[0].modes == ("default",)
@@ -123,13 +123,13 @@ def test_a_branch_on_a_tensor_has_its_id_and_value() -> None:
 
 def test_a_break_in_a_child_called_in_the_parents_loop_is_one_cause() -> None:
     found = explain(b.Stack(), torch.ones(2, 4), unmask=False)
-    ((expression, frame, events),) = met(found)
+    ((expression, frame, events),) = shown_causes(found)
     assert (expression, frame) == ('print("block")', "skipped")
     assert events == found.default.breaks >= 2
     assert found.causes[0].module_path == "layers[0..2]"
 
 
-def test_code_that_ran_eager_without_a_break_is_told() -> None:
+def test_code_that_ran_eager_without_a_break_is_reported() -> None:
     class Passive(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             return func(*args, **(kwargs or {}))
@@ -148,11 +148,11 @@ def test_code_that_ran_eager_without_a_break_is_told() -> None:
 def test_a_break_for_the_second_shape_only() -> None:
     assert not explain(b.for_big, X, unmask=False).causes
     found = explain(b.for_big, X, calls=[torch.ones(7)], unmask=False)
-    assert met(found) == [('print("big")', "resumed", 1)]
+    assert shown_causes(found) == [('print("big")', "resumed", 1)]
     assert found.recompiles
 
 
-def test_an_uncaught_exception_is_told_with_its_break() -> None:
+def test_an_uncaught_exception_is_reported_with_its_break() -> None:
     found = explain(b.uncaught, X)
     assert found.error is not None
     assert "raises in eager" in found.error and "ValueError: not caught" in found.error
@@ -221,7 +221,7 @@ def test_a_number_out_of_a_break_recompiles_once_and_its_text_every_time() -> No
     assert found.fallbacks
 
 
-def test_a_backend_that_raises_is_a_crash_and_the_causes_are_told_all_the_same() -> None:
+def test_a_backend_that_raises_is_a_crash_and_the_causes_are_reported_too() -> None:
     def backend(gm: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
         raise RuntimeError("not this graph")
 
@@ -241,7 +241,7 @@ def test_the_backward_is_traced_too() -> None:
 def test_compiled_autograd_has_a_graph_and_no_noise_of_libraries() -> None:
     with torch._dynamo.config.patch(compiled_autograd=True):
         found = explain(b.train_step, torch.ones(2, 4), backend="aot_eager", unmask=False)
-    assert met(found) == [("y.backward()", "resumed", 1)]
+    assert shown_causes(found) == [("y.backward()", "resumed", 1)]
     assert "backward" in {graph.phase for graph in found.graphs}
 
 
@@ -267,7 +267,7 @@ def test_a_branch_is_found_at_its_test(function: Callable[..., object]) -> None:
 
 @pytest.mark.parametrize(
     "function, expression",
-    [(b.made_and_entered, "torch.random.fork_rng()"), (b.told_when_made, 'print("made")')],
+    [(b.made_and_entered, "torch.random.fork_rng()"), (b.printed_when_made, 'print("made")')],
 )
 def test_a_context_manager_that_is_made_and_entered_is_one_cause(
     function: Callable[..., object], expression: str

@@ -115,7 +115,7 @@ def test_texts_are_bounded_and_evaluations_counted():
     assert (seen.count, len(seen.values)) == (50, TEXTS)
 
 
-def test_what_is_not_reached_has_count_zero_and_an_exception_is_told():
+def test_what_is_not_reached_has_count_zero_and_an_exception_is_reported():
     place, early = at(hiding.failing, '{}["nothing"]'), at(hiding.failing, "x.sum()")
     seen = observe(lambda: hiding.failing(X), [place, early])
     assert [o.count for o in seen.places] == [0, 1]

@@ -125,11 +125,11 @@ def call(run: Any, names: list[str]) -> Any:
 HERE = Position("/home/me/model.py", 3, 4, 3, 15, "forward")
 
 
-def a_break(gb_type: str = "Attempted to call function marked as skipped", **told) -> Break:
+def a_break(gb_type: str = "Attempted to call function marked as skipped", **fields) -> Break:
     """A break as torch tells it, at a line of the user's."""
-    frame = told.pop("frame", HERE)
-    stack = told.pop("stack", (HERE,))
-    return Break("0/0", frame, stack, Fate.RESUMED, gb_type, None, gb_type, **told)
+    frame = fields.pop("frame", HERE)
+    stack = fields.pop("stack", (HERE,))
+    return Break("0/0", frame, stack, Fate.RESUMED, gb_type, None, gb_type, **fields)
 
 
 def breaks(text: str, mode: str) -> tuple[Break, ...]:

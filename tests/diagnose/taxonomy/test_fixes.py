@@ -53,7 +53,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 @pytest.fixture(autouse=True)
-def told_by_this_torch(advice: Advice) -> None:
+def reported_by_this_torch(advice: Advice) -> None:
     """Skip what the installed torch does not have, or no longer needs."""
     now = version(torch.__version__)
     if now < version(SINCE.get(advice.text, "2.10")) or now >= version(

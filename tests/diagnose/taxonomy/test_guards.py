@@ -74,7 +74,7 @@ def test_a_guard_names_the_users_variable(run, calls, said) -> None:
     assert describe_guard(guard)[0].startswith(said)
 
 
-def test_one_tensor_in_two_places_is_told() -> None:
+def test_one_tensor_in_two_places_is_reported() -> None:
     one, other = x(), x()
     (guard,) = guards(add, (one, other), (one, one))
     assert describe_guard(guard)[0] == "`k` and `x` are now the same tensor."
