@@ -41,9 +41,9 @@ def search_hidden(
     """
     search = HiddenSearch()
     start = time.monotonic()
-    for mode, trace in traces.items():
-        left = seconds - (time.monotonic() - start)
-        if search.runs and left <= 0:
+    for number, (mode, trace) in enumerate(traces.items()):
+        left = seconds - (time.monotonic() - start) if number else seconds
+        if number and left <= 0:
             return
         unrestored: dict[str, None] = {}
         for found in unmask(
