@@ -1,4 +1,4 @@
-"""What a rule is: one way to mend one kind of cause, as an edit of a syntax tree."""
+"""Rules: each removes one kind of cause by an edit of the syntax tree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fullgraph.rewrites.source import Replacement
 
 
 class Applicability(StrEnum):
-    """Who may apply an edit."""
+    """Level of trust that an edit needs to be applied."""
 
     SAFE = "safe"
     """Same meaning: applied by default, once proved."""
@@ -25,7 +25,7 @@ class Applicability(StrEnum):
 
 @dataclass(frozen=True)
 class Rewrite:
-    """An edit of one document, and what it takes for granted."""
+    """An edit of one document, with its assumptions."""
 
     replacements: Mapping[cst.CSTNode, Replacement]
     """Nodes of the document, and what stands there afterwards."""
@@ -33,22 +33,21 @@ class Rewrite:
     """One sentence: what the edit does and why that mends the cause."""
     applicability: Applicability = Applicability.SAFE
     assumes: tuple[str, ...] = ()
-    """What the edit takes for granted and the facts do not show, one clause each."""
+    """Assumptions of the edit that the facts do not show, one clause each."""
     imports: tuple[str, ...] = ()
     """Dotted names of modules that the new code needs: "torch", "math"."""
     tests: tuple[cst.BaseExpression, ...] = ()
-    """Expressions of the document whose truth chooses what the code does: the proof tries to
-    take both sides of each."""
+    """Conditions in the document: the proof tries to reach both branches of each."""
     numbers: bool = False
-    """Whether numbers that the code keeps or returns become tensors without dimensions: the proof
-    then compares their values. Such an edit is not safe."""
+    """Whether scalars that the code keeps or returns become 0-d tensors. The proof then compares
+    their values; such an edit is not safe."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    """What an idea sets instead of an edit: "torch._dynamo.config.allow_rnn" to True."""
+    """Configuration that an idea sets: "torch._dynamo.config.allow_rnn" to True."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """The rule knows this kind of place, but must leave this one alone."""
+    """A rule's reason to leave a place of its kind unchanged."""
 
     reason: str
     """A clause that fits after "because"."""
@@ -63,9 +62,9 @@ class Rule:
     name: str
     """"drop-variable"."""
     categories: frozenset[str]
-    """The categories of causes it may mend."""
+    """The categories of causes that it may remove."""
     rewrite: Callable[[Site], Rewrite | Refusal | None]
-    """None where the site is none of the rule's business."""
+    """Returns None where the rule does not apply."""
     since: str = ""
     """Since which torch what breaks does so, or up to which: "up to 2.12"; "" if always."""
     summary: str = field(default="", compare=False)

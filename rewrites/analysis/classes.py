@@ -1,4 +1,4 @@
-"""Which class an attribute is an instance of, and which function a call calls, by the source."""
+"""Classes of attributes and callees of calls, from the source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fullgraph.rewrites.source import dotted_name
 
 
 def class_of(site: Site, node: cst.BaseExpression) -> str:
-    """The class of the object that an expression is: as seen, else as `__init__` makes it.
+    """Return the class of an expression's value, from the run or else from `__init__`.
 
     "torch.nn.modules.linear.Linear" or "torch.nn.Linear"; the bare name for a class of the same
     file; "" if unknown.
@@ -28,7 +28,7 @@ def class_of(site: Site, node: cst.BaseExpression) -> str:
 
 
 def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
-    """The one call that `__init__` assigns to `self.x`, where `node` is `self.x`."""
+    """Return the only call that the class assigns to `self.x`, where `node` is `self.x`."""
     path = dotted_name(node)
     owner = _class(site, node)
     if owner is None or not path.startswith("self."):
@@ -45,7 +45,7 @@ def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
 
 
 def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """The tensor that the class gives to `self.register_buffer`, where `node` is that buffer."""
+    """Return the tensor that the class registers as the buffer `node`."""
     path = dotted_name(node)
     owner = _class(site, node)
     calls = [one for one in walk(owner) if isinstance(one, cst.Call)] if owner is not None else []
@@ -64,7 +64,7 @@ def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
 
 
 def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """What a parameter is if it is not given, or an attribute that `__init__` makes of one."""
+    """Return the default of a parameter, or of an attribute that is set from a parameter."""
     path = dotted_name(node)
     if not path.startswith("self."):
         return _default(site.document.function(node), path)
@@ -85,7 +85,7 @@ def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | 
 
 
 def numeric_attribute(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
-    """The number that the class gives to an attribute, if it gives it numbers alone."""
+    """Return the first literal assigned to an attribute, if all its values are literals."""
     path = dotted_name(node)
     owner = _class(site, node) if path.startswith("self.") else None
     values = []
@@ -117,7 +117,7 @@ def _default(function: cst.CSTNode | None, parameter: str) -> cst.BaseExpression
 
 
 def called_function(site: Site, call: cst.Call) -> cst.FunctionDef | None:
-    """The function of this file that is called: `helper(x)` or `self.helper(x)`."""
+    """Return the function of this file that is called: `helper(x)` or `self.helper(x)`."""
     path = dotted_name(call.func)
     if "." not in path:
         return _function(site.document.module, path)
@@ -127,7 +127,7 @@ def called_function(site: Site, call: cst.Call) -> cst.FunctionDef | None:
 
 
 def method_of_class(site: Site, kind: str, called: str) -> cst.FunctionDef | None:
-    """A method of a class of this file."""
+    """Return a method of a class of this file."""
     for one in site.document.module.body:
         if isinstance(one, cst.ClassDef) and one.name.value == kind:
             return _function(one.body, called)

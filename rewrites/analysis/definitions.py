@@ -1,4 +1,4 @@
-"""Which assignments a use of a local name may get its value from: reaching definitions."""
+"""Reaching definitions of local names."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Definitions:
 
     function: FunctionNode
     reaching: Mapping[cst.Name, Bindings]
-    """For each use of a local name the bindings whose value it may see."""
+    """Bindings that reach each use of a local name."""
     before: Mapping[cst.CSTNode, ReachingBindings]
-    """For each statement the bindings that may hold when it begins."""
+    """Bindings that reach the start of each statement."""
 
     def uses(self, binding: cst.CSTNode) -> list[cst.Name]:
-        """The uses that may see the value of a binding, nested functions included."""
+        """Return the uses that a binding reaches, nested functions included."""
         return [use for use, bindings in self.reaching.items() if binding in bindings]
 
 
 def find_definitions(document: Document, node: cst.CSTNode) -> Definitions | None:
-    """The definitions of the function around `node`; None at module level and in lambdas."""
+    """Analyze the function around `node`; None at module level and in lambdas."""
     function = document.function(node)
     if not isinstance(function, cst.FunctionDef):
         return None
@@ -40,14 +40,14 @@ def find_definitions(document: Document, node: cst.CSTNode) -> Definitions | Non
 
 @dataclass
 class _Loop:
-    """The states in which a loop is left, and those in which it goes on."""
+    """States at the exits of a loop, and at its `continue` statements."""
 
     exits: list[ReachingBindings] = field(default_factory=list)
     nexts: list[ReachingBindings] = field(default_factory=list)
 
 
 class _Walk:
-    """Goes through a function in the order of evaluation. No state means unreachable."""
+    """Walk over a function in evaluation order; the state None means unreachable."""
 
     def __init__(self, document: Document, function: cst.FunctionDef) -> None:
         self.document = document
@@ -106,8 +106,10 @@ class _Walk:
                 self.state = None
             case cst.Break() | cst.Continue():
                 if self.loops and self.state is not None:
-                    ways = self.loops[-1]
-                    (ways.exits if isinstance(node, cst.Break) else ways.nexts).append(self.state)
+                    states = self.loops[-1]
+                    (states.exits if isinstance(node, cst.Break) else states.nexts).append(
+                        self.state
+                    )
                 self.state = None
             case _:
                 self.load(node)
@@ -156,10 +158,10 @@ class _Walk:
     def loop(self, node: cst.For | cst.While) -> None:
         if isinstance(node, cst.For):
             self.load(node.iter)
-        ways = _Loop()
-        self.loops.append(ways)
-        for _ in range(2):  # what one round leaves reaches the next one
-            self.state = _merged([self.state, *ways.nexts])
+        states = _Loop()
+        self.loops.append(states)
+        for _ in range(2):  # bindings of one iteration reach the next
+            self.state = _merged([self.state, *states.nexts])
             skipped = self.state
             if isinstance(node, cst.For):
                 self.target(node.target)
@@ -170,7 +172,7 @@ class _Walk:
         self.loops.pop()
         if node.orelse is not None:
             self.block(node.orelse.body)
-        self.state = _merged([self.state, *ways.exits, *ways.nexts])
+        self.state = _merged([self.state, *states.exits, *states.nexts])
 
     def attempt(self, node: cst.Try | cst.TryStar) -> None:
         start = self.state
@@ -233,7 +235,7 @@ class _Walk:
             self.state = {**self.state, name: frozenset({node})}
 
     def is_variable(self, name: cst.Name) -> bool:
-        """Whether a name is one, and not an attribute or a keyword."""
+        """Return whether a name is a variable, and not an attribute or a keyword."""
         parent = self.document.parents.get(name)
         if isinstance(parent, cst.Attribute):
             return parent.value is name
@@ -243,7 +245,7 @@ class _Walk:
 
 
 def _merged(states: Sequence[ReachingBindings | None]) -> ReachingBindings | None:
-    """What may hold where several ways meet; None if none of them is taken."""
+    """Join the states of branches that meet; None if all are unreachable."""
     alive = [state for state in states if state is not None]
     if not alive:
         return None

@@ -1,6 +1,6 @@
-"""Where code may give inf or NaN, or an infinite gradient: 0 * inf is NaN in a backward.
+"""Operations that may yield inf, NaN or an infinite gradient.
 
-`torch.where` selects values well, but sends a gradient of zero into the arm that is not selected.
+`torch.where` sends a zero gradient into the branch that is not selected, and 0 * inf is NaN.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _LINEAR = word_set(
     transpose unsqueeze view where zeros zeros_like
     """
 )
-"""What keeps finite numbers finite and gradients bounded, whatever the other arm saw."""
+"""Operators that keep finite values finite and gradients bounded."""
 
 
 class NeutralValue(StrEnum):
-    """What may stand in for an operand whose result is not used."""
+    """Value that may replace an operand whose result is not used."""
 
     ONE = "1"
     ZERO = "0"
@@ -72,16 +72,16 @@ class Hazard:
     operation: cst.BaseExpression
     operand: cst.BaseExpression
     neutral: NeutralValue | None
-    """With this in the operand's place all is finite; None if there is no such number."""
+    """The operand for which the result is finite; None if there is none."""
 
 
 def find_hazards(site: Site, *nodes: cst.CSTNode) -> tuple[Hazard, ...]:
-    """Where inf or NaN, or an infinite gradient, may come from finite operands."""
+    """Return the operations that may yield inf, NaN or an infinite gradient."""
     return tuple(hazard for node in nodes for hazard in _hazards(site, node))
 
 
 def has_bounded_gradient(site: Site, *nodes: cst.CSTNode) -> bool:
-    """Whether operands that are inf or NaN give no NaN gradient to what is not selected.
+    """Return whether the gradient stays free of NaN for inf or NaN operands.
 
     True for sums, comparisons, clamping and selecting; false for products and all else.
     """
@@ -172,7 +172,7 @@ def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
 
 
 def _is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether a divisor is not zero: a number, a size, `y + 1e-6`, `y.clamp(min=self.eps)`."""
+    """Return whether a divisor is nonzero: a size, `y + 1e-6`, `y.clamp(min=self.eps)`."""
     if _literal_number(node) != 0 or is_tensor(site, node) is False:
         return True
     match node:
@@ -185,7 +185,7 @@ def _is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _is_positive(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether an expression is a number above zero: as seen, else as its default says."""
+    """Return whether an expression is positive, from the run or else from its default."""
     if _literal_number(node) > 0:
         return True
     if not isinstance(node, cst.Name | cst.Attribute):
@@ -202,13 +202,13 @@ def _is_lower(arg: cst.Arg) -> bool:
 
 
 def _is_positive_integer(node: cst.BaseExpression) -> bool:
-    """Whether an expression is one of the numbers 1, 2, 3, …: any power by these is finite."""
+    """Return whether an expression is a literal 1, 2, 3, …: such powers are finite."""
     number = _literal_number(node)
     return number >= 1 and number % 1 == 0
 
 
 def _literal_number(node: cst.BaseExpression) -> float:
-    """The number that a literal is; 0 for anything else."""
+    """Return the value of a numeric literal; 0 for anything else."""
     match node:
         case cst.Integer() | cst.Float():
             return float(node.evaluated_value)

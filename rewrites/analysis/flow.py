@@ -1,4 +1,4 @@
-"""Which names code reads and writes, what is read after it, and what is surely set before it.
+"""Data flow of names: reads, bindings, in-place updates, liveness, definite assignment.
 
 A name is a local variable's or a path of attributes on one: "x", "self.scale".
 """
@@ -17,14 +17,14 @@ _COMPREHENSIONS = cst.ListComp | cst.SetComp | cst.DictComp | cst.GeneratorExp
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """`node` and all nodes inside it, in the order of the text."""
+    """Yield `node` and all nodes inside it, in the order of the text."""
     yield node
     for child in node.children:
         yield from walk(child)
 
 
 def split_statements(block: cst.BaseSuite | cst.Module) -> list[cst.CSTNode]:
-    """The statements of a block, several on one line taken apart."""
+    """Return the statements of a block, with several on one line split."""
     found: list[cst.CSTNode] = []
     for line in block.body:
         found += line.body if isinstance(line, cst.SimpleStatementLine) else [line]
@@ -32,22 +32,22 @@ def split_statements(block: cst.BaseSuite | cst.Module) -> list[cst.CSTNode]:
 
 
 def names_read(*nodes: cst.CSTNode) -> frozenset[str]:
-    """The names whose values the nodes use: for `self.a.b` "self", "self.a" and "self.a.b"."""
+    """Return the names that the nodes read: for `self.a.b` "self", "self.a" and "self.a.b"."""
     return frozenset(name for node in nodes for name in _reads(node))
 
 
 def names_bound(*nodes: cst.CSTNode) -> tuple[str, ...]:
-    """The names that statements bind anew, in order; "x" for `x += 1` and `del x` too."""
+    """Return the names that statements bind, in order; "x" for `x += 1` and `del x` too."""
     return tuple(dict.fromkeys(name for node in nodes for name in _writes(node)))
 
 
 def names_mutated(*nodes: cst.CSTNode) -> tuple[str, ...]:
-    """The names whose values statements change in place: `x[0] = 1`, `x += 1`, `x.add_(1)`."""
+    """Return the names that statements update in place: `x[0] = 1`, `x += 1`, `x.add_(1)`."""
     return tuple(dict.fromkeys(name for node in nodes for name in _mutations(node)))
 
 
 def assignment_targets(node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
-    """What an assignment assigns to, tuples taken apart; () for anything else."""
+    """Return the targets of an assignment, tuples unpacked; () for anything else."""
     match node:
         case cst.Assign():
             return tuple(t for one in node.targets for t in _flat(one.target))
@@ -65,14 +65,14 @@ def assignment_targets(node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
 
 
 def parameter_names(function: cst.FunctionDef | cst.Lambda) -> tuple[str, ...]:
-    """The names of all parameters."""
+    """Return the names of all parameters."""
     return tuple(n.name.value for n in walk(function.params) if isinstance(n, cst.Param))
 
 
 def statements_after(document: Document, node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
-    """What may run after statement `node` in its function, the next rounds of loops included.
+    """Return what may run after statement `node` in its function, later iterations included.
 
-    Statements of the other arms of an `if` are not among it, unless a loop leads back to them.
+    Statements of other branches of an `if` are left out, unless a loop leads back to them.
     """
     found: list[cst.CSTNode] = []
     inner = node
@@ -92,7 +92,7 @@ def statements_after(document: Document, node: cst.CSTNode) -> tuple[cst.CSTNode
 
 
 def live_out(document: Document, node: cst.CSTNode, *more: cst.CSTNode) -> frozenset[str]:
-    """The names that may be read after statement `node` before they are written again.
+    """Return the names that may be read after statement `node` before they are bound again.
 
     `more` are the statements right after it that count as a part of it. Attributes always live:
     whoever holds the object may read them. So do names that are global, nonlocal, or read by a
@@ -111,7 +111,7 @@ def live_out(document: Document, node: cst.CSTNode, *more: cst.CSTNode) -> froze
 
 
 def names_bound_before(document: Document, node: cst.CSTNode) -> frozenset[str]:
-    """The local names that surely have a value when statement `node` starts."""
+    """Return the local names that are definitely bound when statement `node` starts."""
     found: set[str] = set()
     inner = node
     for outer in document.around(node):
@@ -169,7 +169,7 @@ def _assigned(block: cst.BaseSuite) -> set[str]:
 
 
 def live_in(code: Iterable[cst.CSTNode]) -> set[str]:
-    """The names that statements read before they surely bind them."""
+    """Return the names that statements read before they definitely bind them."""
     live: set[str] = set()
     written: set[str] = set()
     for one in code:
@@ -217,7 +217,7 @@ def _reads(node: cst.CSTNode) -> Iterator[str]:
 
 
 def _target_reads(target: cst.BaseExpression) -> Iterator[str]:
-    """What is read to find the place that is assigned to."""
+    """Yield the names read to evaluate an assignment target."""
     for one in _flat(target):
         if isinstance(one, cst.Attribute):
             yield from _reads(one.value)
@@ -255,7 +255,7 @@ def _mutations(node: cst.CSTNode) -> Iterator[str]:
 
 
 def _base(node: cst.BaseExpression) -> str:
-    """The variable or path whose value `node` is a part of."""
+    """Return the variable or path whose value `node` is a part of."""
     while isinstance(node, cst.Subscript | cst.Call):
         node = node.value if isinstance(node, cst.Subscript) else node.func
         if isinstance(node, cst.Attribute) and not dotted_name(node):

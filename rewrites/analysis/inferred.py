@@ -1,7 +1,6 @@
-"""What an expression would be that was not evaluated: the arm of a branch that was not taken.
+"""Facts of expressions that did not run, such as those of a branch that was not taken.
 
-It is worked out on meta tensors, which have a dtype and a shape but no elements, from what was
-seen of the names in it.
+They are evaluated on meta tensors, from the observed facts of the names in them.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ _ATTRIBUTES = word_set(
 )
 _FUNCTIONS = ("torch.", "torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.fft.")
 DEPTH = 12
-"""How deep definitions and expressions are followed."""
+"""Depth to which definitions and expressions are followed."""
 
 
 class UnknownValue(Exception):
-    """Nothing certain can be said."""
+    """The value cannot be inferred."""
 
 
 def infer(site: Site, node: cst.CSTNode) -> Seen | None:
-    """What was seen of an expression, else what it would be if it were evaluated at its place."""
+    """Return the observed facts of an expression, else those inferred for its place."""
     if (seen := site.seen(node)) is not None:
         return seen
     if isinstance(node, cst.Name) and (known := find_definitions(site.document, node)) is not None:
@@ -45,11 +44,11 @@ def infer(site: Site, node: cst.CSTNode) -> Seen | None:
         site.document.parents.get(node), cst.AugAssign
     ):
         seen = _elsewhere(site, node)
-    return seen or _seen(lambda: _value(site, node, 0))
+    return seen or _facts_of(lambda: _value(site, node, 0))
 
 
 def _elsewhere(site: Site, node: cst.Attribute) -> Seen | None:
-    """What was seen of a path of attributes that the function changes in place only."""
+    """Return facts of an attribute path that the function only updates in place."""
     document, path = site.document, dotted_name(node)
     function = document.function(node)
     found = [one for one in walk(function or node) if path and dotted_name(one) == path]
@@ -58,20 +57,20 @@ def _elsewhere(site: Site, node: cst.Attribute) -> Seen | None:
 
 
 def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> Seen | None:
-    """What a local name holds when a statement starts."""
+    """Return the facts of a local name at the start of a statement."""
     known = find_definitions(site.document, statement)
     if known is None:
         return None
     bindings = known.before.get(statement, {}).get(variable, frozenset())
     used = _used(site, known, bindings)
-    return used or _seen(lambda: _bound(site, known, bindings, 0))
+    return used or _facts_of(lambda: _bound(site, known, bindings, 0))
 
 
-def _seen(work: Callable[[], Any]) -> Seen | None:
-    """What `work` gives on meta tensors as if it had been seen."""
+def _facts_of(evaluate: Callable[[], Any]) -> Seen | None:
+    """Evaluate on meta tensors, and return the result as facts."""
     try:
-        value = work()
-    except Exception:  # whatever torch says to these operands: nothing is known
+        value = evaluate()
+    except Exception:  # torch rejects these operands: unknown
         return None
     if isinstance(value, torch.Tensor):
         return Seen(("torch.Tensor",), 0, (_described(value),))
@@ -81,7 +80,7 @@ def _seen(work: Callable[[], Any]) -> Seen | None:
 
 
 def is_tensor(site: Site, node: cst.CSTNode) -> bool | None:
-    """Whether an expression is a tensor; None if that is not known."""
+    """Return whether an expression is a tensor; None if unknown."""
     seen = infer(site, node)
     return None if seen is None else seen.is_tensor
 
@@ -104,7 +103,7 @@ def _described(value: torch.Tensor) -> TensorSeen:
 
 
 def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
-    """The value on meta tensors. Raises Unknown, or what torch raises."""
+    """Return the value on meta tensors. Raises UnknownValue, or what torch raises."""
     if depth > DEPTH:
         raise UnknownValue
     seen = site.seen(node)
@@ -148,7 +147,7 @@ def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
 
 
 def _made(seen: Seen) -> Any:
-    """One value that is like what was seen; Unknown if it was of several kinds."""
+    """Return a value with these facts. Raises UnknownValue if they vary."""
     if seen.is_tensor and len(seen.dtypes) == len(seen.shapes) == 1:
         tensor = seen.tensors[0]
         if tensor.layout == "strided":
@@ -161,7 +160,7 @@ def _made(seen: Seen) -> Any:
 
 
 def _named(qualified: str) -> Any:
-    """A dtype or constant of torch."""
+    """Return a dtype or constant of torch."""
     value = getattr(torch, qualified.removeprefix("torch."), None)
     if not isinstance(value, torch.dtype | float):
         raise UnknownValue
@@ -169,7 +168,7 @@ def _named(qualified: str) -> Any:
 
 
 def _variable(site: Site, use: cst.Name, depth: int) -> Any:
-    """What a local name holds: by another use of the same binding, or by what it is bound to."""
+    """Return a local name's value, from another use of its binding or from the assignment."""
     known = find_definitions(site.document, use)
     if known is None:
         raise UnknownValue
@@ -190,7 +189,7 @@ def _bound(site: Site, known: Definitions, bindings: Bindings, depth: int) -> An
 
 
 def _used(site: Site, known: Definitions, bindings: Bindings) -> Seen | None:
-    """What was seen where the value of bindings is used, and better nothing else."""
+    """Return the facts of a use of bindings, preferably one that no other binding reaches."""
     uses = [use for binding in bindings for use in known.uses(binding)]
     uses.sort(key=lambda use: not known.reaching[use] <= bindings)
     return next((seen for use in uses if (seen := site.seen(use)) is not None), None)

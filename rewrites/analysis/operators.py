@@ -1,4 +1,4 @@
-"""Python's operators as functions, by their nodes."""
+"""Python operators as functions, by libcst node class."""
 
 from __future__ import annotations
 

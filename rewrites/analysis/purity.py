@@ -1,7 +1,6 @@
-"""What evaluating code does besides giving a value, and which values it can give.
+"""Side effects, aliases and exceptions of expressions.
 
-The answers hold for code that has not run too: the arm of a branch that was not taken. Where
-nothing is known of what is called, the answer is the careful one.
+The answers also hold for code that did not run. An unknown callee counts as impure.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ from fullgraph.rewrites.analysis.torch_names import (
 
 
 def side_effect_of(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str:
-    """A clause saying what evaluating the nodes changes, "" if nothing.
+    """Return a clause that names a side effect of the nodes; "" if there is none.
 
     Assigning to a local name counts as no effect; assigning to attributes and items does. With
-    `random` it is fine to draw random numbers.
+    `random`, drawing random numbers counts as none.
     """
     found = _effects(site, nodes, frozenset())
     return next((one for one in found if not (random and one.endswith("random numbers"))), "")
 
 
 def draws_random_numbers(site: Site, call: cst.Call) -> bool:
-    """Whether a call itself, its arguments aside, draws random numbers or may do so."""
+    """Return whether a call itself, without its arguments, may draw random numbers."""
     return _call_effect(site, call, frozenset()).endswith("random numbers")
 
 
 def is_elementwise(site: Site, node: cst.CSTNode) -> bool:
-    """Whether each element of a tensor result comes from operands' elements at its own place."""
+    """Return whether each result element depends only on operand elements at its index."""
     for one in walk(node):
         if isinstance(one, cst.Call) and torch_name(site, one) not in ELEMENTWISE:
             return False
@@ -60,7 +59,7 @@ def is_elementwise(site: Site, node: cst.CSTNode) -> bool:
 
 
 def is_new_tensor(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether the value is surely a new tensor that shares memory with nothing else."""
+    """Return whether the value is a new tensor without aliases."""
     match node:
         case cst.BinaryOperation() | cst.UnaryOperation() | cst.Comparison():
             return True
@@ -77,9 +76,9 @@ def is_new_tensor(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
-    """The text of what may raise depending on data, "" if nothing is known to.
+    """Return the text of an operation that may raise depending on data; "" if none.
 
-    That operands fit in shape and type is not asked: a run shows it.
+    Shapes and types of operands are not checked.
     """
     for node in nodes:
         for one in walk(node):
@@ -102,13 +101,13 @@ def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
 
 
 def _is_single(site: Site, call: cst.Call) -> bool:
-    """Whether a method is called on a tensor that is known to have one element."""
+    """Return whether a method is called on a 0-d tensor."""
     seen = infer(site, call.func.value) if isinstance(call.func, cst.Attribute) else None
     return seen is not None and seen.dims == {0}
 
 
 def _effects(site: Site, nodes: tuple[cst.CSTNode, ...], within: frozenset[str]) -> Iterator[str]:
-    """`within` are the functions being looked at, so that recursion ends."""
+    """Yield clauses for side effects; `within` are the functions under analysis."""
     for node in nodes:
         for one in walk(node):
             match one:
@@ -132,7 +131,7 @@ def _effects(site: Site, nodes: tuple[cst.CSTNode, ...], within: frozenset[str])
 
 
 def _call_effect(site: Site, call: cst.Call, within: frozenset[str]) -> str:
-    """A clause saying what a call changes; "" if nothing, its arguments aside."""
+    """Return a clause for the side effect of a call itself; "" if none."""
     text = site.document.code(call)
     text = text if len(text) <= 40 else f"{site.document.code(call.func)}(…)"
     if any(arg.keyword and arg.keyword.value in ("out", "inplace") for arg in call.args):
@@ -176,7 +175,7 @@ def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
 
 
 def _made_of(site: Site, node: cst.BaseExpression) -> Iterator[str]:
-    """The classes of the layers in a `Sequential`; nothing if they are not spelled out."""
+    """Yield the classes of the layers in a `Sequential`; none if they are not literal calls."""
     made = constructor_call(site, node)
     for arg in made.args if made is not None else ():
         if not isinstance(arg.value, cst.Call) or arg.star:
@@ -196,7 +195,7 @@ def _not_training(call: cst.Call) -> bool:
 
 
 def torch_name(site: Site, call: cst.Call) -> str:
-    """The last part of the name of a torch function or method that is called; "" for others."""
+    """Return the last part of the name of a called torch function or method; "" for others."""
     owner, _, last = site.calls(call).rpartition(".")
     if owner in OWNERS:
         return last

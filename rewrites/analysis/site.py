@@ -1,4 +1,4 @@
-"""A place in a document that a rule is asked about, with what is known of it."""
+"""The place that a rule may rewrite, with the facts about it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fullgraph.rewrites.source import Document, dotted_name
 
 
 class Knowledge(Protocol):
-    """Where facts come from: a run in eager, or a reading of the source."""
+    """Source of facts: a run in eager, or the source text."""
 
     def at(self, position: Position) -> Seen | None:
-        """What the expression at `position` is; None if nothing is known."""
+        """Return the facts of the expression at `position`; None if unknown."""
 
 
 class NotApplicable(Exception):
@@ -25,7 +25,7 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True)
 class Site:
-    """A node that breaks, in its document."""
+    """The node of a cause, in its document."""
 
     document: Document
     node: cst.CSTNode
@@ -36,20 +36,20 @@ class Site:
     """The compiler's explanation, where there was a compiler."""
 
     def seen(self, node: cst.CSTNode) -> Seen | None:
-        """What is known of an expression of this document; None for a new expression."""
+        """Return the facts of an expression of this document; None for a new expression."""
         if node not in self.document.ranges:
             return None
         return self.facts.at(self.document.position(node))
 
     def is_tensor(self, node: cst.CSTNode) -> bool:
-        """Whether an expression is known to be a tensor."""
+        """Return whether an expression is known to be a tensor."""
         seen = self.seen(node)
         return seen is not None and seen.is_tensor
 
     def calls(self, node: cst.CSTNode) -> str:
-        """The qualified name of what a call calls: "torch.autograd.Variable"; "" if unknown.
+        """Return the qualified name of the callee: "torch.autograd.Variable"; "" if unknown.
 
-        By the file's imports where they tell, else by what was seen: "random.Random.random",
+        From the file's imports, else from the run: "random.Random.random",
         "logging.Logger.warning", "torch.Tensor.item" for a bound method.
         """
         if not isinstance(node, cst.Call):
@@ -68,5 +68,5 @@ class Site:
 
     @property
     def statement(self) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
-        """The innermost whole statement that holds the node."""
+        """The innermost statement around the node."""
         return self.document.statement(self.node)

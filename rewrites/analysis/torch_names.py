@@ -1,10 +1,10 @@
-"""What the functions, methods and layers of torch do, by the last part of their names."""
+"""Properties of torch functions, methods and layers, by the last part of the name."""
 
 from __future__ import annotations
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     return frozenset(text.split())
 
 

@@ -1,4 +1,4 @@
-"""What one run of a program did, as plain data: enough to tell whether another did the same."""
+"""Observable behaviour of one run of a program, as plain data that can be compared."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from fullgraph.compiler.private import tree_leaves
 from fullgraph.compiler.program import CallArguments, Program
 
 DEPTH, ITEMS = 6, 2000
-"""How deep, and how many items of a container are looked at."""
+"""Limits of `encode`: nesting depth, and items of a container."""
 _TORCHS = {"_modules", "_parameters", "_is_torch_compile", "_compiled_call_impl"}
-"""Attributes of modules that torch itself keeps, or adds when it compiles."""
+"""Attributes of modules that torch itself sets."""
 _CODE = types.FunctionType | types.MethodType | types.BuiltinFunctionType | types.ModuleType | type
 
 
 @dataclass(frozen=True)
 class TensorValue:
-    """A tensor, elements included."""
+    """Value of a tensor, elements included."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -42,7 +42,7 @@ class TensorValue:
     """The input or parameter whose memory it shares."""
 
     def value(self) -> torch.Tensor:
-        """The elements as a dense CPU tensor."""
+        """Return the elements as a dense CPU tensor."""
         dtype = getattr(torch, self.dtype)
         if not self.content:
             return torch.empty(self.shape, dtype=dtype)
@@ -51,24 +51,24 @@ class TensorValue:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Everything that a run shows to the outside."""
+    """Everything observable about a run."""
 
     outputs: Any
-    """The outputs of all calls, tensors as `Tensor`."""
+    """The outputs of all calls, tensors as `TensorValue`."""
     gradients: Mapping[str, Any]
     """By the name of the parameter or input."""
     state: Mapping[str, Any]
-    """Inputs, buffers, attributes and globals afterwards."""
+    """Inputs, buffers, attributes and globals after the run."""
     raised: str | None
     """"ValueError: text"."""
     text: str
-    """What was printed, on stdout and stderr."""
+    """Text printed to stdout and stderr."""
     records: tuple[str, ...]
     """Log records and warnings, in order."""
     randomness: str
-    """A digest of all generators' states."""
+    """Digest of the states of all random streams."""
     crashed: bool = False
-    """Whether what was raised comes out of an operator, and not from a `raise` or `assert`."""
+    """Whether an operator raised, and not a `raise` or `assert` statement."""
 
 
 def record_behaviour(
@@ -79,10 +79,10 @@ def record_behaviour(
     backward: bool,
     seed: int = 0,
 ) -> Behaviour:
-    """Make `calls` of `function`, which is the program's target or made of it.
+    """Run `calls` of `function` (the target, or compiled from it) and record the behaviour.
 
-    With `backward` the loss of the program (else the sum of what asks for a gradient) goes
-    backward after each call. Everything runs from the same seeds.
+    With `backward` the loss of the program, or else the sum of the outputs that require a
+    gradient, runs backward after each call. All random streams start from `seed`.
     """
     _seed(seed)
     printed = io.StringIO()
@@ -115,8 +115,8 @@ def record_behaviour(
 
 
 def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEPTH) -> Any:
-    """`value` as data that can be compared: tensors with their elements, objects by what they
-    hold, functions and classes by name."""
+    """Return `value` as comparable data: tensors with elements, objects by their fields,
+    functions and classes by name."""
     if isinstance(value, torch.Tensor):
         return _tensor(value, memory or {})
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
@@ -163,7 +163,7 @@ def _tensor(value: torch.Tensor, memory: Mapping[int, str]) -> TensorValue:
 
 
 def _memory(subject: Program, calls: tuple[CallArguments, ...]) -> dict[int, str]:
-    """The memory of inputs and parameters, by name."""
+    """Return the names of inputs, parameters and buffers by storage address."""
     found = {}
     for name, tensor in _named(subject, calls):
         if tensor.layout is torch.strided and tensor.numel() and tensor.device.type != "meta":
@@ -221,7 +221,7 @@ def _state(subject: Program, calls: tuple[CallArguments, ...]) -> dict[str, Any]
 
 
 def _globals(target: Any) -> Iterator[tuple[str, Any]]:
-    """Plain global variables of the module that the target comes from."""
+    """Yield the plain global variables of the module that defines the target."""
     function = type(target).forward if isinstance(target, torch.nn.Module) else target
     space = getattr(getattr(function, "__func__", function), "__globals__", {})
     for name, value in sorted(space.items()):
@@ -233,7 +233,7 @@ def _globals(target: Any) -> Iterator[tuple[str, Any]]:
 
 @contextlib.contextmanager
 def _records(found: list[str]) -> Iterator[None]:
-    """Add every log record that is made, whichever logger makes it, and every warning."""
+    """Append every log record and every warning inside the block to `found`."""
     make = logging.getLogRecordFactory()
 
     def factory(*args: Any, **kwargs: Any) -> logging.LogRecord:

@@ -1,4 +1,4 @@
-"""Inputs made of the user's own, to see what code does on other values of the same kind."""
+"""Input variants: the user's inputs with other values of the same shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Calls = tuple[CallArguments, ...]
 Change = Callable[[torch.Tensor], torch.Tensor]
 
 RANDOM_VARIANTS = 12
-"""How many random inputs end the list."""
+"""Number of random variants, which come last."""
 
 
 def input_variants(calls: Calls, *, special: bool) -> Iterator[Calls]:
-    """The user's calls, then changed copies of them; the same at every call of this function.
+    """Yield copies of the user's calls, then variants of them, in a deterministic order.
 
-    Shapes, dtypes and devices stay, and integers stay in the range they have. With `special`
-    there are NaN and infinities, too.
+    Shapes, dtypes and devices are kept, and integers stay in their range. With `special`, some
+    variants contain NaN and infinities.
     """
     yield copy_calls(calls)
     for change in _changes(special):
@@ -36,17 +36,17 @@ def input_variants(calls: Calls, *, special: bool) -> Iterator[Calls]:
 
 
 def copy_calls(calls: Calls) -> Calls:
-    """A copy of `calls` that shares no memory with it; tensors that share memory go on to."""
+    """Return a copy of `calls` with memory of its own; aliases among its tensors are kept."""
     return copy.deepcopy(_detached(calls))
 
 
 def perturb_calls(calls: Calls) -> Calls:
-    """Copies whose every floating-point number is a neighbour of what it was."""
+    """Return a copy of `calls` with every floating-point element moved by about one ulp."""
     return transform_calls(calls, lambda x: x * (1 + torch.finfo(x.dtype).eps))
 
 
 def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Calls:
-    """A copy of `calls` with `change` applied to every tensor, or to the one numbered `only`."""
+    """Return a copy of `calls` with `change` applied to each tensor, or to tensor `only`."""
     numbers = iter(range(1_000_000))
 
     def one(leaf: object) -> object:
@@ -63,14 +63,11 @@ def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Ca
     return tuple(CallArguments(tree_map(one, c.args), tree_map(one, dict(c.kwargs))) for c in calls)
 
 
-def require_gradients(calls: Calls) -> bool:
-    """Let every floating-point leaf tensor of `calls` ask for a gradient; whether one did not."""
-    asked = False
+def require_gradients(calls: Calls) -> None:
+    """Set `requires_grad` on every floating-point leaf tensor of `calls`."""
     for leaf in _tensors(calls):
         if leaf.is_leaf and not leaf.requires_grad and leaf.is_floating_point():
             leaf.requires_grad_()
-            asked = True
-    return asked
 
 
 def _detached(calls: Calls) -> Calls:
@@ -88,7 +85,7 @@ def _tensors(calls: Calls) -> list[torch.Tensor]:
 
 
 def _kept(leaf: torch.Tensor, change: Change) -> torch.Tensor:
-    """`change` of a tensor, as a tensor of the same kind that may be given in its place."""
+    """Return the changed tensor with the dtype, shape and layout of `leaf`."""
     with torch.no_grad():
         values = leaf.detach()
         if leaf.dtype is torch.bool:

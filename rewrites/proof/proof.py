@@ -1,4 +1,4 @@
-"""What was shown about rewritten code: one plain value, and the questions it answers."""
+"""Proof of a rewrite, as plain data."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from enum import StrEnum
 
 
 class ProofState(StrEnum):
+    """Result of a proof."""
+
     PROVED = "proved"
     ONE_SIDE = "one side seen"
-    """All held, but some test of the code went the same way on every input that was tried."""
+    """All checks passed, but some condition had the same value on every input."""
     FAILED = "failed"
     NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One question: are the outputs equal, is the text the same …"""
+    """Comparison of one aspect of the two programs: outputs, gradients, printed text …"""
 
     name: str
     """"outputs", "gradients", "state", "exceptions", "text", "random numbers", "default mode",
@@ -25,35 +27,35 @@ class Check:
     detail: str = ""
     """One sentence: what was compared, or how it differs."""
     assumes: tuple[str, ...] = ()
-    """What must be granted for it to hold, one clause each."""
+    """Assumptions under which the check passes, one clause each."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """How a rewrite fared."""
+    """Checks of a rewrite, and the inputs they ran on."""
 
     state: ProofState
     checks: tuple[Check, ...] = ()
     inputs: int = 0
-    """How many inputs were tried, the user's own included."""
+    """Number of inputs, the user's own included."""
     sides: tuple[tuple[str, str], ...] = ()
-    """For each test, its text and the sides seen: "both", "true", "false", "never"."""
+    """Each condition with the values seen: "both", "true", "false", "never evaluated"."""
     assumes: tuple[str, ...] = ()
-    """What must be granted for the checks to hold: an edit that needs it is not safe."""
+    """Assumptions under which the checks pass; an edit that needs one is not safe."""
 
     @property
     def holds(self) -> bool:
-        """Whether nothing that was tried speaks against the rewrite."""
+        """Whether no check failed."""
         return self.state in (ProofState.PROVED, ProofState.ONE_SIDE)
 
     @property
     def whole(self) -> bool:
-        """Whether all was seen, and nothing need be granted."""
+        """Whether both branches of every condition ran, and no assumption is needed."""
         return self.state is ProofState.PROVED and not self.assumes
 
     @property
     def reason(self) -> str:
-        """Why it failed, or which side was not seen; "" for a proof."""
+        """Why the proof failed, or which branch did not run; "" if proved."""
         failed = [check.detail or check.name for check in self.checks if not check.ok]
         if failed:
             return failed[0]

@@ -1,4 +1,4 @@
-"""The proof: rewritten code does what the original does, in eager and compiled."""
+"""Proof that rewritten code behaves as the original does, in eager and compiled."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from fullgraph.rewrites.proof.inputs import input_variants, perturb_calls, requi
 from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
 
 CHOSEN = 16
-"""How many inputs the two programs are compared on at least, if time allows."""
+"""Minimum number of inputs to compare on, if time allows."""
 COMPILED = 3
-"""How many of these are also run compiled."""
+"""Number of these that also run compiled."""
 _SPECIAL = ("nan", "inf", "finite", "assert", "raise")
 
 
 @dataclass
 class RecordedRun:
-    """What a program did in some cases."""
+    """Behaviours of a program on some inputs."""
 
     behaviours: dict[ProofInput, Behaviour] = field(default_factory=dict)
     sides: dict[int, set[bool]] = field(default_factory=dict)
-    """For each test, by number, the sides it took."""
+    """The values that each condition had, by its index."""
 
 
 def prove(
@@ -61,42 +61,48 @@ def prove(
     numbers: bool = False,
     strict: bool = True,
 ) -> Proof:
-    """Whether the program does with `texts` (by file) what it does with `base`.
+    """Prove that the program behaves with `texts` (by file) as it does with `base`.
 
-    Both run in eager, isolated, on the user's inputs and on variants that take both sides of
-    `tests` (positions in `base`), with and without a backward; outputs, gradients, state,
-    exceptions, printed text, log records, warnings and random numbers are compared. Then the new
-    code runs under torch.compile, and under Inductor if asked, against its own eager run. With
-    `numbers` a tensor without dimensions may stand for a number. Where it is not `strict`, derived
-    inputs do not count on which an operator of the original fails: nobody wrote that error down.
+    Both run in eager, isolated, on the user's inputs and on variants that reach both branches of
+    the conditions `tests` (positions in `base`), with and without a backward. Outputs, gradients,
+    state, exceptions, printed text, log records, warnings and random numbers are compared. Then
+    the new code runs under torch.compile, with `inductor` under Inductor too, and is compared with
+    its own eager run. With `numbers` a 0-d tensor may replace a scalar. Unless `strict`, derived
+    inputs on which an operator of the original raises are skipped.
     """
     base = base or {}
     limit = time.monotonic() + seconds
     with override_sources(base):
-        titles = [_text(test) for test in tests]
-        lines = (*titles, *_sources(base, texts))
+        titles = [_condition_text(test) for test in tests]
+        lines = (*titles, *_changed_lines(base, texts))
         special = any(word in line for word in _SPECIAL for line in lines)
-        old = _isolated(subject, seconds, lambda: _explore(subject, tests, special, limit, strict))
+        old = _run_isolated(
+            subject, seconds, lambda: _explore(subject, tests, special, limit, strict)
+        )
     if old.value is None:
-        return _failed("eager", f"the original did not run: {_ended(old)}")
+        return _failed_proof("eager", f"the original did not run: {_failure_text(old)}")
     cases = list(old.value.behaviours)
-    sides = tuple((title, _sides(old.value.sides.get(n, set()))) for n, title in enumerate(titles))
+    sides = tuple(
+        (title, _values_seen(old.value.sides.get(n, set()))) for n, title in enumerate(titles)
+    )
     with override_sources(texts) as overlay:
         if overlay.refused:
-            return _failed("overlay", overlay.refused[0])
-        new = _isolated(subject, seconds, lambda: _replay(subject, cases, special, None))
+            return _failed_proof("overlay", overlay.refused[0])
+        new = _run_isolated(subject, seconds, lambda: _replay(subject, cases, special, None))
         if new.value is None:
-            return _failed("eager", f"the new code did not run: {_ended(new)}")
+            return _failed_proof("eager", f"the new code did not run: {_failure_text(new)}")
     ran = old.value.behaviours, new.value.behaviours
-    nudged = cache(partial(_nudged, subject, base, special, seconds))
-    checks = compare_behaviours(*ran, numbers=numbers, learns=_learns(subject), nudged=nudged)
+    nudged = cache(partial(_perturbed, subject, base, special, seconds))
+    checks = compare_behaviours(
+        *ran, numbers=numbers, learns=_requires_gradient(subject), nudged=nudged
+    )
     few = [case for case in cases if not case.backward][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
         if some and all(check.ok for check in checks):
             job = partial(_replay, subject, some, special, backend)
             with override_sources(texts):
-                done = _isolated(subject, seconds, job, inductor=backend == "inductor")
-            checks.append(_compiled(backend, done, new.value.behaviours))
+                done = _run_isolated(subject, seconds, job, inductor=backend == "inductor")
+            checks.append(_check_compiled(backend, done, new.value.behaviours))
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
     seen = all(side == "both" for _, side in sides)
@@ -105,16 +111,16 @@ def prove(
     return Proof(state, tuple(checks), tried, sides, assumes if ok else ())
 
 
-# What runs in the isolated child.
+# Runs in the isolated child.
 
 
 def _explore(
     subject: Program, tests: Sequence[Position], special: bool, limit: float, strict: bool
 ) -> RecordedRun:
-    """The original on the user's inputs, and on those variants that show something else."""
+    """Run the original on the user's inputs, and on variants that show new behaviour."""
     run = RecordedRun()
     before = snapshot(subject.objects())
-    edits, tapes = _taped(tests)
+    edits, tapes = _recording_edits(tests)
     shown: set[Any] = set()
     start = time.monotonic()
     with edit_functions(edits):
@@ -136,7 +142,7 @@ def _explore(
                 if torch.is_grad_enabled():
                     asked = _behaviour(subject, case, special, None)
                     before.restore()
-                    if asked.raised == behaviour.raised:  # else it takes no gradients at all
+                    if asked.raised == behaviour.raised:  # else the program accepts no gradients
                         run.behaviours[case] = asked
             settled = all(len(run.sides.get(i, ())) == 2 for i in range(len(tapes)))
             enough = len(run.behaviours) >= 3 * CHOSEN or (settled and number > CHOSEN)
@@ -149,7 +155,7 @@ def _explore(
 def _replay(
     subject: Program, cases: Sequence[ProofInput], special: bool, backend: str | None
 ) -> RecordedRun:
-    """The program in these cases: in eager, or compiled for a backend."""
+    """Run the program on these inputs, in eager or compiled for a backend."""
     run = RecordedRun()
     before = snapshot(subject.objects())
     for case in cases:
@@ -175,17 +181,17 @@ def _behaviour(subject: Program, case: ProofInput, special: bool, backend: str |
     return record_behaviour(subject, compiled, calls, backward=case.backward, seed=case.number)
 
 
-def _taped(tests: Sequence[Position]) -> tuple[list[FunctionEdit], list[set[bool]]]:
-    """Edits that note the sides of tests, and where they note them."""
+def _recording_edits(tests: Sequence[Position]) -> tuple[list[FunctionEdit], list[set[bool]]]:
+    """Return edits that record the values of conditions, and the sets they record to."""
     tapes: list[set[bool]] = [set() for _ in tests]
     edits = []
     for number, (test, tape) in enumerate(zip(tests, tapes, strict=True)):
         name = f"_fullgraph_side_{number}"
-        edits.append(FunctionEdit(test, f"{name}({ORIGINAL})", {name: _noting(tape)}))
+        edits.append(FunctionEdit(test, f"{name}({ORIGINAL})", {name: _record_condition(tape)}))
     return edits, tapes
 
 
-def _noting(tape: set[bool]) -> Callable[[Any], Any]:
+def _record_condition(tape: set[bool]) -> Callable[[Any], Any]:
     def note(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and value.numel() != 1:
             tape.update(bool(side) for side in value.bool().flatten().unique())
@@ -196,40 +202,40 @@ def _noting(tape: set[bool]) -> Callable[[Any], Any]:
     return note
 
 
-# What is made of it.
+# Runs in the parent.
 
 
-def _isolated(
+def _run_isolated(
     subject: Program, seconds: float, job: Callable[[], RecordedRun], *, inductor: bool = False
 ) -> JobOutcome[RecordedRun]:
     objects = subject.objects()
     where, _ = choose_process(objects)
     folder = None
     if inductor and where == "fork":
-        with suppress(Exception):  # the child meets it again, and tells
+        with suppress(Exception):  # the child raises it again, and reports it
             folder = preload_inductor()
     return run_isolated(
         lambda emit: job(), objects=objects, seconds=seconds, where=where, cache=folder
     )
 
 
-def _nudged(
+def _perturbed(
     subject: Program, base: Mapping[str, str], special: bool, seconds: float, case: ProofInput
 ) -> Behaviour | None:
-    """What the original does where the inputs of a case are hardly different."""
+    """Return the behaviour of the original on inputs perturbed by one ulp."""
     near = replace(case, nudged=True)
     with override_sources(base):
-        ran = _isolated(subject, seconds, lambda: _replay(subject, [near], special, None))
+        ran = _run_isolated(subject, seconds, lambda: _replay(subject, [near], special, None))
     return ran.value.behaviours[near] if ran.value is not None else None
 
 
-def _compiled(
+def _check_compiled(
     backend: str, outcome: JobOutcome[RecordedRun], eager: Mapping[ProofInput, Behaviour]
 ) -> Check:
-    """Whether compiled code did what it does in eager."""
+    """Check that compiled code behaves as it does in eager."""
     title = "inductor" if backend == "inductor" else "compiled"
     if outcome.value is None:
-        return Check(title, False, f"{title} it does not run: {_ended(outcome)}")
+        return Check(title, False, f"{title} it does not run: {_failure_text(outcome)}")
     few = {case: eager[case] for case in outcome.value.behaviours}
     for check in compare_behaviours(few, outcome.value.behaviours):
         if not check.ok and check.name != "logs and warnings":
@@ -237,37 +243,37 @@ def _compiled(
     return Check(title, True)
 
 
-def _learns(subject: Program) -> bool:
-    """Whether an input or a parameter asks for a gradient, as the user gave them."""
+def _requires_gradient(subject: Program) -> bool:
+    """Return whether an input or a parameter of the user requires a gradient."""
     given = tree_leaves([(call.args, dict(call.kwargs)) for call in subject.calls])
     if isinstance(subject.target, torch.nn.Module):
         given += list(subject.target.parameters())
     return any(isinstance(one, torch.Tensor) and one.requires_grad for one in given)
 
 
-def _sources(base: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[str]:
-    """The lines that the edits touch, in both versions."""
+def _changed_lines(base: Mapping[str, str], texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines that the edits change, of both versions."""
     for file, text in texts.items():
         source = read_source(file)
         old = base.get(file) or (source.text if source else "")
         yield from set(old.splitlines()) ^ set(text.splitlines())
 
 
-def _text(test: Position) -> str:
+def _condition_text(test: Position) -> str:
     source = read_source(test.file)
     node = source.node(test) if source else None
     return source.segment(node) if source and node else ""
 
 
-def _sides(seen: set[bool]) -> str:
+def _values_seen(seen: set[bool]) -> str:
     return {0: "never evaluated", 2: "both"}.get(len(seen), f"{next(iter(seen), None)}".lower())
 
 
-def _ended(outcome: JobOutcome[Any]) -> str:
+def _failure_text(outcome: JobOutcome[Any]) -> str:
     if outcome.error is not None:
         return f"{outcome.error.type}: {outcome.error.message}".partition("\n")[0]
     return str(outcome.signal or outcome.status)
 
 
-def _failed(title: str, detail: str) -> Proof:
+def _failed_proof(title: str, detail: str) -> Proof:
     return Proof(ProofState.FAILED, (Check(title, False, detail),))

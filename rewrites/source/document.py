@@ -1,4 +1,4 @@
-"""One parsed source file: its libcst tree, where each node stands, and what its names mean."""
+"""Parsed source file: its libcst tree, node positions, imports, and edits."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Document:
     ranges: Mapping[cst.CSTNode, CodeRange]
     parents: Mapping[cst.CSTNode, cst.CSTNode]
 
-    # Where things are.
+    # Positions.
 
     def position(self, node: cst.CSTNode) -> Position:
-        """The span of a node, columns in UTF-8 bytes as in `ast`."""
+        """Return the span of a node, columns in UTF-8 bytes as in `ast`."""
         span = self.ranges[node]
         return Position(
             self.file,
@@ -46,10 +46,10 @@ class Document:
         )
 
     def node(self, position: Position) -> cst.CSTNode | None:
-        """The node whose span is `position`: of several the outermost, expressions first.
+        """Return the outermost node whose span is `position`, preferably an expression.
 
-        Where libcst has no such node (the tuple of `x[a, b]`) the smallest one around it; where
-        columns are not known, the innermost statement on the line.
+        Where libcst has no such node (the tuple of `x[a, b]`), return the smallest node around
+        it; where columns are unknown, the innermost statement on the line.
         """
         if position.column is None:
             return self.statement_at(position.line)
@@ -60,42 +60,42 @@ class Document:
         return found or self._innermost(position)
 
     def statement_at(self, line: int) -> cst.CSTNode | None:
-        """The innermost statement that covers a line."""
+        """Return the innermost statement that covers a line."""
         covering = [n for n in self._statements if self._covers(n, line)]
         return covering[-1] if covering else None
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The node right around `node`. Raises KeyError for the module."""
+        """Return the parent of `node`. Raises KeyError for the module."""
         return self.parents[node]
 
     def around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """The nodes that hold `node`, from the inside out."""
+        """Yield the ancestors of `node`, innermost first."""
         while (parent := self.parents.get(node)) is not None:
             yield parent
             node = parent
 
     def statement(self, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
-        """The innermost whole statement that holds `node` (or is it)."""
+        """Return the innermost statement line or compound statement around `node`, or itself."""
         for one in (node, *self.around(node)):
             if isinstance(one, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 return one
         raise KeyError("the node is not part of a statement")
 
     def function(self, node: cst.CSTNode) -> FunctionNode | None:
-        """The innermost function or lambda that holds `node`, itself excluded."""
+        """Return the innermost function or lambda around `node`, itself excluded."""
         return next((one for one in self.around(node) if isinstance(one, FunctionNode)), None)
 
     def function_name(self, node: cst.CSTNode) -> str:
-        """The name of the function around `node`, as code objects call it; "" at module level."""
+        """Return the `co_name` of the function around `node`; "" at module level."""
         function = self.function(node)
         if function is None:
             return ""
         return function.name.value if isinstance(function, cst.FunctionDef) else "<lambda>"
 
-    # What things say.
+    # Text and names.
 
     def code(self, node: cst.CSTNode) -> str:
-        """The source text of a node, without parentheses and comments around it."""
+        """Return the source text of a node, without parentheses and comments around it."""
         if node not in self.ranges:
             return self.module.code_for_node(node)
         span = self.ranges[node]
@@ -105,7 +105,7 @@ class Document:
         return "\n".join(lines)
 
     def qualified(self, node: cst.CSTNode) -> str:
-        """The dotted name with import aliases resolved: `F.relu` is "torch.nn.functional.relu".
+        """Resolve import aliases in a dotted name: `F.relu` is "torch.nn.functional.relu".
 
         A name that the file does not import stays as it is: "print", "self.mask".
         """
@@ -115,7 +115,7 @@ class Document:
 
     @functools.cached_property
     def imports(self) -> dict[str, str]:
-        """What each imported name stands for, imports inside functions included."""
+        """Qualified names by imported names, imports inside functions included."""
         found: dict[str, str] = {}
         for node in self.ranges:
             if isinstance(node, cst.Import):
@@ -131,14 +131,14 @@ class Document:
         return found
 
     def spelling(self, qualified: str) -> str | None:
-        """How this file can write "torch.where" with what it imports already; None if it cannot."""
+        """Return the name of "torch.where" under the file's imports; None if it has none."""
         for name, meaning in self.imports.items():
             if qualified == meaning or qualified.startswith(f"{meaning}."):
                 return name + qualified[len(meaning) :]
         return None
 
-    def fresh(self, stem: str) -> str:
-        """A name that the file does not use: `stem`, `stem_2`, …"""
+    def unused_name(self, stem: str) -> str:
+        """Return a name that the file does not use: `stem`, `stem_2`, …"""
         name, number = stem, 2
         while name in self._names:
             name, number = f"{stem}_{number}", number + 1
@@ -149,7 +149,7 @@ class Document:
     def edited(
         self, replacements: Mapping[cst.CSTNode, Replacement], imports: Sequence[str] = ()
     ) -> str:
-        """The text with nodes of this document replaced and modules imported, all else as it was.
+        """Return the text with nodes replaced and modules imported; all else stays unchanged.
 
         `imports` are dotted module names ("torch", "torch.nn as nn"), added where missing.
         Parentheses are added where a new expression needs them.
@@ -171,7 +171,7 @@ class Document:
         return module.code + self._tail
 
     def _reads_back(self, replacements: Mapping[cst.CSTNode, Replacement]) -> bool:
-        """Whether the text of each statement that changes means what it says."""
+        """Return whether each changed statement parses back to its own tree."""
         parse = functools.partial(cst.parse_statement, config=self.module.config_for_parsing)
         for statement in {self.statement(node) for node in replacements}:
             new: object = replace_nodes(statement, replacements)
@@ -183,15 +183,15 @@ class Document:
 
     @functools.cached_property
     def _tail(self) -> str:
-        """What of the text is not in the tree."""
+        """The end of the text, which is not in the tree."""
         return self.text[len(_content(self.text)) :]
 
     def _imports(self, name: str) -> bool:
-        """Whether a module is imported already; one that gets an alias, as itself."""
+        """Return whether a module is imported already; one with an alias, under its own name."""
         imported, _, alias = name.partition(" as ")
         return imported in self.imports.values() if alias else self.spelling(name) is not None
 
-    # How it is found.
+    # Lookup tables.
 
     @functools.cached_property
     def _spans(self) -> dict[Span, cst.CSTNode]:
@@ -214,7 +214,7 @@ class Document:
         return found
 
     def _innermost(self, position: Position) -> cst.CSTNode | None:
-        """The smallest node that covers a span."""
+        """Return the smallest node that covers a span."""
         start = (position.line, position.column or 0)
         end = (position.end_line or position.line, position.end_column or start[1])
         covering = [
@@ -266,7 +266,7 @@ def dotted_name(node: cst.CSTNode) -> str:
 
 
 def parse_document(file: str, text: str) -> Document:
-    """The document of a file's text. Raises FullgraphError where it is no Python."""
+    """Parse a file's text. Raises FullgraphError if it is not valid Python."""
     try:
         wrapper = MetadataWrapper(cst.parse_module(_content(text)), unsafe_skip_copy=True)
     except cst.ParserSyntaxError as error:
@@ -279,8 +279,8 @@ def parse_document(file: str, text: str) -> Document:
 
 
 def _content(text: str) -> str:
-    """A text up to the line on which its last statement ends: of blank lines and comments after it
-    libcst loses some."""
+    """Return the text up to the end of its last statement: libcst drops some blank lines and
+    comments after it."""
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError):
@@ -299,12 +299,12 @@ def replace_nodes(
     replacements: Mapping[cst.CSTNode, Replacement],
     looks: Callable[[cst.CSTNode], bool] = lambda node: True,
 ) -> cst.CSTNodeT:
-    """A copy of `tree` with nodes inside it replaced; `looks` says into which to look for them."""
+    """Return a copy of `tree` with nodes replaced; `looks` selects the nodes to descend into."""
     return tree.visit(_Replace(replacements, looks))  # type: ignore[return-value]
 
 
 class _Replace(cst.CSTTransformer):
-    """Puts replacements where nodes stood."""
+    """Transformer that replaces nodes by identity."""
 
     def __init__(
         self,

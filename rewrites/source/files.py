@@ -1,4 +1,4 @@
-"""Writing several source files at once: all of them, or none."""
+"""Atomic update of several source files: all are written, or none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write_files(
     roots: Iterable[str | os.PathLike[str]] | None = None,
     force: bool = False,
 ) -> tuple[Path, ...]:
-    """Put `texts` where `originals` stood, keeping encodings, line ends and permissions.
+    """Replace `originals` by `texts`, keeping encodings, line ends and permissions.
 
     Raises FullgraphError, with nothing written, for a file outside `roots` (default: the working
     directory), one whose text is no longer the original, one with uncommitted changes (unless
@@ -56,7 +56,7 @@ def write_files(
 
 
 def _encoded(path: Path, before: bytes, original: str, text: str) -> bytes:
-    """`text` as bytes in the way the file was written."""
+    """Return `text` in the file's own encoding and line ends."""
     with path.open("rb") as stream:
         encoding, _ = tokenize.detect_encoding(stream.readline)
     known = before.decode(encoding)
@@ -68,20 +68,20 @@ def _encoded(path: Path, before: bytes, original: str, text: str) -> bytes:
 
 
 def _is_dirty(path: Path) -> bool:
-    """Whether git says that the file has uncommitted changes; False outside of a repository."""
+    """Return whether the file has uncommitted changes; False outside of a git repository."""
     with suppress(OSError, subprocess.TimeoutExpired):
-        told = subprocess.run(
+        status = subprocess.run(
             ["git", "status", "--porcelain", "--", path.name],
             cwd=path.parent,
             capture_output=True,
             timeout=10,
         )
-        return told.returncode == 0 and told.stdout[:2].strip() not in (b"", b"??")
+        return status.returncode == 0 and status.stdout[:2].strip() not in (b"", b"??")
     return False
 
 
 def _staged(path: Path, content: bytes) -> Path:
-    """The content in a file beside `path`, with its permissions."""
+    """Write the content to a new file beside `path`, with the permissions of `path`."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(content)
@@ -92,7 +92,7 @@ def _staged(path: Path, content: bytes) -> Path:
 
 
 def _replace(staged: list[tuple[Path, Path, bytes]]) -> None:
-    """Move every staged file into its place; if one fails, put back those before it."""
+    """Move every staged file into place; if one fails, restore those before it."""
     done: list[tuple[Path, bytes]] = []
     try:
         for path, new, before in staged:

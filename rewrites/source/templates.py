@@ -1,4 +1,4 @@
-"""New syntax from templates, with parentheses exactly where the text needs them."""
+"""Builders of expressions and statements from templates, parenthesized where needed."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ _OPEN = (
     cst.Integer,
     cst.Float,
 )
-"""What may need parentheses where it stands."""
+"""Expressions that may need parentheses, depending on where they stand."""
 
 
 def build_expression(template: str, **parts: cst.BaseExpression | str) -> cst.BaseExpression:
-    """`expression("torch.where({test}, {a}, {b})", test=node, …)`; texts are put in as they are.
+    """`expression("torch.where({test}, {a}, {b})", test=node, …)`; strings are inserted verbatim.
 
-    Parts are put in without a copy, so facts about them stay findable.
+    Nodes are inserted without a copy, so that facts about them are still found.
     """
-    names, text = _placed(template, parts)
+    names, text = _with_placeholders(template, parts)
     tree = cst.parse_expression(text)
-    return _filled(tree, names, cst.parse_expression)  # type: ignore[return-value]
+    return _inserted(tree, names, cst.parse_expression)  # type: ignore[return-value]
 
 
 def build_statement(template: str, **parts: cst.BaseExpression | str) -> cst.BaseStatement:
-    """The same for one statement: `statement("{name} = {value}", name="y", value=node)`."""
-    names, text = _placed(template, parts)
+    """Build one statement the same way: `statement("{name} = {value}", name="y", value=node)`."""
+    names, text = _with_placeholders(template, parts)
     tree = cst.parse_statement(text)
     assert not isinstance(tree, cst.EmptyLine)
-    return _filled(tree, names, cst.parse_statement)  # type: ignore[return-value]
+    return _inserted(tree, names, cst.parse_statement)  # type: ignore[return-value]
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression | str) -> cst.Call:
-    """`call` with a keyword argument set, behind all others."""
+    """Return `call` with a keyword argument set, after all others."""
     node = build_expression(value) if isinstance(value, str) else value
     args = [arg for arg in call.args if arg.keyword is None or arg.keyword.value != name]
     plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -56,43 +56,43 @@ def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression | str) -> 
 
 
 def string_literal(value: str) -> cst.SimpleString:
-    """`value` as a literal, in double quotes unless it holds some."""
+    """Return `value` as a string literal, double-quoted unless it contains such quotes."""
     return cst.SimpleString(repr(value) if '"' in value else '"' + repr("'" + value)[2:])
 
 
 def parenthesized(node: cst.BaseExpression) -> cst.BaseExpression:
-    """`node` in parentheses, unless it has some or can stand anywhere without."""
+    """Return `node` in parentheses, unless it has some or never needs any."""
     if node.lpar or not isinstance(node, _OPEN):
         return node
     return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
-def _placed(
+def _with_placeholders(
     template: str, parts: Mapping[str, cst.BaseExpression | str]
 ) -> tuple[dict[str, cst.BaseExpression], str]:
-    """The nodes by the names that stand for them, and the template with these names in it."""
+    """Return the nodes by placeholder name, and the template with the placeholders."""
     nodes = {f"_fg_{k}_": v for k, v in parts.items() if isinstance(v, cst.BaseExpression)}
     texts = {k: v if isinstance(v, str) else f"_fg_{k}_" for k, v in parts.items()}
     return nodes, template.format(**texts)
 
 
-def _filled(tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: object) -> object:
-    bare = tree.visit(_Fill(nodes))
+def _inserted(tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: object) -> object:
+    bare = tree.visit(_InsertNodes(nodes))
     assert isinstance(bare, cst.CSTNode)
     if round_trips(bare, parse):
         return bare
     literal = cst.Integer | cst.Float  # needs parentheses in `(1).real` only
     closed = {k: v if isinstance(v, literal) else parenthesized(v) for k, v in nodes.items()}
-    most = tree.visit(_Fill(closed))
+    most = tree.visit(_InsertNodes(closed))
     assert isinstance(most, cst.CSTNode)
     if round_trips(most, parse):
         return most
-    return tree.visit(_Fill({name: parenthesized(node) for name, node in nodes.items()}))
+    return tree.visit(_InsertNodes({name: parenthesized(node) for name, node in nodes.items()}))
 
 
 def round_trips(tree: cst.CSTNode, parse: object, module: cst.Module = _EMPTY) -> bool:
-    """Whether the text of `tree` means `tree`, as `module` has it written: it does not where
-    parentheses are missing."""
+    """Return whether the text of `tree` parses back to `tree`; False if parentheses are
+    missing."""
     try:
         again = parse(module.code_for_node(tree))  # type: ignore[operator]
     except cst.ParserSyntaxError:
@@ -100,7 +100,9 @@ def round_trips(tree: cst.CSTNode, parse: object, module: cst.Module = _EMPTY) -
     return bool(tree.deep_equals(again))
 
 
-class _Fill(cst.CSTTransformer):
+class _InsertNodes(cst.CSTTransformer):
+    """Transformer that replaces placeholders by nodes."""
+
     def __init__(self, nodes: Mapping[str, cst.BaseExpression]) -> None:
         super().__init__()
         self.nodes = nodes

@@ -80,7 +80,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             edits[line] = cst.RemoveFromParent()
         else:
             target = assign.targets[0].target
-            name = target.value if isinstance(target, cst.Name) else site.document.fresh("mask")
+            name = (
+                target.value if isinstance(target, cst.Name) else site.document.unused_name("mask")
+            )
             made = build_statement("{name} = {mask}", name=name, mask=mask)
             assert isinstance(made, cst.SimpleStatementLine)
             edits[assign] = made.body[0]

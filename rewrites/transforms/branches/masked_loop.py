@@ -58,7 +58,7 @@ class MaskedLoop:
         """Return what replaces the loop's statements. Raises NotApplicable."""
         site, document = self.site, self.site.document
         loop = self._loop()
-        done = document.fresh("done")
+        done = document.unused_name("done")
         condition = predicate(site, self.node.test)
         if condition is None or condition.guard is not None:
             raise NotApplicable("Python decides a part of its test")
@@ -91,7 +91,7 @@ class MaskedLoop:
         *first, _ = split_statements(self.node.body)
         if not first:
             return [ends]
-        leaving = self.site.document.fresh("leaving")
+        leaving = self.site.document.unused_name("leaving")
         (assign,) = ends.body  # type: ignore[attr-defined]
         done, condition = assign.value.left, assign.value.right
         choice = Choice(self.site, cst.Name(leaving), Agreement(self.site, self.assumes))
@@ -141,7 +141,7 @@ class MaskedLoop:
         if names_read(value) & set(names_bound(*after.statements)):
             if value not in walk(new):
                 raise NotApplicable("what is returned early is used again later")
-            kept = self.site.document.fresh("early")
+            kept = self.site.document.unused_name("early")
             lines.append(build_statement(f"{kept} = {{v}}", v=value))
             new = replace_nodes(new, {value: cst.Name(kept)})
         return lines, {**edits, after.line: after.line.with_changes(body=[cst.Return(new)])}
@@ -195,7 +195,7 @@ class MaskedLoop:
         self.unset[path] = None
         if not self._runs(loop):
             self.assumes[f"the loop that sets `{path}` runs at least once"] = None
-        new = site.document.fresh(f"new_{path}")
+        new = site.document.unused_name(f"new_{path}")
         choice.agreement.pair(value, value)
         value = choice.finite(value, False)
         kept = build_expression(

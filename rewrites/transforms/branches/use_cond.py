@@ -100,7 +100,7 @@ class CondWriter:
             return [_target(names, self._call(condition, *lambdas))]
         operands = sorted({n for branch in (one, other) for n in _rebound(branch)})
         functions = [self._function(branches, names, branch) for branch in (one, other)]
-        fresh_names = [self.site.document.fresh(stem) for stem in ("if_true", "if_false")]
+        fresh_names = [self.site.document.unused_name(stem) for stem in ("if_true", "if_false")]
         made: Lines = []
         for called, (body, _) in zip(fresh_names, functions, strict=True):
             header = build_statement(f"def {called}({', '.join(operands)}):\n    pass\n")

@@ -60,7 +60,7 @@ def _with_fill(flow: Flow, fill: str, why: str, settled: cst.BaseExpression | No
             raise NotApplicable("the mask cannot be given a name before it is used")
         named = _can_stand_before(flow, place)
     if named:
-        name = flow.site.document.fresh("mask")
+        name = flow.site.document.unused_name("mask")
         text = FullShapeWriter(flow, cst.Name(name), fill)
         written = SinkWriter(flow, text)
         edits = _enclosed(flow, written.edits())

@@ -149,7 +149,7 @@ def _name(site: Site, statement: Statement, accepts: Accepts, stem: str) -> str:
     }
     number = sorted(lines).index(document.position(statement).line) + 1
     names = [f"_{stem}_{function.strip('_')}{f'_{n}' if n > 1 else ''}" for n in range(1, 999)]
-    used = [n for n, name in enumerate(names[:99], 1) if document.fresh(name) != name]
+    used = [n for n, name in enumerate(names[:99], 1) if document.unused_name(name) != name]
     return names[max(used, default=0) + number - 1]
 
 
@@ -159,7 +159,7 @@ def _operator(
     """The definitions to add: the operator, and its decorator unless the file has it."""
     torch = document.spelling("torch") or "torch"
     known = _decorator(document)
-    decorator = known.name.value if known is not None else document.fresh("ordered_op")
+    decorator = known.name.value if known is not None else document.unused_name("ordered_op")
     signature = ", ".join(
         f"{one.name}: {one.form.annotation.replace('torch.', f'{torch}.')}"
         for one in taken.parameters

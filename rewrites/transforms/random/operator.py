@@ -96,7 +96,7 @@ def _name(site: Site, call: cst.Call) -> str:
     ]
     number = next(i for i, one in enumerate(same, 1) if one is call)
     base = f"_draw_{function.strip('_')}"
-    return document.fresh(base if number == 1 else f"{base}_{number}")
+    return document.unused_name(base if number == 1 else f"{base}_{number}")
 
 
 def _reads(site: Site, call: cst.Call) -> Iterator[cst.Name | cst.Attribute]:

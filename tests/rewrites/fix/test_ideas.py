@@ -5,7 +5,9 @@ import torch
 
 from fullgraph import fix
 
-from .harness import imported
+from ..harness import imported
+
+pytestmark = pytest.mark.compiles
 
 HEAD = """\
 import copy

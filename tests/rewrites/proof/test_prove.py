@@ -9,8 +9,10 @@ from fullgraph.compiler.events import Position
 from fullgraph.compiler.program import parse_program
 from fullgraph.rewrites.proof import NO_BACKWARD, ProofState, prove
 
-from .harness import imported
+from ..harness import imported
 from .mutants import GRANTED, HEAD, RIGHT, WRONG
+
+pytestmark = pytest.mark.compiles
 
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 

@@ -11,7 +11,9 @@ from torch.testing import assert_close
 
 from fullgraph import FullgraphError, explain, fix
 
-from .harness import imported
+from ..harness import imported
+
+pytestmark = pytest.mark.compiles
 
 SOURCE = '''\
 """A model with one line to mend."""

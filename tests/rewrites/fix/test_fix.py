@@ -11,6 +11,8 @@ from fullgraph.rewrites.proof import ProofState
 
 from . import snippets
 
+pytestmark = pytest.mark.compiles
+
 X = torch.tensor([[0.9, -0.2, 0.7, 0.1], [0.3, 0.8, -0.6, 0.95]])
 TWELVE = [
     snippets.wrapper,

@@ -8,6 +8,8 @@ import torch
 
 from benchmarks.fix_zoo import changes
 
+pytestmark = pytest.mark.compiles
+
 X = (torch.randn(4, requires_grad=True),)
 layer = torch.nn.Linear(4, 4)
 

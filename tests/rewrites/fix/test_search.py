@@ -1,0 +1,125 @@
+"""The search for edits, on a fake program: no compiler runs."""
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+from fullgraph.compiler.events import Position
+from fullgraph.rewrites.fix.offers import Offer, Offers
+from fullgraph.rewrites.fix.search import (
+    EditedProgram,
+    ProgramRuns,
+    SearchState,
+    search_edits,
+    undo_under_inductor,
+)
+from fullgraph.rewrites.proof import Check, Proof, ProofState
+from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
+from fullgraph.rewrites.source import parse_document
+
+SAFE, UNSAFE = Applicability.SAFE, Applicability.UNSAFE
+PROVED = Proof(ProofState.PROVED)
+WRONG = Proof(ProofState.FAILED, (Check("outputs", False, "other values"),))
+
+
+def cause(expression):
+    return SimpleNamespace(
+        position=Position("f.py", 1), function="f", category="item", expression=expression
+    )
+
+
+def explanation(text):
+    """Every name that starts with `bad` in the text is a cause."""
+    words = [word for word in text.split() if word.startswith("bad")]
+    return SimpleNamespace(
+        causes=tuple(cause(word) for word in words), error=None, crashes=(), recompiles=()
+    )
+
+
+@dataclass
+class FakeProgram:
+    """A text, and for each word in it what a rule would write instead."""
+
+    text: str
+    edits: dict
+    wrong: tuple = ()
+    """Words that fail a proof."""
+    levels: dict = ()
+
+    def text_of(self, texts):
+        return texts.get("f.py", self.text)
+
+    def propose(self, edited):
+        document = parse_document("f.py", self.text_of(edited.texts))
+        return [self._offers(document, one) for one in edited.explanation.causes]
+
+    def _offers(self, document, one):
+        nodes = [n for n in document.ranges if getattr(n, "value", "") == one.expression]
+        if one.expression not in self.edits or not nodes:
+            return Offers(one)
+        new = nodes[0].with_changes(value=self.edits[one.expression])
+        level = dict(self.levels).get(one.expression, SAFE)
+        rule = Rule(f"FG-{one.expression}", "rule", frozenset(), lambda site: None)
+        rewrite = Rewrite({nodes[0]: new}, "why", level)
+        return Offers(one, (Offer(one, rule, rewrite, document, document.position(nodes[0])),))
+
+    def prove(self, base, texts, offers):
+        return WRONG if any(word in self.wrong for word in self.text_of(texts).split()) else PROVED
+
+    def start(self):
+        return SearchState(EditedProgram({}, explanation(self.text)))
+
+    def runs(self, **changed):
+        runs = ProgramRuns(
+            propose=self.propose,
+            prove=self.prove,
+            prove_under_inductor=lambda texts, numbers: PROVED,
+            explain=lambda texts, offers: explanation(self.text_of(texts)),
+            is_late=lambda: False,
+        )
+        return replace(runs, **changed)
+
+    def search(self, level=SAFE, state=None):
+        return search_edits(state or self.start(), level, self.runs(), rounds=8)
+
+
+def test_edits_that_do_not_overlap_are_proved_together():
+    found = FakeProgram("bad1 + bad2", {"bad1": "good1", "bad2": "good2"}).search()
+    assert found.program.texts == {"f.py": "good1 + good2"}
+    assert [len(trial.offers) for trial in found.trials] == [2]
+
+
+def test_where_edits_fail_together_each_is_tried_alone():
+    program = FakeProgram("bad1 + bad2", {"bad1": "wrong", "bad2": "good2"}, wrong=("wrong",))
+    found = program.search()
+    assert found.program.texts == {"f.py": "bad1 + good2"}
+    assert found.states["FG-bad1", "wrong + bad2"] is ProofState.FAILED
+
+
+def test_an_edit_that_brings_a_cause_pays_with_the_edit_of_that_cause():
+    found = FakeProgram("bad1", {"bad1": "bad2", "bad2": "good"}).search()
+    assert found.program.texts == {"f.py": "good"}
+    assert [trial.accepted for trial in found.trials] == [True, True]
+
+
+def test_an_edit_that_only_brings_another_cause_is_deferred():
+    program = FakeProgram("bad1", {"bad1": "bad2", "bad2": "good"}, levels={"bad2": UNSAFE})
+    safe = program.search()
+    assert not safe.program.texts and safe.deferred == {("FG-bad1", "bad2")}
+    assert not safe.trials[0].accepted
+    unsafe = program.search(UNSAFE, safe)
+    assert unsafe.program.texts == {"f.py": "good"} and not unsafe.deferred
+    assert not safe.program.texts
+
+
+def test_no_edit_is_searched_for_when_time_is_up():
+    program = FakeProgram("bad1", {"bad1": "good"})
+    late = program.runs(is_late=lambda: True)
+    assert not search_edits(program.start(), SAFE, late, rounds=8).trials
+
+
+def test_the_last_edit_is_undone_where_inductor_computes_something_else():
+    program = FakeProgram("bad1", {"bad1": "good"})
+    found = program.search()
+    undone = undo_under_inductor(found, program.runs(prove_under_inductor=lambda *_: WRONG))
+    assert not undone.program.texts and not undone.trials[0].accepted
+    assert found.trials[0].accepted
