@@ -13,6 +13,8 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.private import find_backend
 
 Backend = str | Callable[..., Any]
+CompileOptions = Mapping[str, str | int | bool | Callable[..., Any]]
+"""The `options` of torch.compile."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Rung:
     adds: str
     """The stage that it adds to the rung below."""
     mode: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: CompileOptions = field(default_factory=dict)
     fullgraph: bool = False
 
     @property
@@ -52,7 +54,7 @@ def ladder(
     backend: Backend = "inductor",
     *,
     mode: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: CompileOptions | None = None,
 ) -> tuple[Rung, ...]:
     """Return the rungs up to `backend`, eager first; `mode` and `options` add one on top.
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.ladder import Backend, Rung, ladder, resolve_backend
+from fullgraph.compiler.ladder import Backend, CompileOptions, Rung, ladder, resolve_backend
 from fullgraph.compiler.private import isolate_recompiles_kwargs, tree_leaves, unwrap_compiled
 from fullgraph.compiler.results import Loss, backward
 
@@ -19,8 +19,8 @@ from fullgraph.compiler.results import Loss, backward
 class CallArguments:
     """The positional and keyword arguments of one call."""
 
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Program:
     backend: Backend
     mode: str | None
     dynamic: bool | None
-    options: Mapping[str, Any] | None
+    options: CompileOptions | None
 
     @property
     def name(self) -> str:
@@ -69,13 +69,14 @@ class Program:
                 self.backward(output)
             after(number)
 
-    def backward(self, output: Any) -> None:
+    def backward(self, output: object) -> None:
         """Run the backward pass of one call's output.
 
         Raises RuntimeError if `loss` is True and no output requires a gradient.
         """
-        unpacked = isinstance(output, Mapping) and not callable(self.loss)
-        if not backward(list(output.values()) if unpacked else output, self.loss):
+        if isinstance(output, Mapping) and not callable(self.loss):
+            output = list(output.values())
+        if not backward(output, self.loss):
             raise RuntimeError("loss=True: no output requires a gradient")
 
     def compiled(self, *, fullgraph: bool = False, isolated: bool = False) -> Callable[..., Any]:
@@ -97,16 +98,16 @@ class Program:
 
 
 def parse_program(
-    model: Any,
-    inputs: Any,
+    model: object,
+    inputs: object,
     *,
-    kwargs: Mapping[str, Any] | None = None,
-    calls: Sequence[Any] = (),
+    kwargs: Mapping[str, object] | None = None,
+    calls: Sequence[object] = (),
     loss: Loss = None,
     backend: Backend = "eager",
     mode: str | None = None,
     dynamic: bool | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: CompileOptions | None = None,
     command: str = "explain",
 ) -> Program:
     """Return the program that the arguments of `explain`, or of another `command`, describe.
@@ -142,7 +143,7 @@ def parse_program(
     return Program(target, every, loss, resolve_backend(backend), mode, dynamic, options)
 
 
-def _parse_call(inputs: Any, kwargs: Mapping[str, Any] | None) -> CallArguments:
+def _parse_call(inputs: object, kwargs: Mapping[str, object] | None) -> CallArguments:
     if isinstance(inputs, CallArguments):
         return inputs
     if isinstance(inputs, Mapping):
@@ -168,7 +169,7 @@ def _check_signature(target: Any, call: CallArguments, number: int) -> None:
         ) from None
 
 
-def _check_devices(target: Any, calls: tuple[CallArguments, ...]) -> None:
+def _check_devices(target: object, calls: tuple[CallArguments, ...]) -> None:
     tensors = tree_leaves([(c.args, dict(c.kwargs)) for c in calls])
     if isinstance(target, torch.nn.Module):
         tensors += [*target.parameters(), *target.buffers()]
@@ -180,7 +181,7 @@ def _check_devices(target: Any, calls: tuple[CallArguments, ...]) -> None:
         )
 
 
-def _name_of(backend: Any) -> str:
+def _name_of(backend: object) -> str:
     return getattr(backend, "__name__", type(backend).__name__)
 
 

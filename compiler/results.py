@@ -60,8 +60,8 @@ Loss = Callable[[Any], torch.Tensor] | bool | None
 
 def run_and_record(
     function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
     *,
     loss: Loss = None,
     module: torch.nn.Module | None = None,
@@ -96,7 +96,7 @@ def run_and_record(
     return RunResults(recorded, gradients, {**state, **_attributes(module)}, held)
 
 
-def backward(output: Any, loss: Loss, *, retain_graph: bool = False) -> bool:
+def backward(output: object, loss: Loss, *, retain_graph: bool = False) -> bool:
     """Run the backward pass of a loss; return whether there was anything to differentiate.
 
     With `retain_graph` the autograd graph of the inputs can be used once more.
@@ -161,7 +161,9 @@ def elements_of(tensor: torch.Tensor, *, copied: bool = True) -> torch.Tensor | 
     return plain.clone() if copied else plain
 
 
-def _named_inputs(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _named_inputs(
+    args: Sequence[object], kwargs: Mapping[str, object]
+) -> Iterator[tuple[str, object]]:
     for path, leaf in named_tree_leaves(tuple(args)):
         yield f"input{path}", leaf
     for path, leaf in named_tree_leaves(dict(kwargs)):
@@ -191,7 +193,7 @@ def _attributes(module: torch.nn.Module | None) -> dict[str, object]:
     }
 
 
-def _places(tensors: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+def _places(tensors: Mapping[str, object]) -> Iterator[tuple[int, str]]:
     for name, tensor in tensors.items():
         place = _place(tensor)
         if place:

@@ -28,9 +28,9 @@ class LoadedTarget:
     """A model, its inputs, and what the file says about compiling it."""
 
     name: str
-    model: Any
-    inputs: Any
-    calls: tuple[Any, ...] = ()
+    model: object
+    inputs: object
+    calls: tuple[object, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `bisect` that the file asks for: "loss", "backend", "dynamic", …"""
     in_force: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -171,7 +171,7 @@ def _is_build(found: object, name: str) -> bool:
     return inspect.isfunction(found) and name.startswith("build_") and not _required(found)
 
 
-def _call_build(build: Callable[[], Any], name: str, module: ModuleType) -> LoadedTarget:
+def _call_build(build: Callable[[], object], name: str, module: ModuleType) -> LoadedTarget:
     try:
         result = build()
     except Exception as error:
@@ -187,7 +187,7 @@ def _call_build(build: Callable[[], Any], name: str, module: ModuleType) -> Load
     return LoadedTarget(name, result[0], result[1], tuple(calls))
 
 
-def _inputs(module: ModuleType, name: str, where: str) -> Any:
+def _inputs(module: ModuleType, name: str, where: str) -> object:
     for candidate in (f"{name}_inputs", "inputs"):
         if hasattr(module, candidate):
             value = getattr(module, candidate)
@@ -200,7 +200,7 @@ def _inputs(module: ModuleType, name: str, where: str) -> Any:
     )
 
 
-def _instance(found: Any, name: str) -> Any:
+def _instance(found: object, name: str) -> object:
     if not inspect.isclass(found):
         return found
     needed = _required(found)

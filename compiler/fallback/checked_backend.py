@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ import torch
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.fallback.graph_check import GraphFn
 from fullgraph.compiler.fallback.graph_trial import GraphTrial, example_inputs
-from fullgraph.compiler.ladder import Backend, Rung, ladder
+from fullgraph.compiler.ladder import Backend, CompileOptions, Rung, ladder
 from fullgraph.compiler.private import (
     copy_graph_module,
     current_compile_id,
@@ -37,7 +37,7 @@ def compile(
     dynamic: bool | None = None,
     backend: Backend = "inductor",
     mode: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: CompileOptions | None = None,
     check: CheckWhen | None = None,
     check_strides: bool = False,
     seconds: float | None = 600.0,
@@ -112,7 +112,7 @@ class ReportedGraph:
         return f"{self.name} {place}: {self.rung}" + "".join(f"; {why}" for why in self.reasons)
 
 
-def report(compiled: Any) -> tuple[ReportedGraph, ...]:
+def report(compiled: object) -> tuple[ReportedGraph, ...]:
     """Return the graphs compiled so far for what `compile` returned, in order.
 
     A graph shared with an earlier `compile` of the same arguments is in the report of that one.
@@ -131,7 +131,7 @@ class CheckedBackend:
         self,
         backend: Backend,
         mode: str | None,
-        options: Mapping[str, Any],
+        options: CompileOptions,
         dynamic: bool | None,
         *,
         check: CheckWhen | None,
@@ -222,7 +222,7 @@ class CheckedBackend:
         compiled: GraphFn,
         trial: GraphTrial,
         inputs: Sequence[Any],
-        known: Sequence[Any] | None,
+        known: Sequence[object] | None,
     ) -> GraphFn:
         """Return `compiled`, checked once more for sizes of 0, of 1 and of more."""
         sizes = [

@@ -37,7 +37,7 @@ class GraphVerdict:
 def check_graph(
     eager: torch.fx.GraphModule,
     compiled: GraphFn,
-    inputs: Sequence[Any],
+    inputs: Sequence[object],
     *,
     same_random: bool,
     strides: bool = True,
@@ -99,13 +99,15 @@ def _is_out_of_memory(error: Exception) -> bool:
 class _Runs:
     """Runs of a graph's eager and compiled versions from the same random states."""
 
-    def __init__(self, eager: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
+    def __init__(self, eager: torch.fx.GraphModule, inputs: Sequence[object]) -> None:
         self._eager, self._inputs = eager, inputs
         self._start = random_states()
         self._rounded: RunResults | None = None
         self._copy_parameters = may_write(eager)
 
-    def run(self, graph: GraphFn, inputs: Sequence[Any] | None = None) -> tuple[RunResults, bool]:
+    def run(
+        self, graph: GraphFn, inputs: Sequence[object] | None = None
+    ) -> tuple[RunResults, bool]:
         """Run `graph`; return its results and whether it drew random numbers."""
         set_random_states(self._start)
         with _restore_buffers(self._eager):
@@ -148,7 +150,7 @@ NOISE_FACTOR = 4
 """How many times as many elements may differ as differ in eager with rounded inputs."""
 
 
-def _run(graph: GraphFn, inputs: Sequence[Any], copy_parameters: bool) -> RunResults:
+def _run(graph: GraphFn, inputs: Sequence[object], copy_parameters: bool) -> RunResults:
     given = copy_inputs(inputs, parameters=copy_parameters)
     versions = [_version(thing) for thing in given.values]
     output = graph(*given.values)
@@ -171,7 +173,7 @@ def _run(graph: GraphFn, inputs: Sequence[Any], copy_parameters: bool) -> RunRes
     return RunResults(recorded, _gradients([*outputs, *written], given.leaves), state)
 
 
-def _gradients(roots: Sequence[Any], leaves: Sequence[torch.Tensor | None]) -> dict[str, Any]:
+def _gradients(roots: Sequence[object], leaves: Sequence[torch.Tensor | None]) -> dict[str, object]:
     """Return the gradients of the inputs, by name, for random gradients of the roots."""
     wanted = {f"input[{i}]": leaf for i, leaf in enumerate(leaves) if leaf is not None}
     outputs = [t for t in roots if isinstance(t, torch.Tensor) and t.grad_fn is not None]
@@ -191,7 +193,7 @@ def _gradients(roots: Sequence[Any], leaves: Sequence[torch.Tensor | None]) -> d
     }
 
 
-def _record_leaf(thing: Any, alias: str = "") -> Any:
+def _record_leaf(thing: object, alias: str = "") -> object:
     if isinstance(thing, torch.Tensor):
         return record_tensor(thing, alias, copied=False)
     if isinstance(thing, bool | int | float | complex | str | type(None)):
@@ -199,13 +201,13 @@ def _record_leaf(thing: Any, alias: str = "") -> Any:
     return f"<{type(thing).__name__}>"
 
 
-def _version(thing: Any) -> int:
+def _version(thing: object) -> int:
     if isinstance(thing, torch.Tensor) and not thing.is_inference():
         return thing._version
     return 0
 
 
-def _place(thing: Any) -> int:
+def _place(thing: object) -> int:
     """Return the address of a tensor's memory; a unique negative number if it has none."""
     if isinstance(thing, torch.Tensor) and thing.layout is torch.strided:
         with contextlib.suppress(RuntimeError, NotImplementedError):
@@ -235,7 +237,7 @@ def _without_strides(tensor: RecordedTensor) -> RecordedTensor:
     return replace(tensor, stride=None)
 
 
-def _change_elements(thing: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def _change_elements(thing: object, change: Callable[[torch.Tensor], torch.Tensor]) -> object:
     """Return a tensor with changed elements and the same history; anything else unchanged."""
     if not isinstance(thing, torch.Tensor):
         return thing

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 
@@ -45,8 +44,8 @@ class GraphTrial:
         self,
         compiler: GraphFn,
         module: torch.fx.GraphModule,
-        inputs: list[Any],
-        known: Sequence[Any] | None,
+        inputs: list[object],
+        known: Sequence[object] | None,
     ) -> tuple[GraphVerdict, GraphFn | None]:
         """Return the verdict, and the compiled graph unless it fails.
 
@@ -82,13 +81,13 @@ class GraphTrial:
         except Exception as error:
             return GraphVerdict("raises", describe_raised(error)), None
 
-    def check(self, compiled: GraphFn, inputs: Sequence[Any]) -> GraphVerdict:
+    def check(self, compiled: GraphFn, inputs: Sequence[object]) -> GraphVerdict:
         """Compare a graph that was compiled before with eager."""
         if not _can_fork():
             return self._compare(compiled, inputs)
         return _forked(lambda: self._compare(compiled, inputs), self._seconds)
 
-    def _compare(self, compiled: GraphFn, inputs: Sequence[Any]) -> GraphVerdict:
+    def _compare(self, compiled: GraphFn, inputs: Sequence[object]) -> GraphVerdict:
         return check_graph(
             self.eager,
             compiled,
@@ -135,7 +134,7 @@ def _verdict(outcome: JobOutcome[GraphVerdict], seconds: float | None) -> GraphV
     return GraphVerdict("hangs", f"was not done after {seconds} seconds")
 
 
-def example_inputs(inputs: Sequence[Any]) -> list[Any] | None:
+def example_inputs(inputs: Sequence[object]) -> list[object] | None:
     """Return the inputs with symbols replaced by their hints; None if some are unknown."""
     symbols = (torch.SymInt, torch.SymFloat, torch.SymBool)
     numbers = [hint_of_symbol(thing) if isinstance(thing, symbols) else thing for thing in inputs]

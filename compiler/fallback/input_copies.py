@@ -6,7 +6,6 @@ import copy
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -20,12 +19,12 @@ _LARGER = 4
 class InputCopies:
     """Copied inputs, and the leaves that receive their gradients."""
 
-    values: tuple[Any, ...]
+    values: tuple[object, ...]
     leaves: tuple[torch.Tensor | None, ...]
     """For each input the leaf of its gradient; None if it requires none."""
 
 
-def copy_inputs(inputs: Sequence[Any], *, parameters: bool = True) -> InputCopies:
+def copy_inputs(inputs: Sequence[object], *, parameters: bool = True) -> InputCopies:
     """Copy inputs with their strides, classes and autograd history, without hooks and `.grad`.
 
     Copies share memory with each other as the originals do. Without `parameters`, the copies of
@@ -37,7 +36,7 @@ def copy_inputs(inputs: Sequence[Any], *, parameters: bool = True) -> InputCopie
         for thing in {id(t): t for t in inputs if isinstance(t, torch.Tensor)}.values()
         if _has_memory(thing)
     )
-    made: dict[int, tuple[Any, torch.Tensor | None]] = {}
+    made: dict[int, tuple[object, torch.Tensor | None]] = {}
     for thing in inputs:
         if id(thing) in made:
             continue
@@ -84,7 +83,9 @@ def _part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
     return whole.clone().untyped_storage()
 
 
-def _with_history_of(fresh: torch.Tensor, tensor: torch.Tensor) -> tuple[torch.Tensor, Any]:
+def _with_history_of(
+    fresh: torch.Tensor, tensor: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return `fresh` with the class and history of `tensor`, and the leaf of its gradient."""
     if isinstance(tensor, torch.nn.Parameter) and type(fresh) is torch.Tensor:
         fresh = torch.nn.Parameter(fresh, tensor.requires_grad)

@@ -80,7 +80,7 @@ def begin_forked(
     cache: str | None = None,
     stop: Callable[[], bool] = _never,
     on_message: Emit | None = None,
-    load: Callable[[bytearray], Any] = pickle.loads,
+    load: Callable[[bytearray], object] = pickle.loads,
 ) -> Callable[[], JobOutcome[T]]:
     """Fork a child that runs `job`; return a function that waits for its outcome.
 
@@ -101,7 +101,7 @@ def begin_forked(
 class ForkedChild(Generic[T]):
     """The parent's end of a forked child."""
 
-    def __init__(self, load: Callable[[bytearray], Any] = pickle.loads) -> None:
+    def __init__(self, load: Callable[[bytearray], object] = pickle.loads) -> None:
         self._load = load
         self._start = time.monotonic()
         self._folder: str | None = None

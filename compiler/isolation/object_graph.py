@@ -40,7 +40,7 @@ _OPAQUE = (
 """Prefixes of modules whose objects belong to the process, not to a program."""
 _MODULE_DICTS = re.compile(r"\._(?:parameters|buffers|modules)\['([^']*)'\]")
 _LRU_CACHE = type(functools.cache(len))
-_ITERABLES: tuple[Iterable[Any], ...] = ([], (), "", {}, set(), range(0), reversed([]))
+_ITERABLES: tuple[Iterable[object], ...] = ([], (), "", {}, set(), range(0), reversed([]))
 _ITERATORS = tuple(type(iter(one)) for one in _ITERABLES)
 
 
@@ -50,8 +50,8 @@ class FoundPart:
 
     expression: str
     """How to reach it in Python."""
-    part: StatePart
-    state: Any
+    part: StatePart[Any]
+    state: object
 
     @property
     def path(self) -> str:
@@ -119,7 +119,7 @@ def _root(number: int, thing: object) -> str:
     return getattr(thing, "__qualname__", f"objects[{number}]")
 
 
-def _parts(thing: Any) -> list[StatePart]:
+def _parts(thing: Any) -> list[StatePart[Any]]:
     """Return the parts of `thing`; none if the walk does not follow it."""
     if isinstance(thing, torch.Tensor):
         return [parts.TensorPart(thing), *_attributes(thing), _ClassPart(thing)]
@@ -153,11 +153,11 @@ class _ImmutableItemsPart(parts.ItemsPart):
 
     kind = "_fixed"
 
-    def same(self, one: Any, other: Any) -> bool:
+    def same(self, one: object, other: object) -> bool:
         return True
 
 
-class _ClassPart(StatePart):
+class _ClassPart(parts.NamedPart):
     """Class of an object."""
 
     kind = "_class"
@@ -169,8 +169,8 @@ class _ClassPart(StatePart):
         self.target.__class__ = state[0][1]
 
 
-def _attributes(thing: Any) -> list[StatePart]:
-    found: list[StatePart] = []
+def _attributes(thing: object) -> list[StatePart[Any]]:
+    found: list[StatePart[Any]] = []
     if isinstance(getattr(thing, "__dict__", None), dict):
         found.append(parts.AttributesPart(thing))
     slots = _slots(type(thing))
@@ -190,8 +190,8 @@ def _slots(kind: type) -> tuple[str, ...]:
     )
 
 
-def _function(function: types.FunctionType) -> list[StatePart]:
-    found: list[StatePart] = [
+def _function(function: types.FunctionType) -> list[StatePart[Any]]:
+    found: list[StatePart[Any]] = [
         parts.NamedAttributesPart(function, ("__defaults__", "__kwdefaults__")),
         parts.AttributesPart(function),
         *(parts.CellPart(cell) for cell in function.__closure__ or ()),
@@ -234,7 +234,7 @@ def _wrapped_names(thing: object) -> tuple[str, ...]:
     return ()
 
 
-def _state(thing: Any) -> StatePart | None:
+def _state(thing: Any) -> StatePart[Any] | None:
     """Return the part of an object that exposes its state through methods."""
     if isinstance(thing, torch.Generator):
         return parts.GetterPart(
@@ -259,7 +259,7 @@ def _state(thing: Any) -> StatePart | None:
     return _numpy_state(thing)
 
 
-def _numpy_state(thing: Any) -> StatePart | None:
+def _numpy_state(thing: Any) -> StatePart[Any] | None:
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return None

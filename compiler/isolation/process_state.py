@@ -80,7 +80,7 @@ def _random() -> Iterator[ProcessState]:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
 
-        def as_tuple() -> tuple[Any, ...]:
+        def as_tuple() -> tuple[object, ...]:
             kind, keys, *rest = numpy.random.get_state()
             return (kind, tuple(keys.tolist()), *rest)
 
@@ -167,7 +167,7 @@ def _set_path(was: list[str]) -> None:
     sys.path[:] = was
 
 
-def _streams() -> tuple[Any, ...]:
+def _streams() -> tuple[object, ...]:
     return sys.stdin, sys.stdout, sys.stderr, sys.excepthook, sys.displayhook
 
 

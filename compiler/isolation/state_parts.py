@@ -12,21 +12,23 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
 from fullgraph.compiler.private import disable_torch_function, inner_tensors, set_tensor_version
 
+S = TypeVar("S")
+
 ABSENT = "(absent)"
 """Value of an unbound name and of an empty cell."""
 
-NamedObjects = tuple[tuple[str, Any], ...]
+NamedObjects = tuple[tuple[str, object], ...]
 """Objects, each with what it adds to the path: ".weight", "[3]"."""
 
 
-class StatePart:
-    """One part of an object. By default its state is the objects in it."""
+class StatePart(Generic[S]):
+    """One part of an object, with a state of type `S`."""
 
     kind: ClassVar[str]
     """Name of the part in a digest."""
@@ -34,80 +36,89 @@ class StatePart:
     def __init__(self, target: Any) -> None:
         self.target = target
 
-    def read(self) -> Any:
+    def read(self) -> S:
         """Return the state."""
         raise NotImplementedError
 
-    def write(self, state: Any) -> None:
+    def write(self, state: S) -> None:
         """Restore `state`. Raises if that is impossible."""
         raise NotImplementedError
 
-    def changed(self, state: Any) -> bool:
+    def changed(self, state: S) -> bool:
         """Return whether the state differs from `state`."""
         return not self.same(state, self.read())
 
-    def same(self, one: Any, other: Any) -> bool:
+    def same(self, one: S, other: S) -> bool:
         """Return whether two states are equal, with objects compared by identity."""
-        return len(one) == len(other) and all(
-            a[0] == b[0] and a[1] is b[1] for a, b in zip(one, other, strict=True)
-        )
+        return self.content(one) == self.content(other)
 
-    def children(self, state: Any) -> Iterable[tuple[str, Any]]:
+    def children(self, state: S) -> Iterable[tuple[str, object]]:
         """Return the objects in a state, each with what it adds to the path."""
-        children: Iterable[tuple[str, Any]] = state
-        return children
+        return ()
 
-    def content(self, state: Any) -> bytes:
+    def content(self, state: S) -> bytes:
         """Return the rest of a state, for a digest."""
         return b""
 
 
-class ItemsPart(StatePart):
+class NamedPart(StatePart[NamedObjects]):
+    """A part whose state is named objects."""
+
+    def same(self, one: NamedObjects, other: NamedObjects) -> bool:
+        return len(one) == len(other) and all(
+            a[0] == b[0] and a[1] is b[1] for a, b in zip(one, other, strict=True)
+        )
+
+    def children(self, state: NamedObjects) -> NamedObjects:
+        return state
+
+
+class ItemsPart(StatePart[tuple[object, ...]]):
     """Items of a list, tuple, deque, set or frozenset."""
 
     kind = "items"
 
-    def read(self) -> tuple[Any, ...]:
+    def read(self) -> tuple[object, ...]:
         return tuple(self.target)
 
-    def write(self, state: tuple[Any, ...]) -> None:
+    def write(self, state: tuple[object, ...]) -> None:
         self.target.clear()
         add = self.target.update if isinstance(self.target, set) else self.target.extend
         add(state)
 
-    def same(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    def same(self, one: tuple[object, ...], other: tuple[object, ...]) -> bool:
         return len(one) == len(other) and all(map(operator.is_, one, other))
 
-    def children(self, state: tuple[Any, ...]) -> Iterable[tuple[str, Any]]:
+    def children(self, state: tuple[object, ...]) -> Iterable[tuple[str, object]]:
         return ((f"[{i}]", item) for i, item in enumerate(state))
 
 
-class EntriesPart(StatePart):
+class EntriesPart(StatePart[tuple[object, ...]]):
     """Keys and values of a dict, in order."""
 
     kind = "entries"
 
-    def read(self) -> tuple[Any, ...]:
+    def read(self) -> tuple[object, ...]:
         return tuple(itertools.chain.from_iterable(list(self.target.items())))
 
-    def write(self, state: tuple[Any, ...]) -> None:
+    def write(self, state: tuple[object, ...]) -> None:
         # bypass a subclass's methods, but not OrderedDict's, which keep its order
         kind = OrderedDict if isinstance(self.target, OrderedDict) else dict
         kind.clear(self.target)
         for key, value in zip(state[::2], state[1::2], strict=True):
             kind.__setitem__(self.target, key, value)
 
-    def same(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    def same(self, one: tuple[object, ...], other: tuple[object, ...]) -> bool:
         return len(one) == len(other) and all(map(operator.is_, one, other))
 
-    def children(self, state: tuple[Any, ...]) -> Iterable[tuple[str, Any]]:
+    def children(self, state: tuple[object, ...]) -> Iterable[tuple[str, object]]:
         for key, value in zip(state[::2], state[1::2], strict=True):
             name = f"[{key!r}]" if isinstance(key, str | int) else f"[{type(key).__name__}]"
             yield f"{name}'s key", key
             yield name, value
 
 
-class AttributesPart(StatePart):
+class AttributesPart(NamedPart):
     """The `__dict__` of an object."""
 
     kind = "attributes"
@@ -121,7 +132,7 @@ class AttributesPart(StatePart):
         attributes.update((name[1:], value) for name, value in state)
 
 
-class NamedAttributesPart(StatePart):
+class NamedAttributesPart(NamedPart):
     """Given attributes of an object, such as slots or a function's defaults."""
 
     kind = "names"
@@ -143,7 +154,7 @@ class NamedAttributesPart(StatePart):
                 setattr(self.target, name[1:], value)
 
 
-class ClassAttributesPart(StatePart):
+class ClassAttributesPart(NamedPart):
     """Attributes that a class itself defines."""
 
     kind = "classattributes"
@@ -166,7 +177,7 @@ class ClassAttributesPart(StatePart):
                 setattr(self.target, name, value)
 
 
-class GlobalsPart(StatePart):
+class GlobalsPart(NamedPart):
     """Global variables that the code of a function names."""
 
     kind = "globals"
@@ -186,7 +197,7 @@ class GlobalsPart(StatePart):
                 self.target[name] = value
 
 
-class CellPart(StatePart):
+class CellPart(NamedPart):
     """Content of a closure cell."""
 
     kind = "cell"
@@ -204,37 +215,31 @@ class CellPart(StatePart):
             self.target.cell_contents = state[0][1]
 
 
-class GetterPart(StatePart):
+class GetterPart(StatePart[S]):
     """State that a getter returns as plain data: of a random generator, of an iterator."""
 
     kind = "state"
 
     def __init__(
-        self, target: Any, get: Callable[[], Any], put: Callable[[Any], object] | None = None
+        self, target: Any, get: Callable[[], S], put: Callable[[S], object] | None = None
     ) -> None:
         """Without `put` the state cannot be written."""
         super().__init__(target)
         self._get, self._put = get, put
 
-    def read(self) -> Any:
+    def read(self) -> S:
         return self._get()
 
-    def write(self, state: Any) -> None:
+    def write(self, state: S) -> None:
         if self._put is None:
             raise TypeError(f"a {type(self.target).__name__} goes one way only")
         self._put(state)
 
-    def same(self, one: Any, other: Any) -> bool:
-        return self.content(one) == self.content(other)
-
-    def children(self, state: Any) -> NamedObjects:
-        return ()
-
-    def content(self, state: Any) -> bytes:
+    def content(self, state: S) -> bytes:
         return pickle.dumps(state)
 
 
-class ArrayPart(StatePart):
+class ArrayPart(StatePart[Any]):
     """Elements of a NumPy array."""
 
     kind = "array"
@@ -261,7 +266,7 @@ class ArrayPart(StatePart):
         return repr((state.dtype, state.shape)).encode() + state.tobytes()
 
 
-class StoragePart(StatePart):
+class StoragePart(StatePart[torch.Tensor]):
     """Bytes of a tensor's storage."""
 
     kind = "memory"
@@ -287,9 +292,6 @@ class StoragePart(StatePart):
     def changed(self, state: torch.Tensor) -> bool:
         return not torch.equal(state, self._view().to(state.device))
 
-    def children(self, state: torch.Tensor) -> NamedObjects:
-        return ()
-
     def content(self, state: torch.Tensor) -> bytes:
         return state.cpu().numpy().tobytes()
 
@@ -303,13 +305,13 @@ class TensorMetadata:
     wrapper subclass."""
     version: int | None
     requires_grad: bool
-    history: Any
+    history: object
     """`grad_fn`."""
     grad: torch.Tensor | None
     hooks: Any
 
 
-class TensorPart(StatePart):
+class TensorPart(StatePart[TensorMetadata]):
     """Metadata of a tensor: its place in memory and its autograd state."""
 
     kind = "place"
@@ -361,7 +363,7 @@ class TensorPart(StatePart):
             and one.hooks is other.hooks
         )
 
-    def children(self, state: TensorMetadata) -> Iterable[tuple[str, Any]]:
+    def children(self, state: TensorMetadata) -> Iterable[tuple[str, object]]:
         inner = inner_tensors(self.target)
         yield from ((f".{name}", tensor) for name, tensor in inner)
         alias = state.alias

@@ -626,4 +626,4 @@ def test_a_thread_left_running_is_told():
 
     outcome = run_isolated(job, where="process")
     stop.set()
-    assert "Threads that were started still run_isolated: left over." in outcome.unrestored
+    assert "Threads that were started still run: left over." in outcome.unrestored
