@@ -1,0 +1,51 @@
+# ruff: noqa
+"""Random numbers of Python and NumPy, and the clock: FG701, FG702 and FG711."""
+
+import random
+import time
+
+import numpy as np
+from torch import nn
+
+from benchmarks.golden_programs import inputs
+from benchmarks.golden_programs.program import Program
+
+
+class DropPath(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.p = 1.0
+
+    def forward(self, x, noise):
+        y = x * random.random()
+        if self.training and random.random() < self.p:
+            y = y + noise
+        return y
+
+
+class Mixup(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.alpha = 0.4
+
+    def forward(self, x):
+        lam = np.random.beta(self.alpha, self.alpha)
+        mixed = lam * x + (1 - lam) * x.flip(0)
+        return mixed
+
+
+class Timed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(4, 4)
+
+    def forward(self, x):
+        start = time.time()
+        return self.net(x), start
+
+
+PROGRAMS = (
+    Program("FG701", DropPath, inputs.pair),
+    Program("FG702", Mixup, inputs.matrix),
+    Program("FG711", Timed, inputs.matrix),
+)
