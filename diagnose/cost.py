@@ -21,7 +21,7 @@ SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Timing:
+class TimingOutcome:
     """The outcome of timing a program."""
 
     measurement: Measurement | None
@@ -30,13 +30,13 @@ class Timing:
     unrestored: tuple[str, ...] = ()
 
 
-def time_program(program: Program) -> Timing:
+def time_program(program: Program) -> TimingOutcome:
     """Time `program` in this process, and restore its state afterwards."""
     outcome = run_isolated(
         lambda emit: measure(program), objects=program.objects(), where="process"
     )
     error = outcome.error and f"{outcome.error.type}: {outcome.error.message}"
-    return Timing(outcome.value, error or None, outcome.unrestored)
+    return TimingOutcome(outcome.value, error or None, outcome.unrestored)
 
 
 def measure(program: Program) -> Measurement:

@@ -15,7 +15,7 @@ from fullgraph.diagnose.causes import (
     group_hidden,
     merge_groups,
 )
-from fullgraph.diagnose.cost import Timing
+from fullgraph.diagnose.cost import TimingOutcome
 from fullgraph.diagnose.explanation_data import Fallback, Note
 from fullgraph.diagnose.hidden_search import HiddenSearch, add_values
 from fullgraph.diagnose.trace import Trace, isolate
@@ -48,7 +48,7 @@ class Evidence:
     fullgraph: Trace | None = None
     """The trace of a call with `fullgraph=True`."""
     search: HiddenSearch = field(default_factory=HiddenSearch)
-    timing: Timing | None = None
+    timing: TimingOutcome | None = None
     fallbacks: tuple[Fallback, ...] = ()
     notes: tuple[Note, ...] = ()
     error: str | None = None

@@ -1,6 +1,6 @@
 """Causes of graph breaks: diagnosed, grouped and described."""
 
-from fullgraph.diagnose.causes.causes import describe_causes
+from fullgraph.diagnose.causes.cause_descriptions import describe_causes
 from fullgraph.diagnose.causes.diagnosis import Diagnosis, diagnose
 from fullgraph.diagnose.causes.groups import (
     BreakGroup,

@@ -14,7 +14,7 @@ from rich.text import Text
 from fullgraph.diagnose.explanation_data import Advice, Cause
 from fullgraph.diagnose.report import wording
 from fullgraph.diagnose.report.layout import fold_stack
-from fullgraph.diagnose.report.source import Line, source_lines
+from fullgraph.diagnose.report.marked_source import Line, source_lines
 
 
 def text(content: str, style: str = "") -> Text:

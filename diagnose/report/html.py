@@ -10,7 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from fullgraph.diagnose.explanation_data import ExplanationData, GraphInfo
-from fullgraph.diagnose.report import layout, source, wording
+from fullgraph.diagnose.report import layout, wording
+from fullgraph.diagnose.report.marked_source import source_lines
 
 _HERE = Path(__file__).parent
 _STRIP_GRAPHS = 200
@@ -56,7 +57,7 @@ def _environment() -> Environment:
     )
     environment.filters["prose"] = _prose
     environment.globals.update(
-        words=wording, layout=layout, source_lines=source.source_lines, is_graph=_is_graph
+        words=wording, layout=layout, source_lines=source_lines, is_graph=_is_graph
     )
     return environment
 

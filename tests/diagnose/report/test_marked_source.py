@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fullgraph.compiler.events import Position
-from fullgraph.diagnose.report.source import source_lines
+from fullgraph.diagnose.report.marked_source import source_lines
 
 from .explanations import ITEM, TRICKY
 from .strategies import CAUSE
