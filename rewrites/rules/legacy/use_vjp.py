@@ -239,7 +239,7 @@ def _written(
     steps: Sequence[cst.CSTNode],
 ) -> list[cst.BaseStatement]:
     """The function of the steps, its call, and the statement that asked for the gradient."""
-    fresh = site.document.fresh
+    fresh = site.document.unused_name
     output = dotted_name(asked.output) or fresh("output")
     function, pullback = fresh(f"{output.rpartition('.')[2]}_of"), fresh("pullback")
     header = build_statement(f"def {function}({asked.input}):\n    pass\n")
