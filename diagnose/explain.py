@@ -9,7 +9,7 @@ import torch
 
 from fullgraph.compiler.events import Position, Recording
 from fullgraph.compiler.isolation import preload_dynamic_shapes, preload_dynamo
-from fullgraph.compiler.ladder import Backend
+from fullgraph.compiler.ladder import Backend, CompileOptions
 from fullgraph.compiler.program import Loss, Program, parse_program
 from fullgraph.compiler.sources import find_live_functions, index_live_functions
 from fullgraph.diagnose.causes import ModeName, note_guards
@@ -36,7 +36,7 @@ def explain(
     backend: Backend = "eager",
     mode: str | None = None,
     dynamic: bool | None = None,
-    options: Mapping[str, object] | None = None,
+    options: CompileOptions | None = None,
     unmask: bool = True,
     measure: bool = False,
     rounds: int = ROUNDS,
