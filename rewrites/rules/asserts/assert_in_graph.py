@@ -35,19 +35,21 @@ from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.asserts.outline_check import CHECKED
 from fullgraph.rewrites.source import build_expression, string_literal
-from fullgraph.rewrites.transforms.outline.differences import caught
-from fullgraph.rewrites.transforms.outline.output_calls import only_checks
-from fullgraph.rewrites.transforms.outline.parameter_types import without_item
-from fullgraph.rewrites.transforms.outline.statement import statement_of
+from fullgraph.rewrites.transforms.outline import (
+    find_outlined_statement,
+    is_check_statement,
+    is_exception_caught,
+    strip_item,
+)
 
 _UNKNOWN = Refusal("its test is not known to be a tensor without dimensions")
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    statement = statement_of(site, only_checks)
+    statement = find_outlined_statement(site, is_check_statement)
     if statement is None:
         return None
-    if caught(site.document, statement):
+    if is_exception_caught(site.document, statement):
         return Refusal("what it raises is handled by a `try` that would be compiled with it")
     if isinstance(statement, cst.If):
         return _guard(site, statement)
@@ -172,7 +174,7 @@ def _truth(site: Site, test: cst.BaseExpression) -> tuple[cst.BaseExpression, bo
         return (test, seen.dtypes == {"bool"}) if seen.dims == {0} else None
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         operator = test.comparisons[0]
-        left, right = without_item(site, test.left), without_item(site, operator.comparator)
+        left, right = strip_item(site, test.left), strip_item(site, operator.comparator)
         if left is test.left and right is operator.comparator:
             return None
         compared = operator.with_changes(comparator=right)
@@ -184,7 +186,7 @@ def _truth(site: Site, test: cst.BaseExpression) -> tuple[cst.BaseExpression, bo
 
 def _call(site: Site, call: cst.Call) -> tuple[cst.BaseExpression, bool] | None:
     """The same for calls that make a bool of tensors."""
-    if (inner := without_item(site, call)) is not call:
+    if (inner := strip_item(site, call)) is not call:
         return _truth(site, inner)
     torch = site.document.spelling("torch") or "torch"
     match site.calls(call):

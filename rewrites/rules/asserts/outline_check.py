@@ -44,17 +44,20 @@ from __future__ import annotations
 from fullgraph.diagnose.taxonomy import Category as C
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.transforms.outline.output_calls import only_checks
-from fullgraph.rewrites.transforms.outline.statement import outlined, statement_of
+from fullgraph.rewrites.transforms.outline import (
+    find_outlined_statement,
+    is_check_statement,
+    outline_statement,
+)
 
 WHY = "As an operator the check runs when its turn comes and raises what it raised."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    statement = statement_of(site, only_checks)
+    statement = find_outlined_statement(site, is_check_statement)
     if statement is None:
         return None
-    return outlined(site, statement, only_checks, "check", WHY)
+    return outline_statement(site, statement, is_check_statement, "check", WHY)
 
 
 CHECKED = frozenset(

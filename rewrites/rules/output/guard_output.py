@@ -29,16 +29,18 @@ from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.output.outline_output import WRITTEN
 from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.outline.differences import hindrance
-from fullgraph.rewrites.transforms.outline.output_calls import only_writes
-from fullgraph.rewrites.transforms.outline.statement import statement_of
+from fullgraph.rewrites.transforms.outline import (
+    find_outlined_statement,
+    find_outlining_refusal,
+    is_output_statement,
+)
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    statement = statement_of(site, only_writes)
+    statement = find_outlined_statement(site, is_output_statement)
     if statement is None:
         return None
-    if (refusal := hindrance(site, statement)) is not None:
+    if (refusal := find_outlining_refusal(site, statement)) is not None:
         return refusal
     torch = site.document.spelling("torch") or "torch"
     eager = f"not {torch}.compiler.is_compiling()"

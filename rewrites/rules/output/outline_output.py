@@ -50,19 +50,22 @@ import libcst.matchers as m
 from fullgraph.diagnose.taxonomy import Category as C
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.transforms.outline.output_calls import only_writes
-from fullgraph.rewrites.transforms.outline.statement import outlined, statement_of
+from fullgraph.rewrites.transforms.outline import (
+    find_outlined_statement,
+    is_output_statement,
+    outline_statement,
+)
 
 WHY = "As an operator it runs when its turn comes and writes what it wrote."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    statement = statement_of(site, only_writes)
+    statement = find_outlined_statement(site, is_output_statement)
     if statement is None:
         return None
     if m.findall(statement, m.Arg(~m.Integer("1"), keyword=m.Name("stacklevel"))):
         return Refusal("with `stacklevel` it names its caller, which is another one when compiled")
-    return outlined(site, statement, only_writes, "report", WHY)
+    return outline_statement(site, statement, is_output_statement, "report", WHY)
 
 
 WRITTEN = frozenset(

@@ -38,9 +38,12 @@ from fullgraph.rewrites.analysis import Seen, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.source import string_literal as literal
-from fullgraph.rewrites.transforms.outline.differences import hindrance, transformed
-from fullgraph.rewrites.transforms.outline.output_calls import call_of
-from fullgraph.rewrites.transforms.outline.parameter_types import seen_as
+from fullgraph.rewrites.transforms.outline import (
+    call_of,
+    find_outlining_refusal,
+    observation_of,
+    uses_function_transforms,
+)
 
 _REDUCTIONS = ("mean", "sum", "max", "min", "std", "var", "norm", "prod", "median")
 _REDUCTION = m.Call(func=m.Attribute(attr=m.OneOf(*map(m.Name, _REDUCTIONS))), args=[])
@@ -54,9 +57,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     text = _Text(site)
     if not text.takes(call) or not any(text.parts):
         return None
-    if (refusal := hindrance(site, statement)) is not None:
+    if (refusal := find_outlining_refusal(site, statement)) is not None:
         return refusal
-    if transformed(site.document):
+    if uses_function_transforms(site.document):
         text.assumes.append("nothing runs it under `torch.func.vmap`")
     torch = site.document.spelling("torch") or "torch"
     new = build_expression(
@@ -134,7 +137,7 @@ class _Text:
             if form.startswith("!") or _dims(self.site, value) != {0}:
                 return False
         dims = _dims(self.site, value)
-        seen = seen_as(self.site, self.site.statement, _tensor_of(value) if dims else value)
+        seen = observation_of(self.site, self.site.statement, _tensor_of(value) if dims else value)
         if seen is None or not (dims or _is_plain(value, seen)):
             return False
         if dims:
@@ -169,7 +172,7 @@ def _dims(site: Site, value: cst.BaseExpression) -> frozenset[int]:
 
     Inside a format string nothing is seen but names: there a reduction tells enough.
     """
-    seen = seen_as(site, site.statement, value)
+    seen = observation_of(site, site.statement, value)
     if seen is not None:
         return seen.dims if seen.is_tensor else frozenset()
     if m.matches(value, _REDUCTION) and _dims(site, _receiver(value)):

@@ -36,7 +36,12 @@ from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.branches.predicate import find_conditional
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
-from fullgraph.rewrites.transforms.random.draws import Draw, draw_of, drawing, imported
+from fullgraph.rewrites.transforms.random import (
+    RandomDraw,
+    draw_of,
+    find_random_calls,
+    import_uniform,
+)
 
 _DRAWS = "`uniform` draws the same number from the same stream, and is traced."
 _DECIDES = "The random number is a tensor that chooses, so the graph goes on."
@@ -65,7 +70,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         plain = _plain(site, branch_draws) if find_conditional(site) is None else None
         return plain or Refusal(str(escape))
     return Rewrite(
-        edits | imported(site),
+        edits | import_uniform(site),
         _DECIDES,
         Applicability.UNSAFE if numbers.assumes else Applicability.SAFE,
         tuple(numbers.assumes),
@@ -74,16 +79,16 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _plain(site: Site, branch_draws: Draw) -> Rewrite | None:
+def _plain(site: Site, branch_draws: RandomDraw) -> Rewrite | None:
     """The number stays a number."""
     if branch_draws.traced is branch_draws.call or branch_draws.traced is None:
         return None
-    return Rewrite({branch_draws.call: branch_draws.traced, **imported(site)}, _DRAWS)
+    return Rewrite({branch_draws.call: branch_draws.traced, **import_uniform(site)}, _DRAWS)
 
 
 def _others(site: Site) -> bool:
     """Whether the function draws numbers of Python that are not traced."""
-    calls = drawing(site, site.document.function(site.node))
+    calls = find_random_calls(site, site.document.function(site.node))
     branch_draws = [draw_of(site, call) for call in calls if site.calls(call).startswith("random.")]
     return any(one is None or one.traced is None for one in branch_draws)
 

@@ -35,25 +35,29 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
-from fullgraph.rewrites.transforms.random.draws import draw_of, drawing
-from fullgraph.rewrites.transforms.random.operator import defined, operator
+from fullgraph.rewrites.transforms.random import (
+    add_definitions,
+    define_draw_operator,
+    draw_of,
+    find_random_calls,
+)
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     draw = next((one for call in sources(site) if (one := draw_of(site, call))), None)
     if draw is None:
         return None
-    calls = drawing(site, site.document.function(site.node))
+    calls = find_random_calls(site, site.document.function(site.node))
     found = [one for call in calls if (one := draw_of(site, call)) and one.stream == draw.stream]
     if all(one.traced is not None for one in found):
         return None
     if any(one.traced is one.call for one in found):
         return Refusal("numbers that are traced, and so drawn first, come from the same stream")
     try:
-        tensor, definitions = operator(site, draw)
+        tensor, definitions = define_draw_operator(site, draw)
         numbers = Numbers(site, {draw.call: tensor})
         numbers.follow(draw.call, draw.dtype)
-        edits = defined(site.document, numbers.edits(), definitions)
+        edits = add_definitions(site.document, numbers.edits(), definitions)
     except NotApplicable as escape:
         return Refusal(str(escape))
     return Rewrite(

@@ -35,11 +35,11 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site, called_function, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression
-from fullgraph.rewrites.transforms.numpy.python_numbers import Made, PythonNumbers
+from fullgraph.rewrites.transforms.numpy import PythonNumber, PythonNumberConverter
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    numbers = PythonNumbers(site)
+    numbers = PythonNumberConverter(site)
     found = dict(_found(site, _with_conversions(site, site.node), numbers))
     if not found and not numbers.replacements:
         calls = [one for one in walk(site.node) if site.calls(one).startswith("numpy.")]
@@ -58,8 +58,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _found(
-    site: Site, node: cst.CSTNode, numbers: PythonNumbers, depth: int = 2
-) -> Iterator[tuple[cst.BaseExpression, Made]]:
+    site: Site, node: cst.CSTNode, numbers: PythonNumberConverter, depth: int = 2
+) -> Iterator[tuple[cst.BaseExpression, PythonNumber]]:
     """The largest expressions in `node`, and in functions it calls, that NumPy makes of numbers."""
     if isinstance(node, cst.BaseExpression) and (made := _number(site, node, numbers)):
         yield node, made
@@ -93,16 +93,20 @@ _CONSTRUCTORS = {
 }
 
 
-def _number(site: Site, node: cst.BaseExpression, numbers: PythonNumbers) -> Made | None:
+def _number(
+    site: Site, node: cst.BaseExpression, numbers: PythonNumberConverter
+) -> PythonNumber | None:
     """`node` without NumPy; None if it has none, or is not understood."""
-    trial = PythonNumbers(site)
+    trial = PythonNumberConverter(site)
     match node:
         case cst.Call(func=cst.Attribute(value=array, attr=cst.Name("tolist")), args=[]):
             made = trial.each(array)
         case cst.Call(func=cst.Name("tuple" | "list" as kind), args=[cst.Arg(value=array)]):
             made = trial.each(array)
             if made is not None and kind == "tuple":
-                made = Made(build_expression("tuple({all})", all=made.node), made.kind, None, True)
+                made = PythonNumber(
+                    build_expression("tuple({all})", all=made.node), made.kind, None, True
+                )
         case _:
             made = trial.number(node)
             if trial.sequence is not None:

@@ -23,7 +23,7 @@ from fullgraph.rewrites.transforms.branches.predicate import Decision, find_cond
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
 from fullgraph.rewrites.transforms.branches.whole_branch import decided
-from fullgraph.rewrites.transforms.random.draws import drawing
+from fullgraph.rewrites.transforms.random import find_random_calls
 
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 Edits = dict[cst.CSTNode, Replacement]
@@ -174,7 +174,7 @@ class Numbers:
         if guard not in document.ranges:
             return True
         place = document.position(guard)
-        branch_draws = drawing(self.site, document.parent(guard))
+        branch_draws = find_random_calls(self.site, document.parent(guard))
         places = [document.position(one) for one in branch_draws]
         return any((p.line, p.column or 0) < (place.line, place.column or 0) for p in places)
 

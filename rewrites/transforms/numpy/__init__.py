@@ -1,1 +1,8 @@
-"""NumPy in models: which of it is arithmetic of Python numbers, and which of tensors."""
+"""NumPy scalars computed from Python numbers, written without NumPy."""
+
+from fullgraph.rewrites.transforms.numpy.python_numbers import PythonNumber, PythonNumberConverter
+
+__all__ = [
+    "PythonNumber",
+    "PythonNumberConverter",
+]

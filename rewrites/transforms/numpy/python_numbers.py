@@ -20,7 +20,7 @@ _WHOLE = {
     "around": "round",
     "round_": "round",
 }
-"""What NumPy gives as a float without fraction, and Python as an int."""
+"""Functions that return an integral float in NumPy and an int in Python."""
 _ONE = {
     name: name
     for name in ("sqrt", "exp", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh")
@@ -53,8 +53,8 @@ _SEQUENCES = {"torch.Size", "tuple", "list"}
 
 
 @dataclass(frozen=True)
-class Made:
-    """A Python number: its text, and the text with which it is an int where it has no fraction."""
+class PythonNumber:
+    """Expression of a Python number; `whole` is the same as an int where it has no fraction."""
 
     node: cst.BaseExpression
     kind: type
@@ -62,33 +62,33 @@ class Made:
     changed: bool = False
 
 
-class PythonNumbers:
-    """Works out what expressions are in Python's numbers, and which definitions must change."""
+class PythonNumberConverter:
+    """Converter of NumPy expressions to Python numbers; collects edits of definitions."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
         self.replacements: dict[cst.CSTNode, Replacement] = {}
         self.unknown = False
-        """Whether something was taken to be a number that was not seen."""
+        """Whether an unobserved value was assumed to be a number."""
         self.failed = False
         """Whether a use of a name needs NumPy."""
         self.sequence: cst.BaseExpression | None = None
-        """The shape or tuple of which `size` is one number, in arithmetic of a whole array."""
+        """Shape or tuple that `size` iterates over, in arithmetic of a whole array."""
         self._defined: dict[cst.CSTNode, type | None] = {}
 
-    def number(self, node: cst.BaseExpression) -> Made | None:
-        """`node` as a Python number; None if it is none, or not one that is understood."""
+    def number(self, node: cst.BaseExpression) -> PythonNumber | None:
+        """Return `node` as a Python number; None if it is not a supported number."""
         match node:
             case cst.Integer():
-                return Made(node, int)
+                return PythonNumber(node, int)
             case cst.Float():
-                return Made(node, float)
+                return PythonNumber(node, float)
             case cst.UnaryOperation(operator=cst.Minus() | cst.Plus()):
                 inner = self.number(node.expression)
                 if inner is None or not inner.changed:
-                    return inner and Made(node, inner.kind)
+                    return inner and PythonNumber(node, inner.kind)
                 new = node.with_changes(expression=inner.node)
-                return Made(new, inner.kind, None, True)
+                return PythonNumber(new, inner.kind, None, True)
             case cst.BinaryOperation() if isinstance(node.operator, _OPERATORS):
                 return self._operation(node)
             case cst.Call():
@@ -97,40 +97,40 @@ class PythonNumbers:
                 return self._leaf(node)
         return None
 
-    def each(self, node: cst.BaseExpression) -> Made | None:
-        """`node`, an array computed from one shape, as a list of numbers."""
+    def each(self, node: cst.BaseExpression) -> PythonNumber | None:
+        """Return `node`, an array computed from one shape, as a list of numbers."""
         made = self.number(node)
         if made is None or self.sequence is None:
             return None
         item = made.whole if made.kind is int and made.whole is not None else made.node
         new = build_expression("[{item} for size in {all}]", item=item, all=self.sequence)
-        return Made(new, made.kind, None, True)
+        return PythonNumber(new, made.kind, None, True)
 
-    # The parts.
+    # Kinds of expression.
 
-    def _operation(self, node: cst.BinaryOperation) -> Made | None:
+    def _operation(self, node: cst.BinaryOperation) -> PythonNumber | None:
         left, right = self.number(node.left), self.number(node.right)
         if left is None or right is None:
             return None
         floating = isinstance(node.operator, cst.Divide) or float in (left.kind, right.kind)
         changed = left.changed or right.changed
         new = node.with_changes(left=left.node, right=right.node) if changed else node
-        return Made(new, float if floating else int, None, changed)
+        return PythonNumber(new, float if floating else int, None, changed)
 
-    def _leaf(self, node: cst.BaseExpression) -> Made | None:
+    def _leaf(self, node: cst.BaseExpression) -> PythonNumber | None:
         seen = self.site.seen(node)
         if isinstance(node, cst.Name) and (seen is None or seen.is_ndarray):
-            kind = self._definition(node)
+            kind = self._type_of_name(node)
             if kind is not None:
-                return Made(node, kind)
+                return PythonNumber(node, kind)
         if seen is None:
             self.unknown = True
-            return Made(node, float)
+            return PythonNumber(node, float)
         if not seen.is_number:
             return None
-        return Made(node, float if "float" in seen.types else int)
+        return PythonNumber(node, float if "float" in seen.types else int)
 
-    def _call(self, call: cst.Call) -> Made | None:
+    def _call(self, call: cst.Call) -> PythonNumber | None:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("astype", "item"):
             return self._method(call, call.func)
         called = self.site.calls(call)
@@ -144,11 +144,11 @@ class PythonNumbers:
         if called in ("max", "min") or called.startswith("math."):
             return self._python(call, seen)
         if seen is not None and seen.is_number and not _mentions_numpy(self.site, call):
-            return Made(call, float if "float" in seen.types else int)
+            return PythonNumber(call, float if "float" in seen.types else int)
         return None
 
-    def _python(self, call: cst.Call, seen: Seen | None) -> Made | None:
-        """`max(a, b)` and functions of `math`, which take what NumPy makes too."""
+    def _python(self, call: cst.Call, seen: Seen | None) -> PythonNumber | None:
+        """Convert `max(a, b)` and functions of `math`."""
         made = [self.number(arg.value) for arg in call.args]
         if any(one is None for one in made):
             return None
@@ -159,15 +159,15 @@ class PythonNumbers:
         whole = seen is not None and seen.types == ("int",)
         whole = whole or all(one.kind is int for one in known)
         new = call.with_changes(args=args) if changed else call
-        return Made(new, int if whole else float, None, changed)
+        return PythonNumber(new, int if whole else float, None, changed)
 
-    def _method(self, call: cst.Call, func: cst.Attribute) -> Made | None:
-        """`n.astype(int)`, `n.item()`"""
+    def _method(self, call: cst.Call, func: cst.Attribute) -> PythonNumber | None:
+        """Convert `n.astype(int)` and `n.item()`."""
         made = self.number(func.value)
         if made is None:
             return None
         if func.attr.value == "item" and not call.args:
-            return Made(made.node, made.kind, made.whole, True)
+            return PythonNumber(made.node, made.kind, made.whole, True)
         if len(call.args) != 1:
             return None
         named = self.site.document.qualified(call.args[0].value).removeprefix("numpy.")
@@ -177,22 +177,24 @@ class PythonNumbers:
             return _as_int(made)
         return _as_float(made) if named in _FLOAT_TYPES else None
 
-    def _conversion(self, call: cst.Call, called: str, value: cst.BaseExpression) -> Made | None:
+    def _conversion(
+        self, call: cst.Call, called: str, value: cst.BaseExpression
+    ) -> PythonNumber | None:
         made = self.number(value)
         if made is None:
             return None
         if called == "float" or (called == "abs" and made.changed):
             new = call.with_changes(args=[call.args[0].with_changes(value=made.node)])
             kind = float if called == "float" else made.kind
-            return Made(new if made.changed else call, kind, None, made.changed)
+            return PythonNumber(new if made.changed else call, kind, None, made.changed)
         if called == "int" and made.changed:
             return _as_int(made)
         if made.changed:
             new = call.with_changes(args=[call.args[0].with_changes(value=made.node)])
-            return Made(new, int, None, True)
-        return Made(call, made.kind if called == "abs" else int)
+            return PythonNumber(new, int, None, True)
+        return PythonNumber(call, made.kind if called == "abs" else int)
 
-    def _numpy(self, call: cst.Call, name: str) -> Made | None:
+    def _numpy(self, call: cst.Call, name: str) -> PythonNumber | None:
         values = [arg.value for arg in call.args]
         if name in _ARRAYS and len(values) == 1:
             return self._array(values[0])
@@ -205,28 +207,32 @@ class PythonNumbers:
         first = known[0].node
         if name in _WHOLE and len(known) == 1:
             whole = build_expression(f"{_WHOLE[name]}({{a}})", a=first)
-            return Made(build_expression("float({a})", a=whole), float, whole, True)
+            return PythonNumber(build_expression("float({a})", a=whole), float, whole, True)
         if name in _ONE and len(known) == 1:
-            return Made(build_expression(f"math.{_ONE[name]}({{a}})", a=first), float, None, True)
+            return PythonNumber(
+                build_expression(f"math.{_ONE[name]}({{a}})", a=first), float, None, True
+            )
         if name in _BINARY and len(known) == 2:
             new = build_expression(_BINARY[name], a=first, b=known[1].node)
             floating = name in _FLOATS or float in (known[0].kind, known[1].kind)
-            return Made(new, float if floating else int, None, True)
+            return PythonNumber(new, float if floating else int, None, True)
         if name == "clip" and len(known) == 3:
             new = build_expression(
                 "min(max({a}, {b}), {c})", a=first, b=known[1].node, c=known[2].node
             )
-            return Made(new, float if float in {one.kind for one in known} else int, None, True)
+            return PythonNumber(
+                new, float if float in {one.kind for one in known} else int, None, True
+            )
         if name in ("abs", "absolute") and len(known) == 1:
-            return Made(build_expression("abs({a})", a=first), known[0].kind, None, True)
+            return PythonNumber(build_expression("abs({a})", a=first), known[0].kind, None, True)
         if name == "square" and len(known) == 1:
-            return Made(build_expression("{a} ** 2", a=first), known[0].kind, None, True)
+            return PythonNumber(build_expression("{a} ** 2", a=first), known[0].kind, None, True)
         if name in _INTS and len(known) == 1:
             return _as_int(known[0])
         return _as_float(known[0]) if name in _FLOAT_TYPES and len(known) == 1 else None
 
-    def _fold(self, name: str, sequence: cst.BaseExpression) -> Made | None:
-        """`np.prod(x.shape)`"""
+    def _fold(self, name: str, sequence: cst.BaseExpression) -> PythonNumber | None:
+        """Convert a reduction such as `np.prod(x.shape)`."""
         if isinstance(sequence, cst.List | cst.Tuple):
             made = [self.number(element.value) for element in sequence.elements]
             if None in made:
@@ -239,17 +245,17 @@ class PythonNumbers:
             seen = self.site.seen(sequence)
             floating = seen is not None and "float" in seen.items
         new = build_expression(f"{_FOLDS[name]}({{all}})", all=sequence)
-        return Made(new, float if floating else int, None, True)
+        return PythonNumber(new, float if floating else int, None, True)
 
-    def _array(self, sequence: cst.BaseExpression) -> Made | None:
-        """`np.array(x.shape)`, of which each number is meant."""
+    def _array(self, sequence: cst.BaseExpression) -> PythonNumber | None:
+        """Convert `np.array(x.shape)` to `size`, one number of the shape."""
         same = self.sequence is None or self.sequence.deep_equals(sequence)
         if not same or not self._is_sequence(sequence):
             return None
         self.sequence = sequence
         seen = self.site.seen(sequence)
         floating = seen is not None and "float" in seen.items
-        return Made(cst.Name("size"), float if floating else int, None, True)
+        return PythonNumber(cst.Name("size"), float if floating else int, None, True)
 
     def _is_sequence(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a shape, or a tuple or list of numbers."""
@@ -264,10 +270,10 @@ class PythonNumbers:
             return isinstance(node, cst.Name | cst.Attribute | cst.Subscript)
         return set(seen.types) <= _SEQUENCES and set(seen.items) <= {"int", "float"}
 
-    # Where names come from.
+    # Definitions of names.
 
-    def _definition(self, name: cst.Name) -> type | None:
-        """The kind of number a name holds, once its definition is changed; None if unknown."""
+    def _type_of_name(self, name: cst.Name) -> type | None:
+        """Return the type of number a name holds after the edit of its definition, or None."""
         known = find_definitions(self.site.document, name)
         bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
         if known is None or len(bindings) != 1:
@@ -275,34 +281,34 @@ class PythonNumbers:
         (binding,) = bindings
         if binding not in self._defined:
             self._defined[binding] = None
-            names, kind = self._bound(binding)
+            names, kind = self._bind(binding)
             self._defined |= dict.fromkeys(names, kind)
             if kind is not None:
                 for use in (use for one in names for use in known.uses(one)):
-                    self._used(use)
+                    self._convert_uses(use)
         return self._defined[binding]
 
-    def _bound(self, binding: cst.CSTNode) -> tuple[list[cst.CSTNode], type | None]:
-        """The names that are bound together with one, and the kind of number they get."""
+    def _bind(self, binding: cst.CSTNode) -> tuple[list[cst.CSTNode], type | None]:
+        """Return the names that are bound together with one, and their type of number."""
         parents = self.site.document.parents
         target = parents.get(binding)
         above = parents.get(target) if target is not None else None
         match target, above:
             case cst.AssignTarget(), cst.Assign(value=value):
-                return [binding], self._assigned(value, self.number(value))
+                return [binding], self._record_value(value, self.number(value))
             case cst.Element(), cst.Tuple() | cst.List():
                 names = [one.value for one in above.elements]
                 assign = parents.get(parents[above])
                 if isinstance(assign, cst.Assign) and all(isinstance(n, cst.Name) for n in names):
-                    inner = PythonNumbers(self.site)
+                    inner = PythonNumberConverter(self.site)
                     made = inner.each(_without_list(assign.value))
                     self.unknown |= inner.unknown
-                    return list(names), self._assigned(assign.value, made)
+                    return list(names), self._record_value(assign.value, made)
             case cst.For(iter=cst.Call() as call), _ if target.target is binding:
                 return [binding], self._range(call)
         return [binding], None
 
-    def _assigned(self, value: cst.BaseExpression, made: Made | None) -> type | None:
+    def _record_value(self, value: cst.BaseExpression, made: PythonNumber | None) -> type | None:
         if made is None:
             return None
         if made.changed:
@@ -310,7 +316,7 @@ class PythonNumbers:
         return made.kind
 
     def _range(self, call: cst.Call) -> type | None:
-        """`for i in np.arange(0, n, 2)`"""
+        """Convert the iterable of `for i in np.arange(0, n, 2)`."""
         if self.site.calls(call) != "numpy.arange" or any(arg.keyword for arg in call.args):
             return None
         made = [self.number(arg.value) for arg in call.args]
@@ -321,9 +327,9 @@ class PythonNumbers:
         self.replacements[call] = call.with_changes(func=cst.Name("range"), args=args)
         return int
 
-    def _used(self, use: cst.Name) -> None:
-        """Write a use of what is now a Python number without NumPy."""
-        best: tuple[cst.Call, Made] | None = None
+    def _convert_uses(self, use: cst.Name) -> None:
+        """Convert the NumPy calls around a use of a name that now holds a Python number."""
+        best: tuple[cst.Call, PythonNumber] | None = None
         for around in self.site.document.around(use):
             if isinstance(around, cst.Arg | cst.Attribute):
                 continue
@@ -337,20 +343,20 @@ class PythonNumbers:
             self.failed = True
 
 
-def _as_int(made: Made) -> Made:
+def _as_int(made: PythonNumber) -> PythonNumber:
     if made.kind is int:
-        return Made(made.node, int, None, True)
+        return PythonNumber(made.node, int, None, True)
     new = made.whole or build_expression("int({n})", n=made.node)
-    return Made(new, int, new, True)
+    return PythonNumber(new, int, new, True)
 
 
-def _as_float(made: Made) -> Made:
+def _as_float(made: PythonNumber) -> PythonNumber:
     new = made.node if made.kind is float else build_expression("float({n})", n=made.node)
-    return Made(new, float, made.whole, True)
+    return PythonNumber(new, float, made.whole, True)
 
 
 def _without_list(value: cst.BaseExpression) -> cst.BaseExpression:
-    """`array.tolist()`, which is taken apart at once, without the call."""
+    """Return `array` for `array.tolist()`, which is unpacked at once."""
     if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("tolist")), args=[])):
         return value.func.value  # type: ignore[attr-defined]
     return value

@@ -1,1 +1,34 @@
-"""Statements of a function moved, as they are, into an operator that runs when its turn comes."""
+"""Outlining of statements: a statement becomes the body of a custom operator."""
+
+from fullgraph.rewrites.transforms.outline.differences import (
+    find_outlining_refusal,
+    is_exception_caught,
+    uses_function_transforms,
+)
+from fullgraph.rewrites.transforms.outline.output_calls import (
+    call_of,
+    is_check_statement,
+    is_output_statement,
+)
+from fullgraph.rewrites.transforms.outline.parameter_types import observation_of, strip_item
+from fullgraph.rewrites.transforms.outline.statement import (
+    find_decorator,
+    find_outlined_statement,
+    outline_statement,
+    set_apart,
+)
+
+__all__ = [
+    "call_of",
+    "find_decorator",
+    "find_outlined_statement",
+    "find_outlining_refusal",
+    "is_check_statement",
+    "is_exception_caught",
+    "is_output_statement",
+    "observation_of",
+    "outline_statement",
+    "set_apart",
+    "strip_item",
+    "uses_function_transforms",
+]

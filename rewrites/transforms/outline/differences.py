@@ -1,4 +1,4 @@
-"""What may differ once a statement runs as an operator: nothing, an assumption, or too much."""
+"""Conditions under which a statement runs the same inside an operator."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import libcst.matchers as m
 from fullgraph.rewrites.analysis import Seen, Site
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document, dotted_name
-from fullgraph.rewrites.transforms.outline.free_variables import Inputs, bound_inside
-from fullgraph.rewrites.transforms.outline.output_calls import writes
-from fullgraph.rewrites.transforms.outline.parameter_types import seen_as
+from fullgraph.rewrites.transforms.outline.free_variables import OperatorParameters, names_bound_in
+from fullgraph.rewrites.transforms.outline.output_calls import is_output_call
+from fullgraph.rewrites.transforms.outline.parameter_types import observation_of
 
 _BUILTINS = frozenset(
     [
@@ -47,17 +47,19 @@ _BUILTINS = frozenset(
 )
 _RANDOM = re.compile(r"\b(rand\w*|normal|bernoulli|multinomial|manual_seed|dropout\w*|choices?)$")
 _CHANGES = re.compile(r"([^_]_|append|extend|insert|pop|update|clear|backward|register_\w+)$")
-"""Last names of calls that change something or that someone may wait for."""
-_NUMBERS = re.compile(r"\.(item|tolist|detach|numpy|size|dim|numel|shape|dtype|device|ndim)\b")
-"""What leaves nothing of autograd in a text."""
+"""Last names of calls that change an object."""
+_WITHOUT_GRAD_FN = re.compile(
+    r"\.(item|tolist|detach|numpy|size|dim|numel|shape|dtype|device|ndim)\b"
+)
+"""Attributes whose text shows no `grad_fn`."""
 
 
-_REDUCED = re.compile(r"\.(mean|sum|max|min|std|var|norm)\(\)$")
-"""What leaves no dimension: in a format string it shows as a number."""
+_REDUCTION = re.compile(r"\.(mean|sum|max|min|std|var|norm)\(\)$")
+"""Reductions to a 0-d tensor, which an f-string shows as a number."""
 
 
-def hindrance(site: Site, statement: cst.CSTNode) -> Refusal | None:
-    """Why a statement cannot run by itself at all; None if it can."""
+def find_outlining_refusal(site: Site, statement: cst.CSTNode) -> Refusal | None:
+    """Return why a statement cannot run outside of its function; None if it can."""
     flow = m.Return() | m.Break() | m.Continue() | m.Await() | m.Yield() | m.Del()
     if m.findall(statement, flow | m.Global() | m.Nonlocal()):
         return Refusal("it does more than report: control goes on elsewhere")
@@ -72,25 +74,27 @@ def hindrance(site: Site, statement: cst.CSTNode) -> Refusal | None:
         name = site.calls(call) or site.document.code(call.func)
         if _RANDOM.search(name):
             return Refusal(f"`{name}` draws random numbers")
-        if _CHANGES.search(name) and not writes(site, call):
+        if _CHANGES.search(name) and not is_output_call(site, call):
             return Refusal(f"`{name}` changes an object")
     return None
 
 
-def assumptions(site: Site, statement: cst.CSTNode, taken: Inputs) -> list[str]:
-    """What must hold for the statement to do the same as an operator, one clause each."""
-    found = [f"`{name}` changes nothing" for name in _unknown(site, statement, taken)]
-    tensors = [one for one in taken.parameters if one.seen is not None and one.seen.tensors]
+def outlining_assumptions(
+    site: Site, statement: cst.CSTNode, parameters: OperatorParameters
+) -> list[str]:
+    """Return the assumptions under which the operator does the same, one clause each."""
+    found = [f"`{name}` changes nothing" for name in _impure_callees(site, statement, parameters)]
+    tensors = [one for one in parameters.parameters if one.seen is not None and one.seen.tensors]
     if any(tensor.device != "cpu" for one in tensors for tensor in one.seen.tensors):  # type: ignore[union-attr]
         found.append("the compiled graph is not captured as a CUDA graph")
-    shown = sorted(set(_with_autograd(site, statement)))
+    shown = sorted(set(_expressions_showing_grad(site, statement)))
     if shown:
         found.append(f"`{shown[0]}` may be shown without its `grad_fn=` when compiled")
     return found
 
 
-def caught(document: Document, statement: cst.CSTNode) -> bool:
-    """Whether some `try` of this file could handle what the statement raises."""
+def is_exception_caught(document: Document, statement: cst.CSTNode) -> bool:
+    """Whether a `try` of this file may handle an exception of the statement."""
     function = document.function(statement)
     name = function.name.value if isinstance(function, cst.FunctionDef) else ""
     callers = [
@@ -103,18 +107,20 @@ def caught(document: Document, statement: cst.CSTNode) -> bool:
     return any(
         isinstance(around, cst.Try | cst.TryStar) and bool(around.handlers or around.finalbody)
         for place in (statement, *callers)
-        for around in _inside(document, place)
+        for around in _ancestors_in_function(document, place)
     )
 
 
-def transformed(document: Document) -> bool:
-    """Whether this file has to do with transforms of functions, such as `torch.func.vmap`."""
+def uses_function_transforms(document: Document) -> bool:
+    """Whether this file uses function transforms such as `torch.func.vmap`."""
     return bool(re.search(r"\b(vmap|functorch|torch\.func)\b", document.text))
 
 
-def state_before(document: Document, statement: cst.CSTNode) -> bool:
-    """Whether the function changes an object before the statement: when compiled, that change is
-    lost with the rest of the graph if the statement raises."""
+def changes_object_before(document: Document, statement: cst.CSTNode) -> bool:
+    """Whether the function changes an object before the statement.
+
+    A compiled graph loses that change if the statement raises.
+    """
     function = document.function(statement)
     if function is None:
         return False
@@ -131,8 +137,8 @@ def state_before(document: Document, statement: cst.CSTNode) -> bool:
     return any(document.position(one).line < line for one in found)
 
 
-def _inside(document: Document, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """What is around a node within its function."""
+def _ancestors_in_function(document: Document, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the ancestors of a node inside its function."""
     for one in document.around(node):
         if isinstance(one, cst.FunctionDef | cst.Lambda):
             return
@@ -140,11 +146,11 @@ def _inside(document: Document, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def _used_after(document: Document, statement: cst.CSTNode) -> set[str]:
-    """The names that the statement binds and its function reads elsewhere."""
+    """Return the names that the statement binds and its function reads elsewhere."""
     function = document.function(statement)
     loops = m.findall(statement, m.CompFor())
     inner = {n.value for one in loops for n in m.findall(one.target, m.Name())}  # type: ignore[attr-defined]
-    bound = bound_inside(statement) - inner
+    bound = names_bound_in(statement) - inner
     if function is None or not bound:
         return set()
     own = {id(name) for name in m.findall(statement, m.Name())}
@@ -152,73 +158,75 @@ def _used_after(document: Document, statement: cst.CSTNode) -> set[str]:
     return bound & {name.value for name in others}  # type: ignore[attr-defined]
 
 
-def _unknown(site: Site, statement: cst.CSTNode, taken: Inputs) -> list[str]:
-    """What the statement calls of which it is not known that it changes nothing."""
+def _impure_callees(
+    site: Site, statement: cst.CSTNode, parameters: OperatorParameters
+) -> list[str]:
+    """Return the callees of the statement that are not known to be pure."""
     found = []
     for call in _calls(statement):
         name = site.calls(call)
         root = _root(call.func)
         known = (
-            writes(site, call)
+            is_output_call(site, call)
             or isinstance(site.document.parent(call), cst.Raise)
             or name in _BUILTINS
             or name.startswith(("torch.", "math.", "numpy.", "str."))
             or not isinstance(root, cst.Name)
-            or (isinstance(call.func, cst.Attribute) and _is_input(site, root, taken))
-            or (isinstance(call.func, cst.Attribute) and root.value in bound_inside(statement))
+            or (isinstance(call.func, cst.Attribute) and _is_input(site, root, parameters))
+            or (isinstance(call.func, cst.Attribute) and root.value in names_bound_in(statement))
         )
         if not known:
             found.append(site.document.code(call.func))
     return list(dict.fromkeys(found))
 
 
-def _is_input(site: Site, root: cst.Name, taken: Inputs) -> bool:
-    chains = {one.code.partition(".")[0] for one in taken.parameters}
+def _is_input(site: Site, root: cst.Name, parameters: OperatorParameters) -> bool:
+    chains = {one.code.partition(".")[0] for one in parameters.parameters}
     return root.value in chains
 
 
-def _with_autograd(site: Site, statement: cst.CSTNode) -> Iterator[str]:
-    """Expressions that become text and whose text may name their `grad_fn`."""
+def _expressions_showing_grad(site: Site, statement: cst.CSTNode) -> Iterator[str]:
+    """Yield the expressions converted to text whose text may contain `grad_fn`."""
     for node in _nodes(statement):
         shown = None
         if isinstance(node, cst.FormattedStringExpression):
             shown = None if node.format_spec else node.expression
-        elif isinstance(node, cst.Arg) and _makes_text(site, site.document.parent(node)):
+        elif isinstance(node, cst.Arg) and _converts_to_text(site, site.document.parent(node)):
             shown = node.value
         elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
             shown = node.right
         if shown is None or isinstance(shown, cst.FormattedString):
             continue
         code = site.document.code(shown)
-        if _NUMBERS.search(code) or not _asks_for_gradient(site, statement, shown):
+        if _WITHOUT_GRAD_FN.search(code) or not _shows_gradient(site, statement, shown):
             continue
         yield code
 
 
-def _makes_text(site: Site, call: cst.CSTNode) -> bool:
-    """Whether a call makes text of its arguments."""
+def _converts_to_text(site: Site, call: cst.CSTNode) -> bool:
+    """Whether a call converts its arguments to text."""
     if not isinstance(call, cst.Call):
         return False
-    if isinstance(site.document.parent(call), cst.Raise) or writes(site, call):
+    if isinstance(site.document.parent(call), cst.Raise) or is_output_call(site, call):
         return True
     return site.calls(call).rpartition(".")[2] in ("str", "repr", "format")
 
 
-def _asks_for_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> bool:
-    """Whether a value asks for a gradient and says so; a number's text in an f-string does not."""
-    seen = seen_as(site, statement, node)
+def _shows_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> bool:
+    """Whether the text of a value shows that it requires a gradient; a number's does not."""
+    seen = observation_of(site, statement, node)
     formatted = isinstance(site.document.parent(node), cst.FormattedStringExpression)
-    if formatted and seen is None and _REDUCED.search(site.document.code(node)):
+    if formatted and seen is None and _REDUCTION.search(site.document.code(node)):
         return False
     if seen is None:
         parts = m.findall(node, m.Name() | m.Attribute())
-        facts = [seen_as(site, statement, one) for one in parts]  # type: ignore[arg-type]
-        return any(one is not None and _says_more(one) for one in facts)
-    return _says_more(seen) and not (formatted and seen.dims == {0})
+        facts = [observation_of(site, statement, one) for one in parts]  # type: ignore[arg-type]
+        return any(one is not None and _has_autograd_text(one) for one in facts)
+    return _has_autograd_text(seen) and not (formatted and seen.dims == {0})
 
 
-def _says_more(seen: Seen) -> bool:
-    """Whether the text of a tensor is another one in eager than in a compiled program."""
+def _has_autograd_text(seen: Seen) -> bool:
+    """Whether a tensor's text differs between eager and a compiled program."""
     return seen.requires_grad or any(one.kind == "Parameter" for one in seen.tensors)
 
 

@@ -1,4 +1,4 @@
-"""What a statement reads of the function around it, and as what an operator can take it."""
+"""Free variables of a statement, as parameters of an operator."""
 
 from __future__ import annotations
 
@@ -11,47 +11,51 @@ import libcst.matchers as m
 from fullgraph.rewrites.analysis import Seen, Site
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document
-from fullgraph.rewrites.transforms.outline.parameter_types import Form, form_of, seen_as
+from fullgraph.rewrites.transforms.outline.parameter_types import (
+    ParameterType,
+    observation_of,
+    parameter_type_of,
+)
 
 
 @dataclass(frozen=True)
-class Input:
-    """One parameter of the operator."""
+class OperatorParameter:
+    """Parameter of the operator."""
 
     name: str
     code: str
-    """What the caller hands over: "x", "self.eps"."""
-    form: Form
+    """Source of the argument: "x", "self.eps"."""
+    form: ParameterType
     seen: Seen | None
 
 
 @dataclass
-class Inputs:
-    """The parameters of a statement, and where it reads them."""
+class OperatorParameters:
+    """Parameters of an outlined statement, and the edits of its reads."""
 
-    parameters: list[Input] = field(default_factory=list)
+    parameters: list[OperatorParameter] = field(default_factory=list)
     renamed: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)
-    """Attribute chains of the statement, by the names that stand for them inside the operator."""
+    """Expressions of the statement, with their replacements inside the operator."""
 
-    def named(self, name: str) -> Input | None:
+    def named(self, name: str) -> OperatorParameter | None:
         return next((one for one in self.parameters if one.name == name), None)
 
 
-def inputs(site: Site, statement: cst.CSTNode) -> Inputs | Refusal:
-    """The parameters that `statement` needs to run outside its function."""
+def find_operator_parameters(site: Site, statement: cst.CSTNode) -> OperatorParameters | Refusal:
+    """Return the parameters that `statement` needs outside of its function, or a refusal."""
     document = site.document
-    outer = local_names(document, statement) - bound_inside(statement)
-    globals_ = {one.value for one in _reads(document, statement)} - outer
-    found = Inputs()
+    outer = local_names(document, statement) - names_bound_in(statement)
+    global_names = {one.value for one in _reads(document, statement)} - outer
+    found = OperatorParameters()
     for name in _reads(document, statement):
         if name.value not in outer:
             continue
         chain = _chain(document, name)
-        taken = _taken(site, statement, chain, found, globals_)
-        if taken is None:
+        match = _parameter_for(site, statement, chain, found, global_names)
+        if match is None:
             code = document.code(chain[-1])
             return Refusal(f"`{code}` cannot be handed to an operator, or was not seen")
-        part, parameter = taken
+        part, parameter = match
         if parameter not in found.parameters:
             found.parameters.append(parameter)
         if part is not name or parameter.name != name.value or parameter.form.restored:
@@ -61,7 +65,7 @@ def inputs(site: Site, statement: cst.CSTNode) -> Inputs | Refusal:
 
 
 def local_names(document: Document, node: cst.CSTNode) -> set[str]:
-    """The names that mean variables of the functions around `node`."""
+    """Return the local and free variables of the function around `node`."""
     kinds = cst.FunctionDef | cst.ClassDef
     path = [one.name.value for one in document.around(node) if isinstance(one, kinds)]
     line = document.position(node).line
@@ -74,8 +78,8 @@ def local_names(document: Document, node: cst.CSTNode) -> set[str]:
     return {*table.get_locals(), *table.get_frees()}
 
 
-def bound_inside(statement: cst.CSTNode) -> set[str]:
-    """The names that a statement binds itself, comprehensions included."""
+def names_bound_in(statement: cst.CSTNode) -> set[str]:
+    """Return the names that a statement binds, comprehensions included."""
     targets = m.findall(statement, m.AssignTarget() | m.CompFor() | m.NamedExpr())
     names: set[str] = set()
     for one in targets:
@@ -85,13 +89,13 @@ def bound_inside(statement: cst.CSTNode) -> set[str]:
 
 
 def _reads(document: Document, statement: cst.CSTNode) -> list[cst.Name]:
-    """The names that a statement loads, in order."""
+    """Return the names that a statement reads, in order."""
     found = [one for one in m.findall(statement, m.Name()) if isinstance(one, cst.Name)]
-    return [one for one in found if not _only_spells(document, one)]
+    return [one for one in found if not _is_not_variable(document, one)]
 
 
-def _only_spells(document: Document, name: cst.Name) -> bool:
-    """Whether a name is an attribute's or an argument's, and no variable."""
+def _is_not_variable(document: Document, name: cst.Name) -> bool:
+    """Whether a name spells an attribute or a keyword argument, not a variable."""
     parent = document.parent(name)
     return (isinstance(parent, cst.Attribute) and parent.attr is name) or (
         isinstance(parent, cst.Arg) and parent.keyword is name
@@ -99,8 +103,7 @@ def _only_spells(document: Document, name: cst.Name) -> bool:
 
 
 def _chain(document: Document, name: cst.Name) -> list[cst.BaseExpression]:
-    """`a`, `a.b`, `a.b.c` for the `a` of `a.b.c`, as far as nothing but attributes follow; and
-    the whole of `type(a).__name__`."""
+    """Return `a`, `a.b`, `a.b.c` for the `a` of `a.b.c`, or the whole of `type(a).__name__`."""
     chain: list[cst.BaseExpression] = [name]
     around = document.parent(name)
     if isinstance(around, cst.Arg):
@@ -112,29 +115,29 @@ def _chain(document: Document, name: cst.Name) -> list[cst.BaseExpression]:
     return chain
 
 
-def _taken(
+def _parameter_for(
     site: Site,
     statement: cst.CSTNode,
     chain: list[cst.BaseExpression],
-    found: Inputs,
-    globals_: set[str],
-) -> tuple[cst.CSTNode, Input] | None:
-    """The shortest part of a chain that an operator can take, and the parameter it becomes."""
+    found: OperatorParameters,
+    global_names: set[str],
+) -> tuple[cst.CSTNode, OperatorParameter] | None:
+    """Return the shortest part of a chain that an operator can take, and its parameter."""
     for part in chain:
         code = site.document.code(part)
         known = next((one for one in found.parameters if one.code == code), None)
         if known is not None:
             return part, known
-        form = form_of(site, statement, part)
+        form = parameter_type_of(site, statement, part)
         if form is None:
             continue
-        used = globals_ | {one.name for one in found.parameters}
-        name = _named(part, used)
-        return part, Input(name, code, form, seen_as(site, statement, part))
+        used = global_names | {one.name for one in found.parameters}
+        name = _unused_name(part, used)
+        return part, OperatorParameter(name, code, form, observation_of(site, statement, part))
     return None
 
 
-def _named(part: cst.BaseExpression, used: set[str]) -> str:
+def _unused_name(part: cst.BaseExpression, used: set[str]) -> str:
     last = part.attr if isinstance(part, cst.Attribute) else part
     stem = last.value if isinstance(last, cst.Name) else "value"
     stem = {"__name__": "class_name"}.get(stem, stem.lstrip("_") or "value")

@@ -1,4 +1,4 @@
-"""Which calls write for a person to read, and which statements do nothing else."""
+"""Calls that print, log or warn, and statements that do nothing else."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _LEVELS = re.compile(
     r"(debug|info|warn|warning|warning_once|info_once|error|critical|exception|log)"
 )
 _LOGGERS = re.compile(r"_*(logger|log|logging)_*", re.IGNORECASE)
-"""What loggers are called where nothing was seen of them."""
+"""Names of loggers that were not observed."""
 
 
-def writes(site: Site, node: cst.CSTNode) -> bool:
+def is_output_call(site: Site, node: cst.CSTNode) -> bool:
     """Whether a call prints, logs or warns."""
     if not isinstance(node, cst.Call):
         return False
@@ -41,7 +41,7 @@ def writes(site: Site, node: cst.CSTNode) -> bool:
 
 
 def call_of(statement: cst.CSTNode) -> cst.Call | None:
-    """The call that a statement consists of."""
+    """Return the call that a statement consists of, or None."""
     call = m.extract(
         statement, m.SimpleStatementLine([m.Expr(m.SaveMatchedNode(m.Call(), "call"))])
     )
@@ -49,42 +49,42 @@ def call_of(statement: cst.CSTNode) -> cst.Call | None:
     return found if isinstance(found, cst.Call) else None
 
 
-def only_writes(site: Site, statement: cst.CSTNode) -> bool:
-    """Whether a statement prints, logs or warns, perhaps under conditions, and does no more."""
-    return _all_do(statement, lambda one: _writes_alone(site, one))
+def is_output_statement(site: Site, statement: cst.CSTNode) -> bool:
+    """Whether a statement only prints, logs or warns, `if`s around such statements included."""
+    return _all_do(statement, lambda one: _is_output_line(site, one))
 
 
-def only_checks(site: Site, statement: cst.CSTNode) -> bool:
-    """Whether a statement asserts or raises, perhaps under conditions, and else only writes."""
+def is_check_statement(site: Site, statement: cst.CSTNode) -> bool:
+    """Whether a statement only asserts, raises or writes output, inside `if`s included."""
     if isinstance(statement, cst.If):
         raises = bool(m.findall(statement, m.Raise() | m.Assert()))
         return raises and _all_do(
-            statement, lambda one: _raises(one) or _asserts(one) or _writes_alone(site, one)
+            statement, lambda one: _raises(one) or _asserts(one) or _is_output_line(site, one)
         )
     return _asserts(statement)
 
 
 def _all_do(statement: cst.CSTNode, accepted: Callable[[cst.CSTNode], bool]) -> bool:
-    """Whether a statement is accepted, or is an `if` with nothing but such statements."""
+    """Whether a statement is accepted, or is an `if` with only accepted statements."""
     if not isinstance(statement, cst.If):
         return accepted(statement)
-    inner = [one for block in blocks(statement) for one in block.body]
-    told = [_all_do(_whole(one), accepted) for one in inner]
-    return any(told) and all(
-        t or _says_nothing(_whole(o)) for t, o in zip(told, inner, strict=True)
+    inner = [one for block in blocks_of_if(statement) for one in block.body]
+    verdicts = [_all_do(_as_line(one), accepted) for one in inner]
+    return any(verdicts) and all(
+        t or _is_neutral(_as_line(o)) for t, o in zip(verdicts, inner, strict=True)
     )
 
 
-def _whole(statement: cst.CSTNode) -> cst.CSTNode:
-    """A statement as a line of its own: those behind a colon on the same line are none."""
+def _as_line(statement: cst.CSTNode) -> cst.CSTNode:
+    """Return a small statement after a colon as a line; others unchanged."""
     if isinstance(statement, cst.BaseSmallStatement):
         return cst.SimpleStatementLine([statement])
     return statement
 
 
-def _writes_alone(site: Site, statement: cst.CSTNode) -> bool:
+def _is_output_line(site: Site, statement: cst.CSTNode) -> bool:
     call = call_of(statement)
-    return call is not None and writes(site, call)
+    return call is not None and is_output_call(site, call)
 
 
 def _raises(statement: cst.CSTNode) -> bool:
@@ -95,8 +95,8 @@ def _asserts(statement: cst.CSTNode) -> bool:
     return m.matches(statement, m.SimpleStatementLine([m.Assert()]))
 
 
-def blocks(statement: cst.If) -> list[cst.BaseSuite]:
-    """The bodies of an `if` and of all its `elif` and `else`."""
+def blocks_of_if(statement: cst.If) -> list[cst.BaseSuite]:
+    """Return the bodies of an `if` and of all its `elif` and `else`."""
     found = [statement.body]
     rest = statement.orelse
     while rest is not None:
@@ -105,7 +105,7 @@ def blocks(statement: cst.If) -> list[cst.BaseSuite]:
     return found
 
 
-def _says_nothing(statement: cst.CSTNode) -> bool:
-    """`pass`, a text that stands alone, or a local name given to a value."""
+def _is_neutral(statement: cst.CSTNode) -> bool:
+    """Whether a statement is `pass`, a string or an assignment to a name."""
     simple = m.Pass() | m.Expr(m.SimpleString()) | m.Assign([m.AssignTarget(m.Name())])
     return m.matches(statement, m.SimpleStatementLine([simple]))

@@ -1,4 +1,4 @@
-"""As what an operator takes a value: by what was seen of it, else by what the source says."""
+"""Parameter types of a custom operator: from observed values, else from the source."""
 
 from __future__ import annotations
 
@@ -13,55 +13,59 @@ from fullgraph.rewrites.source import Document, dotted_name
 
 
 @dataclass(frozen=True)
-class Form:
-    """A type that operators take."""
+class ParameterType:
+    """Type of an operator's parameter."""
 
     annotation: str
-    """With `torch` spelled out: "torch.Tensor"."""
+    """Annotation, such as "torch.Tensor"."""
     restored: str = ""
-    """What makes of it the value that it was, with "{}" for its name; "" if it stays the same."""
+    """Expression that restores the original value, with "{}" for its name; "" if unchanged."""
 
 
-_TENSOR = Form("torch.Tensor")
-_NUMBER = Form("torch.types.Number")
-"""An int may be a float on another day."""
+_TENSOR = ParameterType("torch.Tensor")
+_NUMBER = ParameterType("torch.types.Number")
+"""Type of both int and float: another call may pass the other one."""
 _BY_TYPES = {
-    frozenset({"bool"}): Form("bool"),
+    frozenset({"bool"}): ParameterType("bool"),
     frozenset({"int"}): _NUMBER,
     frozenset({"float"}): _NUMBER,
     frozenset({"int", "float"}): _NUMBER,
-    frozenset({"str"}): Form("str"),
-    frozenset({"torch.dtype"}): Form("torch.dtype"),
-    frozenset({"torch.device"}): Form("torch.device"),
-    frozenset({"torch.Size"}): Form("list[int]", "torch.Size({})"),
+    frozenset({"str"}): ParameterType("str"),
+    frozenset({"torch.dtype"}): ParameterType("torch.dtype"),
+    frozenset({"torch.device"}): ParameterType("torch.device"),
+    frozenset({"torch.Size"}): ParameterType("list[int]", "torch.Size({})"),
 }
 _BY_ITEMS = {
-    ("list", "torch.Tensor"): Form("list[torch.Tensor]"),
-    ("tuple", "torch.Tensor"): Form("list[torch.Tensor]", "tuple({})"),
-    ("list", "int"): Form("list[int]"),
-    ("tuple", "int"): Form("list[int]", "tuple({})"),
+    ("list", "torch.Tensor"): ParameterType("list[torch.Tensor]"),
+    ("tuple", "torch.Tensor"): ParameterType("list[torch.Tensor]", "tuple({})"),
+    ("list", "int"): ParameterType("list[int]"),
+    ("tuple", "int"): ParameterType("list[int]", "tuple({})"),
 }
 _BY_ANNOTATION = {
     "torch.Tensor": _TENSOR,
     "int": _NUMBER,
     "float": _NUMBER,
-    "bool": Form("bool"),
-    "str": Form("str"),
+    "bool": ParameterType("bool"),
+    "str": ParameterType("str"),
 }
 _COUNTED = m.Call(func=m.Name("range") | m.Name("enumerate"))
 
 
-def form_of(site: Site, statement: cst.CSTNode, part: cst.BaseExpression) -> Form | None:
-    """As what an operator takes `part`, an expression of `statement`; None if it cannot."""
-    seen = seen_as(site, statement, part)
-    form = form_seen(seen) if seen is not None else _written(site, statement, part)
+def parameter_type_of(
+    site: Site, statement: cst.CSTNode, part: cst.BaseExpression
+) -> ParameterType | None:
+    """Return the parameter type for `part`, an expression of `statement`, or None."""
+    seen = observation_of(site, statement, part)
+    form = (
+        type_of_observation(seen) if seen is not None else _type_from_source(site, statement, part)
+    )
     if form == _TENSOR and _may_be_none(site.document, statement, part):
         return replace(form, annotation="torch.Tensor | None")
     return form
 
 
-def form_seen(seen: Seen) -> Form | None:
-    """As what an operator takes what was seen."""
+def type_of_observation(seen: Seen) -> ParameterType | None:
+    """Return the parameter type for observed values, or None."""
     types = frozenset(seen.types) - {"NoneType"}
     optional = types != frozenset(seen.types)
     if types and all("Tensor" in t or "Parameter" in t for t in types):
@@ -73,12 +77,15 @@ def form_seen(seen: Seen) -> Form | None:
         form = _BY_TYPES.get(types)
     if form is None or not optional:
         return form
-    return None if form.restored else Form(f"{form.annotation} | None")
+    return None if form.restored else ParameterType(f"{form.annotation} | None")
 
 
-def seen_as(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> Seen | None:
-    """What an expression of `statement` was; if it was not evaluated, what its text was before,
-    or, for a name that is bound once, at any time."""
+def observation_of(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> Seen | None:
+    """Return the observed values of an expression of `statement`, or None.
+
+    If it was not evaluated, use an earlier expression with the same source text; for a name that is
+    bound once, also a later one.
+    """
     if (here := site.seen(node)) is not None:
         return here
     document = site.document
@@ -86,22 +93,22 @@ def seen_as(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> See
     if function is None:
         return None
     code, line = document.code(node), document.position(statement).end_line or 0
-    alike = list(m.findall(function, m.Name() | m.Attribute()))
+    same_kind = list(m.findall(function, m.Name() | m.Attribute()))
     facts = [
         (document.position(one).line <= line, site.seen(one))
-        for one in alike
+        for one in same_kind
         if document.code(one) == code
     ]
     before = [seen for early, seen in facts if seen is not None and early]
     after = [seen for early, seen in facts if seen is not None and not early]
     if before:
         return before[-1]
-    once = isinstance(node, cst.Name) and len(list(_values(document, function, code))) <= 1
+    once = isinstance(node, cst.Name) and len(list(_definitions_of(document, function, code))) <= 1
     return after[0] if after and once else None
 
 
-def without_item(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
-    """`t` for `t.item()` where `t` has no dimension; else the node itself."""
+def strip_item(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return `t` for `t.item()` where `t` is 0-d; else the node itself."""
     if isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
         receiver = node.func.value
         seen = site.seen(receiver)
@@ -111,46 +118,52 @@ def without_item(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _written(site: Site, statement: cst.CSTNode, part: cst.BaseExpression) -> Form | None:
-    """What the source says of a value that was not seen."""
+def _type_from_source(
+    site: Site, statement: cst.CSTNode, part: cst.BaseExpression
+) -> ParameterType | None:
+    """Return the type of a value that was not observed, from the source, or None."""
     document, code = site.document, site.document.code(part)
     if code.endswith(".__name__"):
-        return Form("str")
+        return ParameterType("str")
     function = document.function(statement)
     if isinstance(part, cst.Attribute) and isinstance(part.value, cst.Name):
         function = _initializer(document, statement)
-    forms: set[Form | None] = set()
-    for value in _values(document, function, code) if function is not None else ():
-        forms.add(_of_value(site, function, value))
+    forms: set[ParameterType | None] = set()
+    for value in _definitions_of(document, function, code) if function is not None else ():
+        forms.add(_type_of_definition(site, function, value))
     return forms.pop() if len(forms) == 1 else None
 
 
-def _of_value(site: Site, function: cst.CSTNode | None, value: cst.CSTNode) -> Form | None:
-    """As what an operator takes what a variable was given: a value, a parameter, or a count."""
+def _type_of_definition(
+    site: Site, function: cst.CSTNode | None, value: cst.CSTNode
+) -> ParameterType | None:
+    """Return the type of a definition: an assigned value, a parameter, or a loop counter."""
     if isinstance(value, cst.Param):
         if value.annotation is not None:
             named = site.document.qualified(value.annotation.annotation)
             return _BY_ANNOTATION.get(named)
         if value.default is not None:
-            return _of_value(site, function, value.default)
-        forms = {_of_value(site, None, one) for one in _handed_over(site.document, value)}
+            return _type_of_definition(site, function, value.default)
+        forms = {
+            _type_of_definition(site, None, one) for one in _arguments_for(site.document, value)
+        }
         return forms.pop() if len(forms) == 1 else None
     if isinstance(value, cst.SimpleString | cst.FormattedString | cst.ConcatenatedString):
-        return Form("str")
+        return ParameterType("str")
     if isinstance(value, cst.Integer | cst.Float) or m.matches(value, _COUNTED):
         return _NUMBER
     if m.matches(value, m.Name("True") | m.Name("False")):
-        return Form("bool")
+        return ParameterType("bool")
     if isinstance(value, cst.Name) and function is not None:
-        given = list(_values(site.document, function, value.value))
+        given = list(_definitions_of(site.document, function, value.value))
         if len(given) == 1 and isinstance(given[0], cst.Param):
-            return _of_value(site, function, given[0])
+            return _type_of_definition(site, function, given[0])
     seen = site.seen(value) if value in site.document.ranges else None
-    return form_seen(seen) if seen is not None else None
+    return type_of_observation(seen) if seen is not None else None
 
 
-def _values(document: Document, function: cst.CSTNode, code: str) -> Iterator[cst.CSTNode]:
-    """What a variable is given in a function: its parameter, values, what a loop counts by."""
+def _definitions_of(document: Document, function: cst.CSTNode, code: str) -> Iterator[cst.CSTNode]:
+    """Yield the definitions of a variable in a function: parameters, values, loop counters."""
     for param in _parameters(function):
         if param.name.value == code:
             yield param
@@ -166,13 +179,13 @@ def _values(document: Document, function: cst.CSTNode, code: str) -> Iterator[cs
                 yield given if counts or not isinstance(node, cst.For) else target
             elif isinstance(target, cst.Tuple):
                 first = document.code(target.elements[0].value) == code
-                yield from _unpacked(document, target, given, code, first)
+                yield from _definitions_in_tuple(document, target, given, code, first)
 
 
-def _unpacked(
+def _definitions_in_tuple(
     document: Document, target: cst.Tuple, given: cst.CSTNode, code: str, first: bool
 ) -> Iterator[cst.CSTNode]:
-    """The same for `for i, x in enumerate(…)`: the count is known, other items are not."""
+    """Yield the same for `for i, x in enumerate(…)`, where only the type of `i` is known."""
     if first and m.matches(given, m.Call(func=m.Name("enumerate"))):
         yield given
     elif any(document.code(one.value) == code for one in target.elements):
@@ -185,8 +198,8 @@ def _parameters(function: cst.CSTNode | None) -> Iterator[cst.Param]:
         yield from (*listed.posonly_params, *listed.params, *listed.kwonly_params)
 
 
-def _handed_over(document: Document, param: cst.Param) -> Iterator[cst.CSTNode]:
-    """What the calls of this file give a parameter by its position or name."""
+def _arguments_for(document: Document, param: cst.Param) -> Iterator[cst.CSTNode]:
+    """Yield the arguments that calls in this file pass to a parameter."""
     function = document.function(param.name)
     assert isinstance(function, cst.FunctionDef)
     names = [one.name.value for one in _parameters(function) if one.name.value != "self"]
@@ -201,7 +214,7 @@ def _handed_over(document: Document, param: cst.Param) -> Iterator[cst.CSTNode]:
 
 
 def _initializer(document: Document, node: cst.CSTNode) -> cst.FunctionDef | None:
-    """The `__init__` of the class around a node."""
+    """Return the `__init__` of the class around a node, or None."""
     for one in document.around(node):
         if isinstance(one, cst.ClassDef):
             named = m.findall(one.body, m.FunctionDef(name=m.Name("__init__")))
@@ -210,7 +223,7 @@ def _initializer(document: Document, node: cst.CSTNode) -> cst.FunctionDef | Non
 
 
 def _may_be_none(document: Document, statement: cst.CSTNode, part: cst.CSTNode) -> bool:
-    """Whether the code reckons with None where a tensor was seen."""
+    """Whether the source allows None where a tensor was observed."""
     none, code = m.Name("None"), document.code(part)
     tests = m.Comparison(comparisons=[m.ComparisonTarget(m.Is() | m.IsNot(), none)])
     compared = [cst.ensure_type(one, cst.Comparison) for one in m.findall(statement, tests)]

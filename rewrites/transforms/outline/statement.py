@@ -1,9 +1,9 @@
-"""The edit: a statement becomes the call of an operator whose body it is.
+"""Edit that moves a statement into the body of a custom operator and calls the operator.
 
-`torch.compile` calls an operator (`torch.library.custom_op`) when its turn comes and looks at
-nothing inside. Without outputs it would be dropped as dead code, and two of them might change
-places: an ordered effect keeps both from happening, in the default mode, under `fullgraph=True`
-and under Inductor (seen on torch 2.10, 2.13 and 2.15). Eager code goes on to run the statement.
+`torch.compile` does not trace a `torch.library.custom_op`. Without outputs it would be dropped as
+dead code, and two of them might be reordered. An ordered effect prevents both, in the default
+mode, under `fullgraph=True` and under Inductor (seen on torch 2.10, 2.13 and 2.15). Eager code
+still runs the statement.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.outline.differences import (
-    assumptions,
-    caught,
-    hindrance,
-    state_before,
+    changes_object_before,
+    find_outlining_refusal,
+    is_exception_caught,
+    outlining_assumptions,
 )
-from fullgraph.rewrites.transforms.outline.free_variables import Inputs, inputs
+from fullgraph.rewrites.transforms.outline.free_variables import (
+    OperatorParameters,
+    find_operator_parameters,
+)
 
-Accepts = Callable[[Site, cst.CSTNode], bool]
+StatementPredicate = Callable[[Site, cst.CSTNode], bool]
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 _DECORATOR = '''\
@@ -39,65 +42,65 @@ def {name}(function):
 '''
 
 
-def statement_of(site: Site, accepts: Accepts) -> Statement | None:
-    """The whole statement to move: with the `if`s around it whose tests need a tensor's values."""
+def find_outlined_statement(site: Site, accepts: StatementPredicate) -> Statement | None:
+    """Return the statement to outline, with the `if`s around it that need a tensor's values."""
     document = site.document
     if document.function(site.node) is None:
         return None
     statement = _chain_head(document, site.statement)
-    return _climbed(site, statement, accepts) if accepts(site, statement) else None
+    return _widen_to_ifs(site, statement, accepts) if accepts(site, statement) else None
 
 
-def outlined(
-    site: Site, statement: Statement, accepts: Accepts, stem: str, why: str
+def outline_statement(
+    site: Site, statement: Statement, accepts: StatementPredicate, stem: str, why: str
 ) -> Rewrite | Refusal:
-    """`statement` moved into an operator called `_<stem>_<function>`."""
+    """Return the rewrite that moves `statement` into an operator `_<stem>_<function>`."""
     document = site.document
     if not Path(document.file).stem.isidentifier():
         return Refusal("an operator cannot be named after this file")
-    if (refusal := hindrance(site, statement)) is not None:
+    if (refusal := find_outlining_refusal(site, statement)) is not None:
         return refusal
     raises = bool(m.findall(statement, m.Raise() | m.Assert()))
-    if raises and caught(document, statement):
+    if raises and is_exception_caught(document, statement):
         return Refusal("what it raises is handled by a `try` that would be compiled with it")
-    taken = inputs(site, statement)
-    if isinstance(taken, Refusal):
-        return taken
-    assumes = assumptions(site, statement, taken)
-    if raises and state_before(document, statement):
+    parameters = find_operator_parameters(site, statement)
+    if isinstance(parameters, Refusal):
+        return parameters
+    assumes = outlining_assumptions(site, statement, parameters)
+    if raises and changes_object_before(document, statement):
         assumes.append("nobody uses what was changed before a check that fails")
     name = _name(site, statement, accepts, stem)
-    arguments = ", ".join(one.code for one in taken.parameters)
+    arguments = ", ".join(one.code for one in parameters.parameters)
     call = cst.parse_statement(f"{name}({arguments})", config=document.module.config_for_parsing)
     assert isinstance(call, cst.SimpleStatementLine)
     call = call.with_changes(leading_lines=statement.leading_lines)
     return Rewrite(
-        _inserted(document, statement, call, _operator(document, name, statement, taken)),
+        _insert(document, statement, call, _operator(document, name, statement, parameters)),
         why,
         Applicability.UNSAFE if assumes else Applicability.SAFE,
         tuple(assumes),
         imports=("torch",),
-        tests=tuple(_tests(statement)),
+        tests=tuple(_conditions(statement)),
     )
 
 
-def _climbed(site: Site, statement: Statement, accepts: Accepts) -> Statement:
+def _widen_to_ifs(site: Site, statement: Statement, accepts: StatementPredicate) -> Statement:
     while isinstance(around := _if_around(site.document, statement), cst.If):
-        if not (accepts(site, around) and _by_values(site, around)):
+        if not (accepts(site, around) and _needs_tensor_values(site, around)):
             break
         statement = around
     return statement
 
 
 def _chain_head(document: Document, statement: Statement) -> Statement:
-    """The `if` that an `elif` belongs to."""
+    """Return the first `if` of the chain that an `elif` belongs to."""
     while isinstance(around := document.parent(statement), cst.If) and around.orelse is statement:
         statement = around
     return statement
 
 
 def _if_around(document: Document, statement: cst.CSTNode) -> cst.CSTNode | None:
-    """The `if` whose branch a statement is in."""
+    """Return the `if` that a statement is a branch of, or None."""
     block = document.parent(statement)
     if not isinstance(block, cst.IndentedBlock):
         return None
@@ -107,16 +110,16 @@ def _if_around(document: Document, statement: cst.CSTNode) -> cst.CSTNode | None
     return _chain_head(document, around) if isinstance(around, cst.If) else None
 
 
-def _by_values(site: Site, statement: cst.If) -> bool:
-    """Whether some test of an `if` asks for the values of a tensor."""
-    return any(_needs_values(site, test) for test in _tests(statement))
+def _needs_tensor_values(site: Site, statement: cst.If) -> bool:
+    """Whether a condition of an `if` chain needs the values of a tensor."""
+    return any(_condition_needs_values(site, test) for test in _conditions(statement))
 
 
-def _needs_values(site: Site, test: cst.BaseExpression) -> bool:
+def _condition_needs_values(site: Site, test: cst.BaseExpression) -> bool:
     if isinstance(test, cst.BooleanOperation):
-        return _needs_values(site, test.left) or _needs_values(site, test.right)
+        return _condition_needs_values(site, test.left) or _condition_needs_values(site, test.right)
     if isinstance(test, cst.UnaryOperation):
-        return _needs_values(site, test.expression)
+        return _condition_needs_values(site, test.expression)
     if site.is_tensor(test):
         return True
     calls = [cst.ensure_type(one, cst.Call) for one in m.findall(test, m.Call())]
@@ -127,21 +130,20 @@ def _needs_values(site: Site, test: cst.BaseExpression) -> bool:
     )
 
 
-def _tests(statement: cst.CSTNode) -> list[cst.BaseExpression]:
-    """The tests of an assertion, or of an `if` and its `elif`s."""
+def _conditions(statement: cst.CSTNode) -> list[cst.BaseExpression]:
+    """Return the conditions of the assertions in a statement, or of an `if` and its `elif`s."""
     if isinstance(statement, cst.If):
-        rest = _tests(statement.orelse) if isinstance(statement.orelse, cst.If) else []
+        rest = _conditions(statement.orelse) if isinstance(statement.orelse, cst.If) else []
         return [statement.test, *rest]
     return [cst.ensure_type(one, cst.Assert).test for one in m.findall(statement, m.Assert())]
 
 
-def _name(site: Site, statement: Statement, accepts: Accepts, stem: str) -> str:
-    """A free name; statements of functions of one name get different ones, so that they can be
-    moved together."""
+def _name(site: Site, statement: Statement, accepts: StatementPredicate, stem: str) -> str:
+    """Return an unused name; statements of functions of one name get different names."""
     document = site.document
     function = document.function_name(statement)
     lines = {
-        document.position(_climbed(site, _chain_head(document, one), accepts)).line
+        document.position(_widen_to_ifs(site, _chain_head(document, one), accepts)).line
         for one in document.ranges
         if isinstance(one, cst.SimpleStatementLine | cst.If)
         and document.function_name(one) == function
@@ -154,65 +156,67 @@ def _name(site: Site, statement: Statement, accepts: Accepts, stem: str) -> str:
 
 
 def _operator(
-    document: Document, name: str, statement: Statement, taken: Inputs
+    document: Document, name: str, statement: Statement, parameters: OperatorParameters
 ) -> list[cst.BaseStatement]:
-    """The definitions to add: the operator, and its decorator unless the file has it."""
+    """Return the operator's definition, and its decorator's unless the file has it."""
     torch = document.spelling("torch") or "torch"
-    known = _decorator(document)
+    known = find_decorator(document, _DECORATOR)
     decorator = known.name.value if known is not None else document.unused_name("ordered_op")
     signature = ", ".join(
         f"{one.name}: {one.form.annotation.replace('torch.', f'{torch}.')}"
-        for one in taken.parameters
+        for one in parameters.parameters
     )
     config = document.module.config_for_parsing
     text = f"@{decorator}\ndef {name}({signature}) -> None:\n{config.default_indent}pass\n"
-    body = replace_nodes(statement, taken.renamed) if taken.renamed else statement
+    body = replace_nodes(statement, parameters.renamed) if parameters.renamed else statement
     operator = cst.ensure_type(cst.parse_statement(text, config=config), cst.FunctionDef)
     inner = cst.IndentedBlock([body.with_changes(leading_lines=())])
-    found = [_set_apart(operator.with_changes(body=inner))]
+    found = [set_apart(operator.with_changes(body=inner))]
     if known is None:
         source = _DECORATOR.format(name=decorator, torch=torch)
-        found.insert(0, _set_apart(cst.parse_statement(source)))
+        found.insert(0, set_apart(cst.parse_statement(source)))
     return found
 
 
-def _set_apart(definition: cst.CSTNode) -> cst.BaseStatement:
-    """A definition with two empty lines before it."""
+def set_apart(definition: cst.CSTNode) -> cst.BaseStatement:
+    """Return a definition with two empty lines before it."""
     empty = cst.EmptyLine(indent=False)
     return definition.with_changes(leading_lines=(empty, empty))  # type: ignore[return-value]
 
 
-def _decorator(document: Document) -> cst.FunctionDef | None:
-    """The decorator that an earlier edit put into this file."""
+def find_decorator(document: Document, template: str) -> cst.FunctionDef | None:
+    """Return the decorator with the source of `template` that the file has, or None."""
     torch = document.spelling("torch") or "torch"
     for one in document.module.body:
         if isinstance(one, cst.FunctionDef):
-            text = _DECORATOR.format(name=one.name.value, torch=torch)
+            text = template.format(name=one.name.value, torch=torch)
             if document.code(one).strip() == text.strip():
                 return one
     return None
 
 
-def _inserted(
+def _insert(
     document: Document,
     statement: Statement,
     call: cst.SimpleStatementLine,
     definitions: list[cst.BaseStatement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """The replacements that put `call` in the place of `statement`, and definitions to the top."""
+    """Return the edits that replace `statement` by `call` and insert definitions above."""
     anchor = _anchor(document, statement)
     if anchor is not None:
         return {statement: call, anchor: cst.FlattenSentinel([anchor, *definitions])}
     first = document.module.body[0]
     inner = replace_nodes(first, {statement: call})
-    return {first: cst.FlattenSentinel([*definitions, _set_apart(inner)])}
+    return {first: cst.FlattenSentinel([*definitions, set_apart(inner)])}
 
 
 def _anchor(document: Document, statement: Statement) -> cst.CSTNode | None:
-    """What the definitions stand behind: others of their kind, else what precedes the first
-    definition of the file, imports included."""
+    """Return the statement to insert definitions after; None for the top of the file.
+
+    The last outlined operator, else the last import or the statement before the first definition.
+    """
     body = document.module.body
-    known = _decorator(document)
+    known = find_decorator(document, _DECORATOR)
     if known is not None:
         name = m.Decorator(m.Name(known.name.value))
         users = [one for one in body if m.matches(one, m.FunctionDef(decorators=[name]))]

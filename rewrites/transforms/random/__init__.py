@@ -1,1 +1,21 @@
-"""Random numbers of Python and NumPy: who draws them, and tensors that take their place."""
+"""Random numbers of Python and NumPy: the calls that draw them, and tensors in their place."""
+
+from fullgraph.rewrites.transforms.random.draws import (
+    RandomDraw,
+    draw_of,
+    find_random_calls,
+    import_uniform,
+)
+from fullgraph.rewrites.transforms.random.operator import (
+    add_definitions,
+    define_draw_operator,
+)
+
+__all__ = [
+    "RandomDraw",
+    "add_definitions",
+    "define_draw_operator",
+    "draw_of",
+    "find_random_calls",
+    "import_uniform",
+]

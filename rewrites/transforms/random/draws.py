@@ -1,4 +1,4 @@
-"""Which calls draw a random number, and how a graph can draw the same from the same stream."""
+"""Calls that draw a random number, and the traced call that draws the same number."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ _DRAWS = word_set(
 
 
 @dataclass(frozen=True)
-class Draw:
-    """A call that draws one number."""
+class RandomDraw:
+    """Call that draws one random number."""
 
     call: cst.Call
     is_float: bool
     traced: cst.BaseExpression | None
-    """A call that draws the same number and is traced; None if there is none."""
+    """Call that draws the same number and that Dynamo traces, or None."""
     stream: str = "random"
-    """The module whose stream it draws from: "random" or "numpy.random"."""
+    """Module whose random stream it draws from: "random" or "numpy.random"."""
 
     @property
     def dtype(self) -> str:
-        """The dtype that holds the number exactly."""
+        """Dtype that holds the number exactly."""
         return "float64" if self.is_float else "int64"
 
 
-def draw_of(site: Site, node: cst.CSTNode) -> Draw | None:
-    """What a node draws; None if it is no call that draws one number."""
+def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
+    """Return the draw of a call that draws one number; None for any other node."""
     if not isinstance(node, cst.Call):
         return None
     name = site.calls(node).replace("random.Random.", "random.")
     owner, _, last = name.rpartition(".")
     if owner == "random" and last in _FLOATS | _INTEGERS:
-        return Draw(node, last in _FLOATS, _traced(site, node, last))
+        return RandomDraw(node, last in _FLOATS, _traced_call(site, node, last))
     owners = ("random", "numpy.random", "numpy.random.mtrand.RandomState")
     if owner not in owners or last not in _DRAWS:
         return None
@@ -56,12 +56,12 @@ def draw_of(site: Site, node: cst.CSTNode) -> Draw | None:
     kind = seen.types[0].removeprefix("numpy.")
     stream = owner.removesuffix(".mtrand.RandomState")
     if kind in ("float", "float64"):
-        return Draw(node, True, None, stream)
-    return Draw(node, False, None, stream) if kind in ("int", "int64") else None
+        return RandomDraw(node, True, None, stream)
+    return RandomDraw(node, False, None, stream) if kind in ("int", "int64") else None
 
 
-def drawing(site: Site, node: cst.CSTNode | None) -> list[cst.Call]:
-    """The calls inside a node that draw from Python's or NumPy's streams, in order."""
+def find_random_calls(site: Site, node: cst.CSTNode | None) -> list[cst.Call]:
+    """Return the calls inside a node that draw from Python's or NumPy's streams, in order."""
     calls = [one for one in walk(node) if isinstance(one, cst.Call)] if node is not None else []
     return [
         one
@@ -71,8 +71,8 @@ def drawing(site: Site, node: cst.CSTNode | None) -> list[cst.Call]:
     ]
 
 
-def imported(site: Site) -> dict[cst.CSTNode, cst.CSTNode]:
-    """The edit that imports `uniform` where the file has `random` from `random`; else nothing."""
+def import_uniform(site: Site) -> dict[cst.CSTNode, cst.CSTNode]:
+    """Return the edit that imports `uniform` where the file imports `random` from `random`."""
     document = site.document
     if document.spelling("random.random") is None or document.imports.get("random") == "random":
         return {}
@@ -88,8 +88,8 @@ def imported(site: Site) -> dict[cst.CSTNode, cst.CSTNode]:
     return {}
 
 
-def _traced(site: Site, call: cst.Call, last: str) -> cst.BaseExpression:
-    """`random.uniform(0.0, 1.0)` for `random.random()`: 0.0 + (1.0 - 0.0) * random()."""
+def _traced_call(site: Site, call: cst.Call, last: str) -> cst.BaseExpression:
+    """Return `random.uniform(0.0, 1.0)`, the same number, for `random.random()`."""
     if last != "random":
         return call
     if isinstance(call.func, cst.Attribute):

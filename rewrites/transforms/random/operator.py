@@ -1,6 +1,6 @@
-"""Calls that draw random numbers as operators, which `torch.compile` calls in their turn.
+"""Operators for calls that draw random numbers, which `torch.compile` calls in program order.
 
-An ordered effect keeps two draws from being merged, dropped or exchanged: the stream is that of
+An ordered effect keeps two draws from being merged, dropped or reordered: the stream is that of
 eager code, in the default mode, under `fullgraph=True` and under Inductor (seen on torch 2.13).
 """
 
@@ -12,10 +12,11 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable, Site, walk
 from fullgraph.rewrites.source import Document, Replacement, dotted_name, replace_nodes
-from fullgraph.rewrites.transforms.random.draws import Draw, drawing
+from fullgraph.rewrites.transforms.outline import find_decorator, set_apart
+from fullgraph.rewrites.transforms.random.draws import RandomDraw, find_random_calls
 
 _DECORATOR = '''\
-def {maker}(dtype):
+def {name}(dtype):
     """Make a function that draws a number an operator: torch.compile calls it in its turn."""
 
     def make(function):
@@ -35,13 +36,14 @@ def {name}({parameters}) -> {torch}.Tensor:
 Definitions = list[cst.BaseStatement]
 
 
-def operator(site: Site, draw: Draw) -> tuple[cst.BaseExpression, Definitions]:
-    """The call of an operator that draws the number, and what must be defined for it."""
+def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpression, Definitions]:
+    """Return the call of an operator that draws the number, and the definitions it needs."""
     document = site.document
     torch = document.spelling("torch") or "torch"
-    maker = _maker(document, torch)
-    called = _name(site, draw.call)
-    given: dict[str, cst.BaseExpression] = {}
+    decorator = find_decorator(document, _DECORATOR)
+    maker = decorator.name.value if decorator is not None else "drawing_op"
+    operator_name = _name(site, draw.call)
+    arguments_by_name: dict[str, cst.BaseExpression] = {}
     edits: dict[cst.CSTNode, Replacement] = {}
     parameters = []
     for read in _reads(site, draw.call):
@@ -51,35 +53,36 @@ def operator(site: Site, draw: Draw) -> tuple[cst.BaseExpression, Definitions]:
             raise NotApplicable(f"`{document.code(read)}` cannot be handed to an operator")
         stem = dotted_name(read).rpartition(".")[2].strip("_")
         known = next(
-            (n for n, node in given.items() if dotted_name(node) == dotted_name(read)), None
+            (n for n, node in arguments_by_name.items() if dotted_name(node) == dotted_name(read)),
+            None,
         )
-        if known is None and stem in given:
+        if known is None and stem in arguments_by_name:
             raise NotApplicable("two of its arguments have one name")
         edits[read] = cst.Name(stem)
         if known is None:
-            given[stem] = read
+            arguments_by_name[stem] = read
             parameters.append(f"{stem}: {kind}")
     body = replace_nodes(draw.call, edits) if edits else draw.call
     text = _OPERATOR.format(
-        maker=maker or "drawing_op",
+        maker=maker,
         torch=torch,
         dtype=draw.dtype,
-        name=called,
+        name=operator_name,
         parameters=", ".join(parameters),
         call=cst.Module([]).code_for_node(body),
     )
-    definitions = [_apart(cst.parse_statement(text))]
-    if maker is None:
-        source = _DECORATOR.format(maker="drawing_op", torch=torch)
-        definitions.insert(0, _apart(cst.parse_statement(source)))
-    arguments = ", ".join(document.code(one) for one in given.values())
-    return cst.parse_expression(f"{called}({arguments})"), definitions
+    definitions = [set_apart(cst.parse_statement(text))]
+    if decorator is None:
+        source = _DECORATOR.format(name=maker, torch=torch)
+        definitions.insert(0, set_apart(cst.parse_statement(source)))
+    arguments = ", ".join(document.code(one) for one in arguments_by_name.values())
+    return cst.parse_expression(f"{operator_name}({arguments})"), definitions
 
 
-def defined(
+def add_definitions(
     document: Document, edits: dict[cst.CSTNode, Replacement], definitions: Definitions
 ) -> dict[cst.CSTNode, Replacement]:
-    """`edits` with the definitions put behind the imports of the file."""
+    """Return `edits` with the definitions inserted after the imports of the file."""
     body = document.module.body
     imports = [one for one in body if isinstance(one, cst.SimpleStatementLine) and _imports(one)]
     if not imports:
@@ -88,11 +91,13 @@ def defined(
 
 
 def _name(site: Site, call: cst.Call) -> str:
-    """A free name; draws in functions of one name get different ones, to be edited together."""
+    """Return an unused name; draws in functions of one name get different names."""
     document = site.document
     function = document.function_name(call)
     same = [
-        one for one in drawing(site, document.module) if document.function_name(one) == function
+        one
+        for one in find_random_calls(site, document.module)
+        if document.function_name(one) == function
     ]
     number = next(i for i, one in enumerate(same, 1) if one is call)
     base = f"_draw_{function.strip('_')}"
@@ -100,14 +105,14 @@ def _name(site: Site, call: cst.Call) -> str:
 
 
 def _reads(site: Site, call: cst.Call) -> Iterator[cst.Name | cst.Attribute]:
-    """The names and paths of attributes in the arguments of a call."""
+    """Yield the names and attribute chains in the arguments of a call."""
     for arg in call.args:
         if arg.star:
             raise NotApplicable("its arguments are not spelled out")
-        yield from _paths(arg.value)
+        yield from _chains(arg.value)
 
 
-def _paths(node: cst.CSTNode) -> Iterator[cst.Name | cst.Attribute]:
+def _chains(node: cst.CSTNode) -> Iterator[cst.Name | cst.Attribute]:
     if isinstance(node, cst.Name | cst.Attribute) and dotted_name(node):
         if dotted_name(node) not in ("None", "True", "False"):
             yield node
@@ -115,24 +120,8 @@ def _paths(node: cst.CSTNode) -> Iterator[cst.Name | cst.Attribute]:
     if isinstance(node, cst.Call | cst.Lambda | cst.Subscript | cst.Await):
         raise NotApplicable("its arguments are more than numbers")
     for child in node.children:
-        yield from _paths(child)
-
-
-def _maker(document: Document, torch: str) -> str | None:
-    """What the decorator is called that an earlier edit put into this file."""
-    for one in document.module.body:
-        if isinstance(one, cst.FunctionDef):
-            text = _DECORATOR.format(maker=one.name.value, torch=torch)
-            if document.code(one).strip() == text.strip():
-                return one.name.value
-    return None
+        yield from _chains(child)
 
 
 def _imports(line: cst.SimpleStatementLine) -> bool:
     return any(isinstance(one, cst.Import | cst.ImportFrom) for one in walk(line))
-
-
-def _apart(definition: cst.CSTNode) -> cst.BaseStatement:
-    """A definition with two empty lines before it."""
-    empty = cst.EmptyLine(indent=False)
-    return definition.with_changes(leading_lines=(empty, empty))  # type: ignore[return-value]
