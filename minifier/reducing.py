@@ -20,23 +20,24 @@ from fullgraph.compiler.private import (
     reset_config,
 )
 from fullgraph.compiler.results import Loss, backward
-from fullgraph.minifier.graphs.bound_graph import BoundGraph
+from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.identity import digest
 from fullgraph.minifier.oracle.problem import OutOfBudget, Problem, Verdict
-from fullgraph.minifier.reduce.graph.calls import reduce_graph
-from fullgraph.minifier.reduce.graph.single_call import isolate_calls
-from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
-from fullgraph.minifier.reduce.modules import (
+from fullgraph.minifier.reduce import (
     ModulePlan,
     ModuleRecording,
     apply_plan,
+    entry_call,
+    isolate_calls,
+    load_module,
     record_modules,
+    reduce_graph,
+    reduce_inputs,
     reduce_modules,
+    reduce_source,
 )
-from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
-from fullgraph.minifier.reduce.source.passes import reduce_source
 from fullgraph.minifier.work import Otherwise, Work
 
 OURS = "The reducer itself failed: "

@@ -16,7 +16,7 @@ from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect.bisection import Bisection
 from fullgraph.minifier.bisect.ladder_run import unsteady
 from fullgraph.minifier.emit.program_text import Unwritable
-from fullgraph.minifier.graphs.bound_graph import BoundGraph
+from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.minified import Progress
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.deferred import Later

@@ -27,7 +27,7 @@ from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.deferred import Refused
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.identity import digest
-from fullgraph.minifier.reduce.source.entry_point import load_module
+from fullgraph.minifier.reduce import load_module
 from fullgraph.minifier.reducing import (
     built,
     captured,

@@ -17,12 +17,12 @@ from fullgraph.compiler.private import describe_node
 from fullgraph.minifier.bisect.bisection import Bisection, Cut
 from fullgraph.minifier.bisect.culprit import Culprit, culprit
 from fullgraph.minifier.bisect.ladder_run import rung_of
-from fullgraph.minifier.graphs.bound_graph import BoundGraph
+from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.journal import Journal
 from fullgraph.minifier.oracle.problem import OutOfBudget
 from fullgraph.minifier.oracle.sandbox import Sandbox
-from fullgraph.minifier.reduce.graph.calls import shorten
+from fullgraph.minifier.reduce import shorten
 from fullgraph.minifier.reducing import failing_graph, of_graph
 from fullgraph.minifier.work import Work
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fullgraph.minifier.emit.numbers import bits, numbers, plain
+from fullgraph.minifier.emit.numbers import numbers, plain
+from fullgraph.minifier.graphs import element_bytes
 
 _SEEDS = (0, 1, 42)
 _MOST_LISTED = 4096
@@ -85,7 +86,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
         other is not None
         and one.dtype == other.dtype
         and one.shape == other.shape
-        and torch.equal(bits(one), bits(other))
+        and torch.equal(element_bytes(one), element_bytes(other))
     )
 
 
@@ -228,7 +229,7 @@ def _same_along(tensor: torch.Tensor, axis: int) -> bool:
     if not tensor.numel():
         return False
     first = tensor.narrow(axis, 0, 1).expand(tensor.shape)
-    return torch.equal(bits(first), bits(tensor))
+    return torch.equal(element_bytes(first), element_bytes(tensor))
 
 
 def _drawn(tensor: torch.Tensor) -> Iterator[Form]:
@@ -286,7 +287,7 @@ def _nearly(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Tensor]]:
         near = evaluated(form.text)
         if near is None or near.shape != tensor.shape or near.dtype != tensor.dtype:
             continue
-        differs = (bits(near) != bits(tensor)).reshape(-1, width).any(1)
+        differs = (element_bytes(near) != element_bytes(tensor)).reshape(-1, width).any(1)
         at = differs.nonzero().reshape(-1)
         if 0 < len(at) <= _MOST_PATCHED:
             yield form, at
@@ -325,7 +326,11 @@ def _nested(texts: list[str], shape: tuple[int, ...]) -> str:
 
 def packed(tensor: torch.Tensor) -> Form:
     """Return the bytes in base64, compressed where that is shorter."""
-    raw = bits(tensor).numpy().tobytes() if _has_numpy() else bytes(bits(tensor).tolist())
+    raw = (
+        element_bytes(tensor).numpy().tobytes()
+        if _has_numpy()
+        else bytes(element_bytes(tensor).tolist())
+    )
     plain = f'base64.b64decode("{base64.b64encode(raw).decode()}")'
     small = (
         f'zlib.decompress(base64.b64decode("{base64.b64encode(zlib.compress(raw, 9)).decode()}"))'

@@ -17,8 +17,7 @@ from fullgraph.minifier.emit.input_statements import assigned
 from fullgraph.minifier.emit.literals import imports
 from fullgraph.minifier.emit.node_writer import Shared
 from fullgraph.minifier.emit.program_text import Program
-from fullgraph.minifier.graphs import purity
-from fullgraph.minifier.graphs.known_values import KnownValues, find_known_values
+from fullgraph.minifier.graphs import KnownValues, draws_random, find_known_values, nested_nodes
 
 
 def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> Program:
@@ -43,7 +42,7 @@ def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> 
         outputs=writer.outputs,
         loss=_loss(returned, writer.outputs),
         mutates=knowledge.mutates,
-        random=any(purity.draws(node) for node in purity.nested_nodes(graph)),
+        random=any(draws_random(node) for node in nested_nodes(graph)),
         places=writer.places,
         tolerance=_tolerance(returned),
     )

@@ -27,8 +27,7 @@ from fullgraph.minifier.emit.names import Names
 from fullgraph.minifier.emit.node_writer import NodeWriter, Shared
 from fullgraph.minifier.emit.operator_definitions import definitions
 from fullgraph.minifier.emit.program_text import Unwritable
-from fullgraph.minifier.graphs import purity
-from fullgraph.minifier.graphs.known_values import KnownValues, find_size_inputs, is_python_float
+from fullgraph.minifier.graphs import KnownValues, find_size_inputs, is_barrier, is_python_float
 
 _INLINE = 48
 """Characters of a value that may be written inside another expression."""
@@ -147,7 +146,7 @@ class Writer(NodeWriter):
             return
         self.shared.collective |= is_collective(node.target)
         made = self._fitting(node)
-        if purity.is_barrier(node):
+        if is_barrier(node):
             self._flush()
         if not node.users:
             self._blocks.add(ast.Expr(made))
@@ -173,7 +172,7 @@ class Writer(NodeWriter):
         user = next(iter(node.users))
         if sum(used is node for used in _used(user)) != 1:
             return False
-        if purity.is_barrier(node) and user is not node.next:
+        if is_barrier(node) and user is not node.next:
             return False
         limit = _LINE if user.op == "output" or user.target is operator.getitem else _INLINE
         return len(syntax.text(made)) <= limit

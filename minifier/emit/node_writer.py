@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from fullgraph.minifier.emit.names import Names
-from fullgraph.minifier.graphs.known_values import KnownValues
+from fullgraph.minifier.graphs import KnownValues
 
 
 @dataclass

@@ -7,12 +7,7 @@ from typing import Any
 
 import torch
 
-
-def bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the bytes of a tensor's elements, in logical order."""
-    plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
-    plain = plain.as_strided((plain.numel(),), (1,))  # one element may have any stride
-    return plain.view(torch.uint8) if plain.dtype != torch.bool else plain.to(torch.uint8)
+from fullgraph.minifier.graphs import element_bytes
 
 
 def numbers(flat: torch.Tensor) -> list[str]:
@@ -29,7 +24,9 @@ def numbers(flat: torch.Tensor) -> list[str]:
             break
         tries = [f"{value:.{digits}g}" for value in values]
         again = torch.tensor([float(text) for text in tries], dtype=flat.dtype)
-        right = (bits(again) == bits(flat)).reshape(len(values), -1).all(1).tolist()
+        right = (
+            (element_bytes(again) == element_bytes(flat)).reshape(len(values), -1).all(1).tolist()
+        )
         texts = [
             text or (_point(one) if ok else "")
             for text, one, ok in zip(texts, tries, right, strict=True)

@@ -18,9 +18,9 @@ from torch import nn
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.minifier.emit.literals import imports, literal
 from fullgraph.minifier.emit.program_text import Unwritable
+from fullgraph.minifier.emit.spacing import space_definitions
 from fullgraph.minifier.extract.definitions import Sources
 from fullgraph.minifier.extract.objects import Spelling
-from fullgraph.minifier.reduce.source.formatting import space_definitions
 
 _INTERNAL = frozenset(vars(nn.Module()))
 """Attributes that every module has."""

@@ -12,7 +12,6 @@ from torch.fx import GraphModule, Node
 
 from fullgraph.compiler.private import disable_torch_function, inner_tensors
 from fullgraph.compiler.results import elements_of
-from fullgraph.minifier.emit.numbers import bits
 
 
 def fingerprint(module: GraphModule, inputs: Sequence[Any]) -> str:
@@ -136,6 +135,13 @@ def _is_bytes(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and tensor.is_contiguous() and not lazy
 
 
+def element_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a tensor's elements, in logical order, as uint8."""
+    plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    plain = plain.as_strided((plain.numel(),), (1,))  # one element may have any stride
+    return plain.view(torch.uint8) if plain.dtype != torch.bool else plain.to(torch.uint8)
+
+
 def _hash(elements: torch.Tensor) -> str:
     """Return a hash of a strided tensor's elements."""
-    return hashlib.sha256(bits(elements.cpu()).numpy().data).hexdigest()
+    return hashlib.sha256(element_bytes(elements.cpu()).numpy().data).hexdigest()

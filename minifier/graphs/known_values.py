@@ -10,8 +10,8 @@ import torch
 from torch import fx
 
 from fullgraph.compiler.private import captures_scalars
-from fullgraph.minifier.graphs import purity
 from fullgraph.minifier.graphs.node_values import evaluate_nodes
+from fullgraph.minifier.graphs.purity import nested_nodes, writes_arguments
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ def find_known_values(graph: fx.GraphModule, inputs: Sequence[Any]) -> KnownValu
     try:
         found = evaluate_nodes(graph, inputs)
     except Exception:  # a process group that is not there
-        return KnownValues({}, any(purity.writes(node) for node in purity.nested_nodes(graph)))
+        return KnownValues({}, any(writes_arguments(node) for node in nested_nodes(graph)))
     into = {place for node in placeholders for place in found.storages(node)}
     return KnownValues(found.results, any(places & into for places in found.writes.values()))
 

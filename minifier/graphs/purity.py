@@ -46,7 +46,7 @@ def _title(node: fx.Node) -> str:
     return target if isinstance(target, str) else str(getattr(target, "__name__", ""))
 
 
-def writes(node: fx.Node) -> bool:
+def writes_arguments(node: fx.Node) -> bool:
     """Return whether a node may write to one of its arguments."""
     if node.op not in ("call_function", "call_method"):
         return False
@@ -60,7 +60,7 @@ def writes(node: fx.Node) -> bool:
     return (title.endswith("_") and not title.startswith("__")) or bool(node.kwargs.get("inplace"))
 
 
-def draws(node: fx.Node) -> bool:
+def draws_random(node: fx.Node) -> bool:
     """Return whether a node draws random numbers."""
     if node.op not in ("call_function", "call_method"):
         return False
@@ -73,12 +73,17 @@ def draws(node: fx.Node) -> bool:
 def is_barrier(node: fx.Node) -> bool:
     """Return whether other nodes must not be moved across a node."""
     if node.op == "call_method":
-        return writes(node) or draws(node)
+        return writes_arguments(node) or draws_random(node)
     target: Any = node.target
     if is_higher_order_op(target) or custom_op_name(target) is not None:
         return True
     title = _title(node)
-    return writes(node) or draws(node) or title in _STATEFUL or _is_private(target, title)
+    return (
+        writes_arguments(node)
+        or draws_random(node)
+        or title in _STATEFUL
+        or _is_private(target, title)
+    )
 
 
 def _is_private(target: Any, title: str) -> bool:

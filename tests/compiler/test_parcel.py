@@ -21,7 +21,7 @@ from fullgraph.compiler.private import (
     triton_constants,
     triton_kernel,
 )
-from fullgraph.minifier.graphs.fingerprint import describe_value, fingerprint
+from fullgraph.minifier.graphs import describe_value, fingerprint
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.reducing import captured
 

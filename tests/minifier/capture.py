@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.private import capture_graph
-from fullgraph.minifier.graphs.bound_graph import BoundGraph
+from fullgraph.minifier.graphs import BoundGraph
 
 
 def captured(function: Callable[..., Any], *inputs: Any, dynamic: bool | None = None) -> BoundGraph:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.minifier.graphs.bound_graph import BoundGraph
+from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.oracle.problem import Problem, Verdict
 
 

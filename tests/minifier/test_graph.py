@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.fx import symbolic_trace
 
-from fullgraph.minifier.graphs.bound_graph import BoundGraph, Inseparable
+from fullgraph.minifier.graphs import BoundGraph, Inseparable
 from tests.minifier.capture import captured
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from torch.fx import Node
 
 from fullgraph.compiler.private import is_mode_switch
-from fullgraph.minifier.graphs.bound_graph import Arguments, BoundGraph, Inseparable
-from fullgraph.minifier.graphs.meta_check import MetaCheck
+from fullgraph.minifier.graphs import Arguments, BoundGraph, Inseparable, MetaCheck
 from fullgraph.minifier.oracle.problem import Problem
 
 ArgumentPath = tuple[Any, ...]

@@ -14,7 +14,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fullgraph.compiler.private import is_mode_switch
-from fullgraph.minifier.graphs.bound_graph import BoundGraph
+from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.subsets import (
     split_by_weight,

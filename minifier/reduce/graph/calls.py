@@ -13,9 +13,14 @@ import torch
 from torch.fx import Node
 
 from fullgraph.compiler.private import find_region, is_mode_switch
-from fullgraph.minifier.graphs.bound_graph import BoundGraph, Inseparable, is_returnable
-from fullgraph.minifier.graphs.inlining import inlinable_calls, inline_calls
-from fullgraph.minifier.graphs.meta_check import MetaCheck
+from fullgraph.minifier.graphs import (
+    BoundGraph,
+    Inseparable,
+    MetaCheck,
+    inlinable_calls,
+    inline_calls,
+    is_returnable,
+)
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.graph.arguments import simplify_arguments
 from fullgraph.minifier.reduce.graph.bodies import reduce_bodies

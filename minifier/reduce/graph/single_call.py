@@ -16,8 +16,7 @@ import torch
 from torch.fx import Node
 
 from fullgraph.compiler.private import is_functorch_wrapped, is_mode_switch, tree_leaves
-from fullgraph.minifier.graphs.bound_graph import BoundGraph, Inseparable
-from fullgraph.minifier.graphs.fingerprint import target_name, tensor_properties
+from fullgraph.minifier.graphs import BoundGraph, Inseparable, target_name, tensor_properties
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.subsets import (
     find_needed,

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.minifier.graphs.bound_graph import BoundGraph
-from fullgraph.minifier.graphs.fingerprint import describe_value
+from fullgraph.minifier.graphs import BoundGraph, describe_value
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.inputs import tensors
 from fullgraph.minifier.reduce.inputs.sizes import shrink_sizes

@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from fullgraph.minifier.graphs.bound_graph import BoundGraph, Inseparable
-from fullgraph.minifier.graphs.meta_check import MetaCheck
+from fullgraph.minifier.graphs import BoundGraph, Inseparable, MetaCheck
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.graph.arguments import ArgumentPath, leaf_paths, replace_leaf
 from fullgraph.minifier.reduce.inputs.tensors import crop, is_plain, with_autograd_state

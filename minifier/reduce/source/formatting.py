@@ -10,11 +10,10 @@ import libcst as cst
 import torch
 
 from fullgraph.compiler.sources import first_line
+from fullgraph.minifier.emit.spacing import Definition, space_definitions
 from fullgraph.minifier.reduce.source.entry_point import EntryPoint, find_entry
 from fullgraph.minifier.reduce.source.source_tree import strip_last_comma
 from fullgraph.minifier.reduce.source.unbound_names import NameUses, find_names
-
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def normalize(text: str) -> str:
@@ -76,28 +75,6 @@ def drop_unreachable(text: str) -> str:
     text = "\n".join(lines)
     gone = {s for s in tree.body if s not in kept} | set(_unmentioned_methods(tree, kept))
     return _without(text, tree, gone) if gone else text
-
-
-def space_definitions(text: str) -> str:
-    """Return `text` with one blank line around top-level definitions and after imports."""
-    lines = text.split("\n")
-    parts: list[str] = []
-    previous: ast.stmt | None = None
-    for statement in ast.parse(text).body:
-        if previous is not None and _kind(statement, previous):
-            parts.append("")
-        parts += lines[first_line(statement) - 1 : statement.end_lineno]
-        previous = statement
-    return "\n".join(parts) + "\n"
-
-
-def _kind(statement: ast.stmt, previous: ast.stmt) -> bool:
-    imports = ast.Import | ast.ImportFrom
-    return (
-        isinstance(statement, Definition)
-        or isinstance(previous, Definition)
-        or (isinstance(previous, imports) and not isinstance(statement, imports))
-    )
 
 
 def _without(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
+from fullgraph.minifier.emit.spacing import space_definitions
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.source import observe
 from fullgraph.minifier.reduce.source.entry_point import find_entry
 from fullgraph.minifier.reduce.source.formatting import (
     drop_unbound,
     drop_unreachable,
-    space_definitions,
 )
 from fullgraph.minifier.reduce.source.source_tree import SourceTree, TreeEdit
 from fullgraph.minifier.reduce.source.unbound_names import find_names

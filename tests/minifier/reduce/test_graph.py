@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch.fx import GraphModule, symbolic_trace
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fullgraph.minifier.graphs.bound_graph import BoundGraph
+from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.graph.calls import reduce_graph, without_calls
 from fullgraph.minifier.reduce.graph.single_call import isolate_calls

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.fx import symbolic_trace
 
-from fullgraph.minifier.graphs.bound_graph import BoundGraph
+from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
 from tests.minifier.capture import captured

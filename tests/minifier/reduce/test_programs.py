@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fullgraph.minifier.graphs.bound_graph import BoundGraph, Inseparable
+from fullgraph.minifier.graphs import BoundGraph, Inseparable
 from fullgraph.minifier.reduce.graph.calls import reduce_graph
 from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
 from tests.minifier.capture import captured
