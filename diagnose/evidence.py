@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from fullgraph.compiler.events import Break, Position, Recording
-from fullgraph.compiler.observe.values import Observations, observe
+from fullgraph.compiler.observe import Observations, observe
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.recording import RECOMPILE_LIMIT
 from fullgraph.diagnose.causes import (

@@ -9,13 +9,18 @@ from functools import partial
 
 from fullgraph.compiler.events import Recording
 from fullgraph.compiler.isolation import snapshot
-from fullgraph.compiler.observe.values import Observations
+from fullgraph.compiler.observe import Observations
 from fullgraph.compiler.program import Program
 from fullgraph.diagnose.causes import HiddenBreak, ModeName
 from fullgraph.diagnose.explanation_data import Note
 from fullgraph.diagnose.trace import Trace, end_of, isolate, trace_here
-from fullgraph.diagnose.unmask.trial import Outcome, Trial, perform
-from fullgraph.diagnose.unmask.unmask import Round, unmask
+from fullgraph.diagnose.unmask import (
+    UnmaskRequest,
+    UnmaskResult,
+    UnmaskRound,
+    trace_with_replacements,
+    unmask,
+)
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,11 @@ def search_hidden(
 
 
 def _perform(
-    program: Program, mode: ModeName, unrestored: dict[str, None], trial: Trial
-) -> Outcome:
+    program: Program, mode: ModeName, unrestored: dict[str, None], trial: UnmaskRequest
+) -> UnmaskResult:
     """Make one trial in isolation; collect in `unrestored` what it could not restore."""
 
-    def job(in_process: bool) -> Outcome:
+    def job(in_process: bool) -> UnmaskResult:
         before = snapshot(program.objects())
 
         def trace_again() -> Recording:
@@ -77,16 +82,16 @@ def _perform(
                 program, lambda event: None, capture=mode == "fullgraph", in_process=in_process
             ).recording
 
-        return perform(trial, lambda: program.run(program.target), trace_again)
+        return trace_with_replacements(trial, lambda: program.run(program.target), trace_again)
 
     outcome = isolate(program, lambda emit, in_process: job(in_process), trial.seconds)
     unrestored |= dict.fromkeys(outcome.unrestored)
     if outcome.value is not None:
         return outcome.value
-    return Outcome(error=end_of(outcome).partition("\n")[0])
+    return UnmaskResult(error=end_of(outcome).partition("\n")[0])
 
 
-def _notes(last: Round, mode: ModeName, rounds: int, seconds: float) -> Iterator[Note]:
+def _notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float) -> Iterator[Note]:
     """Yield what the search could not see, once its last round is known."""
     if last.stopped in ("rounds", "seconds"):
         limit = f"{rounds} rounds" if last.stopped == "rounds" else f"{seconds:.0f} seconds"

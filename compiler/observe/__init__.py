@@ -1,1 +1,40 @@
-"""The values that expressions had in eager."""
+"""Values that expressions have in eager, and the source nodes that are instrumented."""
+
+from fullgraph.compiler.observe.instrumented_nodes import (
+    InstrumentedNode,
+    NodeUse,
+    NotInstrumentable,
+    branch_runs_code,
+    condition_around,
+    context_managers_at,
+    nodes_to_instrument,
+)
+from fullgraph.compiler.observe.value_copies import is_plain, signature
+from fullgraph.compiler.observe.values import (
+    Elements,
+    NodeRecorder,
+    Observations,
+    ObservedExpression,
+    ValueRecorder,
+    attempt,
+    observe,
+)
+
+__all__ = [
+    "Elements",
+    "InstrumentedNode",
+    "NodeRecorder",
+    "NodeUse",
+    "NotInstrumentable",
+    "Observations",
+    "ObservedExpression",
+    "ValueRecorder",
+    "attempt",
+    "branch_runs_code",
+    "condition_around",
+    "context_managers_at",
+    "is_plain",
+    "nodes_to_instrument",
+    "observe",
+    "signature",
+]

@@ -12,7 +12,14 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.observe.slots import NoSlot, Slot, Use, parts, slots, test_around
+from fullgraph.compiler.observe.instrumented_nodes import (
+    InstrumentedNode,
+    NodeUse,
+    NotInstrumentable,
+    condition_around,
+    nodes_to_instrument,
+    parts,
+)
 from fullgraph.compiler.observe.value_copies import is_numpy, is_plain, signature, snapshot
 from fullgraph.compiler.private import force_eager, shape_text
 from fullgraph.compiler.sources import ORIGINAL, FunctionEdit, edit_functions
@@ -26,7 +33,7 @@ WIDTH = 80
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedExpression:
     """What one expression was, each time it was evaluated."""
 
     position: Position
@@ -37,7 +44,7 @@ class Observed:
     """The first values as texts for people, in order: "f32[3, 4]", "bool[] True", "7.25"."""
     sides: tuple[bool, ...] = ()
     """For a test, the sides taken, in order."""
-    parts: tuple[Observed, ...] = ()
+    parts: tuple[ObservedExpression, ...] = ()
     """The expressions inside it."""
 
 
@@ -45,13 +52,13 @@ class Observed:
 class Observations:
     """What `observe` saw."""
 
-    places: tuple[Observed, ...] = ()
+    places: tuple[ObservedExpression, ...] = ()
     refused: tuple[tuple[Position, str], ...] = ()
     """Places that could not be observed, and why."""
     raised: str | None = None
     """The exception that ended the run early, as "ValueError: text"."""
 
-    def at(self, position: Position) -> Observed | None:
+    def at(self, position: Position) -> ObservedExpression | None:
         """What was seen at a place given to `observe`."""
         return next((p for p in self.places if p.position.span == position.span), None)
 
@@ -62,24 +69,24 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Observatio
     Evaluation order, results and exceptions are those of the plain code; an exception ends the
     run and is reported, not raised.
     """
-    reel = Reel()
-    watched: dict[Position, tuple[Tape, ...]] = {}
+    recorder_set = ValueRecorder()
+    watched: dict[Position, tuple[NodeRecorder, ...]] = {}
     refused: dict[Position, str] = {}
     for place in dict.fromkeys(places):
         try:
-            watched[place] = reel.watch(place)
-        except NoSlot as why:
+            watched[place] = recorder_set.watch(place)
+        except NotInstrumentable as why:
             refused[place] = str(why)
     for place in watched:
-        reel.watch_inside(place)
-    with edit_functions(reel.edits()) as recoding:
+        recorder_set.watch_inside(place)
+    with edit_functions(recorder_set.edits()) as recoding:
         raised = attempt(run)
     reasons = {refusal.edit.at: refusal.reason for refusal in recoding.refused}
-    for place, tapes in watched.items():
-        if all(tape.slot.at in reasons for tape in tapes):
-            refused[place] = reasons[tapes[0].slot.at]
+    for place, recorders in watched.items():
+        if all(recorder.node.at in reasons for recorder in recorders):
+            refused[place] = reasons[recorders[0].node.at]
     return Observations(
-        tuple(reel.observed(place) for place in watched if place not in refused),
+        tuple(recorder_set.observed(place) for place in watched if place not in refused),
         tuple(refused.items()),
         raised,
     )
@@ -103,14 +110,14 @@ class Elements:
 
 
 @dataclass
-class Tape:
-    """The values of one slot, in the order of evaluation.
+class NodeRecorder:
+    """Recorder of the values that one instrumented node has, in evaluation order.
 
     `kept` holds a copy of each value that differs from the others (tensors differ by their
     metadata, not by their contents); `order` says which of them each evaluation gave.
     """
 
-    slot: Slot
+    node: InstrumentedNode
     keep: bool = False
     force: bool | None = None
     """For a test: the side to take at its first evaluation."""
@@ -127,10 +134,12 @@ class Tape:
     """Whether there were more values than are kept."""
     seen: dict[object, int] = field(default_factory=dict)
 
-    def observed(self) -> Observed:
-        """This tape as plain data."""
-        slot = self.slot
-        return Observed(slot.at, slot.text, self.count, tuple(self.texts), tuple(self.sides))
+    def observed(self) -> ObservedExpression:
+        """Return the recorded values as plain data."""
+        node = self.node
+        return ObservedExpression(
+            node.at, node.text, self.count, tuple(self.texts), tuple(self.sides)
+        )
 
     def passed(self) -> None:
         """Count a statement that has no value."""
@@ -189,20 +198,20 @@ class Tape:
 
 
 class _Iteration:
-    """The iterator of a recorded iterable; its tape keeps the list of elements, once ended."""
+    """Iterator of a recorded iterable; its recorder keeps the elements."""
 
-    def __init__(self, tape: Tape, iterable: Any) -> None:
-        self.tape = tape
+    def __init__(self, recorder: NodeRecorder, iterable: Any) -> None:
+        self.recorder = recorder
         self.iterator = iter(iterable)
         self.items: list[object] = []
-        tape.note(iterable, Elements(self.items))
+        recorder.note(iterable, Elements(self.items))
 
     def __iter__(self) -> _Iteration:
         return self
 
     def __next__(self) -> Any:
         item = next(self.iterator)
-        if self.tape.keep and len(self.items) < ORDERED:
+        if self.recorder.keep and len(self.items) < ORDERED:
             self.items.append(snapshot(item))
         return item
 
@@ -210,13 +219,13 @@ class _Iteration:
 class _Context:
     """A recorded context manager."""
 
-    def __init__(self, tape: Tape, manager: Any) -> None:
-        self.tape = tape
+    def __init__(self, recorder: NodeRecorder, manager: Any) -> None:
+        self.recorder = recorder
         self.manager = manager
 
     def __enter__(self) -> Any:
         entered = type(self.manager).__enter__(self.manager)
-        self.tape.note(self.manager, entered)
+        self.recorder.note(self.manager, entered)
         return entered
 
     def __exit__(self, *raised: Any) -> Any:
@@ -224,61 +233,68 @@ class _Context:
 
 
 @dataclass
-class Reel:
-    """All tapes of one run, by the position of their slots."""
+class ValueRecorder:
+    """Recorders of one eager run, by the position of their nodes."""
 
-    tapes: dict[Position, Tape] = field(default_factory=dict)
-    inner: dict[Position, tuple[Tape, ...]] = field(default_factory=dict)
+    recorders: dict[Position, NodeRecorder] = field(default_factory=dict)
+    inner: dict[Position, tuple[NodeRecorder, ...]] = field(default_factory=dict)
 
-    def watch(self, place: Position, *, keep: bool = False) -> tuple[Tape, ...]:
-        """The tapes of a place, one a slot; `keep` copies of the values. Raises NoSlot."""
-        found = tuple(self.tapes.setdefault(slot.at, Tape(slot)) for slot in slots(place))
-        for tape in found:
-            tape.keep |= keep
+    def watch(self, place: Position, *, keep: bool = False) -> tuple[NodeRecorder, ...]:
+        """Return one recorder a node of a place; `keep` copies. Raises NotInstrumentable."""
+        found = tuple(
+            self.recorders.setdefault(node.at, NodeRecorder(node))
+            for node in nodes_to_instrument(place)
+        )
+        for recorder in found:
+            recorder.keep |= keep
         return found
 
-    def watch_test(self, slot: Position) -> Tape | None:
-        """The tape of the test that decides on the value at a watched slot, if one does."""
-        own = self.tapes[slot]
-        if own.slot.use in (Use.TRUTH, Use.OPERAND):
+    def watch_test(self, node: Position) -> NodeRecorder | None:
+        """Return the recorder of the condition around a watched node, if it has one."""
+        own = self.recorders[node]
+        if own.node.use in (NodeUse.TRUTH, NodeUse.OPERAND):
             return own
-        test = test_around(slot)
+        test = condition_around(node)
         if test is None:
             return None
-        tape = self.tapes.setdefault(test.at, Tape(test))
-        tape.keep = True
-        return tape
+        recorder = self.recorders.setdefault(test.at, NodeRecorder(test))
+        recorder.keep = True
+        return recorder
 
     def watch_inside(self, place: Position) -> None:
         """Record the sub-expressions of a place too. Comes after all `watch`."""
         self.inner[place] = tuple(
-            self.tapes.setdefault(slot.at, Tape(slot)) for slot in parts(place)
+            self.recorders.setdefault(node.at, NodeRecorder(node)) for node in parts(place)
         )
 
-    def observed(self, place: Position) -> Observed:
-        """What was seen at a place given to `watch`."""
+    def observed(self, place: Position) -> ObservedExpression:
+        """Return the values recorded at a place given to `watch`."""
         first, *others = self.watch(place)
-        inside = dict.fromkeys(tape.slot.at for tape in (*others, *self.inner.get(place, ())))
-        inside.pop(first.slot.at, None)
-        tapes = [self.tapes[at] for at in inside]
-        within = [tape.observed() for tape in tapes if not (tape.count and tape.dull)]
+        inside = dict.fromkeys(
+            recorder.node.at for recorder in (*others, *self.inner.get(place, ()))
+        )
+        inside.pop(first.node.at, None)
+        recorders = [self.recorders[at] for at in inside]
+        within = [
+            recorder.observed() for recorder in recorders if not (recorder.count and recorder.dull)
+        ]
         return replace(first.observed(), position=place, parts=tuple(within))
 
     def edits(self) -> list[FunctionEdit]:
-        """What makes the code record."""
+        """Return the edits that make the code record."""
         found = []
-        for number, tape in enumerate(self.tapes.values()):
-            name = f"_fullgraph_tape_{number}"
-            names = "".join(f"{bound}, " for bound in tape.slot.names)
+        for number, recorder in enumerate(self.recorders.values()):
+            name = f"_fullgraph_recorder_{number}"
+            names = "".join(f"{bound}, " for bound in recorder.node.names)
             text = {
-                Use.TRUTH: f"{name}.test({ORIGINAL})",
-                Use.OPERAND: f"{name}.operand({ORIGINAL})",
-                Use.ITERATE: f"{name}.iterate({ORIGINAL})",
-                Use.ENTER: f"{name}.enter({ORIGINAL})",
-                Use.BIND: f"{ORIGINAL}\n{name}.value(({names}))",
-                Use.STORE: f"{ORIGINAL}\n{name}.passed()",
-            }.get(tape.slot.use, f"{name}.value({ORIGINAL})")
-            found.append(FunctionEdit(tape.slot.at, text, {name: tape}))
+                NodeUse.TRUTH: f"{name}.test({ORIGINAL})",
+                NodeUse.OPERAND: f"{name}.operand({ORIGINAL})",
+                NodeUse.ITERATE: f"{name}.iterate({ORIGINAL})",
+                NodeUse.ENTER: f"{name}.enter({ORIGINAL})",
+                NodeUse.BIND: f"{ORIGINAL}\n{name}.value(({names}))",
+                NodeUse.STORE: f"{ORIGINAL}\n{name}.passed()",
+            }.get(recorder.node.use, f"{name}.value({ORIGINAL})")
+            found.append(FunctionEdit(recorder.node.at, text, {name: recorder}))
         return found
 
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from fullgraph.compiler.events import Fate, Graph, Span
-from fullgraph.compiler.observe.slots import entered
-from fullgraph.compiler.observe.values import Observations
+from fullgraph.compiler.observe import Observations, context_managers_at
 from fullgraph.diagnose.causes.diagnosis import diagnose
 from fullgraph.diagnose.causes.groups import BreakGroup
 from fullgraph.diagnose.causes.places import exact, expression_at, lines_around, place_of
@@ -116,7 +115,7 @@ def _describe_consequences(group: BreakGroup) -> tuple[str, ...]:
             why = "its method was looked up before the break among its arguments"
         elif is_hook_handle(brk):
             what, why = "The code behind it", "the handle of the hook comes along"
-        elif entered(place_of(brk)):
+        elif context_managers_at(place_of(brk)):
             what, why = quote(expression_at(place_of(brk))), "it enters what is made here"
         sentences.append(f"{what} broke too ({brk.gb_id or brk.gb_type}), because {why}.")
     return tuple(dict.fromkeys(sentences))

@@ -9,7 +9,7 @@ from typing import Literal
 import networkx as nx
 
 from fullgraph.compiler.events import Break, Fate, Graph, Position, Recording, Span
-from fullgraph.compiler.observe.slots import entered
+from fullgraph.compiler.observe import context_managers_at
 from fullgraph.compiler.recording import RECOMPILE_LIMIT
 from fullgraph.compiler.sources import Owner, is_user_code, owner_of
 from fullgraph.diagnose.causes.places import callers, place_of
@@ -134,7 +134,7 @@ def fold_consequences(groups: Sequence[BreakGroup]) -> list[BreakGroup]:
     }
     for index in [*current]:
         group = current[index]
-        made_by = [makers[p.span] for p in entered(group.place) if p.span in makers]
+        made_by = [makers[p.span] for p in context_managers_at(group.place) if p.span in makers]
         if not made_by and is_hook_handle(group.first):
             made_by = [i for i in current if i < index and registers_hook(current[i].first)]
         maker = next((i for i in made_by if i != index), None)

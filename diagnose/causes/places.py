@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fullgraph.compiler.events import Break, Position
-from fullgraph.compiler.observe.slots import entered
+from fullgraph.compiler.observe import context_managers_at
 from fullgraph.compiler.sources import Owner, is_user_code, owner_of, read_source
 
 
@@ -28,7 +28,7 @@ def callers(brk: Break) -> tuple[Position, ...]:
 
 def exact(position: Position) -> Position:
     """Return the manager's position for a `with` of one manager, whose span is the whole body."""
-    managers = entered(position)
+    managers = context_managers_at(position)
     return managers[0] if len(managers) == 1 else position
 
 

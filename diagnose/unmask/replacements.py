@@ -1,4 +1,4 @@
-"""Code that stands in for an expression with the values it had in eager."""
+"""Edits that replace an expression with the values recorded in eager."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.observe.slots import Use
-from fullgraph.compiler.observe.value_copies import is_plain, signature
-from fullgraph.compiler.observe.values import Elements, Tape
+from fullgraph.compiler.observe import Elements, NodeRecorder, NodeUse, is_plain, signature
 from fullgraph.compiler.sources import ORIGINAL_VALUE, FunctionEdit
 
 
-class NoStandIn(Exception):
-    """Nothing can stand in for an expression; the message is a clause that says why."""
+class NotReplaceable(Exception):
+    """Expression that cannot be replaced; the message is a clause that gives the reason."""
 
 
 class Replay:
@@ -36,48 +34,48 @@ class Replay:
         return value
 
 
-def stand_in(tape: Tape, number: int, *, replay: bool = True) -> FunctionEdit:
-    """The edit that puts the taped values where they were evaluated.
+def replacement_edit(recorder: NodeRecorder, number: int, *, replay: bool = True) -> FunctionEdit:
+    """Return the edit that puts recorded values in place of an expression.
 
     One value becomes a literal or a global; values that differ become a `Replay`, or the first
-    of them if not `replay`. Raises NoStandIn.
+    of them if not `replay`. Raises NotReplaceable.
     """
-    if tape.slot.use is Use.STORE:
-        node_has_value = "=" in tape.slot.text and not tape.slot.text.startswith("del ")
-        return FunctionEdit(tape.slot.at, ORIGINAL_VALUE if node_has_value else "pass")
-    if not tape.order:
-        raise NoStandIn("it was not evaluated in eager")
+    if recorder.node.use is NodeUse.STORE:
+        node_has_value = "=" in recorder.node.text and not recorder.node.text.startswith("del ")
+        return FunctionEdit(recorder.node.at, ORIGINAL_VALUE if node_has_value else "pass")
+    if not recorder.order:
+        raise NotReplaceable("it was not evaluated in eager")
     name = f"_fullgraph_value_{number}"
-    values, order = _distinct([_usable(tape, value) for value in tape.kept], tape.order)
+    values, order = _distinct([_usable(recorder, value) for value in recorder.kept], recorder.order)
     objects: dict[str, object] = {}
     if len(values) > 1 and replay:
         objects[name] = Replay(values, order)
         text = f"{name}()"
     else:
         text = spell(values[order[0]], name, objects)
-    if tape.slot.use is Use.ENTER:
+    if recorder.node.use is NodeUse.ENTER:
         objects["_fullgraph_nullcontext"] = nullcontext
         text = f"_fullgraph_nullcontext({text})"
-    if tape.slot.use is Use.BIND:
-        text = f"{', '.join(tape.slot.names)}, = {text}"
-    return FunctionEdit(tape.slot.at, text, objects)
+    if recorder.node.use is NodeUse.BIND:
+        text = f"{', '.join(recorder.node.names)}, = {text}"
+    return FunctionEdit(recorder.node.at, text, objects)
 
 
-def differs(tape: Tape) -> bool:
-    """Whether one stand-in value cannot speak for all evaluations."""
-    return len({signature(_usable(tape, value)) for value in tape.kept}) > 1
+def differs(recorder: NodeRecorder) -> bool:
+    """Return whether the evaluations gave values that differ."""
+    return len({signature(_usable(recorder, value)) for value in recorder.kept}) > 1
 
 
-def _usable(tape: Tape, value: Any) -> Any:
+def _usable(recorder: NodeRecorder, value: Any) -> Any:
     """A kept value as its use needs it."""
     if isinstance(value, Elements):
         return value.items
-    if tape.slot.use is Use.OPERAND and isinstance(value, torch.Tensor):
+    if recorder.node.use is NodeUse.OPERAND and isinstance(value, torch.Tensor):
         return bool(value)
-    if tape.slot.use is Use.INDEX and isinstance(value, torch.Tensor) and value.dim() == 0:
+    if recorder.node.use is NodeUse.INDEX and isinstance(value, torch.Tensor) and value.dim() == 0:
         return value.item()
     if isinstance(value, Iterator):
-        raise NoStandIn("its value is an iterator, which the eager run used up")
+        raise NotReplaceable("its value is an iterator, which the eager run used up")
     return value
 
 

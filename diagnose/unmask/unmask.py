@@ -1,4 +1,4 @@
-"""What hides behind a break: replace it by the value it had, trace again, until nothing is new.
+"""Search for graph breaks hidden behind others: replace, trace again, until nothing is new.
 
 A frame that Dynamo skips shows its first break only, and a branch on data only the side it
 took. Each round replaces every break known so far by its value in eager and traces again; what
@@ -14,15 +14,27 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fullgraph.compiler.events import Break, Fate, Position, Recording, Span
-from fullgraph.compiler.observe.slots import NoSlot, Use, leads_on, slots, test_around
-from fullgraph.compiler.observe.values import Observations
+from fullgraph.compiler.observe import (
+    NodeUse,
+    NotInstrumentable,
+    Observations,
+    branch_runs_code,
+    condition_around,
+    nodes_to_instrument,
+)
 from fullgraph.compiler.sources import Owner, owner_of
 from fullgraph.diagnose.causes import HiddenBreak, callers, place_of
-from fullgraph.diagnose.unmask.trial import NOT_EVALUATED, Outcome, Target, Test, Trial
+from fullgraph.diagnose.unmask.trace_with_replacements import (
+    NOT_EVALUATED,
+    BranchCondition,
+    ReplaceableBreak,
+    UnmaskRequest,
+    UnmaskResult,
+)
 
 
 @dataclass(frozen=True)
-class Blocked:
+class BlockedPlace:
     """A place behind which the search could not look, and why: a clause after "because"."""
 
     place: Position
@@ -30,14 +42,14 @@ class Blocked:
 
 
 @dataclass(frozen=True)
-class Round:
+class UnmaskRound:
     """One round. The last has `stopped`; a search without any round is one Round number 0."""
 
     number: int
     found: tuple[HiddenBreak, ...] = ()
     values: Observations = field(default_factory=Observations)
     """The eager values of everything replaced in this round, under `forced`."""
-    blocked: tuple[Blocked, ...] = ()
+    blocked: tuple[BlockedPlace, ...] = ()
     """Where the search cannot go on, as far as is known now."""
     consequences: tuple[Position, ...] = ()
     """Places that break no more although nothing stood in for them: others made them break."""
@@ -52,12 +64,12 @@ class Round:
 
 def unmask(
     first: Recording,
-    perform: Callable[[Trial], Outcome],
+    trace_with_replacements: Callable[[UnmaskRequest], UnmaskResult],
     *,
     rounds: int = 12,
     seconds: float = 60.0,
     clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Round]:
+) -> Iterator[UnmaskRound]:
     """Look behind every break of `first`; yield after each round, at least once.
 
     `perform` makes one trial (`trial.perform`) in isolation, from the state that `first` was
@@ -68,19 +80,19 @@ def unmask(
     search = _Search()
     search.learn(first.breaks)
     if not search.has_work(first):
-        yield Round(0, blocked=search.blocked(), stopped="nothing new")
+        yield UnmaskRound(0, blocked=search.blocked(), stopped="nothing new")
         return
     for number in range(1, rounds + 1):
         before = clock()
         trial = search.trial(seconds - (before - start))
-        outcome = perform(trial)
+        outcome = trace_with_replacements(trial)
         found = search.take(outcome)
         stopped = None if search.goes_on() else "nothing new"
         if stopped is None and number == rounds:
             stopped = "rounds"
         if stopped is None and clock() - start >= seconds:
             stopped = "seconds"
-        yield Round(
+        yield UnmaskRound(
             number,
             found,
             outcome.values,
@@ -96,7 +108,7 @@ def unmask(
 
 
 @dataclass(frozen=True)
-class _World:
+class _ForcedBranches:
     """A choice of sides for tests; the empty one is what the inputs do."""
 
     forced: tuple[tuple[Position, bool], ...] = ()
@@ -108,17 +120,17 @@ class _World:
 class _Search:
     """What is known so far, and what is still to be tried."""
 
-    targets: dict[Span, Target] = field(default_factory=dict)
+    targets: dict[Span, ReplaceableBreak] = field(default_factory=dict)
     whole: dict[Span, str] = field(default_factory=dict)
-    """Places that nothing can stand in for, and why."""
+    """Places that cannot be replaced, and why."""
     opened: set[Span] = field(default_factory=set)
     """Places that were replaced in some world."""
-    refusals: dict[Span, Blocked] = field(default_factory=dict)
+    refusals: dict[Span, BlockedPlace] = field(default_factory=dict)
     """Places for which nothing stood in in some world."""
-    ends: list[Blocked] = field(default_factory=list)
+    ends: list[BlockedPlace] = field(default_factory=list)
     """Where a world ended in an exception."""
     consequences: list[Position] = field(default_factory=list)
-    worlds: deque[_World] = field(default_factory=lambda: deque([_World()]))
+    worlds: deque[_ForcedBranches] = field(default_factory=lambda: deque([_ForcedBranches()]))
     flipped: set[tuple[Position, bool]] = field(default_factory=set)
     suspects: dict[Span, HiddenBreak] = field(default_factory=dict)
     """New whole-frame breaks: often they only follow from a skipped caller, and vanish."""
@@ -133,7 +145,7 @@ class _Search:
             spot = place.span
             if spot in self.targets or owner_of(place.file) is Owner.PYTHON:
                 continue
-            self.targets[spot] = target = Target(place, callers(brk) or (place,))
+            self.targets[spot] = target = ReplaceableBreak(place, callers(brk) or (place,))
             new.append(brk)
             if reason := _unreplaceable(target):
                 self.whole[spot] = reason
@@ -145,12 +157,12 @@ class _Search:
         known = [target for spot, target in self.targets.items() if spot not in self.whole]
         return bool(known) and (hides or any(_has_test(target) for target in known))
 
-    def trial(self, seconds: float) -> Trial:
+    def trial(self, seconds: float) -> UnmaskRequest:
         """The next trial: everything known replaced, in the world being looked at."""
         known = tuple(target for spot, target in self.targets.items() if spot not in self.whole)
-        return Trial(known, self.worlds[0].forced, seconds)
+        return UnmaskRequest(known, self.worlds[0].forced, seconds)
 
-    def take(self, outcome: Outcome) -> tuple[HiddenBreak, ...]:
+    def take(self, outcome: UnmaskResult) -> tuple[HiddenBreak, ...]:
         """Learn from a trial's outcome, and turn to the next world when this one is exhausted.
 
         Returns what was uncovered.
@@ -171,7 +183,7 @@ class _Search:
         found = [h for h in hidden if h.place.span not in self.whole]
         for place, reason in outcome.refused:
             if reason != NOT_EVALUATED or not world.forced:
-                self.refusals[place.span] = Blocked(place, reason)
+                self.refusals[place.span] = BlockedPlace(place, reason)
         if outcome.recording is None or not (found or again):
             found += self._leave(outcome, {place_of(brk).span for brk in breaks})
         return tuple(found)
@@ -179,16 +191,16 @@ class _Search:
     def goes_on(self) -> bool:
         return bool(self.worlds)
 
-    def blocked(self) -> tuple[Blocked, ...]:
+    def blocked(self) -> tuple[BlockedPlace, ...]:
         """The places that nothing stood in for, and the sides that could not be followed."""
         hushed = {place.span for place in self.consequences} | self.hushed | set(self.suspects)
-        notes = {k: Blocked(self.targets[k].place, why) for k, why in self.whole.items()}
+        notes = {k: BlockedPlace(self.targets[k].place, why) for k, why in self.whole.items()}
         notes |= {k: note for k, note in self.refusals.items() if k not in self.opened}
         kept = [note for spot, note in notes.items() if spot not in hushed]
         return (*kept, *self.ends)
 
-    def _step_out(self, outcome: Outcome, broken: set[Span]) -> bool:
-        """For places that broke again although replaced: choose another stand-in, or give up."""
+    def _step_out(self, outcome: UnmaskResult, broken: set[Span]) -> bool:
+        """For places that broke again although replaced: choose another replacement, or give up."""
         stepped = False
         for done in outcome.replaced:
             spot = done.place.span
@@ -205,7 +217,7 @@ class _Search:
                 self.whole[spot] = "it still breaks with its value put in its place"
         return stepped
 
-    def _leave(self, outcome: Outcome, broken: set[Span]) -> list[HiddenBreak]:
+    def _leave(self, outcome: UnmaskResult, broken: set[Span]) -> list[HiddenBreak]:
         """Finish a world and queue those it opens; return the suspects that are none."""
         world = self.worlds.popleft()
         held = {spot: hidden for spot, hidden in self.suspects.items() if spot in broken}
@@ -222,21 +234,23 @@ class _Search:
         self.suspects.clear()
         failure = outcome.error or (outcome.values.raised if world.forced else None)
         if failure and len(world.flips) == 1:
-            self.ends.append(Blocked(world.flips[0], f"its other side raises {failure}"))
+            self.ends.append(BlockedPlace(world.flips[0], f"its other side raises {failure}"))
         elif failure and not world.forced:
             last = [*self.targets.values()][-1].place
-            self.ends.append(Blocked(last, f"the trace behind it ended in {failure}"))
+            self.ends.append(BlockedPlace(last, f"the trace behind it ended in {failure}"))
         self._branch(world, outcome.tests, bool(failure))
         return list(held.values())
 
-    def _branch(self, world: _World, tests: Sequence[Test], failed: bool) -> None:
+    def _branch(
+        self, world: _ForcedBranches, tests: Sequence[BranchCondition], failed: bool
+    ) -> None:
         """Queue the sides not taken, all at once. Sides that were forced together and ended in
         an exception, or hid one another, are tried one by one."""
         reached = {test.at for test in tests if test.sides}
         if len(world.flips) > 1:
             base = tuple(pair for pair in world.forced if pair[0] not in world.flips)
             self.worlds += [
-                _World((*base, (at, side)), (at,))
+                _ForcedBranches((*base, (at, side)), (at,))
                 for at, side in world.forced
                 if at in world.flips and (failed or at not in reached)
             ]
@@ -245,39 +259,39 @@ class _Search:
         pending = [
             (at, side)
             for at, side in dict.fromkeys(sides)
-            if at not in forced and (at, side) not in self.flipped and leads_on(at, side)
+            if at not in forced and (at, side) not in self.flipped and branch_runs_code(at, side)
         ]
         if pending:
             self.flipped.update(pending)
             kept = tuple(pair for pair in world.forced if pair[0] in reached)
-            self.worlds.append(_World((*kept, *pending), tuple(at for at, _ in pending)))
+            self.worlds.append(_ForcedBranches((*kept, *pending), tuple(at for at, _ in pending)))
 
 
-def _unreplaceable(target: Target) -> str:
-    """Why nothing can ever stand in for a target; "" if something may."""
+def _unreplaceable(target: ReplaceableBreak) -> str:
+    """Return why a target can never be replaced; "" if it may be."""
     reason = ""
     for caller in target.callers:
         try:
-            slots(caller)
+            nodes_to_instrument(caller)
             return ""
-        except NoSlot as why:
+        except NotInstrumentable as why:
             reason = reason or str(why)
     return reason
 
 
-def _has_test(target: Target) -> bool:
+def _has_test(target: ReplaceableBreak) -> bool:
     """Whether a place decides which way the code goes."""
     try:
         return any(
-            slot.use in (Use.TRUTH, Use.OPERAND) or test_around(slot.at)
-            for slot in slots(target.callers[0])
+            node.use in (NodeUse.TRUTH, NodeUse.OPERAND) or condition_around(node.at)
+            for node in nodes_to_instrument(target.callers[0])
         )
-    except NoSlot:
+    except NotInstrumentable:
         return False
 
 
 def _is_consequence(brk: Break) -> bool:
-    """Whether a break may come from a stand-in that has the wrong shape or value."""
+    """Return whether a replacement of the wrong shape or value may cause the break."""
     text = " ".join((brk.gb_type, *brk.wrappers)).lower()
     return "observed" in text or "fake tensor" in text
 

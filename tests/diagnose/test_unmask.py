@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from fullgraph.diagnose.causes.places import place_of
-from fullgraph.diagnose.unmask.trial import Outcome
-from fullgraph.diagnose.unmask.unmask import unmask
+from fullgraph.diagnose.unmask import UnmaskResult, unmask
 from tests.diagnose import hiding
 from tests.diagnose.unmasking import expression, search, traced
 
@@ -185,7 +184,7 @@ def test_the_budget_of_seconds_is_kept_and_said():
 
 def test_a_trial_that_is_lost_is_said():
     first = traced(hiding.Loop(), X)
-    lost = Outcome(error="the process was killed by signal 11")
+    lost = UnmaskResult(error="the process was killed by signal 11")
     rounds = list(unmask(first, lambda trial: lost))
     assert rounds[-1].stopped == "nothing new"
     assert "signal 11" in rounds[-1].blocked[0].reason

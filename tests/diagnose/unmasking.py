@@ -9,8 +9,13 @@ from fullgraph.compiler.events import Recording
 from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.recording import record
 from fullgraph.compiler.sources import read_source
-from fullgraph.diagnose.unmask.trial import Outcome, Trial, perform
-from fullgraph.diagnose.unmask.unmask import Round, unmask
+from fullgraph.diagnose.unmask import (
+    UnmaskRequest,
+    UnmaskResult,
+    UnmaskRound,
+    trace_with_replacements,
+    unmask,
+)
 
 
 def forked(work: Callable[[], object]) -> object:
@@ -31,12 +36,14 @@ def traced(fn: Callable, *inputs: object) -> Recording:
     return recorder.recording
 
 
-def search(fn: Callable, *inputs: object, **budget: float) -> tuple[Recording, list[Round]]:
+def search(fn: Callable, *inputs: object, **budget: float) -> tuple[Recording, list[UnmaskRound]]:
     """The first recording of `fn(*inputs)` and every round behind it."""
     first = forked(lambda: traced(fn, *inputs))
 
-    def trial(trial: Trial) -> Outcome:
-        return forked(lambda: perform(trial, lambda: fn(*inputs), lambda: traced(fn, *inputs)))
+    def trial(trial: UnmaskRequest) -> UnmaskResult:
+        return forked(
+            lambda: trace_with_replacements(trial, lambda: fn(*inputs), lambda: traced(fn, *inputs))
+        )
 
     return first, list(unmask(first, trial, **budget))
 

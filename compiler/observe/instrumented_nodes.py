@@ -1,4 +1,4 @@
-"""Which piece of source to replace so that the code goes on behind a break."""
+"""Expressions and statements to instrument or replace at a graph break, and their uses."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from fullgraph.compiler.events import Position
 from fullgraph.compiler.sources import FunctionNode, Source, read_source
 
 
-class Use(StrEnum):
-    """What the code around an expression does with it."""
+class NodeUse(StrEnum):
+    """Use that the surrounding code makes of an expression."""
 
     VALUE = "value"
     TRUTH = "truth"
@@ -31,39 +31,41 @@ class Use(StrEnum):
 
 
 @dataclass(frozen=True)
-class Slot:
-    """One expression or statement and its use; `names` are those that a BIND gives values."""
+class InstrumentedNode:
+    """Expression or statement, and its use; `names` are those that a BIND assigns."""
 
     at: Position
-    use: Use
+    use: NodeUse
     text: str
     names: tuple[str, ...] = ()
 
 
-class NoSlot(Exception):
-    """Nothing can stand in for a place; the message is a clause that says why."""
+class NotInstrumentable(Exception):
+    """Place that cannot be instrumented; the message is a clause that gives the reason."""
 
 
-def slots(position: Position) -> tuple[Slot, ...]:
-    """What to replace at a break's position, in source order; never empty.
+def nodes_to_instrument(position: Position) -> tuple[InstrumentedNode, ...]:
+    """Return the nodes to instrument at a break, in source order; never empty.
 
-    Raises NoSlot with the reason where nothing can be. The positions of Dynamo's instructions
+    Raises NotInstrumentable with the reason. The positions of Dynamo's instructions
     that are not expressions (a test that is a plain name is located at its whole `if`) are
     resolved as CPython's compiler made them.
     """
     source = read_source(position.file)
     if source is None:
-        raise NoSlot("its source cannot be read")
+        raise NotInstrumentable("its source cannot be read")
     node = _node(source, position) or source.statement_at(position.line)
     if node is None:
-        raise NoSlot("its source cannot be found")
+        raise NotInstrumentable("its source cannot be found")
     found = [
-        Slot(source.position(piece, position.function), use, source.segment(piece), _names(piece))
+        InstrumentedNode(
+            source.position(piece, position.function), use, source.segment(piece), _names(piece)
+        )
         for piece, use in _pieces(source, node, position.function)
         if not isinstance(piece, ast.Constant)
     ]
     if not found:
-        raise NoSlot("nothing in it can be replaced")
+        raise NotInstrumentable("nothing in it can be replaced")
     return tuple(found)
 
 
@@ -72,37 +74,39 @@ def _node(source: Source, position: Position) -> ast.AST | None:
     return source.node(position) or source.node(replace(position, end_line=None))
 
 
-Pieces = list[tuple[ast.expr | ast.stmt, Use]]
+Pieces = list[tuple[ast.expr | ast.stmt, NodeUse]]
 
 
 def _pieces(source: Source, node: ast.AST, function: str) -> Pieces:
     """`slots` on syntax nodes."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-            raise NoSlot(_whole(node))
+            raise NotInstrumentable(_whole(node))
         case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
             return _tests(node.test)
         case ast.For():
-            return [(node.iter, Use.ITERATE)]
+            return [(node.iter, NodeUse.ITERATE)]
         case ast.With():
-            return [(item.context_expr, Use.ENTER) for item in node.items]
+            return [(item.context_expr, NodeUse.ENTER) for item in node.items]
         case ast.Assign() | ast.AnnAssign() | ast.Return() | ast.Expr() if node.value:
             return _pieces(source, node.value, function)
         case ast.AugAssign(target=ast.Name()) | ast.ClassDef() | ast.Import() | ast.ImportFrom():
-            return [(node, Use.BIND)]
+            return [(node, NodeUse.BIND)]
         case ast.AugAssign() | ast.Delete():
-            return [(node, Use.STORE)]
+            return [(node, NodeUse.STORE)]
         case ast.Raise():
-            raise NoSlot("it raises an exception")
+            raise NotInstrumentable("it raises an exception")
         case ast.Match():
-            return [(node.subject, Use.INDEX)]
+            return [(node.subject, NodeUse.INDEX)]
         case ast.pattern():
             return _pieces(source, _around(source, node, ast.Match), function)
         case ast.stmt():
-            raise NoSlot(f"a whole `{type(node).__name__.lower()}` statement has no value")
+            raise NotInstrumentable(
+                f"a whole `{type(node).__name__.lower()}` statement has no value"
+            )
         case ast.expr():
             return _expression(source, node, function)
-    raise NoSlot("it is no expression")
+    raise NotInstrumentable("it is no expression")
 
 
 def _expression(source: Source, node: ast.expr, function: str) -> Pieces:
@@ -116,29 +120,29 @@ def _expression(source: Source, node: ast.expr, function: str) -> Pieces:
         case ast.UnaryOp(op=ast.Not()) | ast.BoolOp() if truth:
             return _tests(node)
         case ast.BoolOp():
-            return [(operand, Use.OPERAND) for operand in node.values[:-1]]
+            return [(operand, NodeUse.OPERAND) for operand in node.values[:-1]]
         case ast.Slice():
             bounds = (node.lower, node.upper, node.step)
-            return [(bound, Use.INDEX) for bound in bounds if bound]
+            return [(bound, NodeUse.INDEX) for bound in bounds if bound]
         case ast.Starred():
-            return [(node.value, Use.ITERATE)]
+            return [(node.value, NodeUse.ITERATE)]
         case ast.NamedExpr():
-            return [(node.value, Use.VALUE)]
+            return [(node.value, NodeUse.VALUE)]
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() if (
             function.startswith("<")
         ):
             tests = [test for loop in node.generators for test in loop.ifs]
-            loops: Pieces = [(loop.iter, Use.ITERATE) for loop in node.generators]
+            loops: Pieces = [(loop.iter, NodeUse.ITERATE) for loop in node.generators]
             return loops + [piece for test in tests for piece in _tests(test)]
     for inner in ast.walk(node):
         if isinstance(inner, ast.Yield | ast.YieldFrom | ast.Await):
-            raise NoSlot("it suspends the function")
+            raise NotInstrumentable("it suspends the function")
         if isinstance(inner, ast.NamedExpr):
-            raise NoSlot("it also assigns a name")
+            raise NotInstrumentable("it also assigns a name")
     if isinstance(parent, ast.withitem):
-        return [(node, Use.ENTER)]
+        return [(node, NodeUse.ENTER)]
     operand = isinstance(parent, ast.BoolOp) and parent.values[-1] is not node
-    return [(node, Use.TRUTH if truth else Use.OPERAND if operand else Use.VALUE)]
+    return [(node, NodeUse.TRUTH if truth else NodeUse.OPERAND if operand else NodeUse.VALUE)]
 
 
 def _target(source: Source, node: ast.expr) -> Pieces:
@@ -149,16 +153,16 @@ def _target(source: Source, node: ast.expr) -> Pieces:
     unpacks = isinstance(node, ast.Tuple | ast.List)
     match around:
         case ast.Assign() if unpacks:
-            return [(around.value, Use.ITERATE if len(around.targets) == 1 else Use.VALUE)]
+            return [(around.value, NodeUse.ITERATE if len(around.targets) == 1 else NodeUse.VALUE)]
         case ast.Assign() if len(around.targets) == 1 and not isinstance(node, ast.Name):
-            return [(around, Use.STORE)]
+            return [(around, NodeUse.STORE)]
         case ast.AugAssign() | ast.Delete():
-            return [(around, Use.STORE)]
+            return [(around, NodeUse.STORE)]
         case ast.AnnAssign() if around.value and not isinstance(node, ast.Name):
-            return [(around, Use.STORE)]
+            return [(around, NodeUse.STORE)]
         case ast.For() | ast.comprehension() if unpacks:
-            return [(around.iter, Use.ITERATE)]
-    raise NoSlot("it is the target of an assignment")
+            return [(around.iter, NodeUse.ITERATE)]
+    raise NotInstrumentable("it is the target of an assignment")
 
 
 def _tests(test: ast.expr) -> Pieces:
@@ -168,7 +172,7 @@ def _tests(test: ast.expr) -> Pieces:
             return [piece for operand in test.values for piece in _tests(operand)]
         case ast.UnaryOp(op=ast.Not()):
             return _tests(test.operand)
-    return [(test, Use.TRUTH)]
+    return [(test, NodeUse.TRUTH)]
 
 
 def _is_test(source: Source, node: ast.expr) -> bool:
@@ -206,8 +210,8 @@ def _names(node: ast.expr | ast.stmt) -> tuple[str, ...]:
     return ()
 
 
-def parts(position: Position, depth: int = 2) -> tuple[Slot, ...]:
-    """The sub-expressions of a place, `depth` levels down, whose values explain it."""
+def parts(position: Position, depth: int = 2) -> tuple[InstrumentedNode, ...]:
+    """Return the operands of a place, `depth` levels down."""
     source = read_source(position.file)
     node = _node(source, position) if source else None
     if source is None or node is None:
@@ -218,7 +222,9 @@ def parts(position: Position, depth: int = 2) -> tuple[Slot, ...]:
         level = [inner for outer in level for inner in _operands(outer)]
         found += [inner for inner in level if isinstance(inner, ast.expr)]
     return tuple(
-        Slot(source.position(inner, position.function), Use.VALUE, source.segment(inner))
+        InstrumentedNode(
+            source.position(inner, position.function), NodeUse.VALUE, source.segment(inner)
+        )
         for inner in found
         if not isinstance(inner, ast.Constant)
     )
@@ -272,8 +278,8 @@ def _holds_slice(node: ast.expr | None) -> bool:
     )
 
 
-def test_around(position: Position) -> Slot | None:
-    """The test that an expression is a part of: `x.item() > 0` for the `x.item()` in it."""
+def condition_around(position: Position) -> InstrumentedNode | None:
+    """Return the condition around an expression: `x.item() > 0` for its `x.item()`."""
     source = read_source(position.file)
     node = source.node(position) if source else None
     while source is not None and isinstance(node, ast.expr) and not isinstance(node, ast.Lambda):
@@ -281,12 +287,12 @@ def test_around(position: Position) -> Slot | None:
             if any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node)):
                 return None
             at = source.position(node, position.function)
-            return Slot(at, Use.TRUTH, source.segment(node))
+            return InstrumentedNode(at, NodeUse.TRUTH, source.segment(node))
         node = source.parents[node]
     return None
 
 
-def entered(position: Position) -> tuple[Position, ...]:
+def context_managers_at(position: Position) -> tuple[Position, ...]:
     """What the `with` statement that is at `position`, or whose manager is, enters there; empty if
     there is none."""
     source = read_source(position.file)
@@ -300,7 +306,7 @@ def entered(position: Position) -> tuple[Position, ...]:
     return tuple(source.position(item.context_expr, position.function) for item in node.items)
 
 
-def leads_on(position: Position, side: bool) -> bool:
+def branch_runs_code(position: Position, side: bool) -> bool:
     """Whether a test that goes to `side` may run code that its other side does not run."""
     source = read_source(position.file)
     node: ast.AST | None = source.node(position) if source else None

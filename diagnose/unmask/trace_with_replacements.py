@@ -1,0 +1,178 @@
+"""One step of unmasking: eager values, replacements for breaking expressions, one more trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fullgraph.compiler.events import Position, Recording
+from fullgraph.compiler.observe import (
+    NodeRecorder,
+    NotInstrumentable,
+    Observations,
+    ValueRecorder,
+    attempt,
+)
+from fullgraph.compiler.sources import FunctionEdit, edit_functions
+from fullgraph.diagnose.unmask.replacements import NotReplaceable, differs, replacement_edit
+
+NOT_EVALUATED = "it was not evaluated in eager"
+
+
+@dataclass(frozen=True)
+class ReplaceableBreak:
+    """Place that breaks, and the expressions whose replacement removes the break."""
+
+    place: Position
+    callers: tuple[Position, ...]
+    """The place and the expressions that call it, innermost first: the first that can be
+    replaced is."""
+    replay: bool = True
+    """Whether values that differ are replayed; else the first stands for all."""
+
+
+@dataclass(frozen=True)
+class UnmaskRequest:
+    """Breaks to replace, conditions to force, and seconds left."""
+
+    targets: tuple[ReplaceableBreak, ...]
+    forced: tuple[tuple[Position, bool], ...] = ()
+    """Tests and the side each takes at its first evaluation."""
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class BranchCondition:
+    """Condition that breaks or holds a break, and the branches it took in eager, in order."""
+
+    place: Position
+    at: Position
+    sides: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class ReplacedBreak:
+    """Break that was replaced, and how."""
+
+    place: Position
+    at: Position
+    """The expression that was replaced: the place itself, or one that calls it."""
+    replayed: bool
+    approximate: bool
+    """Whether the first value stood for others that differ."""
+
+
+@dataclass(frozen=True)
+class UnmaskResult:
+    """Recording and values of one request; plain data."""
+
+    recording: Recording | None = None
+    values: Observations = field(default_factory=Observations)
+    replaced: tuple[ReplacedBreak, ...] = ()
+    refused: tuple[tuple[Position, str], ...] = ()
+    """Places for which nothing stood in, and why."""
+    tests: tuple[BranchCondition, ...] = ()
+    error: str | None = None
+    """Why there is no recording: the trace raised, crashed or took too long."""
+
+
+def trace_with_replacements(
+    trial: UnmaskRequest, run: Callable[[], object], trace: Callable[[], Recording]
+) -> UnmaskResult:
+    """Call `run` in eager, then `trace` with the breaks of `trial` replaced, in this process.
+
+    Both change whatever the user's code changes: call this in isolation. Live functions have
+    their own code back afterwards.
+    """
+    recorder_set = ValueRecorder()
+    chains = {target: _watch(recorder_set, target) for target in trial.targets}
+    for target in trial.targets:
+        recorder_set.watch_inside(target.place)
+    around = {
+        recorder.node.at: recorder_set.watch_test(recorder.node.at)
+        for chain, _ in chains.values()
+        for _, recorders in chain
+        for recorder in recorders
+    }
+    forced = dict(trial.forced)
+    for at, side in forced.items():
+        if at in recorder_set.recorders:
+            recorder_set.recorders[at].force = side
+    with edit_functions(recorder_set.edits()) as recoding:
+        raised = attempt(run)
+    unmade = {refusal.edit.at: refusal.reason for refusal in recoding.refused}
+    edits: dict[Position, FunctionEdit] = {}
+    replaced: list[ReplacedBreak] = []
+    refused: list[tuple[Position, str]] = []
+    tests: list[BranchCondition] = []
+    for target, (chain, reason) in chains.items():
+        for at, recorders in chain:
+            try:
+                found = _replacement_edits(recorders, target.replay, unmade, len(edits))
+            except NotReplaceable as why:
+                reason = reason or str(why)
+                continue
+            edits.update(found)
+            varied = any(differs(recorder) for recorder in recorders if recorder.order)
+            replaced.append(
+                ReplacedBreak(
+                    target.place, at, varied and target.replay, varied and not target.replay
+                )
+            )
+            for recorder in (around[node] for node in found):
+                if recorder is None:
+                    continue
+                tests.append(BranchCondition(target.place, recorder.node.at, tuple(recorder.sides)))
+                if recorder.node.at in forced and recorder.count:
+                    edits[recorder.node.at] = replacement_edit(recorder, 100 * len(edits))
+            break
+        else:
+            refused.append((target.place, reason))
+    seen = [t.place for t in trial.targets if any(at == t.place for at, _ in chains[t][0])]
+    values = Observations(tuple(recorder_set.observed(place) for place in seen), (), raised)
+    recording, error = None, None
+    try:
+        with edit_functions(edits.values()):
+            recording = trace()
+    except Exception as failure:
+        error = f"{type(failure).__name__}: {failure}".partition("\n")[0]
+    return UnmaskResult(recording, values, tuple(replaced), tuple(refused), tuple(tests), error)
+
+
+Chain = list[tuple[Position, tuple[NodeRecorder, ...]]]
+
+
+def _watch(recorder_set: ValueRecorder, target: ReplaceableBreak) -> tuple[Chain, str]:
+    """Return the recorders of the two innermost replaceable callers, and why inner ones are not."""
+    chain: Chain = []
+    reason = ""
+    for caller in target.callers:
+        try:
+            chain.append((caller, recorder_set.watch(caller, keep=True)))
+        except NotInstrumentable as why:
+            reason = reason or str(why)
+        if len(chain) == 2:
+            break
+    return chain, reason
+
+
+def _replacement_edits(
+    recorders: tuple[NodeRecorder, ...], replay: bool, unmade: dict[Position, str], number: int
+) -> dict[Position, FunctionEdit]:
+    """The edits that replace a place. Of several slots only those that are not plain values
+    already, unless all are. Raises NotReplaceable."""
+    for recorder in recorders:
+        if recorder.node.at in unmade:
+            raise NotReplaceable(unmade[recorder.node.at])
+    chosen = [
+        recorder
+        for recorder in recorders
+        if recorder.count and (len(recorders) == 1 or not recorder.plain)
+    ]
+    chosen = chosen or [recorder for recorder in recorders if recorder.count]
+    if not chosen:
+        raise NotReplaceable(NOT_EVALUATED)
+    return {
+        recorder.node.at: replacement_edit(recorder, 100 * number + n, replay=replay)
+        for n, recorder in enumerate(chosen)
+    }
