@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from fullgraph.diagnose.explain import explain as explain
     from fullgraph.diagnose.explanation import Explanation as Explanation
     from fullgraph.minifier.bisect.bisect import bisect as bisect
-    from fullgraph.minifier.bisect.bisection import Bisection as Bisection
     from fullgraph.minifier.minified import Minified as Minified
     from fullgraph.minifier.minify import minify as minify
+    from fullgraph.minifier.rungs.bisection import Bisection as Bisection
     from fullgraph.rewrites.fix import Fixes as Fixes
     from fullgraph.rewrites.fix import fix as fix
 
 _HOMES = {
     "compile": "fullgraph.compiler.fallback",
-    "Bisection": "fullgraph.minifier.bisect.bisection",
+    "Bisection": "fullgraph.minifier.rungs.bisection",
     "bisect": "fullgraph.minifier.bisect.bisect",
     "Minified": "fullgraph.minifier.minified",
     "minify": "fullgraph.minifier.minify",

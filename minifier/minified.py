@@ -7,26 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fullgraph.minifier.bisect.bisection import Bisection
 from fullgraph.minifier.oracle.sandbox import SECONDS
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import issue as tracker
 from fullgraph.minifier.repro.script import Check
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far it is, told on the way."""
-
-    phase: str
-    """ "bisect", "graph", "inputs", "modules", "source", "script"."""
-    before: int
-    now: int
-    """Size when the work began, and now: operators, or lines of source."""
-    calls: int
-    cached: int
-    text: str = ""
-    """The best script so far; "" where nothing new is to be told."""
+from fullgraph.minifier.rungs.bisection import Bisection
 
 
 @dataclass(frozen=True)

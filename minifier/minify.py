@@ -18,16 +18,17 @@ from fullgraph.compiler.isolation import has_fork_server, process_with_own_memor
 from fullgraph.compiler.ladder import Backend, Rung
 from fullgraph.compiler.private import GraphLevel
 from fullgraph.compiler.results import Loss
-from fullgraph.minifier.bisect.bisect import Shop, away, suspect
-from fullgraph.minifier.bisect.bisection import Bisection
-from fullgraph.minifier.bisect.ladder_run import Climb, rung_of, with_threads
-from fullgraph.minifier.minified import Minified, Progress
+from fullgraph.minifier.bisect.bisect import SandboxOptions, make_case, run_where_forks_are_safe
+from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.identity import identity
 from fullgraph.minifier.oracle.journal import Journal
-from fullgraph.minifier.oracle.sandbox import SECONDS, Recalling
-from fullgraph.minifier.work import Otherwise, Work
-from fullgraph.minifier.writing import minified
+from fullgraph.minifier.oracle.progress import Progress
+from fullgraph.minifier.oracle.sandbox import SECONDS, JournaledSandbox
+from fullgraph.minifier.reduce.reduction import Reduction, UnexpectedFailure
+from fullgraph.minifier.rungs.bisection import Bisection
+from fullgraph.minifier.rungs.ladder_run import LadderRun, retry_with_threads, rung_of
+from fullgraph.minifier.script_stages import minified
 
 
 def minify(
@@ -72,7 +73,7 @@ def minify(
     eager, not at all or only sometimes gives a result that is `refused`. KeyboardInterrupt has the
     best so far as `partial`.
     """
-    case, rungs = suspect(
+    case, rungs = make_case(
         model,
         inputs,
         kwargs=kwargs,
@@ -96,15 +97,15 @@ def minify(
             best[0] = message.text or best[0]
             progress(message)
 
-    with _kept(path, best):
-        found = away(
+    with _save_best_on_error(path, best):
+        found = run_where_forks_are_safe(
             _minified,
             case,
             rungs,
             "minify",
             hear,
             place=(_journal(path, out is not None, name), name),
-            shop=Shop(seconds, memory, jobs),
+            shop=SandboxOptions(seconds, memory, jobs),
             deadline=None if budget is None else start + budget,
             repro_after=repro_after,
             source=source,
@@ -122,7 +123,7 @@ def _minified(
     hear: Callable[[object], None],
     *,
     place: tuple[Path, str],
-    shop: Shop,
+    shop: SandboxOptions,
     deadline: float | None,
     repro_after: GraphLevel | None,
     source: str | None,
@@ -130,25 +131,25 @@ def _minified(
     """What `minify` does where forks are safe. `place` is of the journal, with the work's name."""
     journal = Journal(*place)
 
-    def work(rung: Rung, bisection: Callable[[], Bisection]) -> Work:
-        work = Work(case, rungs, rung, bisection, sandbox, journal, seconds=shop.seconds)
+    def work(rung: Rung, bisection: Callable[[], Bisection]) -> Reduction:
+        work = Reduction(case, rungs, rung, bisection, sandbox, journal, seconds=shop.seconds)
         work.deadline = deadline
         work.levels = (repro_after,) if repro_after else work.levels
         return work
 
     with closing(journal), shop.sandbox() as sandbox:
         hear(Progress("bisect", 0, 0, 0, 0))
-        tries = Recalling(sandbox, journal, "bisect")
-        climb = Climb(case, rungs, tries)
+        tries = JournaledSandbox(sandbox, journal, "bisect")
+        climb = LadderRun(case, rungs, tries)
         found = None
         last = climb.last  # before the climb goes on
         if last is not None and not has_fork_server():  # its graph is looked at meanwhile
-            coming = _Coming(climb)
+            coming = _PendingBisection(climb)
             ahead = work(last, coming)
             ahead.late = coming.late
             found = _reduced(ahead, source, hear)
         if found is None:
-            known = with_threads(climb.bisection, case, rungs, tries)
+            known = retry_with_threads(climb.bisection, case, rungs, tries)
             found = Minified(known, calls=sandbox.calls)
             if known.failure is not None:
                 sandbox.load(rungs)
@@ -158,7 +159,9 @@ def _minified(
     return found
 
 
-def _reduced(work: Work, source: str | None, hear: Callable[[object], None]) -> Minified | None:
+def _reduced(
+    work: Reduction, source: str | None, hear: Callable[[object], None]
+) -> Minified | None:
     """What comes of `work`, done in a process of its own, unless this is one; None if it is not
     the rung that was expected which fails."""
 
@@ -166,7 +169,7 @@ def _reduced(work: Work, source: str | None, hear: Callable[[object], None]) -> 
         work.say = say
         try:
             return minified(work, source)
-        except Otherwise:
+        except UnexpectedFailure:
             return None
         finally:
             work.sandbox.stop()
@@ -182,10 +185,10 @@ def _reduced(work: Work, source: str | None, hear: Callable[[object], None]) -> 
     )
 
 
-class _Coming:
+class _PendingBisection:
     """The end of a climb that goes on in this process, for a process that is forked of it."""
 
-    def __init__(self, climb: Climb) -> None:
+    def __init__(self, climb: LadderRun) -> None:
         self._reader, self._writer = Pipe(duplex=False)
         self._climb = climb
         self._heard: list[Bisection | None] = []
@@ -208,7 +211,7 @@ class _Coming:
             self._heard.append(self._reader.recv())
         (found,) = self._heard
         if found is None:
-            raise Otherwise
+            raise UnexpectedFailure
         return found
 
 
@@ -232,7 +235,7 @@ def _journal(path: Path, chosen: bool, name: str) -> Path:
 
 
 @contextmanager
-def _kept(path: Path, best: list[str]) -> Iterator[None]:
+def _save_best_on_error(path: Path, best: list[str]) -> Iterator[None]:
     """Write the best script so far where something ends the work early."""
     try:
         yield

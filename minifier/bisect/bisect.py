@@ -29,12 +29,17 @@ from fullgraph.compiler.ladder import Backend, Rung
 from fullgraph.compiler.private import find_backend, is_local_backend
 from fullgraph.compiler.program import parse_program
 from fullgraph.compiler.results import Loss
-from fullgraph.minifier.bisect.bisection import Bisection
-from fullgraph.minifier.bisect.ladder_run import Climb, rung_of, unsteady, with_threads
-from fullgraph.minifier.bisect.localize import look_inside
+from fullgraph.minifier.bisect.localize import localize
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.sandbox import SECONDS, Modes, Sandbox
+from fullgraph.minifier.rungs.bisection import Bisection
+from fullgraph.minifier.rungs.ladder_run import (
+    LadderRun,
+    check_reproducible,
+    retry_with_threads,
+    rung_of,
+)
 
 T = TypeVar("T")
 
@@ -86,7 +91,7 @@ def bisect(
     that cannot be handed on; a model that fails in eager, not at all or only sometimes gives a
     `Bisection` that is `refused`.
     """
-    case, rungs = suspect(
+    case, rungs = make_case(
         model,
         inputs,
         kwargs=kwargs,
@@ -101,12 +106,12 @@ def bisect(
         command="bisect",
     )
     start = time.monotonic()
-    found = away(
+    found = run_where_forks_are_safe(
         _bisected,
         case,
         rungs,
         "bisect",
-        shop=Shop(seconds, memory, jobs),
+        shop=SandboxOptions(seconds, memory, jobs),
         deadline=None if budget is None else start + budget,
         inside=inside,
     )
@@ -118,24 +123,24 @@ def _bisected(
     rungs: tuple[Rung, ...],
     say: Callable[[object], None],
     *,
-    shop: Shop,
+    shop: SandboxOptions,
     deadline: float | None,
     inside: bool,
 ) -> Bisection:
     """What `bisect` does where forks are safe."""
     with shop.sandbox() as sandbox:
-        found = with_threads(Climb(case, rungs, sandbox).bisection, case, rungs, sandbox)
+        found = retry_with_threads(LadderRun(case, rungs, sandbox).bisection, case, rungs, sandbox)
         failure = found.failure
         if failure is not None:
-            refused = unsteady(case, rung_of(rungs, failure), failure, sandbox)()
+            refused = check_reproducible(case, rung_of(rungs, failure), failure, sandbox)()
             if refused:
                 found, failure = replace(found, refused=refused), None
         if failure is not None and inside and not (deadline and time.monotonic() > deadline):
-            found = look_inside(case, rungs, found, sandbox, deadline)
+            found = localize(case, rungs, found, sandbox, deadline)
     return replace(found, calls=sandbox.calls)
 
 
-def suspect(
+def make_case(
     model: Callable[..., Any],
     inputs: Any,
     *,
@@ -183,7 +188,7 @@ def suspect(
     return case, rungs
 
 
-def away(
+def run_where_forks_are_safe(
     work: Callable[..., T],
     case: Case,
     rungs: tuple[Rung, ...],
@@ -235,7 +240,7 @@ def _known_elsewhere(rung: Rung) -> Rung:
 
 
 @dataclass(frozen=True)
-class Shop:
+class SandboxOptions:
     """What a sandbox is to have, as it was asked for."""
 
     seconds: float = SECONDS

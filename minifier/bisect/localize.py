@@ -14,20 +14,20 @@ from torch.fx import Node
 from fullgraph.compiler.isolation import process_with_own_memory, run_isolated
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import describe_node
-from fullgraph.minifier.bisect.bisection import Bisection, Cut
-from fullgraph.minifier.bisect.culprit import Culprit, culprit
-from fullgraph.minifier.bisect.ladder_run import rung_of
 from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.journal import Journal
 from fullgraph.minifier.oracle.problem import OutOfBudget
 from fullgraph.minifier.oracle.sandbox import Sandbox
-from fullgraph.minifier.reduce import shorten
-from fullgraph.minifier.reducing import failing_graph, of_graph
-from fullgraph.minifier.work import Work
+from fullgraph.minifier.reduce.graph.calls import shorten
+from fullgraph.minifier.reduce.reduction import Reduction
+from fullgraph.minifier.reduce.stages import find_failing_graph, of_graph
+from fullgraph.minifier.rungs.bisection import Bisection, Cut
+from fullgraph.minifier.rungs.culprit import Culprit, culprit
+from fullgraph.minifier.rungs.ladder_run import rung_of
 
 
-def look_inside(
+def localize(
     case: Case,
     rungs: Sequence[Rung],
     found: Bisection,
@@ -49,7 +49,7 @@ def look_inside(
             tempfile.TemporaryDirectory(prefix="fullgraph-") as folder,
             closing(Journal(Path(folder, "journal"), "")) as journal,
         ):
-            work = Work(
+            work = Reduction(
                 case, tuple(rungs), rung, lambda: found, sandbox, journal, deadline=deadline
             )
             try:
@@ -67,9 +67,9 @@ def look_inside(
     return replace(found, cut=cut, culprit=part)
 
 
-def _beginning(work: Work) -> tuple[Cut | None, Case]:
+def _beginning(work: Reduction) -> tuple[Cut | None, Case]:
     """Where the first graph that fails is cut, and what comes before as a program of its own."""
-    graph = failing_graph(work)
+    graph = find_failing_graph(work)
     if graph is None:
         return None, work.case
     problem = of_graph(work, graph)

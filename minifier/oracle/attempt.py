@@ -44,14 +44,14 @@ EAGER = "eager"
 
 
 @dataclass(frozen=True)
-class Began:
+class RungStarted:
     """Said before a rung is tried: if nothing follows, that is where it crashed or hangs."""
 
     rung: str
 
 
 @dataclass(frozen=True)
-class Ended:
+class RungOutcome:
     """How a rung went."""
 
     rung: str
@@ -75,25 +75,25 @@ def attempt(
     difference between the two is a refusal.
     """
     before = snapshot(case.objects)
-    say(Began(EAGER))
+    say(RungStarted(EAGER))
     start = time.monotonic()
     try:
         expected, random = _eager(case, before)
         again = _eager(case, before)[0] if repeat_eager else None
     except Exception as error:
-        say(Ended(EAGER, of_exception(EAGER, error), time.monotonic() - start))
+        say(RungOutcome(EAGER, of_exception(EAGER, error), time.monotonic() - start))
         return
-    unsteady = again and find_mismatch(expected, again, tolerance=_noise(case), strides=False)
-    refused = f"eager itself gives something else each time ({unsteady})" if unsteady else ""
-    say(Ended(EAGER, None, time.monotonic() - start, refused))
+    difference = again and find_mismatch(expected, again, tolerance=_noise(case), strides=False)
+    refused = f"eager itself gives something else each time ({difference})" if difference else ""
+    say(RungOutcome(EAGER, None, time.monotonic() - start, refused))
     if refused:
         return
     for rung in rungs:
-        say(Began(rung.name))
+        say(RungStarted(rung.name))
         start = time.monotonic()
         with silence_torch_logs(), compile_uncached(random):  # each time: restoring ends them
             failure, note = _compiled(case, rung, before, expected)
-        say(Ended(rung.name, failure, time.monotonic() - start, note))
+        say(RungOutcome(rung.name, failure, time.monotonic() - start, note))
         if failure is not None and (stop or not devices_are_usable()):
             return
 

@@ -8,11 +8,11 @@ Answer = Callable[[], str]
 """Waits for a sentence that tells why work is not to go on; "" if nothing speaks against it."""
 
 
-class Refused(Exception):
+class ReductionRefused(Exception):
     """The work is not to go on; a sentence tells why."""
 
 
-class Later:
+class DeferredCheck:
     """A question that may take its time."""
 
     def __init__(self, ask: Callable[[], Answer] = lambda: str) -> None:
@@ -29,4 +29,4 @@ class Later:
         self.begin()
         assert self._answer is not None
         if why := self._answer():
-            raise Refused(why)
+            raise ReductionRefused(why)

@@ -31,7 +31,7 @@ from fullgraph.compiler.private import (
     reuse_kernel_builds,
     use_compile_threads,
 )
-from fullgraph.minifier.oracle.attempt import EAGER, Began, Ended, attempt
+from fullgraph.minifier.oracle.attempt import EAGER, RungOutcome, RungStarted, attempt
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Failure, Kind
 from fullgraph.minifier.oracle.journal import Journal
@@ -51,7 +51,7 @@ _BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileN
 class Report:
     """What came of a case on some rungs."""
 
-    ends: tuple[Ended, ...]
+    ends: tuple[RungOutcome, ...]
     broken: str = ""
     """What kept it from being tried; a sentence."""
     applied: tuple[str, ...] = ()
@@ -243,7 +243,7 @@ class _Try:
             attempt(made, self.rungs, say, stop=not self.every, repeat_eager=self.repeat_eager)
 
 
-class Recalling:
+class JournaledSandbox:
     """A sandbox whose answers are in the journal, and are not asked for again where the same work
     is done: a question has its number among those that are the same."""
 
@@ -301,7 +301,7 @@ class Recalling:
         return told
 
 
-Tries = Sandbox | Recalling
+Tries = Sandbox | JournaledSandbox
 """Who tries cases."""
 
 
@@ -313,12 +313,12 @@ def _settle(future: Future[T], wait: Callable[[], T]) -> None:
 
 
 def _report(outcome: JobOutcome[None]) -> Report:
-    ends = tuple(m for m in outcome.messages if isinstance(m, Ended))
+    ends = tuple(m for m in outcome.messages if isinstance(m, RungOutcome))
     applied = tuple(m for m in outcome.messages if isinstance(m, str))
     broken = next((why for end in ends if (why := _machine(end.failure))), "")
     if outcome.status == "ok":
         return Report(ends, broken, applied)
-    began = [m.rung for m in outcome.messages if isinstance(m, Began)]
+    began = [m.rung for m in outcome.messages if isinstance(m, RungStarted)]
     if outcome.status == "raised" or len(began) == len(ends):
         assert outcome.error is not None or outcome.status != "raised"
         said = outcome.error.message if outcome.error else f"the process ended: {outcome.status}"
@@ -326,7 +326,7 @@ def _report(outcome: JobOutcome[None]) -> Report:
     kind, signature, message = _ended(outcome)
     details = outcome.output[-4000:]
     failure = Failure(began[-1], kind, signature, message, details)
-    return Report((*ends, Ended(began[-1], failure, outcome.seconds)), applied=applied)
+    return Report((*ends, RungOutcome(began[-1], failure, outcome.seconds)), applied=applied)
 
 
 def _ended(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str]:

@@ -9,15 +9,13 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
 from fullgraph.minifier.oracle.failure import Failure, Kind
 from fullgraph.minifier.repro.script import Check, backend_of
-
-if TYPE_CHECKING:
-    from fullgraph.minifier.minified import Minified
+from fullgraph.minifier.rungs.bisection import Bisection
 
 _FRAMES = 6
 """Frames shown at the end of a traceback."""
@@ -29,7 +27,20 @@ _WIDE = 88
 """Characters of each part of a title."""
 
 
-def issue(found: Minified) -> str:
+class CheckedScript(Protocol):
+    """What an issue is written from; `Minified` is one."""
+
+    @property
+    def bisection(self) -> Bisection: ...
+    @property
+    def check(self) -> Check | None: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def standalone(self) -> bool: ...
+
+
+def issue(found: CheckedScript) -> str:
     """Return the issue of a script in Markdown; its first line is the title."""
     failure, check = found.bisection.failure, found.check
     if failure is None or check is None:
@@ -103,7 +114,7 @@ def _clipped(text: str) -> str:
     return line if len(line) <= _WIDE else line[: _WIDE - 2].rstrip() + " …"
 
 
-def _summary(check: Check, failure: Failure, found: Minified) -> str:
+def _summary(check: Check, failure: Failure, found: CheckedScript) -> str:
     match check.kind:
         case Kind.RESULT | Kind.METADATA | Kind.GRADIENT | Kind.MUTATION:
             aspect = "" if check.aspect == "value" else f" ({check.aspect})"
@@ -118,7 +129,7 @@ def _summary(check: Check, failure: Failure, found: Minified) -> str:
     return f"{told}{began} {alone}".strip()
 
 
-def _last_good(found: Minified) -> str:
+def _last_good(found: CheckedScript) -> str:
     good = ""
     for name, ended in found.bisection.rungs.items():
         if ended is not None and ended.failure is not None:
@@ -127,7 +138,7 @@ def _last_good(found: Minified) -> str:
     return good
 
 
-def _table(found: Minified) -> str:
+def _table(found: CheckedScript) -> str:
     rows = [f"| {name} | {told} |" for name, told in found.bisection.table()]
     lines = ["| backend | outcome |", "|---|---|", *rows]
     if found.bisection.culprit:

@@ -23,7 +23,7 @@ from fullgraph.compiler.private import (
 )
 from fullgraph.minifier.graphs import describe_value, fingerprint
 from fullgraph.minifier.oracle.case import Case
-from fullgraph.minifier.reducing import captured
+from fullgraph.minifier.reduce.stages import capture_graphs
 
 X = torch.randn(4, 6)
 ONES = torch.ones(2)
@@ -124,7 +124,7 @@ class Net(nn.Module):
 
 @pytest.mark.parametrize("level", ["dynamo", "aot"])
 def test_a_graph_is_the_same(level):
-    for graph in captured(Case(Net(), (X,), loss=True), level):
+    for graph in capture_graphs(Case(Net(), (X,), loss=True), level):
         module, inputs = again((graph.module, graph.inputs))
         assert fingerprint(module, inputs) == graph.key
         pairs = zip(module(*inputs), graph.module(*graph.inputs), strict=True)

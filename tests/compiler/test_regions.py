@@ -8,11 +8,11 @@ import torch
 from torch.fx import Node
 
 from fullgraph.compiler.private import find_redundant_switches, find_region, is_mode_switch
-from tests.minifier.capture import captured
+from tests.minifier.capture import capture_graphs
 
 
 def _calls(function: Any) -> tuple[Node, ...]:
-    return captured(function, torch.ones(2, 2, requires_grad=True)).calls
+    return capture_graphs(function, torch.ones(2, 2, requires_grad=True)).calls
 
 
 def test_other_calls_are_no_switches() -> None:

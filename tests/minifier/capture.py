@@ -11,7 +11,9 @@ from fullgraph.compiler.private import capture_graph
 from fullgraph.minifier.graphs import BoundGraph
 
 
-def captured(function: Callable[..., Any], *inputs: Any, dynamic: bool | None = None) -> BoundGraph:
+def capture_graphs(
+    function: Callable[..., Any], *inputs: Any, dynamic: bool | None = None
+) -> BoundGraph:
     """The first graph of `function`, with what it is called with."""
     torch._dynamo.reset()
     found = capture_graph(

@@ -22,7 +22,7 @@ from tests.minifier.touched import touched
 
 
 @pytest.fixture(autouse=True)
-def away():
+def run_where_forks_are_safe():
     with touched():
         assert choose_process(())[0] == "process"
         yield

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fullgraph.minifier.bisect.bisection import Bisection
 from fullgraph.minifier.minified import Minified
-from fullgraph.minifier.oracle.attempt import Ended
+from fullgraph.minifier.oracle.attempt import RungOutcome
 from fullgraph.minifier.oracle.failure import Failure, Kind
 from fullgraph.minifier.repro import issue as tracker
 from fullgraph.minifier.repro.script import Check
+from fullgraph.minifier.rungs.bisection import Bisection
 
 SCRIPT = """\
 # torch 2.13.0
@@ -26,7 +26,10 @@ CHECK = Check(Kind.RESULT, "nan", "0", aspect="nan", where="output[0]")
 
 def test_an_issue_has_what_a_maintainer_asks_for() -> None:
     failure = Failure("inductor", Kind.RESULT, ("nan",), "output[0] (nan): expected nan, got 0")
-    rungs = {"eager": Ended("eager", None, 0.1), "inductor": Ended("inductor", failure, 3.0)}
+    rungs = {
+        "eager": RungOutcome("eager", None, 0.1),
+        "inductor": RungOutcome("inductor", failure, 3.0),
+    }
     found = Minified(Bisection("2.13.0", rungs), CHECK, SCRIPT, standalone=True)
     text = tracker.issue(found)
     title, *_ = text.splitlines()

@@ -107,8 +107,11 @@ def _keep_nearest(problem: Problem[BoundGraph]) -> None:
         problem.first(build_runnable([partial(graph.part, cone, outputs=shown)]))
     if problem.current is graph:
         cone, shown = set(graph.calls), list(graph.outputs)
-    away = nx.single_source_shortest_path_length(graph.needs.reverse(copy=False), last)
-    order = sorted(cone, key=lambda node: (away.get(node, len(cone)), -graph.calls.index(node)))
+    distance = nx.single_source_shortest_path_length(graph.needs.reverse(copy=False), last)
+    order = sorted(
+        cone,
+        key=lambda node: (distance.get(node, len(cone)), -graph.calls.index(node)),
+    )
 
     def near(count: int) -> Iterator[BoundGraph]:
         keep = order[:count]
@@ -132,8 +135,10 @@ def _remove_parts(problem: Problem[BoundGraph]) -> None:
         names = [node.name for node in _operator_calls(problem.current)]
         for part in split_by_weight(names, lambda _: 1.0, max(2, round(len(names) / size))):
             graph = problem.current
-            away = [node for node in graph.calls if node.name in part]
-            removed = {node: next(iter(_substitutes(graph, node, away)), None) for node in away}
+            distance = [node for node in graph.calls if node.name in part]
+            removed = {
+                node: next(iter(_substitutes(graph, node, distance)), None) for node in distance
+            }
             if removed:
                 ways = [partial(without_calls, graph, removed)]
                 if None in removed.values():

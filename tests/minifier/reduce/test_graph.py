@@ -17,7 +17,7 @@ from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.graph.calls import reduce_graph, without_calls
 from fullgraph.minifier.reduce.graph.single_call import isolate_calls
-from tests.minifier.capture import captured
+from tests.minifier.capture import capture_graphs
 from tests.minifier.judged import problem, run, targets
 
 
@@ -68,7 +68,7 @@ def vit_aten() -> BoundGraph:
 
 @pytest.fixture(scope="module")
 def vit() -> BoundGraph:
-    return captured(torch.nn.Sequential(*(Block() for _ in range(6))), torch.randn(2, 5, 32))
+    return capture_graphs(torch.nn.Sequential(*(Block() for _ in range(6))), torch.randn(2, 5, 32))
 
 
 class TestScenarios:
@@ -267,7 +267,9 @@ class TestKept:
             z = torch.cond(y.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (y,))
             return z.exp().relu()
 
-        found = _reduced(captured(function, torch.ones(3)), lambda g: "cond" in targets(g)).current
+        found = _reduced(
+            capture_graphs(function, torch.ones(3)), lambda g: "cond" in targets(g)
+        ).current
         assert targets(found) == ["cond"] and len(found.constants) == 2
 
     def test_what_is_not_needed_in_a_body_goes(self) -> None:
@@ -286,7 +288,7 @@ class TestKept:
                 "cond" in targets(graph)
             )
 
-        found = _reduced(captured(function, torch.ones(3)), fails)
+        found = _reduced(capture_graphs(function, torch.ones(3)), fails)
         assert targets(found.current) == ["cond"] and found.current.ops == 2
         assert torch.equal(run(found.current)[0][0], torch.ones(3).tanh())
 
@@ -302,7 +304,9 @@ class TestKept:
             inner = [m for m in graph.module.modules() if isinstance(m, GraphModule)]
             return any("relu" in str(n.target) for m in inner for n in m.graph.nodes)
 
-        found = _reduced(captured(function, torch.randn(3, 3, requires_grad=True)), fails).current
+        found = _reduced(
+            capture_graphs(function, torch.randn(3, 3, requires_grad=True)), fails
+        ).current
         assert targets(found) == ["relu"]
 
     def test_a_region_that_is_needed(self) -> None:
@@ -317,7 +321,7 @@ class TestKept:
                 getattr(value, "dtype", None) is torch.bfloat16 for value in run(graph)
             ) and "matmul" in targets(graph)
 
-        found = _reduced(captured(function, torch.randn(3, 3)), fails).current
+        found = _reduced(capture_graphs(function, torch.randn(3, 3)), fails).current
         assert targets(found) == ["_enter_autocast", "matmul", "_exit_autocast"]
 
     def test_a_region_that_is_not_needed_goes(self) -> None:
@@ -325,7 +329,9 @@ class TestKept:
             with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
                 return (x.sin() @ x).relu()
 
-        found = _reduced(captured(function, torch.randn(3, 3)), lambda g: "relu" in targets(g))
+        found = _reduced(
+            capture_graphs(function, torch.randn(3, 3)), lambda g: "relu" in targets(g)
+        )
         assert targets(found.current) == ["relu"]
 
     def test_a_transform(self) -> None:
@@ -337,7 +343,7 @@ class TestKept:
                 "cos" in targets(graph)
             )
 
-        found = _reduced(captured(function, torch.randn(2, 2)), fails).current
+        found = _reduced(capture_graphs(function, torch.randn(2, 2)), fails).current
         assert "sin" not in targets(found) and "exp" not in targets(found)
 
     def test_gradients_are_asked_for_as_before(self) -> None:

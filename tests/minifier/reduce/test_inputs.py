@@ -14,7 +14,7 @@ from torch.fx import symbolic_trace
 from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
-from tests.minifier.capture import captured
+from tests.minifier.capture import capture_graphs
 from tests.minifier.judged import problem, run
 
 
@@ -170,7 +170,7 @@ class TestSizes:
         assert found.inputs[0].numel() == 1
 
     def test_symbolic_sizes_follow(self) -> None:
-        graph = captured(
+        graph = capture_graphs(
             lambda x: x.reshape(x.shape[0] * x.shape[1]), torch.randn(6, 8), dynamic=True
         )
         found = _reduced(graph, fails=lambda g: any(type(v) is int for v in g.inputs)).current

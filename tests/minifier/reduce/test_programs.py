@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from fullgraph.minifier.graphs import BoundGraph, Inseparable
 from fullgraph.minifier.reduce.graph.calls import reduce_graph
 from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
-from tests.minifier.capture import captured
+from tests.minifier.capture import capture_graphs
 from tests.minifier.judged import problem, targets
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
@@ -112,7 +112,7 @@ def _pooling(x: torch.Tensor) -> Any:
 @pytest.fixture(params=PROGRAMS, scope="module")
 def graph(request: pytest.FixtureRequest) -> BoundGraph:
     function, inputs = PROGRAMS[request.param]
-    return captured(function, *inputs)
+    return capture_graphs(function, *inputs)
 
 
 def test_its_parts_run(graph: BoundGraph) -> None:

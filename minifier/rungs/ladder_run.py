@@ -11,11 +11,11 @@ import torch
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.isolation import has_fork_server, has_process_group
 from fullgraph.compiler.ladder import RUNGS, Rung
-from fullgraph.minifier.bisect.bisection import Bisection
-from fullgraph.minifier.oracle.attempt import EAGER, Ended
+from fullgraph.minifier.oracle.attempt import EAGER, RungOutcome
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Failure, Kind
 from fullgraph.minifier.oracle.sandbox import OUT_OF_MEMORY, Report, Tries
+from fullgraph.minifier.rungs.bisection import Bisection
 
 TIMES = 3
 """How often a failure must come to be one."""
@@ -23,7 +23,7 @@ _INTERPRETED = tuple(rung.backend for rung in RUNGS if rung.backend != "inductor
 """Backends whose operators are eager's."""
 
 
-class Climb:
+class LadderRun:
     """A program that is tried on every rung."""
 
     def __init__(self, case: Case, rungs: Sequence[Rung], sandbox: Tries) -> None:
@@ -38,7 +38,7 @@ class Climb:
         self._waits = [self._begin(0)]
         if sandbox.jobs > 1:
             self._waits += [self._begin(number) for number in range(1, len(self._groups))]
-        self._ends = _ascended(case, self._groups[0], self._waits[0], sandbox)
+        self._ends = _run_remaining_rungs(case, self._groups[0], self._waits[0], sandbox)
 
     @property
     def last(self) -> Rung | None:
@@ -57,7 +57,7 @@ class Climb:
             if any(map(_hangs, self._ends.values())):
                 break
             wait = self._waits[number] if number < len(self._waits) else self._begin(number)
-            ends = _ascended(self._case, self._groups[number], wait, self._sandbox)
+            ends = _run_remaining_rungs(self._case, self._groups[number], wait, self._sandbox)
             self._ends = ends | self._ends
         told = {rung.name: self._ends.get(rung.name) for rung in self._rungs}
         refused = _refusal(self._ends) or None
@@ -72,7 +72,9 @@ class Climb:
         )
 
 
-def with_threads(found: Bisection, case: Case, rungs: Sequence[Rung], sandbox: Tries) -> Bisection:
+def retry_with_threads(
+    found: Bisection, case: Case, rungs: Sequence[Rung], sandbox: Tries
+) -> Bisection:
     """`found`; where nothing fails, what becomes of the program with as many threads as it had in
     the first place. From then on it is tried with those, if that fails. Only compiled code depends
     on their number."""
@@ -81,7 +83,7 @@ def with_threads(found: Bisection, case: Case, rungs: Sequence[Rung], sandbox: T
         return found
     if not sandbox.many_threads():
         return found
-    again = Climb(case, rungs, sandbox).bisection
+    again = LadderRun(case, rungs, sandbox).bisection
     if again.failure is None:
         return found
     note = f"It fails with {sandbox.threads} threads, and not with one."
@@ -100,7 +102,9 @@ def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:
     return next(rung for rung in rungs if rung.name == failure.rung)
 
 
-def unsteady(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> Callable[[], str]:
+def check_reproducible(
+    case: Case, rung: Rung, failure: Failure, sandbox: Tries
+) -> Callable[[], str]:
     """Begin to try again. What is returned waits, and tells why the failure cannot be reduced: it
     does not come each time, or not the same; "" if it does."""
     asked = again(case, rung, sandbox, TIMES - 1)
@@ -132,12 +136,12 @@ def again(
     return asked
 
 
-def _ascended(
+def _run_remaining_rungs(
     case: Case, left: list[Rung], wait: Callable[[], Report], sandbox: Tries
-) -> dict[str, Ended]:
+) -> dict[str, RungOutcome]:
     """How the rungs `left` end, of which `wait` tells: a rung that kills its child is followed by
     a new child."""
-    ends: dict[str, Ended] = {}
+    ends: dict[str, RungOutcome] = {}
     while True:
         report = wait()
         if OUT_OF_MEMORY in report.broken and sandbox.jobs > 1:
@@ -155,11 +159,11 @@ def _ascended(
         wait = sandbox.ask(case, left, every=True)
 
 
-def _hangs(end: Ended) -> bool:
+def _hangs(end: RungOutcome) -> bool:
     return end.failure is not None and end.failure.kind is Kind.HANG
 
 
-def _refusal(ends: Mapping[str, Ended]) -> str:
+def _refusal(ends: Mapping[str, RungOutcome]) -> str:
     eager = ends[EAGER]
     if eager.failure is not None:
         said = eager.failure.message.partition("\n")[0]

@@ -13,17 +13,17 @@ from fullgraph.compiler.isolation import has_fork_server
 from fullgraph.compiler.ladder import RUNGS, Rung
 from fullgraph.compiler.private import GraphLevel
 from fullgraph.compiler.results import Loss
-from fullgraph.minifier.bisect.bisection import Bisection
-from fullgraph.minifier.bisect.ladder_run import unsteady
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.graphs import BoundGraph
-from fullgraph.minifier.minified import Progress
 from fullgraph.minifier.oracle.case import Case
-from fullgraph.minifier.oracle.deferred import Later
+from fullgraph.minifier.oracle.deferred import DeferredCheck
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Failure, Kind
 from fullgraph.minifier.oracle.journal import Journal
 from fullgraph.minifier.oracle.problem import Counts, Problem, Verdict
-from fullgraph.minifier.oracle.sandbox import SECONDS, Recalling, Report, Sandbox
+from fullgraph.minifier.oracle.progress import Progress
+from fullgraph.minifier.oracle.sandbox import SECONDS, JournaledSandbox, Report, Sandbox
+from fullgraph.minifier.rungs.bisection import Bisection
+from fullgraph.minifier.rungs.ladder_run import check_reproducible
 
 T = TypeVar("T")
 
@@ -33,12 +33,12 @@ _SMALL, _PAUSE = 60, 3.0
 """What is small enough to be shown on the way (operators, lines), and how often (seconds)."""
 
 
-class Otherwise(Exception):
+class UnexpectedFailure(Exception):
     """The program does not fail as was expected of it."""
 
 
 @dataclass
-class Work:
+class Reduction:
     """What is asked for, and what is known of it by now.
 
     A program that takes long is still being tried on its last rung while its graph is reduced
@@ -78,7 +78,7 @@ class Work:
     def begin(self) -> None:
         """Take nothing for granted that a candidate showed."""
         self.loss = True if self.case.loss else None
-        self.steady = Later(self._repeated)
+        self.steady = DeferredCheck(self._repeated)
         self._verdicts.clear()
         self._guess = None
 
@@ -93,16 +93,16 @@ class Work:
         found = self.bisection()
         failure = found.failure
         if failure is None or failure.rung != self.rung.name:
-            raise Otherwise
+            raise UnexpectedFailure
         if failure.kind in NOT_BESIDE and self.sandbox.jobs > 1:
-            raise Otherwise
+            raise UnexpectedFailure
         self._hasten(found)
         return failure
 
     def confirm(self) -> None:
         """Wait for the whole program. Raises Otherwise."""
         if not self.known.same(self.failure):
-            raise Otherwise
+            raise UnexpectedFailure
         self._guess = None
 
     def verdict(self, report: Report) -> Verdict:
@@ -168,13 +168,13 @@ class Work:
         failure = report and report.failure
         return failure.difference.where if failure and failure.difference else ""
 
-    def unsteady(self, case: Case, name: str) -> Callable[[], str]:
+    def check_reproducible(self, case: Case, name: str) -> Callable[[], str]:
         """Begin to try again what fails, see `climb.unsteady`; `name` is of this question."""
-        return unsteady(case, self.rung, self.failure, self.tries(name))
+        return check_reproducible(case, self.rung, self.failure, self.tries(name))
 
     def _repeated(self) -> Callable[[], str]:
         self.confirm()
-        return self.unsteady(self.case, "steady")
+        return self.check_reproducible(self.case, "steady")
 
     @property
     def possible(self) -> tuple[GraphLevel, ...]:
@@ -186,9 +186,9 @@ class Work:
         good = {"dynamo": backend != "eager", "aot": ones_own or backend == "inductor"}
         return tuple(level for level in self.levels if good[level])
 
-    def tries(self, name: str) -> Recalling:
+    def tries(self, name: str) -> JournaledSandbox:
         """The sandbox for a part of the work that asks the same each time."""
-        return Recalling(self.sandbox, self.journal, name)
+        return JournaledSandbox(self.sandbox, self.journal, name)
 
     @property
     def name(self) -> str:
@@ -233,7 +233,7 @@ class Work:
 class _Verdicts(dict[str, Verdict]):
     """By question; also what reports say that were there when the work was begun."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Reduction) -> None:
         self._work = work
 
     def __missing__(self, key: str) -> Verdict:

@@ -25,20 +25,19 @@ from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.identity import digest
 from fullgraph.minifier.oracle.problem import OutOfBudget, Problem, Verdict
-from fullgraph.minifier.reduce import (
+from fullgraph.minifier.reduce.graph.calls import reduce_graph
+from fullgraph.minifier.reduce.graph.single_call import isolate_calls
+from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
+from fullgraph.minifier.reduce.modules import (
     ModulePlan,
     ModuleRecording,
     apply_plan,
-    entry_call,
-    isolate_calls,
-    load_module,
     record_modules,
-    reduce_graph,
-    reduce_inputs,
     reduce_modules,
-    reduce_source,
 )
-from fullgraph.minifier.work import Otherwise, Work
+from fullgraph.minifier.reduce.reduction import Reduction, UnexpectedFailure
+from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
+from fullgraph.minifier.reduce.source.passes import reduce_source
 
 OURS = "The reducer itself failed: "
 OVER = "The budget was over while something could still be taken away."
@@ -55,7 +54,7 @@ class Reduced:
     before: int
 
 
-def reduced(work: Work) -> Reduced | None:
+def reduced(work: Reduction) -> Reduced | None:
     """The smallest graph that fails like the program; None if none of its graphs does alone. Raises
     Otherwise."""
     problem = _begun(work)
@@ -64,7 +63,7 @@ def reduced(work: Work) -> Reduced | None:
     before = problem.start.ops
     needed = tuple(non_default_config())
     try:
-        with forgiven(work):
+        with tolerate_reducer_errors(work):
             reduce_graph(problem)
             work.tell("inputs", before, problem.current.ops)
             reduce_inputs(problem)
@@ -77,23 +76,23 @@ def reduced(work: Work) -> Reduced | None:
 
 
 @contextmanager
-def forgiven(work: Work) -> Iterator[None]:
+def tolerate_reducer_errors(work: Reduction) -> Iterator[None]:
     """A bug of ours costs the steps in here, not the result."""
     try:
         yield
-    except (Otherwise, OutOfBudget):
+    except (UnexpectedFailure, OutOfBudget):
         raise
     except Exception:
         work.notes.append(OURS + traceback.format_exc())
 
 
-def _begun(work: Work) -> Problem[BoundGraph] | None:
+def _begun(work: Reduction) -> Problem[BoundGraph] | None:
     """A graph that fails alone, each time. Transforms of torch.func are better seen in
     AOTAutograd's graph, where they are done."""
     levels = list(work.possible)
     while levels:
         level = levels.pop(0)
-        found = captured(work.case, level)
+        found = capture_graphs(work.case, level)
         if levels and any(has_functorch_transform(graph.module) for graph in found):
             levels.append(level)
             continue
@@ -103,7 +102,7 @@ def _begun(work: Work) -> Problem[BoundGraph] | None:
     return None
 
 
-def _first(work: Work, graphs: Sequence[BoundGraph]) -> Problem[BoundGraph] | None:
+def _first(work: Reduction, graphs: Sequence[BoundGraph]) -> Problem[BoundGraph] | None:
     """The first graph that fails. If there is only one, its calls are asked first: a whole graph
     takes longer, and so does the whole program, which must fail each time if no call does."""
     found = _single(work, graphs[0]) if len(graphs) == 1 else None
@@ -115,22 +114,22 @@ def _first(work: Work, graphs: Sequence[BoundGraph]) -> Problem[BoundGraph] | No
     return None if failing is None else of_graph(work, failing)
 
 
-def _single(work: Work, graph: BoundGraph) -> Problem[BoundGraph] | None:
+def _single(work: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | None:
     """The calls of a graph that fail by themselves each time, and without a loss."""
     loss, work.loss = work.loss, None
     problem = of_graph(work, graph)
-    with suppress(OutOfBudget), forgiven(work):
+    with suppress(OutOfBudget), tolerate_reducer_errors(work):
         isolate_calls(problem)
     if problem.current is not graph:
         case, key = work.alone(problem.current), _key(work, problem.current, None)
-        if not work.unsteady(case, f"steady {key}")():
+        if not work.check_reproducible(case, f"steady {key}")():
             return problem
         work.doubt(key)
     work.loss = loss
     return None
 
 
-def of_graph(work: Work, graph: BoundGraph) -> Problem[BoundGraph]:
+def of_graph(work: Reduction, graph: BoundGraph) -> Problem[BoundGraph]:
     """A graph that fails so, to be made smaller."""
     before = graph.ops
     work.tell("graph", before, before)
@@ -142,20 +141,20 @@ def of_graph(work: Work, graph: BoundGraph) -> Problem[BoundGraph]:
     )
 
 
-def failing_graph(work: Work) -> BoundGraph | None:
+def find_failing_graph(work: Reduction) -> BoundGraph | None:
     """The first graph of the program that fails alone in the same way."""
     for level in work.possible:
-        found = _failing(work, captured(work.case, level))
+        found = _failing(work, capture_graphs(work.case, level))
         if found is not None:
             return found
     return None
 
 
-def _failing(work: Work, graphs: Sequence[BoundGraph]) -> BoundGraph | None:
+def _failing(work: Reduction, graphs: Sequence[BoundGraph]) -> BoundGraph | None:
     return next((graph for graph in graphs if _fails(work, graph)), None)
 
 
-def _fails(work: Work, graph: BoundGraph) -> bool:
+def _fails(work: Reduction, graph: BoundGraph) -> bool:
     """Whether a graph fails alone; from then on with a loss, where it does only so."""
     for loss in (None, True) if work.loss else (None,):
         if work.fails(_key(work, graph, loss), replace(work.alone(graph), loss=loss)):
@@ -164,11 +163,11 @@ def _fails(work: Work, graph: BoundGraph) -> bool:
     return False
 
 
-def _key(work: Work, graph: BoundGraph, loss: Loss) -> str:
+def _key(work: Reduction, graph: BoundGraph, loss: Loss) -> str:
     return f"{work.name} {loss} {graph.key}"
 
 
-def captured(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]:
+def capture_graphs(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]:
     """The graphs that a program becomes, each with its inputs as they were: Dynamo's, or those of
     AOTAutograd, forward and backward."""
     before = snapshot(case.objects)
@@ -194,7 +193,7 @@ def captured(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]:
     return found
 
 
-def _needed(work: Work, graph: BoundGraph) -> tuple[str, ...]:
+def _needed(work: Reduction, graph: BoundGraph) -> tuple[str, ...]:
     """The settings that are not torch's own and without which `graph` does not fail."""
     case, tries = work.alone(graph), work.tries(f"settings {graph.key}")
     needed = list(non_default_config())
@@ -215,7 +214,7 @@ def _with(case: Case, kept: Sequence[str]) -> Case:
     return case
 
 
-def reduce_tree(work: Work) -> Callable[[], None]:
+def reduce_tree(work: Reduction) -> Callable[[], None]:
     """Let modules of the program that the failure does not need stand for themselves, in this
     process. Returns what undoes that."""
     module, case = work.case.module, work.case
@@ -251,14 +250,14 @@ def _planned(case: Case, plan: ModulePlan, recorded: ModuleRecording) -> Case:
     return case
 
 
-def reduced_text(work: Work, text: str) -> str:
+def reduce_text(work: Reduction, text: str) -> str:
     """The smallest text whose `build()` gives a program that fails in the same way."""
     before = len(text.splitlines())
     work.tell("source", before, before)
 
     problem = work.problem(
         text,
-        lambda text: functools.partial(built, text, work.case),
+        lambda text: functools.partial(case_of_text, text, work.case),
         lambda text: f"{work.name} {digest(text)}",
         lambda text: work.step("source", before, len(text.splitlines()), text),
     )
@@ -269,7 +268,7 @@ def reduced_text(work: Work, text: str) -> str:
     return problem.current
 
 
-def built(text: str, case: Case) -> Case:
+def case_of_text(text: str, case: Case) -> Case:
     """The case of what a text's `build()` returns, or names. Raises what the text raises."""
     model, args, kwargs = entry_call(load_module(text))
     return replace(case, target=model, args=args, kwargs=kwargs)

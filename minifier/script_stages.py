@@ -16,30 +16,30 @@ from fullgraph.compiler.isolation import (
 )
 from fullgraph.compiler.private import count_aten_calls, is_local_backend, non_default_config
 from fullgraph.compiler.results import RecordedTensor, run_and_record, seed_generators
-from fullgraph.minifier.bisect.bisection import Bisection
-from fullgraph.minifier.bisect.culprit import Culprit, culprit
-from fullgraph.minifier.bisect.ladder_run import again
 from fullgraph.minifier.emit.emit import source as written
 from fullgraph.minifier.emit.program_text import Program, Unwritable
 from fullgraph.minifier.extract.extract import standalone
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.oracle.case import Case
-from fullgraph.minifier.oracle.deferred import Refused
+from fullgraph.minifier.oracle.deferred import ReductionRefused
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.identity import digest
-from fullgraph.minifier.reduce import load_module
-from fullgraph.minifier.reducing import (
-    built,
-    captured,
-    forgiven,
+from fullgraph.minifier.reduce.reduction import Reduction, UnexpectedFailure
+from fullgraph.minifier.reduce.source.entry_point import load_module
+from fullgraph.minifier.reduce.stages import (
+    capture_graphs,
+    case_of_text,
+    reduce_text,
     reduce_tree,
     reduced,
-    reduced_text,
+    tolerate_reducer_errors,
 )
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import script as repro
 from fullgraph.minifier.repro.build_parts import Facts, program
-from fullgraph.minifier.work import Otherwise, Work
+from fullgraph.minifier.rungs.bisection import Bisection
+from fullgraph.minifier.rungs.culprit import Culprit, culprit
+from fullgraph.minifier.rungs.ladder_run import again
 
 TIMES = 2
 """How often what is left must fail, before a fresh interpreter is asked."""
@@ -48,7 +48,7 @@ START = 120.0
 
 
 @dataclass(frozen=True)
-class Draft:
+class DraftScript:
     """A script, and what it is about."""
 
     text: str
@@ -62,12 +62,12 @@ class Draft:
     """Of `before`."""
 
 
-def minified(work: Work, text: str | None) -> Minified:
+def minified(work: Reduction, text: str | None) -> Minified:
     """What comes of a program that fails. `text` is its source, if it is known. Raises Otherwise
     where it does not fail as `work` expects."""
     try:
         draft = _best(work, text)
-    except Refused as error:
+    except ReductionRefused as error:
         refused = replace(work.bisection(), refused=str(error))
         return Minified(refused, calls=work.sandbox.calls)
     found = work.bisection()
@@ -76,7 +76,7 @@ def minified(work: Work, text: str | None) -> Minified:
     return _done(work, replace(found, culprit=draft.culprit), draft)
 
 
-def _best(work: Work, text: str | None) -> Draft | None:
+def _best(work: Reduction, text: str | None) -> DraftScript | None:
     """The first script that stands alone: from a graph, from the source; else one that was made."""
     made = []
     for way in (_from_graph, _from_source):
@@ -95,23 +95,23 @@ def _best(work: Work, text: str | None) -> Draft | None:
     return made[0] if made else None
 
 
-def _from_graph(work: Work, _: str | None) -> Draft | None:
+def _from_graph(work: Reduction, _: str | None) -> DraftScript | None:
     try:
         return _of_graph(work)
-    except Otherwise:
+    except UnexpectedFailure:
         work.begin()
         work.confirm()
         return _of_graph(work)
 
 
-def _of_graph(work: Work) -> Draft | None:
+def _of_graph(work: Reduction) -> DraftScript | None:
     """The script of the smallest graph. Raises Otherwise."""
-    work.show = lambda graph: _Writer(work).script(written(graph.module, graph.inputs))[0]
+    work.show = lambda graph: _ScriptWriter(work).script(written(graph.module, graph.inputs))[0]
     found = reduced(work)
     if found is None:
         return None
     parts = written(found.graph.module, found.graph.inputs)
-    writer = _Writer(work)
+    writer = _ScriptWriter(work)
     writer.backward = bool(found.case.loss)
     make = functools.partial(replace, found.case)
     draft = writer.draft(parts, found.settings, make, found.before)
@@ -119,27 +119,27 @@ def _of_graph(work: Work) -> Draft | None:
     return draft
 
 
-def _from_source(work: Work, text: str | None) -> Draft | None:
+def _from_source(work: Reduction, text: str | None) -> DraftScript | None:
     work.steady.end()
     before = _smaller_text(work) if text is None else None
     before = before or _failing_text(work, text)
     if before is None:
         return None
-    writer = _Writer(work)
+    writer = _ScriptWriter(work)
     usual = Facts("tuple", False, False)
     work.show = lambda text: writer.script(program(text, usual))[0]
-    after = reduced_text(work, before)
-    make = functools.partial(built, after, work.case)
+    after = reduce_text(work, before)
+    make = functools.partial(case_of_text, after, work.case)
     parts = program(after, _facts(after, work.case))
     draft = writer.draft(parts, tuple(non_default_config()), make, len(before.splitlines()))
     return replace(draft, unit="lines")
 
 
-def _smaller_text(work: Work) -> str | None:
+def _smaller_text(work: Reduction) -> str | None:
     """The source of the program without the modules that it does not need, if that shows the
     failure. Else the program is as it was."""
     notes, undo = list(work.notes), None
-    with forgiven(work):
+    with tolerate_reducer_errors(work):
         undo = reduce_tree(work)
     if undo is None:
         return None
@@ -150,7 +150,7 @@ def _smaller_text(work: Work) -> str | None:
     return found
 
 
-def _failing_text(work: Work, text: str | None) -> str | None:
+def _failing_text(work: Reduction, text: str | None) -> str | None:
     """The source of the program, if it shows the failure: as it is known, else extracted, first
     with drawn values and then with the exact ones."""
     case = work.case
@@ -166,7 +166,7 @@ def _failing_text(work: Work, text: str | None) -> str | None:
         if found is None:
             continue
         tries = work.tries(f"text {digest(found)}")
-        start = tries.report(functools.partial(built, found, case), [work.rung])
+        start = tries.report(functools.partial(case_of_text, found, case), [work.rung])
         if work.failure.same(start.failure):
             return found
         ended = start.broken or start.failure or ended
@@ -184,7 +184,7 @@ def _facts(text: str, case: Case) -> Facts:
 def _run(text: str, case: Case, _: object) -> Facts:
     module = load_module(text)
     inputs = module.build()[1] if hasattr(module, "build") else module.inputs
-    made = built(text, case)
+    made = case_of_text(text, case)
     seed_generators(0)
     states, before = random_states(), snapshot(made.objects)
     found = run_and_record(made.target, made.args, made.kwargs, module=made.module).outputs
@@ -198,10 +198,10 @@ def _run(text: str, case: Case, _: object) -> Facts:
     )
 
 
-class _Writer:
+class _ScriptWriter:
     """Makes scripts of programs that fail in one way."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Reduction) -> None:
         self._work, self._rung, self._failure = work, work.rung, work.failure
         self._changed = non_default_config()
         self.backward = bool(work.case.loss)
@@ -242,7 +242,7 @@ class _Writer:
 
     def draft(
         self, parts: Program, needed: Iterable[str], make: Callable[[], Case], before: int
-    ) -> Draft:
+    ) -> DraftScript:
         """The last script, run in fresh interpreters."""
         asked = again(make, self._rung, self._work.sandbox, TIMES)
         last = [wait().failure for wait in asked]
@@ -262,7 +262,7 @@ class _Writer:
         if standing.ok and not steady:
             reason = f"It fails only sometimes: {self._failure}, but not in {TIMES} tries."
             standing = replace(standing, ok=False, reason=reason)
-        return Draft(text, check, before, standing, part, sizes)
+        return DraftScript(text, check, before, standing, part, sizes)
 
     def _stands(self, text: str, check: repro.Check) -> Callable[[], fresh.Standing]:
         """What asks fresh interpreters whether a script stands alone; a fork is asked here first
@@ -295,7 +295,7 @@ class _Writer:
         return culprit(case, self._rung, self._failure, tries)
 
 
-def _done(work: Work, found: Bisection, draft: Draft | None) -> Minified:
+def _done(work: Reduction, found: Bisection, draft: DraftScript | None) -> Minified:
     told = Minified(
         replace(found, calls=work.sandbox.calls),
         calls=work.sandbox.calls,
@@ -326,7 +326,7 @@ def _sizes(make: Callable[[], Case]) -> tuple[int, int]:
 
 
 def _in_dynamo(make: Callable[[], Case], _: object) -> int:
-    return sum(graph.ops for graph in captured(make()))
+    return sum(graph.ops for graph in capture_graphs(make()))
 
 
 def _in_aten(make: Callable[[], Case], _: object) -> int:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fullgraph.minifier.bisect.culprit import Culprit
-from fullgraph.minifier.oracle.attempt import Ended
+from fullgraph.minifier.oracle.attempt import RungOutcome
 from fullgraph.minifier.oracle.failure import Failure
+from fullgraph.minifier.rungs.culprit import Culprit
 
 _TOLD = 160
 """Characters of a message that stand in a table."""
@@ -42,7 +42,7 @@ class Bisection:
     """How a program goes on every rung, and where it first fails."""
 
     torch: str
-    rungs: Mapping[str, Ended | None]
+    rungs: Mapping[str, RungOutcome | None]
     """By name, from eager up; None for a rung that was not tried."""
     culprit: Culprit | None = None
     cut: Cut | None = None
@@ -109,13 +109,13 @@ class Bisection:
         return "\n".join(lines)
 
 
-def _outcome(end: Ended | None) -> str | None:
+def _outcome(end: RungOutcome | None) -> str | None:
     if end is None:
         return None
     return str(end.failure.kind) if end.failure is not None else "ok"
 
 
-def _words(end: Ended | None) -> str:
+def _words(end: RungOutcome | None) -> str:
     if end is None:
         return "not tried"
     if end.failure is not None:
