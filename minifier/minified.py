@@ -1,4 +1,4 @@
-"""What `minify` found: the bisection, and the smallest program that shows the failure."""
+"""Result of `minify`: the bisection, and the smallest program that shows the failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Minified:
 
     bisection: Bisection
     check: Check | None = None
-    """What the script looks at."""
+    """What the script checks."""
     text: str = ""
     """The repro: one Python file that imports torch and what the failure needs."""
     ops: int = 0
@@ -28,37 +28,38 @@ class Minified:
     ops_aten: int = 0
     """Call nodes in the ATen graphs of it."""
     before: int = 0
-    """What it began with, in `unit`s."""
+    """The size at the start, in `unit`s."""
     unit: str = "operators"
     """ "operators" of a graph, or "lines" of source."""
     calls: int = 0
-    """Programs that were tried, each in a process of its own; bisection included."""
+    """Programs that ran, each in a process of its own, bisection included."""
     candidates: int = 0
-    """Those of them that were smaller programs, asked about whether they fail in the same way."""
+    """Those of them that were candidates for reduction."""
     cached: int = 0
-    """Questions whose answer was known."""
+    """Candidates whose verdict was known."""
     seconds: float = 0.0
     standalone: bool = False
     """Whether a fresh interpreter in an empty folder fails in the same way."""
     notes: tuple[str, ...] = ()
-    """What is to be known of the result, one sentence each."""
+    """Facts about the result, one sentence each."""
     path: Path | None = field(default=None)
     """Where the script was written."""
 
     @property
     def refused(self) -> str | None:
-        """Why there is nothing to minify; a sentence."""
+        """Return one sentence on why there is nothing to minify."""
         return self.bisection.refused
 
     @property
     def lines(self) -> int:
-        """Lines of the script, without comments and empty ones."""
+        """Return the number of lines of the script, without comments and blank lines."""
         lines = (line.strip() for line in self.text.splitlines())
         return sum(1 for line in lines if line and not line.startswith("#"))
 
     def redacted(self, *, seconds: float = SECONDS) -> Minified:
-        """The same with other names, strings and numbers where they are not needed; each change
-        is tried in a fresh interpreter."""
+        """Return a copy with names, strings and numbers replaced where they are not needed.
+
+        Each change is tried in a fresh interpreter."""
         from fullgraph.minifier.repro.redact import redact  # libcst takes a moment to load
 
         assert self.check is not None, "a refused program has no script"
@@ -75,16 +76,16 @@ class Minified:
     def elsewhere(
         self, versions: Sequence[str], *, seconds: float = SECONDS
     ) -> tuple[fresh.Elsewhere, ...]:
-        """How the script ends with other versions of torch, or with other interpreters."""
+        """Return the script's outcome with other versions of torch, or other interpreters."""
         assert self.check is not None, "a refused program has no script"
         return fresh.elsewhere(self.text, self.check, versions, seconds=seconds)
 
     def issue(self) -> str:
-        """The text for an issue tracker: title, summary, script, error, versions, rungs."""
+        """Return the text for an issue tracker: title, summary, script, error, versions, rungs."""
         return tracker.issue(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Schema 1: all of the bisection's fields, and the script's."""
+        """Return JSON-ready data, schema 1: the bisection's fields, and the script's."""
         return {
             **self.bisection.to_dict(),
             "ops": self.ops,

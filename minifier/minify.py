@@ -128,7 +128,7 @@ def _minified(
     repro_after: GraphLevel | None,
     source: str | None,
 ) -> Minified:
-    """What `minify` does where forks are safe. `place` is of the journal, with the work's name."""
+    """Minify in a process where forking is safe; `place` is the journal's path and name."""
     journal = Journal(*place)
 
     def work(rung: Rung, bisection: Callable[[], Bisection]) -> Reduction:
@@ -162,8 +162,9 @@ def _minified(
 def _reduced(
     work: Reduction, source: str | None, hear: Callable[[object], None]
 ) -> Minified | None:
-    """What comes of `work`, done in a process of its own, unless this is one; None if it is not
-    the rung that was expected which fails."""
+    """Return the result of a reduction, run in a process of its own unless this is one.
+
+    None if another rung than the expected one fails."""
 
     def job(say: Callable[[object], None]) -> Minified | None:
         work.say = say
@@ -186,7 +187,7 @@ def _reduced(
 
 
 class _PendingBisection:
-    """The end of a climb that goes on in this process, for a process that is forked of it."""
+    """Result of a ladder run that continues here, for a process that was forked from this one."""
 
     def __init__(self, climb: LadderRun) -> None:
         self._reader, self._writer = Pipe(duplex=False)
@@ -202,11 +203,11 @@ class _PendingBisection:
             self._writer.send(found)
 
     def late(self) -> bool:
-        """Whether it is still waited for."""
+        """Return whether the result is still pending."""
         return not self._heard and not self._reader.poll()
 
     def __call__(self) -> Bisection:
-        """Wait for it. Raises Otherwise if there is none."""
+        """Wait for the result. Raises UnexpectedFailure if there is none."""
         if not self._heard:
             self._heard.append(self._reader.recv())
         (found,) = self._heard
@@ -227,8 +228,10 @@ def _path(out: str | os.PathLike[str] | None) -> Path:
 
 
 def _journal(path: Path, chosen: bool, name: str) -> Path:
-    """Where verdicts are kept: beside a script whose place was chosen, else in the temporary
-    folder under a name that the same call finds again."""
+    """Return the journal's path.
+
+    Beside a script with a given path, else in the temporary folder under a name that the same call
+    finds again."""
     if chosen:
         return path.with_suffix(".journal")
     return Path(tempfile.gettempdir()) / f"fullgraph-minify-{os.getuid()}-{name}.journal"
@@ -236,7 +239,7 @@ def _journal(path: Path, chosen: bool, name: str) -> Path:
 
 @contextmanager
 def _save_best_on_error(path: Path, best: list[str]) -> Iterator[None]:
-    """Write the best script so far where something ends the work early."""
+    """Write the best script so far if an exception ends the block."""
     try:
         yield
     except BaseException:
@@ -246,7 +249,7 @@ def _save_best_on_error(path: Path, best: list[str]) -> Iterator[None]:
 
 
 def _write(path: Path, text: str) -> None:
-    """All of the text or nothing, whatever happens meanwhile."""
+    """Write a file atomically."""
     beside = path.with_suffix(".new")
     beside.write_text(text)
     beside.replace(path)

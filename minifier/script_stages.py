@@ -1,4 +1,4 @@
-"""From a failing program to the script that shows it: what `minify` does in its own process."""
+"""Stages from a failing program to the script that shows its failure."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from fullgraph.minifier.rungs.culprit import Culprit, culprit
 from fullgraph.minifier.rungs.ladder_run import again
 
 TIMES = 2
-"""How often what is left must fail, before a fresh interpreter is asked."""
+"""Number of consecutive reproductions required before a fresh interpreter is asked."""
 START = 120.0
 """Seconds that an interpreter may take before the failing call."""
 
 
 @dataclass(frozen=True)
 class DraftScript:
-    """A script, and what it is about."""
+    """A script with what was measured about it."""
 
     text: str
     check: repro.Check
@@ -59,12 +59,13 @@ class DraftScript:
     sizes: tuple[int, int]
     """Calls in Dynamo's graphs and in the ATen graphs."""
     unit: str = "operators"
-    """Of `before`."""
+    """The unit of `before`."""
 
 
 def minified(work: Reduction, text: str | None) -> Minified:
-    """What comes of a program that fails. `text` is its source, if it is known. Raises Otherwise
-    where it does not fail as `work` expects."""
+    """Return the minified form of a program that fails; `text` is its source, if known.
+
+    Raises UnexpectedFailure where it does not fail as `work` expects."""
     try:
         draft = _best(work, text)
     except ReductionRefused as error:
@@ -77,7 +78,7 @@ def minified(work: Reduction, text: str | None) -> Minified:
 
 
 def _best(work: Reduction, text: str | None) -> DraftScript | None:
-    """The first script that stands alone: from a graph, from the source; else one that was made."""
+    """Return the first standalone script, from a graph or from source; else the first made."""
     made = []
     for way in (_from_graph, _from_source):
         try:
@@ -105,7 +106,7 @@ def _from_graph(work: Reduction, _: str | None) -> DraftScript | None:
 
 
 def _of_graph(work: Reduction) -> DraftScript | None:
-    """The script of the smallest graph. Raises Otherwise."""
+    """Return the script of the smallest graph. Raises UnexpectedFailure."""
     work.show = lambda graph: _ScriptWriter(work).script(written(graph.module, graph.inputs))[0]
     found = reduced(work)
     if found is None:
@@ -136,8 +137,9 @@ def _from_source(work: Reduction, text: str | None) -> DraftScript | None:
 
 
 def _smaller_text(work: Reduction) -> str | None:
-    """The source of the program without the modules that it does not need, if that shows the
-    failure. Else the program is as it was."""
+    """Return the program's source without modules it does not need, if that fails.
+
+    Otherwise the program is restored."""
     notes, undo = list(work.notes), None
     with tolerate_reducer_errors(work):
         undo = reduce_tree(work)
@@ -151,8 +153,9 @@ def _smaller_text(work: Reduction) -> str | None:
 
 
 def _failing_text(work: Reduction, text: str | None) -> str | None:
-    """The source of the program, if it shows the failure: as it is known, else extracted, first
-    with drawn values and then with the exact ones."""
+    """Return the program's source if it shows the failure.
+
+    The known source, else extracted: first with drawn values, then with the exact ones."""
     case = work.case
     ended: object = "it does not fail"
     for exact in (None, False, True):
@@ -175,7 +178,7 @@ def _failing_text(work: Reduction, text: str | None) -> str | None:
 
 
 def _facts(text: str, case: Case) -> Facts:
-    """What a run of a text tells of it."""
+    """Return what a run of the source reveals."""
     job = functools.partial(_run, text, case)
     found = run_isolated(job, where="fork", seconds=60).value
     return found or Facts("tuple", False, False)
@@ -199,7 +202,7 @@ def _run(text: str, case: Case, _: object) -> Facts:
 
 
 class _ScriptWriter:
-    """Makes scripts of programs that fail in one way."""
+    """Scripts of programs that fail in one way."""
 
     def __init__(self, work: Reduction) -> None:
         self._work, self._rung, self._failure = work, work.rung, work.failure
@@ -212,7 +215,7 @@ class _ScriptWriter:
     def script(
         self, parts: Program, needed: Iterable[str] | None = None
     ) -> tuple[str, repro.Check]:
-        """The script, and what it looks at. `needed` are the settings it makes; None: all."""
+        """Return a script and its check; `needed` are the settings it makes, None for all."""
         work, rung, failure = self._work, self._rung, self._failure
         if work.sandbox.threads > 1:
             prelude = f"torch.set_num_threads({work.sandbox.threads})\n{parts.prelude}"
@@ -243,7 +246,7 @@ class _ScriptWriter:
     def draft(
         self, parts: Program, needed: Iterable[str], make: Callable[[], Case], before: int
     ) -> DraftScript:
-        """The last script, run in fresh interpreters."""
+        """Return the final script, run in fresh interpreters."""
         asked = again(make, self._rung, self._work.sandbox, TIMES)
         last = [wait().failure for wait in asked]
         steady = all(self._failure.same(failure) for failure in last)
@@ -265,8 +268,9 @@ class _ScriptWriter:
         return DraftScript(text, check, before, standing, part, sizes)
 
     def _stands(self, text: str, check: repro.Check) -> Callable[[], fresh.Standing]:
-        """What asks fresh interpreters whether a script stands alone; a fork is asked here first
-        whether it passes one rung down."""
+        """Return a function that asks fresh interpreters whether a script stands alone.
+
+        A fork checks first whether it passes one rung down."""
         if not self._named:
             reason = (
                 f"The backend {self._backend} is a function of this process: the script needs a "
@@ -286,7 +290,7 @@ class _ScriptWriter:
         return functools.partial(self._work.journal.once, key, alone)
 
     def _culprit(self, make: Callable[[], Case], text: str) -> Culprit | None:
-        """The part of the rung without which what is left does not fail."""
+        """Return the part of the rung without which the reduced program does not fail."""
         try:
             case = make()
         except Exception:
@@ -319,7 +323,7 @@ def _done(work: Reduction, found: Bisection, draft: DraftScript | None) -> Minif
 
 
 def _sizes(make: Callable[[], Case]) -> tuple[int, int]:
-    """As `Draft` has them, of a program."""
+    """Return a program's calls in Dynamo's graphs and in the ATen graphs."""
     jobs = [functools.partial(size, make) for size in (_in_dynamo, _in_aten)]
     found = [run_isolated(job, where="fork", seconds=60).value for job in jobs]
     return found[0] or 0, found[1] or 0

@@ -44,7 +44,7 @@ from fullgraph.minifier.rungs.ladder_run import (
 T = TypeVar("T")
 
 _AT_A_TIME = 4
-"""How many tries share a device, if nobody says otherwise."""
+"""How many candidates share a device by default."""
 
 
 def bisect(
@@ -127,7 +127,7 @@ def _bisected(
     deadline: float | None,
     inside: bool,
 ) -> Bisection:
-    """What `bisect` does where forks are safe."""
+    """Bisect in a process where forking is safe."""
     with shop.sandbox() as sandbox:
         found = retry_with_threads(LadderRun(case, rungs, sandbox).bisection, case, rungs, sandbox)
         failure = found.failure
@@ -155,7 +155,7 @@ def make_case(
     kind: str | None,
     command: str,
 ) -> tuple[Case, tuple[Rung, ...]]:
-    """The case that the arguments of `bisect` and `minify` describe, and its ladder."""
+    """Return the case that the arguments of `bisect` and `minify` describe, and its ladder."""
     subject = parse_program(
         model,
         inputs,
@@ -196,11 +196,10 @@ def run_where_forks_are_safe(
     hear: Callable[[object], None] = lambda _: None,
     **how: Any,
 ) -> T:
-    """What `work(case, rungs, hear, **how)` gives, which forks for every try.
+    """Return `work(case, rungs, hear, **how)`, run where forking is safe.
 
-    It runs here if that is safe, else in a fresh process, to which it is handed with all it uses.
-    Raises FullgraphError where it cannot be.
-    """
+    That is here, or a fresh process that receives everything `work` uses. Raises FullgraphError
+    where neither is possible."""
     where, why = choose_process(case.objects, fake_collectives=True)
     if where == "fork":
         return work(case, rungs, hear, **how)
@@ -233,7 +232,7 @@ def run_where_forks_are_safe(
 
 
 def _known_elsewhere(rung: Rung) -> Rung:
-    """A rung with the function of a backend that only this process knows by name."""
+    """Return a rung with the function of a backend that only this process knows by name."""
     if isinstance(rung.backend, str) and is_local_backend(rung.backend):
         return replace(rung, backend=find_backend(rung.backend))
     return rung
@@ -241,7 +240,7 @@ def _known_elsewhere(rung: Rung) -> Rung:
 
 @dataclass(frozen=True)
 class SandboxOptions:
-    """What a sandbox is to have, as it was asked for."""
+    """Options of a sandbox as the user gave them."""
 
     seconds: float = SECONDS
     memory: float | None = None
@@ -253,8 +252,10 @@ class SandboxOptions:
 
     @contextmanager
     def sandbox(self) -> Iterator[Sandbox]:
-        """A sandbox whose children find the compiler loaded, unless to load it would touch a
-        device. It raises FullgraphError where Inductor is asked for and cannot build anything."""
+        """Provide a sandbox whose children find the compiler loaded.
+
+        It is not preloaded where that would touch a device. Raises FullgraphError where Inductor is
+        asked for and cannot build anything."""
         free = available_memory() // 3
         cores = os.cpu_count() or 1
         cold = has_fork_server() or torch.accelerator.current_accelerator() is not None

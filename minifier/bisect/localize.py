@@ -1,4 +1,4 @@
-"""What is wrong inside a rung: which part of it, and with which call of the graph."""
+"""Localize a failure within a rung: the faulty part, and the first wrong call."""
 
 from __future__ import annotations
 
@@ -34,12 +34,10 @@ def localize(
     sandbox: Sandbox,
     deadline: float | None,
 ) -> Bisection:
-    """`found` with the part of the rung that is wrong, and the shortest beginning of the first
-    graph that fails alone: all that the rest uses of it is looked at.
+    """Return `found` with the faulty part of the rung and the shortest failing beginning.
 
-    The part is looked for in that beginning, which is sooner compiled; in the whole program where
-    no graph shows the failure.
-    """
+    The beginning is one of the first graph that fails on its own. The part is looked for in it,
+    which compiles faster; in the whole program where no graph shows the failure."""
     failure = found.failure
     assert failure is not None
     rung = rung_of(rungs, failure)
@@ -68,7 +66,7 @@ def localize(
 
 
 def _beginning(work: Reduction) -> tuple[Cut | None, Case]:
-    """Where the first graph that fails is cut, and what comes before as a program of its own."""
+    """Return where the first failing graph is cut, and what precedes the cut as a case."""
     graph = find_failing_graph(work)
     if graph is None:
         return None, work.case

@@ -45,20 +45,20 @@ EAGER = "eager"
 
 @dataclass(frozen=True)
 class RungStarted:
-    """Said before a rung is tried: if nothing follows, that is where it crashed or hangs."""
+    """Sent before a rung is tried; if nothing follows, the rung crashed or hung."""
 
     rung: str
 
 
 @dataclass(frozen=True)
 class RungOutcome:
-    """How a rung went."""
+    """Outcome of a rung."""
 
     rung: str
     failure: Failure | None
     seconds: float
     refused: str = ""
-    """Why this is no failure though it looks like one, or no case at all; a clause."""
+    """A clause on why this is not a failure though it looks like one, or not a case at all."""
 
 
 def attempt(
@@ -69,11 +69,10 @@ def attempt(
     stop: bool = True,
     repeat_eager: bool = False,
 ) -> None:
-    """Run `case` in eager and then on each rung, telling `say` what came of each.
+    """Run `case` in eager and then on each rung; send each outcome with `say`.
 
-    Ends at the first failure, unless `stop` is False. With `repeat_eager` eager runs twice, and a
-    difference between the two is a refusal.
-    """
+    Ends at the first failure unless `stop` is False. With `repeat_eager` eager runs twice, and a
+    difference between the two is a refusal."""
     before = snapshot(case.objects)
     say(RungStarted(EAGER))
     start = time.monotonic()
@@ -99,12 +98,12 @@ def attempt(
 
 
 def _noise(case: Case) -> Tolerance | None:
-    """The tolerance between two runs of eager: a device may add up in another order each time."""
+    """Return the tolerance between two eager runs: a device may add in another order each time."""
     return case.tolerance if devices_of(case.objects) - {"cpu", "meta"} else Tolerance(0.0, 0.0)
 
 
 def _eager(case: Case, before: Snapshot) -> tuple[RunResults, bool]:
-    """What eager gives, and whether it drew random numbers."""
+    """Return eager's results, and whether it drew random numbers."""
     seed_generators(0)
     states = random_states()
     found = _run(case, case.target)
@@ -125,7 +124,7 @@ def _run(case: Case, function: Callable[..., object]) -> RunResults:
 def _compiled(
     case: Case, rung: Rung, before: Snapshot, expected: RunResults
 ) -> tuple[Failure | None, str]:
-    """What is wrong on a rung; and if nothing is, what looked wrong."""
+    """Return the failure on a rung; if there is none, why an apparent one is not."""
     torch.compiler.reset()
     try:
         with forbid_recompiles(case.wanted is Kind.RECOMPILE):
@@ -161,7 +160,7 @@ def _raised(case: Case, rung: Rung, error: Exception) -> Failure:
 
 
 def _exact(case: Case) -> RunResults | None:
-    """What float64 gives; None where the program does not run in it."""
+    """Return the float64 results; None where the program does not run in float64."""
     try:
         target, args, kwargs = to_float64(case.target, case.args, case.kwargs)
         module = target if isinstance(target, torch.nn.Module) else None
@@ -173,7 +172,7 @@ def _exact(case: Case) -> RunResults | None:
 
 
 def slow(case: Case, rung: Rung) -> Failure | None:
-    """A failure if the compiled program takes more than `SLOW_FACTOR` times as long as eager."""
+    """Return a failure if the compiled program is over `SLOW_FACTOR` times as slow as eager."""
     compiled = case.compiled(rung)
     for function in (case.target, compiled) * 2:
         function(*case.args, **case.kwargs)

@@ -1,4 +1,4 @@
-"""A program under suspicion: what is called, with what, and how it is compiled."""
+"""A program under suspicion: the call, its inputs, and how it is compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fullgraph.minifier.oracle.failure import Kind
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A call to be compiled, and what counts as wrong."""
+    """A call to compile, and what counts as wrong."""
 
     target: Callable[..., Any]
     args: tuple[Any, ...]
@@ -26,15 +26,15 @@ class Case:
     tol: float | None = None
     """Relative and absolute tolerance; None: by dtype."""
     strides: bool = True
-    """Whether other strides, or other aliasing, are wrong."""
+    """Whether different strides or aliasing count as wrong."""
     calls: int = 1
-    """How often it is called: some failures come with the second call."""
+    """How often it is called; some failures need a second call."""
     wanted: Kind | None = None
-    """What to look for instead of anything wrong: a graph break, a recompile, slowness."""
+    """What to look for instead of any failure: a graph break, a recompile, slowness."""
 
     @property
     def tolerance(self) -> Tolerance | None:
-        """The user's tolerance; None: by dtype."""
+        """Return the user's tolerance; None: by dtype."""
         return None if self.tol is None else Tolerance(self.tol, self.tol)
 
     @property
@@ -46,7 +46,7 @@ class Case:
         return (self.target, self.args, self.kwargs)
 
     def compiled(self, rung: Rung) -> Callable[..., Any]:
-        """The target as `rung` compiles it; the target itself for eager."""
+        """Return the target as `rung` compiles it; the target itself for eager."""
         if rung.backend is None:
             return self.target
         return torch.compile(

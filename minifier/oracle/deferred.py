@@ -1,31 +1,31 @@
-"""A question that is asked while other work goes on, and may end it."""
+"""Deferred check that runs concurrently and can cancel the reduction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Answer = Callable[[], str]
-"""Waits for a sentence that tells why work is not to go on; "" if nothing speaks against it."""
+"""Waits for the reason to cancel; "" to continue."""
 
 
 class ReductionRefused(Exception):
-    """The work is not to go on; a sentence tells why."""
+    """Raised to cancel a reduction, with one sentence as the reason."""
 
 
 class DeferredCheck:
-    """A question that may take its time."""
+    """A check that runs while the reduction continues."""
 
     def __init__(self, ask: Callable[[], Answer] = lambda: str) -> None:
-        """`ask` begins to ask, and returns what waits for the answer."""
+        """`ask` starts the check and returns a function that waits for its answer."""
         self._ask = ask
         self._answer: Answer | None = None
 
     def begin(self) -> None:
-        """Ask, if that was not done before."""
+        """Start the check if it has not started."""
         self._answer = self._answer or self._ask()
 
     def end(self) -> None:
-        """Wait for the answer. Raises Refused."""
+        """Wait for the answer. Raises ReductionRefused."""
         self.begin()
         assert self._answer is not None
         if why := self._answer():

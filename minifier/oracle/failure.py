@@ -1,4 +1,4 @@
-"""What went wrong, and when two programs go wrong in the same way."""
+"""Failures, and when two programs fail in the same way."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fullgraph.compiler.numerics import NOTHING, Mismatch
 
 TORCH = Path(torch.__file__).parent
 SLOW_FACTOR = 1.5
-"""How many times as long as eager a program may take that is not slow."""
+"""Ratio to eager's time above which a program counts as slow."""
 SLOW_OVERHEAD = 0.0005
-"""Seconds of a compiled call that are its guards' and the graph's call, and no stage's fault."""
+"""Seconds of guards and the graph's call, which are no stage's fault."""
 
 
 class Kind(StrEnum):
-    """How a compiled program can fail."""
+    """Kind of a failure."""
 
     EXCEPTION = "exception"
     RESULT = "result"
@@ -38,18 +38,18 @@ class Kind(StrEnum):
 
 
 NOT_BESIDE = (Kind.SLOW, Kind.MEMORY)
-"""What cannot be looked at while the same runs beside it."""
+"""Kinds that other running candidates would disturb."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """One way of failing."""
+    """One failure on one rung."""
 
     rung: str
-    """Where on the ladder it was met."""
+    """The rung on which it happened."""
     kind: Kind
     signature: tuple[str, ...]
-    """What stays the same when the program gets smaller."""
+    """The part that stays the same when the program gets smaller."""
     message: str
     """For people: the exception's text, "expected …, got …", the signal."""
     details: str = ""
@@ -57,7 +57,7 @@ class Failure:
     difference: Mismatch | None = None
 
     def same(self, other: Failure | None) -> bool:
-        """Whether `other` is this failure, in another program perhaps."""
+        """Return whether `other` is the same failure, possibly of another program."""
         if other is None:
             return False
         mine = (self.rung, self.kind, self.signature)
@@ -68,11 +68,10 @@ class Failure:
 
 
 def of_exception(rung: str, exception: BaseException) -> Failure:
-    """An exception that eager does not raise.
+    """Return the failure of an exception that eager does not raise.
 
-    Its signature: the type, what the message says of any program, and the function of torch that
-    raised it.
-    """
+    Its signature: the type, the message without names and numbers, and the function of torch that
+    raised it."""
     inner = root(exception)
     message = _said(inner)
     signature = (type(inner).__name__, normal(message), raiser(inner.__traceback__))
@@ -81,11 +80,9 @@ def of_exception(rung: str, exception: BaseException) -> Failure:
 
 
 def of_difference(rung: str, found: Mismatch) -> Failure:
-    """A result that is not eager's.
+    """Return the failure of a result that differs from eager's.
 
-    Its signature: what about it differs; for dtypes, layouts and the like also which, and whether
-    something is lost or left.
-    """
+    Its signature: what differs; for dtypes and layouts also which, and whether one is missing."""
     pair: tuple[str, ...] = ()
     if found.aspect in ("dtype", "layout", "requires_grad", "type"):
         pair = (found.expected, found.got)
@@ -96,7 +93,7 @@ def of_difference(rung: str, found: Mismatch) -> Failure:
 
 
 def root(exception: BaseException) -> BaseException:
-    """The exception that a compiler's own exceptions were made around."""
+    """Return the exception that a compiler's own exceptions wrap."""
     while True:
         inner = getattr(exception, "inner_exception", None)
         if not isinstance(inner, BaseException) or inner is exception:
@@ -105,7 +102,7 @@ def root(exception: BaseException) -> BaseException:
 
 
 def raiser(trace: TracebackType | None) -> str:
-    """The innermost function of torch in a traceback, "torch._inductor.ir.realize"."""
+    """Return the innermost function of torch in a traceback, "torch._inductor.ir.realize"."""
     names = [name for name in map(_torch_name, _frames(trace)) if name]
     return names[-1] if names else ""
 
@@ -126,7 +123,7 @@ def _torch_name(frame: TracebackType) -> str:
 
 
 def _said(exception: BaseException) -> str:
-    """What an exception says, without what torch adds for every one."""
+    """Return an exception's message without torch's boilerplate."""
     try:
         text = str(exception)
     except Exception as failure:
@@ -140,7 +137,7 @@ def _said(exception: BaseException) -> str:
 
 
 def normal(message: str) -> str:
-    """What a message says of any program: without numbers, shapes, paths and generated names."""
+    """Return a message without numbers, shapes, paths and generated names."""
     line = next((line for line in message.splitlines() if line.strip()), "")
     line = re.sub(r"0x[0-9a-fA-F]+", "X", line)
     line = re.sub(r"(?:/[\w.+-]+){2,}", "PATH", line)

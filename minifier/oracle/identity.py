@@ -1,4 +1,4 @@
-"""A name for what is asked for, so that interrupted work is found again."""
+"""Stable names for a reduction and its questions, by which interrupted work is found again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fullgraph.minifier.oracle.case import Case
 
 
 def identity(case: Case, rungs: Sequence[Rung]) -> str:
-    """A name for this work, the same when the same command is run again."""
+    """Return a name for this work that the same command produces again."""
     target = case.target
     kind = type(target) if isinstance(target, torch.nn.Module) else target
     state = case.module.state_dict() if case.module else {}
@@ -38,17 +38,17 @@ def identity(case: Case, rungs: Sequence[Rung]) -> str:
 
 
 def _told(value: object) -> str:
-    """A setting, the same in every process."""
+    """Return a setting in a form that is the same in every process."""
     return getattr(value, "__qualname__", "") or re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def digest(text: str) -> str:
-    """A short name for a text."""
+    """Return a short name for a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _file_of(thing: object) -> str:
-    """The text of the file that defines a class or a function; "" if there is none."""
+    """Return the text of the file that defines a class or function; "" if there is none."""
     with suppress(TypeError, OSError):
         return Path(inspect.getfile(thing)).read_text(errors="replace")  # type: ignore[arg-type]
     return ""

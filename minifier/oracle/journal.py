@@ -1,4 +1,4 @@
-"""What was found out, on disk at once, so that interrupted work goes on where it was."""
+"""Answers on disk, written at once, so that an interrupted reduction resumes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ T = TypeVar("T")
 
 
 class Journal:
-    """Answers by the key of the question; each is in the file before it is used.
+    """Answers by the key of their question; each is on disk before it is used.
 
-    The reducers are deterministic, so that with the same answers they come to the same candidate
-    again: nothing but answers has to be kept. A line that a kill cut short is left out.
-    """
+    The reducers are deterministic: with the same answers they reach the same candidates, so nothing
+    but answers is kept. A line that a kill cut short is dropped."""
 
     def __init__(self, path: Path, work: str) -> None:
-        """`work` names what is done: what is known of other work is forgotten."""
+        """`work` names the reduction; answers of another one are forgotten."""
         self.path = path
         self.answers: dict[str, Any] = {}
         self.recalled = 0
@@ -55,7 +54,7 @@ class Journal:
         os.write(self._file, f"\n{json.dumps(entry)}\n".encode())
 
     def answer(self, key: str) -> Any:
-        """What was noted, perhaps when this work was begun before; None if nothing was."""
+        """Return a noted answer, possibly from an earlier run; None if there is none."""
         self.recalled += key in self.answers
         return self.answers.get(key)
 
@@ -66,7 +65,7 @@ class Journal:
         self._append({"key": key, "answer": text})
 
     def once(self, key: str, ask: Callable[[], T]) -> T:
-        """What `ask` answers, or answered when this work was begun before."""
+        """Return what `ask` answers, or answered in an earlier run."""
         found: T | None = self.answer(key)
         if found is None:
             found = ask()
@@ -74,12 +73,12 @@ class Journal:
         return found
 
     def close(self) -> None:
-        """What was found out stays in the file."""
+        """Close the file; the answers stay."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
     def finish(self) -> None:
-        """The work is done: nothing has to be gone on with."""
+        """Delete the file: the work is done."""
         self.close()
         self.path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Something to make smaller while a question about it is answered with yes."""
+"""A thing to make smaller while the oracle says that it still fails in the same way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Verdict(StrEnum):
-    """What an oracle says of a candidate."""
+    """The oracle's verdict on a candidate."""
 
     SAME = "same failure"
     OTHER = "other failure"
@@ -23,26 +23,25 @@ class Verdict(StrEnum):
 
 
 class OutOfBudget(Exception):
-    """The time that was given is over. `Problem.current` is the best so far."""
+    """Raised when the budget is over; `Problem.current` is the best so far."""
 
 
 @dataclass
 class Counts:
-    """What a reduction cost."""
+    """Cost of a reduction."""
 
     calls: int = 0
-    """Candidates that an oracle was asked about, those asked ahead of need included."""
+    """Candidates that the oracle was asked about, including speculative ones."""
     cached: int = 0
     steps: int = 0
-    """Candidates that took the place of `current`."""
+    """Candidates that became `current`."""
     verdicts: dict[Verdict, int] = field(default_factory=dict)
 
 
 class Problem(Generic[T]):
-    """The smallest thing so far that still fails, and the way to try smaller ones.
+    """The smallest candidate so far that fails, and the way to try smaller ones.
 
-    A reducer is a function of a `Problem` that offers candidates until none is taken.
-    """
+    A reducer is a function of a `Problem` that offers candidates until none is accepted."""
 
     def __init__(
         self,
@@ -57,13 +56,12 @@ class Problem(Generic[T]):
         known: MutableMapping[str, Verdict] | None = None,
         counts: Counts | None = None,
     ) -> None:
-        """`ask` begins to ask about a candidate, `jobs` at a time, and returns what waits for the
-        verdict; `key` is equal for equal candidates. `where` tells in which of its results a
-        candidate that was asked about goes wrong, as "output[1]"; "" where that is not known.
+        """`ask` starts asking about a candidate, `jobs` at a time, and returns what waits for the
+        verdict; equal candidates have equal `key`s. `where` returns the result in which a failing
+        candidate goes wrong, "output[1]", or "".
 
-        `on_step` hears of each new `current` at once. `spent` says when to stop. `known` gives
-        verdicts by key, or raises KeyError, and is added to.
-        """
+        `on_step` receives each new `current` at once. `spent` says when to stop. `known` maps keys
+        to verdicts, or raises KeyError, and is added to."""
         self.start = self.current = start
         self.counts = counts or Counts()
         self.where = where
@@ -72,12 +70,11 @@ class Problem(Generic[T]):
         self._known = {} if known is None else known
 
     def first(self, candidates: Iterable[T]) -> bool:
-        """Make the first of `candidates` that still fails in the same way `current`.
+        """Make the first of `candidates` that fails in the same way `current`.
 
-        They are drawn lazily, and asked about in order; with several jobs the next ones are asked
-        ahead, and the first success in order wins, so the result is that of one job. Returns
-        whether there was one. Raises OutOfBudget.
-        """
+        Candidates are drawn lazily and asked about in order; with several jobs the next ones run
+        ahead, and the first success in order wins, so that the result is that of one job. Returns
+        whether one failed. Raises OutOfBudget."""
         for candidate, verdict in self._answers(candidates):
             if verdict is Verdict.SAME:
                 self.current = candidate
@@ -87,7 +84,7 @@ class Problem(Generic[T]):
         return False
 
     def fails(self, candidate: T) -> bool:
-        """Whether `candidate` fails in the same way; `current` stays. Raises OutOfBudget."""
+        """Return whether `candidate` fails in the same way; `current` stays. Raises OutOfBudget."""
         return next(verdict for _, verdict in self._answers([candidate])) is Verdict.SAME
 
     def _answers(self, candidates: Iterable[T]) -> Iterator[tuple[T, Verdict]]:

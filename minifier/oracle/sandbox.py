@@ -1,4 +1,4 @@
-"""Where candidates are tried: a forked child each, with limits on time and memory."""
+"""Run candidates, each in a forked child with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ from fullgraph.minifier.oracle.problem import Verdict
 T = TypeVar("T")
 
 SECONDS = 300.0
-"""Wall time that a candidate is given by default."""
+"""Default time limit of a candidate, in seconds."""
 
 OUT_OF_MEMORY = "OutOfMemoryError"
 _BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileNotFoundError")
-"""Exceptions that tell about the machine and not about the program."""
+"""Exceptions about the machine rather than the program."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What came of a case on some rungs."""
+    """Outcomes of a case on some rungs."""
 
     ends: tuple[RungOutcome, ...]
     broken: str = ""
-    """What kept it from being tried; a sentence."""
+    """One sentence on why it could not be tried."""
     applied: tuple[str, ...] = ()
     """What a limited subsystem did, one entry an application."""
 
     @property
     def failure(self) -> Failure | None:
-        """The first failure."""
+        """Return the first failure."""
         return next((end.failure for end in self.ends if end.failure is not None), None)
 
     def verdict(self, wanted: Failure) -> Verdict:
-        """What this says of a candidate that is to fail like `wanted`."""
+        """Return the verdict on a candidate that should fail like `wanted`."""
         failure = self.failure
         if self.broken or (failure is not None and failure.rung == EAGER):
             return Verdict.UNRESOLVED
@@ -76,7 +76,7 @@ class Report:
 
 
 class Sandbox:
-    """Tries cases, each in a child of its own, which is forked by the thread that asks."""
+    """Runs cases, each in a child that the asking thread forks."""
 
     def __init__(
         self,
@@ -88,11 +88,10 @@ class Sandbox:
         threads: int = 1,
         modes: Modes | None = None,
     ) -> None:
-        """`cache` gives the folder for what Inductor builds, and is called before that is needed.
-        `seconds`, and bytes of `memory` above what the program has, are for each case; at most
-        `jobs` are to be tried at a time. `threads` and
-        `modes` are the program's own; None: those of this thread."""
-        self.seconds = seconds
+        """`cache` returns the folder for Inductor's output and is called before that is needed.
+        `seconds`, and bytes of `memory` beyond what the program has, limit each case; at most
+        `jobs` run at a time. `threads` and `modes` are the program's own; None: those of this
+        thread.""" self.seconds = seconds
         self.jobs = jobs
         self._cache = cache
         self._memory = memory
@@ -106,30 +105,32 @@ class Sandbox:
         """How many cases were tried."""
 
     def load(self, rungs: Sequence[Rung]) -> str | None:
-        """Load Inductor if one of `rungs` needs it, so that children find it loaded. Returns the
-        folder for what it builds. Raises what the maker of that folder raises."""
+        """Load Inductor if one of `rungs` needs it, so that children find it loaded.
+
+        Returns the folder for its output. Raises what the maker of that folder raises."""
         return self._cache() if any(rung.needs_inductor for rung in rungs) else None
 
     def one_at_a_time(self) -> None:
-        """From now on nothing is to be tried beside another."""
+        """Run no two cases at a time from now on."""
         self.jobs = 1
 
     def many_threads(self) -> bool:
-        """From now on try with as many threads as the program has of its own. Returns whether it
-        has several, and OpenMP lets a child have them."""
+        """Run cases with the program's own thread count from now on.
+
+        Returns whether it is more than one and OpenMP lets a child have them."""
         if self._most == 1 or not pause_openmp():
             return False
         self.threads = self._most
         return True
 
     def stop(self) -> None:
-        """End what is being tried: nothing more can be."""
+        """Stop everything that runs; the sandbox is unusable afterwards."""
         self._stop.set()
         for thread in self._listening:
             thread.join()
 
     def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
-        """What comes of `ask`."""
+        """Return the report of `ask`, waited for."""
         return self.ask(case, rungs, **how)()
 
     def ask(
@@ -142,12 +143,11 @@ class Sandbox:
         limit: tuple[Subsystem, int] | None = None,
         without: Sequence[Subsystem] = (),
     ) -> Callable[[], Report]:
-        """Begin to try `case` in eager and on `rungs`, up to its first failure or on `every` one;
-        the function that is returned waits for the end.
+        """Start running `case` in eager and on `rungs`; return a function that waits.
 
-        `limit` applies a subsystem that often at most; those in `without` are off. A function that
-        makes the case is called in the child; if it raises, the case could not be tried.
-        """
+        It ends at the first failure, or with `every` after all rungs. `limit` applies a subsystem
+        at most that often; those in `without` are off. A function that makes the case is called in
+        the child; if it raises, the case could not be tried."""
 
         cache, before = self.load(rungs), inductor_cache_dir()
         if self.threads > 1:
@@ -187,20 +187,20 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class Modes:
-    """The modes of a thread. They are not a new thread's, and not those of another process."""
+    """Modes of a thread, which neither a new thread nor another process inherits."""
 
     facts: Mapping[str, Any]
     inference: bool
 
     @classmethod
     def here(cls) -> Modes:
-        """Those of this thread."""
+        """Return this thread's modes."""
         facts = {f.name: f.read() for f in process_states() if f.name.startswith(_OF_A_THREAD)}
         return cls(facts, torch.is_inference_mode_enabled())
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
-        """Meanwhile they are this thread's, of a process that is a child."""
+        """Apply the modes to this thread of a child process."""
         for fact in process_states():
             if fact.name in self.facts:
                 fact.write(self.facts[fact.name])
@@ -213,14 +213,14 @@ _OF_A_THREAD = ("grad mode", "autocast")
 
 @dataclass(frozen=True)
 class _Try:
-    """What a child does, see `Sandbox.ask`."""
+    """Job of a child, see `Sandbox.ask`."""
 
     case: Case | Callable[[], Case]
     rungs: tuple[Rung, ...]
     modes: Modes
     threads: int
     folders: tuple[str, str | None] | None
-    """For what Inductor builds, and of what it built before; None where it is not there."""
+    """For Inductor's output, and of what it built before; None if missing."""
     building: int | None
     """How many kernels are built at a time."""
     limit: tuple[Subsystem, int] | None
@@ -244,41 +244,42 @@ class _Try:
 
 
 class JournaledSandbox:
-    """A sandbox whose answers are in the journal, and are not asked for again where the same work
-    is done: a question has its number among those that are the same."""
+    """A sandbox that takes answers from the journal when the same work runs again.
+
+    A question is identified by its number among equal ones."""
 
     def __init__(self, sandbox: Sandbox, journal: Journal, name: str) -> None:
-        """`name` is of this part of the work."""
+        """`name` identifies this part of the work."""
         self._sandbox, self._journal = sandbox, journal
         self._name = name
         self._asked: Counter[str] = Counter()
 
     @property
     def jobs(self) -> int:
-        """As `Sandbox.jobs`."""
+        """Return `Sandbox.jobs`."""
         return self._sandbox.jobs
 
     @property
     def threads(self) -> int:
-        """As `Sandbox.threads`."""
+        """Return `Sandbox.threads`."""
         return self._sandbox.threads
 
     def many_threads(self) -> bool:
-        """As `Sandbox.many_threads`."""
+        """Do as `Sandbox.many_threads`."""
         return self._sandbox.many_threads()
 
     def one_at_a_time(self) -> None:
-        """As `Sandbox.one_at_a_time`."""
+        """Do as `Sandbox.one_at_a_time`."""
         self._sandbox.one_at_a_time()
 
     def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
-        """As `Sandbox.report`."""
+        """Do as `Sandbox.report`."""
         return self.ask(case, rungs, **how)()
 
     def ask(
         self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any
     ) -> Callable[[], Report]:
-        """As `Sandbox.ask`."""
+        """Do as `Sandbox.ask`."""
         part, limit = how.get("limit") or (None, None)
         names = [rung.name for rung in rungs]
         without = [each.name for each in how.get("without", ())]
@@ -302,7 +303,7 @@ class JournaledSandbox:
 
 
 Tries = Sandbox | JournaledSandbox
-"""Who tries cases."""
+"""Any object that runs cases."""
 
 
 def _settle(future: Future[T], wait: Callable[[], T]) -> None:
@@ -339,7 +340,7 @@ def _ended(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str]:
 
 
 def _machine(failure: Failure | None) -> str:
-    """What an exception says of the machine: no compiler, a full disk, no memory."""
+    """Return what an exception says about the machine: no compiler, a full disk, no memory."""
     if failure is None or failure.kind is not Kind.EXCEPTION:
         return ""
     if failure.signature[0] not in _BROKEN:

@@ -1,4 +1,4 @@
-"""What is being reduced, what is known of it by now, and the questions about it."""
+"""State of one reduction: the case, the oracle, and what is known so far."""
 
 from __future__ import annotations
 
@@ -28,46 +28,45 @@ from fullgraph.minifier.rungs.ladder_run import check_reproducible
 T = TypeVar("T")
 
 _BEGUN = 60.0
-"""Seconds until a candidate runs that is handed to another process, a device opened and all."""
+"""Seconds until a candidate starts in another process that opens a device."""
 _SMALL, _PAUSE = 60, 3.0
 """What is small enough to be shown on the way (operators, lines), and how often (seconds)."""
 
 
 class UnexpectedFailure(Exception):
-    """The program does not fail as was expected of it."""
+    """The program does not fail as expected."""
 
 
 @dataclass
 class Reduction:
-    """What is asked for, and what is known of it by now.
+    """The program under reduction with its sandbox, journal and verdicts.
 
-    A program that takes long is still being tried on its last rung while its graph is reduced
-    already: `rung` is where it is expected to fail, and its failure is taken for the one that the
-    first smaller program shows there, until it is known. Otherwise is raised where that was wrong.
-    """
+    While a slow program still runs on its last rung, its graph is already being reduced: `rung` is
+    where it is expected to fail, and the first smaller program's failure there is assumed to be its
+    own until it is known. UnexpectedFailure is raised where that was wrong."""
 
     case: Case
     rungs: tuple[Rung, ...]
     rung: Rung
     bisection: Callable[[], Bisection]
-    """Waits for what is known of the whole program."""
+    """Waits for the whole program's bisection."""
     sandbox: Sandbox
     journal: Journal
     late: Callable[[], bool] = lambda: False
     """Whether `bisection` would wait."""
     say: Callable[[object], object] = lambda _: None
     deadline: float | None = None
-    """When the budget is over, in `time.monotonic` seconds."""
+    """End of the budget, in `time.monotonic` seconds."""
     levels: tuple[GraphLevel, ...] = ("dynamo", "aot")
-    """Whose graphs are looked at, in this order."""
+    """The graphs to reduce, in order of preference."""
     seconds: float = SECONDS
-    """What a fresh interpreter is given."""
+    """Time limit of a fresh interpreter."""
     show: Callable[[Any], str] = str
-    """The script of a graph or a text that was reduced so far."""
+    """The script of a reduced graph or text."""
     counts: Counts = field(default_factory=Counts)
     notes: list[str] = field(default_factory=list)
     loss: Loss = None
-    """What goes backward of a graph: as for the program, if that is needed."""
+    """The loss of a graph: the program's, if it is needed."""
     _guess: Failure | None = None
     _shown: float = 0.0
 
@@ -76,7 +75,7 @@ class Reduction:
         self.begin()
 
     def begin(self) -> None:
-        """Take nothing for granted that a candidate showed."""
+        """Forget everything that candidates showed."""
         self.loss = True if self.case.loss else None
         self.steady = DeferredCheck(self._repeated)
         self._verdicts.clear()
@@ -84,12 +83,12 @@ class Reduction:
 
     @property
     def failure(self) -> Failure:
-        """What is wrong on the rung. Raises Otherwise."""
+        """Return the failure on the rung. Raises UnexpectedFailure."""
         return self._guess or self.known
 
     @cached_property
     def known(self) -> Failure:
-        """What is wrong with the whole program on the rung, waited for. Raises Otherwise."""
+        """Wait for the whole program's failure on the rung. Raises UnexpectedFailure."""
         found = self.bisection()
         failure = found.failure
         if failure is None or failure.rung != self.rung.name:
@@ -100,13 +99,13 @@ class Reduction:
         return failure
 
     def confirm(self) -> None:
-        """Wait for the whole program. Raises Otherwise."""
+        """Wait for the whole program. Raises UnexpectedFailure."""
         if not self.known.same(self.failure):
             raise UnexpectedFailure
         self._guess = None
 
     def verdict(self, report: Report) -> Verdict:
-        """What a report says of a candidate. Raises Otherwise."""
+        """Return a report's verdict on a candidate. Raises UnexpectedFailure."""
         if not self.late():
             self.confirm()
         elif self._guess is None and _telling(report, self.rung):
@@ -122,8 +121,7 @@ class Reduction:
         key: Callable[[T], str],
         on_step: Callable[[T], None],
     ) -> Problem[T]:
-        """Something to be made smaller while it fails like the program; `case` and `key` are of a
-        candidate."""
+        """Return a problem to reduce; `case` and `key` map a candidate to its case and key."""
         return Problem(
             start,
             lambda candidate: self._ask(key(candidate), case(candidate)),
@@ -137,7 +135,7 @@ class Reduction:
         )
 
     def fails(self, key: str, case: Case) -> bool:
-        """Whether `case` fails like the program, be the budget over or not."""
+        """Return whether `case` fails like the program, regardless of the budget."""
         known = key in self._verdicts or key in self.journal.answers
         self.counts.cached += known
         self.counts.calls += not known
@@ -146,11 +144,11 @@ class Reduction:
         return self._verdicts[key] is Verdict.SAME
 
     def doubt(self, key: str) -> None:
-        """From now on a question has no answer: it was not the same each time."""
+        """Mark a question as unresolved from now on: its answers varied."""
         self._verdicts[key] = Verdict.UNRESOLVED
 
     def _ask(self, key: str, case: Case | Callable[[], Case]) -> Callable[[], Verdict]:
-        """Begin to ask whether `case` fails like the program, and not one rung down already."""
+        """Start asking whether `case` fails like the program and passes one rung down."""
         place = self.rungs.index(self.rung)
         wait = self.sandbox.ask(case, self.rungs[max(1, place - 1) : place + 1])
 
@@ -163,13 +161,13 @@ class Reduction:
         return verdict
 
     def _where(self, key: str) -> str:
-        """In which result the answer to a question found something wrong; "" if in none."""
+        """Return the result in which a known failure shows; "" if none."""
         report: Report | None = self.journal.answers.get(key)
         failure = report and report.failure
         return failure.difference.where if failure and failure.difference else ""
 
     def check_reproducible(self, case: Case, name: str) -> Callable[[], str]:
-        """Begin to try again what fails, see `climb.unsteady`; `name` is of this question."""
+        """Start running a failure again, see `ladder_run`; `name` identifies the question."""
         return check_reproducible(case, self.rung, self.failure, self.tries(name))
 
     def _repeated(self) -> Callable[[], str]:
@@ -178,7 +176,7 @@ class Reduction:
 
     @property
     def possible(self) -> tuple[GraphLevel, ...]:
-        """Whose graphs can be had: what makes them must not be what fails."""
+        """Return the levels whose graphs can be captured without the failing stage."""
         if self.case.wanted in (Kind.BREAK, Kind.RECOMPILE):
             return ()
         backend = self.rung.backend
@@ -187,29 +185,29 @@ class Reduction:
         return tuple(level for level in self.levels if good[level])
 
     def tries(self, name: str) -> JournaledSandbox:
-        """The sandbox for a part of the work that asks the same each time."""
+        """Return the sandbox for a part of the reduction that asks the same each time."""
         return JournaledSandbox(self.sandbox, self.journal, name)
 
     @property
     def name(self) -> str:
-        """What a question begins with: under what it is asked."""
+        """Return the prefix of a question's key: the rung and the thread count."""
         threads = self.sandbox.threads
         return f"{self.rung.name} {threads} threads" if threads > 1 else self.rung.name
 
     @property
     def cached(self) -> int:
-        """How often an answer was known."""
+        """Return how many verdicts were already known."""
         return self.counts.cached + self.journal.recalled
 
     def alone(self, graph: BoundGraph) -> Case:
-        """A graph as a program of its own."""
+        """Return a graph as a case of its own."""
         return replace(self.case, target=graph.module, args=graph.inputs, kwargs={}, loss=self.loss)
 
     def spent(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def _hasten(self, found: Bisection) -> None:
-        """From now on give a candidate not much more time than the whole program took."""
+        """Limit a candidate's time to little more than the whole program took."""
         ends = [end for end in found.rungs.values() if end is not None]
         hung = any(end.failure is not None and end.failure.kind is Kind.HANG for end in ends)
         took = sum(e.seconds for e in ends if e.failure is None or e.failure.kind is not Kind.HANG)
@@ -218,7 +216,7 @@ class Reduction:
         self.sandbox.seconds = min(self.sandbox.seconds, begun + max(least, 10 * took))
 
     def step(self, phase: str, before: int, now: int, thing: Any) -> None:
-        """Tell of a smaller thing, and now and then of its script."""
+        """Report a smaller candidate, and now and then its script."""
         text = ""
         if now <= _SMALL and time.monotonic() > self._shown + _PAUSE:
             with suppress(Unwritable):
@@ -231,7 +229,7 @@ class Reduction:
 
 
 class _Verdicts(dict[str, Verdict]):
-    """By question; also what reports say that were there when the work was begun."""
+    """Verdicts by key, including those of reports from an earlier run."""
 
     def __init__(self, work: Reduction) -> None:
         self._work = work
@@ -242,7 +240,7 @@ class _Verdicts(dict[str, Verdict]):
 
 
 def _telling(report: Report, rung: Rung) -> bool:
-    """Whether a candidate shows on `rung` what may be wrong with the whole program."""
+    """Return whether a candidate shows on `rung` what may be the whole program's failure."""
     found = report.failure
     if report.broken or found is None or found.rung != rung.name:
         return False

@@ -1,4 +1,4 @@
-"""Reducing a failing program: the graph that fails alone, or the source that no graph shows."""
+"""Stages of a reduction: the graph that fails on its own, or source that no graph shows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OVER = "The budget was over while something could still be taken away."
 
 @dataclass(frozen=True)
 class Reduced:
-    """The smallest graph, and what it needs beside it."""
+    """The smallest failing graph, and what it needs."""
 
     graph: BoundGraph
     case: Case
@@ -55,8 +55,9 @@ class Reduced:
 
 
 def reduced(work: Reduction) -> Reduced | None:
-    """The smallest graph that fails like the program; None if none of its graphs does alone. Raises
-    Otherwise."""
+    """Return the smallest graph that fails like the program; None if no graph does.
+
+    Raises UnexpectedFailure."""
     problem = _begun(work)
     if problem is None:
         return None
@@ -251,7 +252,7 @@ def _planned(case: Case, plan: ModulePlan, recorded: ModuleRecording) -> Case:
 
 
 def reduce_text(work: Reduction, text: str) -> str:
-    """The smallest text whose `build()` gives a program that fails in the same way."""
+    """Return the smallest source whose `build()` gives a program that fails the same way."""
     before = len(text.splitlines())
     work.tell("source", before, before)
 
@@ -269,6 +270,6 @@ def reduce_text(work: Reduction, text: str) -> str:
 
 
 def case_of_text(text: str, case: Case) -> Case:
-    """The case of what a text's `build()` returns, or names. Raises what the text raises."""
+    """Return the case of a text's `build()`. Raises whatever the text raises."""
     model, args, kwargs = entry_call(load_module(text))
     return replace(case, target=model, args=args, kwargs=kwargs)

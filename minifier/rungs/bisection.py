@@ -1,4 +1,4 @@
-"""What a bisection found: how a program goes on every rung, and where it first goes wrong."""
+"""Result of a bisection: the outcome on every rung, and where the first failure is."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from fullgraph.minifier.oracle.failure import Failure
 from fullgraph.minifier.rungs.culprit import Culprit
 
 _TOLD = 160
-"""Characters of a message that stand in a table."""
+"""Characters of a message shown in a table."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a graph is cut so that what comes before fails, and one call less does not."""
+    """Shortest beginning of a graph that fails."""
 
     call: int
     """The last call of the beginning, counted from 1."""
     calls: int
-    """How many the graph has."""
+    """How many calls the graph has."""
     target: str
     """What is called: "relu", "aten.add.Tensor"."""
     place: str = ""
-    """The user's line it came from, "model.py:12"; "" where nothing tells."""
+    """The user's line it came from, "model.py:12"; "" if unknown."""
     code: str = ""
-    """What stands there."""
+    """The source of that line."""
 
     def __str__(self) -> str:
         told = f"call {self.call} of {self.calls}, {self.target}"
@@ -39,7 +39,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Bisection:
-    """How a program goes on every rung, and where it first fails."""
+    """Outcome of a program on every rung, and the first failure."""
 
     torch: str
     rungs: Mapping[str, RungOutcome | None]
@@ -48,21 +48,21 @@ class Bisection:
     cut: Cut | None = None
     """How much of the failing graph has to be compiled."""
     refused: str | None = None
-    """Why there is nothing to bisect; a sentence."""
+    """One sentence on why there is nothing to bisect."""
     calls: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
-    """What is to be known of it, one sentence each."""
+    """Facts about the result, one sentence each."""
 
     @property
     def failure(self) -> Failure | None:
-        """What goes wrong on the first rung that fails."""
+        """Return the failure on the first rung that fails."""
         failures = (end.failure for end in self.rungs.values() if end is not None)
         return None if self.refused else next((f for f in failures if f is not None), None)
 
     @property
     def healthy(self) -> bool:
-        """Whether every rung gives what eager gives."""
+        """Return whether every rung agrees with eager."""
         ends = self.rungs.values()
         return all(end is not None and not (end.failure or end.refused) for end in ends)
 
@@ -71,7 +71,7 @@ class Bisection:
         return self.failure.rung if self.failure is not None else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Schema 1."""
+        """Return JSON-ready data, schema 1."""
         failure = self.failure
         return {
             "schema": 1,
@@ -93,7 +93,7 @@ class Bisection:
         }
 
     def table(self) -> list[tuple[str, str]]:
-        """Each rung with how it goes, in words."""
+        """Return each rung with its outcome in words."""
         return [(name, _words(end)) for name, end in self.rungs.items()]
 
     def __str__(self) -> str:

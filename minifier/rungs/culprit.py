@@ -1,4 +1,4 @@
-"""Which part of a stage is wrong: a decomposition, a pass, a lowering, a setting."""
+"""Find the faulty part of a stage: a decomposition, a pass, a lowering, a setting."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _LIKELY = "lowerings"
 
 @dataclass(frozen=True)
 class Culprit:
-    """The part without which the failure is gone."""
+    """The part without which the failure disappears."""
 
     rung: str
     part: str
     """PyTorch's name for it: "lowerings", "decomposition", "inductor_layout_optimization"."""
     number: int | None
-    """The application that brings the failure, counted from 1; None for a setting."""
+    """The application that causes the failure, counted from 1; None for a setting."""
     what: str
-    """What is applied there, as PyTorch tells: a pass, a node, an operator."""
+    """What is applied there, in PyTorch's terms: a pass, a node, an operator."""
 
     def __str__(self) -> str:
         if self.number is None:
@@ -38,8 +38,9 @@ class Culprit:
 
 
 def culprit(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> Culprit | None:
-    """The first part of `rung` without which `case` does not fail any more; None if there is
-    none, or this torch cannot switch parts off."""
+    """Return the first part of `rung` without which `case` no longer fails.
+
+    None if there is none, or if this torch cannot switch parts off."""
     parts = [part for part in list_subsystems() if part.rung == rung.backend]
     search = _Search(case, rung, failure, sandbox)
     groups = _groups(parts)
@@ -58,14 +59,14 @@ def culprit(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> Culprit
 
 
 def _groups(parts: Sequence[Subsystem]) -> list[Sequence[Subsystem]]:
-    """The parts in their order, the one that most failures need in a group of its own."""
+    """Return the parts in their order, the likeliest in a group of its own."""
     place = next((n for n, part in enumerate(parts) if part.name == _LIKELY), len(parts))
     groups = [parts[:place], parts[place : place + 1], parts[place + 1 :]]
     return [group for group in groups if group]
 
 
 class _Search:
-    """What becomes of a failure without parts of a rung."""
+    """Outcomes of a failing case without parts of a rung."""
 
     def __init__(self, case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> None:
         self._case, self._rung, self._failure = case, rung, failure
@@ -73,11 +74,11 @@ class _Search:
         self._asked: dict[object, Callable[[], Report]] = {}
 
     def without(self, parts: Sequence[Subsystem]) -> Callable[[], Report]:
-        """Begin to try the case without some parts, if that was not done before."""
+        """Start trying the case without some parts, unless that was done."""
         return self._ask(tuple(parts), without=parts)
 
     def limited(self, part: Subsystem, limit: int) -> Callable[[], Report]:
-        """Begin to try the case with so many applications of a part."""
+        """Start trying the case with a limited number of applications of a part."""
         return self._ask((part, limit), limit=(part, limit))
 
     def _ask(self, key: object, **how: Any) -> Callable[[], Report]:
@@ -89,8 +90,10 @@ class _Search:
         return wait().verdict(self._failure) is Verdict.SAME
 
     def mending(self, parts: Sequence[Subsystem]) -> Iterator[Subsystem]:
-        """Those without each of which the case does not fail so; none if it does without all of
-        them. More and more of them are left out to find the first."""
+        """Return the parts without each of which the case no longer fails.
+
+        Empty if it fails without all of them. More and more parts are left out to find the first.
+        """
         if self.same(self.without(parts)):
             return
         low, high = 0, len(parts)
@@ -106,7 +109,7 @@ class _Search:
 
 
 class _Applications:
-    """The applications of a part that is counted."""
+    """Applications of a part that PyTorch counts."""
 
     def __init__(self, search: _Search, part: Subsystem) -> None:
         self._search, self._part = search, part
@@ -119,7 +122,7 @@ class _Applications:
         return self._search.limited(self._part, _FAR)().applied
 
     def least(self) -> int | None:
-        """The least number of them with which the case fails."""
+        """Return the least number of applications with which the case fails."""
         if not self._fails(_FAR):
             return None  # counting itself changes what happens
         low, high = 0, len(self._applied)
@@ -136,5 +139,5 @@ class _Applications:
         return high or None
 
     def what(self, number: int) -> str:
-        """What the application of that number is."""
+        """Return what a numbered application is."""
         return self._applied[number - 1] if number <= len(self._applied) else ""

@@ -1,4 +1,4 @@
-"""A program tried on every rung, from eager up."""
+"""Run a program on every rung, from eager up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INTERPRETED = tuple(rung.backend for rung in RUNGS if rung.backend != "inductor
 
 
 class LadderRun:
-    """A program that is tried on every rung."""
+    """A program's outcomes on the rungs, requested in groups."""
 
     def __init__(self, case: Case, rungs: Sequence[Rung], sandbox: Tries) -> None:
         """Try what is below Inductor. What is above it begins meanwhile, if several are tried at a
@@ -49,8 +49,9 @@ class LadderRun:
 
     @cached_property
     def bisection(self) -> Bisection:
-        """Every rung's outcome, waited for. From then on one is tried at a time, where the failure
-        is of the kind that something beside it would change."""
+        """Wait for every rung's outcome.
+
+        Afterwards cases run one at a time if the failure depends on what runs beside it."""
         for number in range(1, len(self._groups)):
             if self._ends[EAGER].failure or self._ends[EAGER].refused:
                 break
@@ -75,9 +76,9 @@ class LadderRun:
 def retry_with_threads(
     found: Bisection, case: Case, rungs: Sequence[Rung], sandbox: Tries
 ) -> Bisection:
-    """`found`; where nothing fails, what becomes of the program with as many threads as it had in
-    the first place. From then on it is tried with those, if that fails. Only compiled code depends
-    on their number."""
+    """Return `found`; if nothing fails, the bisection with the process's thread count.
+
+    If that fails, later candidates run with those threads. Only compiled code depends on them."""
     compiles = any(rung.backend not in _INTERPRETED for rung in rungs)
     if case.wanted in (Kind.BREAK, Kind.RECOMPILE) or not (found.healthy and compiles):
         return found
@@ -99,14 +100,16 @@ def _away() -> tuple[str, ...]:
 
 
 def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:
+    """Return the rung on which a failure happened."""
     return next(rung for rung in rungs if rung.name == failure.rung)
 
 
 def check_reproducible(
     case: Case, rung: Rung, failure: Failure, sandbox: Tries
 ) -> Callable[[], str]:
-    """Begin to try again. What is returned waits, and tells why the failure cannot be reduced: it
-    does not come each time, or not the same; "" if it does."""
+    """Start running the failure again; the returned function waits for the verdict.
+
+    It returns why the failure cannot be reduced (it is intermittent, or varies), or ""."""
     asked = again(case, rung, sandbox, TIMES - 1)
 
     def why() -> str:
@@ -127,7 +130,7 @@ def check_reproducible(
 def again(
     case: Case | Callable[[], Case], rung: Rung, sandbox: Tries, times: int
 ) -> list[Callable[[], Report]]:
-    """Begin to try `case` so many times, all at once if several may be tried at a time."""
+    """Start running `case` repeatedly, all at once if several may run at a time."""
     asked = []
     for _ in range(times):
         asked.append(sandbox.ask(case, [rung]))
@@ -139,8 +142,9 @@ def again(
 def _run_remaining_rungs(
     case: Case, left: list[Rung], wait: Callable[[], Report], sandbox: Tries
 ) -> dict[str, RungOutcome]:
-    """How the rungs `left` end, of which `wait` tells: a rung that kills its child is followed by
-    a new child."""
+    """Return the outcomes of the rungs `left`, which `wait` reports.
+
+    A rung that kills its child is followed by a new child."""
     ends: dict[str, RungOutcome] = {}
     while True:
         report = wait()
@@ -182,7 +186,7 @@ def _refusal(ends: Mapping[str, RungOutcome]) -> str:
 
 
 def _ranks() -> tuple[str, ...]:
-    """A note where the other ranks were missing."""
+    """Return a note if the other ranks were missing."""
     others = torch.distributed.get_world_size() - 1 if has_process_group() else 0
     if not others:
         return ()
