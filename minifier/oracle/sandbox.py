@@ -91,7 +91,8 @@ class Sandbox:
         """`cache` returns the folder for Inductor's output and is called before that is needed.
         `seconds`, and bytes of `memory` beyond what the program has, limit each case; at most
         `jobs` run at a time. `threads` and `modes` are the program's own; None: those of this
-        thread.""" self.seconds = seconds
+        thread."""
+        self.seconds = seconds
         self.jobs = jobs
         self._cache = cache
         self._memory = memory
