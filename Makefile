@@ -10,7 +10,7 @@ VENV := .venv$(if $(TORCH),-$(TORCH))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint zoo docs clean
+.PHONY: demo test quick lint zoo docs clean
 
 demo: $(READY)
 	@$(BIN)/python -m examples.demo
@@ -23,10 +23,15 @@ test: $(READY)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ANY_TORCH)
 endif
 
+# The tests that compile nothing and start no process.
+quick: $(READY) lint
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not compiles and not slow'
+
 lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports
 
 zoo: $(READY)
 	@$(BIN)/pip install -q -c constraints.txt -e '.[zoo]'
@@ -34,6 +39,7 @@ zoo: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python -m fullgraph.rewrites.pages
+	@$(BIN)/python docs/diagrams.py
 
 $(READY): pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)

@@ -11,7 +11,7 @@ import torch
 from torch.fx import symbolic_trace
 
 from fullgraph.minifier.graphs import BoundGraph, Inseparable
-from tests.minifier.capture import captured
+from tests.minifier.capture import capture_graphs
 
 
 def _graph(function: Callable[..., Any], *inputs: Any) -> BoundGraph:
@@ -167,7 +167,7 @@ def test_regions_stay_around_what_is_in_them() -> None:
             b = x @ x
         return a, b
 
-    graph = captured(function, torch.randn(2, 2, requires_grad=True))
+    graph = capture_graphs(function, torch.randn(2, 2, requires_grad=True))
     single = graph.part([_call(graph, "matmul")], connected=False)
     assert single.calls[1].target is operator.matmul and len(single.calls) == 3
     assert _run(single)[0].dtype == torch.bfloat16 and not torch.is_autocast_enabled("cpu")
@@ -181,7 +181,7 @@ def test_a_region_cannot_be_an_input_and_stays() -> None:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             return x @ x, x.sin()
 
-    graph = captured(function, torch.randn(2, 2))
+    graph = capture_graphs(function, torch.randn(2, 2))
     part = graph.part([_call(graph, "sin")])
     assert part.calls[1].target == "sin" and len(part.calls) == 3
 
@@ -190,7 +190,7 @@ def test_a_tensor_inside_of_a_transform_cannot_be_an_input() -> None:
     def function(x: torch.Tensor) -> Any:
         return torch.func.vmap(lambda row: row.sin().cos())(x)
 
-    graph = captured(function, torch.randn(2, 2))
+    graph = capture_graphs(function, torch.randn(2, 2))
     with pytest.raises(Inseparable):
         graph.part([_call(graph, "cos")], connected=False)
 
@@ -202,7 +202,7 @@ def test_a_write_inside_of_nested_transforms_is_left_to_them() -> None:
         return torch.trace(x) * torch.eye(3)
 
     twice = torch.func.jacfwd(torch.func.jacfwd(scaled))
-    graph = captured(lambda x: twice(x.sin()), torch.randn(3, 3))
+    graph = capture_graphs(lambda x: twice(x.sin()), torch.randn(3, 3))
     values = graph.values()
     assert torch.is_tensor(values[_call(graph, "sin")]) and values.writes
 
@@ -211,7 +211,7 @@ def test_a_branch_keeps_its_bodies() -> None:
     def function(x: torch.Tensor) -> Any:
         return torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x * 2,))[0]
 
-    graph = captured(function, torch.ones(3))
+    graph = capture_graphs(function, torch.ones(3))
     cond = next(node for node in graph.calls if node.name == "cond")
     part = graph.part([cond], connected=False)
     assert len(part.module._modules) == 2 and part.ops == 3
@@ -219,7 +219,7 @@ def test_a_branch_keeps_its_bodies() -> None:
 
 
 def test_symbolic_sizes_are_plain_numbers() -> None:
-    graph = captured(
+    graph = capture_graphs(
         lambda x: (x + 1).reshape(x.shape[0] * x.shape[1]), torch.randn(3, 4), dynamic=True
     )
     assert {type(value) for value in graph.inputs} <= {int, torch.Tensor}
@@ -245,7 +245,7 @@ def test_a_custom_op_that_writes_is_seen_to() -> None:
         double(y)
         return y.sin()
 
-    graph = captured(function, torch.ones(3))
+    graph = capture_graphs(function, torch.ones(3))
     sin = graph.calls[-1]
     assert len(graph.cone(sin)) == 3
     assert torch.equal(graph.part([sin]).inputs[0], torch.full((3,), 2.0))
@@ -334,6 +334,6 @@ class TestKey:
             def function(x: torch.Tensor) -> Any:
                 return torch.cond(x.sum() > 0, lambda y: y * scale, lambda y: y.cos(), (x,))
 
-            return captured(function, torch.ones(3))
+            return capture_graphs(function, torch.ones(3))
 
         assert graph(2).key != graph(3).key
