@@ -32,6 +32,7 @@ lint: $(READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python docs/diagrams.py --check
 
 zoo: $(READY)
 	@$(BIN)/pip install -q -c constraints.txt -e '.[zoo]'
