@@ -135,7 +135,7 @@ class Recompile:
 
 
 @dataclass(frozen=True)
-class Failure:
+class CompileFailure:
     """Error raised by the compiler: in Dynamo, a backend or code generation."""
 
     compile_id: str
@@ -165,7 +165,7 @@ class Timing:
     phase: str = "forward"
 
 
-Event = Break | Graph | Skip | Recompile | Failure | Timing
+Event = Break | Graph | Skip | Recompile | CompileFailure | Timing
 
 
 @dataclass(frozen=True)
@@ -195,8 +195,8 @@ class Recording:
         return tuple(e for e in self.events if isinstance(e, Recompile))
 
     @property
-    def failures(self) -> tuple[Failure, ...]:
-        return tuple(e for e in self.events if isinstance(e, Failure))
+    def failures(self) -> tuple[CompileFailure, ...]:
+        return tuple(e for e in self.events if isinstance(e, CompileFailure))
 
     @property
     def timings(self) -> tuple[Timing, ...]:

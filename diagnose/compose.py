@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from fullgraph.compiler.events import Failure, Position, Recording
+from fullgraph.compiler.events import CompileFailure, Position, Recording
 from fullgraph.compiler.private import current_stance, has_dispatch_mode, is_compile_disabled
 from fullgraph.compiler.recording import RECOMPILE_LIMIT
 from fullgraph.diagnose.causes import describe_causes, describe_recompiles, diagnose, group_breaks
@@ -147,7 +147,7 @@ def _describe_end(crash: str) -> str:
     return crash
 
 
-def _describe_failure(failure: Failure, mode: str) -> Crash:
+def _describe_failure(failure: CompileFailure, mode: str) -> Crash:
     position = failure.stack[-1] if failure.stack else failure.frame
     message = failure.message.strip().partition("\n")[0]
     return Crash(failure.stage, failure.error, message, position, mode, failure.traceback)

@@ -14,7 +14,7 @@ import torch
 from fullgraph.compiler.events import (
     Break,
     Event,
-    Failure,
+    CompileFailure,
     Fate,
     Graph,
     Position,
@@ -130,7 +130,7 @@ class Recorder:
             self.skipped(frame.f_code, str(exc))
         else:
             self._add(
-                Failure(
+                CompileFailure(
                     _compile_id_of(exc) or current_compile_id(),
                     frame_position(frame.f_code),
                     _failed_stage(exc),
