@@ -13,8 +13,8 @@ import torch
 
 from fullgraph.compiler.events import (
     Break,
-    Event,
     CompileFailure,
+    Event,
     Fate,
     Graph,
     Position,
