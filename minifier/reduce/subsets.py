@@ -122,7 +122,7 @@ def _prefix(
 def split_by_weight(
     items: Sequence[S], weight: Callable[[S], float], count: int
 ) -> Iterator[list[S]]:
-    """Split `items`, in order, into up to `count` parts of nearly the same weight."""
+    """Split `items`, in order, into about `count` parts of nearly the same weight."""
     share = sum(map(weight, items)) / count
     part: list[S] = []
     done = 0.0
