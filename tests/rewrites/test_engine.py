@@ -39,6 +39,7 @@ def sources(draw):
     return f"{HEAD}def f(x):\n    y = x\n{body}    return y\n"
 
 
+@pytest.mark.compiles
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sources())
 def test_fixing_again_changes_nothing_and_other_lines_stay(source):

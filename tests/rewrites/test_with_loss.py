@@ -1,8 +1,11 @@
+import pytest
 import torch
 from torch.testing import assert_close
 
 from fullgraph import explain
 from fullgraph.rewrites.with_loss import WithLoss
+
+pytestmark = pytest.mark.compiles
 
 
 def expensive(logits, target):

@@ -8,6 +8,8 @@ import torch
 from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 
+pytestmark = pytest.mark.compiles
+
 lstm = torch.nn.LSTM(4, 4)
 
 

@@ -4,6 +4,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x, n=7):\n"
 END = "        return x * 2\n"
 X = torch.ones(2)

@@ -4,6 +4,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import torch\n\n\n"
 NAN = torch.tensor([1.0, float("nan")])
 BRANCH = "data-dependent branch"

@@ -3,6 +3,8 @@ import torch
 
 from tests.rewrites.harness import offered
 
+pytestmark = pytest.mark.compiles
+
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 TEST = "x.sum() > 0"
 

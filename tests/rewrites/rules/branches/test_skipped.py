@@ -6,6 +6,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 TEST = "x.sum() > 0"
 

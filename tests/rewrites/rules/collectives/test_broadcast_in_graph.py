@@ -4,6 +4,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = (
     "import torch\nimport torch.distributed as dist\nimport torch.distributed.nn\n"
     "import torch.distributed._functional_collectives as funcol\n\n\n"

@@ -3,6 +3,8 @@ import torch
 
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import torch\nimport torch.distributed as dist\n\n\n"
 CALL = "dist.all_reduce(y, async_op=True)"
 X = torch.randn(4)

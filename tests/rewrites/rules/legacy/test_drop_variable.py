@@ -5,6 +5,8 @@ from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import torch\nfrom torch.autograd import Variable\n\n\n"
 CATEGORY = "legacy Variable"
 X = torch.randn(4, requires_grad=True)

@@ -3,6 +3,8 @@ import torch
 
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
 CATEGORY = "legacy argument"
 X = torch.randn(4)

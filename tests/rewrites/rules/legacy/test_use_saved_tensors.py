@@ -8,6 +8,8 @@ from fullgraph.rewrites.rules.legacy.use_saved_tensors import RULE, rewrite
 from fullgraph.rewrites.source import parse_document
 from tests.rewrites.harness import imported
 
+pytestmark = pytest.mark.compiles
+
 SOURCE = """import torch
 
 

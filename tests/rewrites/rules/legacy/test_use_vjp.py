@@ -6,6 +6,8 @@ from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = """import torch
 from torch import autograd
 from torch.autograd import Variable

@@ -8,6 +8,8 @@ from fullgraph.rewrites.rule import Applicability
 from fullgraph.rewrites.source import parse_document
 from tests.rewrites.harness import imported, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import torch\n\n\n"
 X = torch.randn(3, 2)
 COUNTS = torch.tensor([1, 0, 3])

@@ -4,6 +4,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import torch\nimport torch.nn.functional as F\n\n\n"
 torch.manual_seed(0)
 X = torch.randn(6, 4, requires_grad=True)

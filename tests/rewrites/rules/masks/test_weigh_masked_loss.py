@@ -4,6 +4,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\n"
 CATEGORY = "boolean mask"
 torch.manual_seed(0)

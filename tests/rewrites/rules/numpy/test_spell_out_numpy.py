@@ -4,6 +4,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import itertools\n\nimport numpy as np\nimport torch\n\n\n"
 X = torch.tensor([[0.5, -2.0, float("nan")], [1.5, 0.25, 3.0]])
 

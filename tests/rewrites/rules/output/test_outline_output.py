@@ -8,6 +8,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = """import logging
 import sys
 import warnings

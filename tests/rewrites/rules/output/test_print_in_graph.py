@@ -7,6 +7,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import torch\n\n\n"
 X = torch.arange(6.0).reshape(2, 3)
 

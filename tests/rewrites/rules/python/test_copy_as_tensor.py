@@ -4,6 +4,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import copy\n\nimport torch\n\nOPTIONS = {'a': 1}\n\n\n"
 X = torch.randn(4)
 

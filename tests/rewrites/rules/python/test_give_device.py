@@ -3,6 +3,8 @@ import torch
 
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import torch\n\n\ndef helper(x):\n    return x + torch.ones(4)\n\n\n"
 CATEGORY = "context manager"
 X = torch.randn(4)

@@ -4,6 +4,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = (
     "import contextlib\nimport threading\n\nimport torch\n\nLOCK = threading.Lock()\n"
     "OPEN = open\n\n\n"

@@ -3,6 +3,8 @@ import torch
 
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import contextlib\nfrom contextlib import ExitStack\n\nimport torch\n\nFLAG = True\n\n\n"
 X = torch.randn(4)
 

@@ -7,6 +7,8 @@ from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import random\n\nimport torch\n\n\n"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 

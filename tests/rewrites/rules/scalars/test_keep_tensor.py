@@ -5,6 +5,8 @@ from fullgraph import fix
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import imported, offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import math\n\nimport torch\n\n\n"
 CATEGORY = "scalar extraction"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])

@@ -6,6 +6,8 @@ from fullgraph import fix
 from fullgraph.rewrites.proof import ProofState
 from fullgraph.rewrites.rule import Applicability
 
+pytestmark = pytest.mark.compiles
+
 lstm = torch.nn.LSTM(4, 4)
 
 

@@ -4,6 +4,8 @@ import torch
 from fullgraph.rewrites.rule import Applicability
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import math\n\nimport numpy as np\nimport torch\n\n\n"
 CATEGORY = "NumPy scalar"
 X = torch.randn(2, 3, 4)

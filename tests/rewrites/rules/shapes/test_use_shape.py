@@ -3,6 +3,8 @@ import torch
 
 from tests.rewrites.harness import offered, rewritten
 
+pytestmark = pytest.mark.compiles
+
 HEAD = "import torch\n\n\n"
 CATEGORY = "scalar extraction"
 X = torch.randn(2, 3, 4)
