@@ -32,7 +32,7 @@ from fullgraph.rewrites.analysis import NotApplicable, Site, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
-from fullgraph.rewrites.transforms.scalars.scalar import Number, kind_of
+from fullgraph.rewrites.transforms.scalars.scalar import Number, scalar_type_of
 from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 _SAME = ("mean", "sum", "prod", "max", "min", "amax", "amin")
@@ -60,7 +60,7 @@ def _kept(
     seen = site.seen(array)
     names = {name.removeprefix("numpy.") for name in seen.types} if seen is not None else set()
     dtype = getattr(torch, names.pop(), None) if len(names) == 1 else None
-    kind = kind_of(dtype) if isinstance(dtype, torch.dtype) else None
+    kind = scalar_type_of(dtype) if isinstance(dtype, torch.dtype) else None
     if kind is None or not isinstance(dtype, torch.dtype):
         return Refusal("the dtype of the array is not known")
     uses = Uses(site)
@@ -74,7 +74,7 @@ def _kept(
         if how == "float" and not dtype.is_floating_point:
             number = uses.cast(node, number, torch.float32)
         number = replace(number, kind={"int": int, "float": float}.get(how, kind))
-        uses.absorb(node, number)
+        uses.propagate(node, number)
     except NotApplicable as why:
         return Refusal(str(why))
     return Rewrite(

@@ -54,7 +54,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     uses = Uses(site)
     try:
         uses.write(call, _reduced(site, call, operands), "torch")
-        uses.absorb(call, Number(bool, torch.bool))
+        uses.propagate(call, Number(bool, torch.bool))
     except NotApplicable as why:
         return Refusal(str(why))
     return Rewrite(

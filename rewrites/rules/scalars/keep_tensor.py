@@ -58,11 +58,11 @@ from fullgraph.rewrites.analysis import NotApplicable, Site, is_new_tensor
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.nonzero import nonzero
-from fullgraph.rewrites.transforms.scalars import indices as places
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
+from fullgraph.rewrites.transforms.scalars.indices import rewrite_index
 from fullgraph.rewrites.transforms.scalars.prefix_slices import only_index
-from fullgraph.rewrites.transforms.scalars.scalar import Number, kind_of
-from fullgraph.rewrites.transforms.scalars.sequences import spread
+from fullgraph.rewrites.transforms.scalars.scalar import Number, scalar_type_of
+from fullgraph.rewrites.transforms.scalars.sequences import propagate_to_list
 from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 _MATH = re.compile(r"math\.\w+")
@@ -92,7 +92,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if len(seen.dtypes) > 1:
         return Refusal("the tensor is of several dtypes")
     dtype: torch.dtype = getattr(torch, next(iter(seen.dtypes)))
-    kind = kind_of(dtype)
+    kind = scalar_type_of(dtype)
     if kind is None:
         return Refusal("the number is complex")
     uses = Uses(site)
@@ -101,11 +101,11 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         if found.how == "tolist" and seen.dims != {0}:
             if seen.dims != {1}:
                 return Refusal("the list has lists in it")
-            spread(uses, found.node, _detached(found.tensor, number), number)
+            propagate_to_list(uses, found.node, _detached(found.tensor, number), number)
         else:
             scalar = seen.shapes == {()}
             number = _written(uses, found, number, scalar)
-            uses.absorb(found.node, number)
+            uses.propagate(found.node, number)
     except NotApplicable as why:
         return Refusal(str(why))
     return Rewrite(
@@ -129,7 +129,7 @@ def _indexed(site: Site) -> Rewrite | Refusal | None:
         dtype = getattr(torch, next(iter(seen.dtypes)))
         uses = Uses(site)
         try:
-            places.index(uses, index, Number(int, dtype))
+            rewrite_index(uses, index, Number(int, dtype))
         except NotApplicable as why:
             return Refusal(str(why))
         return Rewrite(uses.replacements(), "An index of one dimension stays a tensor.")
@@ -149,7 +149,7 @@ def _written(uses: Uses, found: _Taken, number: Number, scalar: bool) -> Number:
         number = uses.cast(found.node, number, torch.float32)
     kinds = {"int": int, "float": float, "bool": bool}
     kind = kinds.get(found.how, number.kind)
-    return replace(number, kind=kind, fresh=number.fresh or (kind is int and floating))
+    return replace(number, kind=kind, owns_memory=number.owns_memory or (kind is int and floating))
 
 
 def _detached(tensor: cst.BaseExpression, number: Number) -> cst.BaseExpression:

@@ -1,1 +1,1 @@
-"""Python numbers taken out of tensors: what they are, where they go, what can stand for them."""
+"""Python numbers read from tensors: their uses, and the tensor that takes their place."""

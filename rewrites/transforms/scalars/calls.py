@@ -1,4 +1,4 @@
-"""Calls that are given a number: which take a tensor as well, and what the others become."""
+"""Calls that take a number as argument, rewritten for a tensor."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fullgraph.rewrites.analysis import (
     word_set,
 )
 from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.scalars.containers import KEPT, STORES, held
+from fullgraph.rewrites.transforms.scalars.containers import KEPT, STORES, propagate_to_container
 from fullgraph.rewrites.transforms.scalars.scalar import HALF, Number
-from fullgraph.rewrites.transforms.scalars.signs import Sign, sign
+from fullgraph.rewrites.transforms.scalars.signs import Sign, sign_of
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits, argument_for
 
 FINITE = "the number is finite, for otherwise Python raises"
-_TAKES = word_set(
+_ACCEPTS_SCALAR_TENSOR = word_set(
     """
     add add_ copysign div div_ divide divide_ eq fill_ floor_divide floor_divide_ fmod ge
     greater greater_equal gt le less less_equal lt masked_fill masked_fill_ mul mul_ multiply
@@ -30,13 +30,13 @@ _TAKES = word_set(
     where xlogy
     """
 )
-"""Operations in which a tensor without dimensions does what a number does."""
+"""Operations in which a 0-d tensor does what a number does."""
 _CLAMPS = word_set("clamp clamp_ clip clip_")
 _BOUNDS = {"clamp_min": "min", "clamp_max": "max", "clamp_min_": "min", "clamp_max_": "max"}
-_SCALED = word_set("add add_ sub sub_ subtract subtract_")
+_WITH_ALPHA = word_set("add add_ sub sub_ subtract subtract_")
 """Operations with `alpha=`, which must be a number."""
 _FILLED = {"full_like": "empty_like", "new_full": "new_empty"}
-_NOT_MET = word_set("masked_fill masked_fill_ where")
+_MASK_FIRST = word_set("masked_fill masked_fill_ where")
 """Operations whose first tensor argument is a mask."""
 _MATH = re.compile(
     r"math\.(sqrt|exp|expm1|log|log2|log10|log1p|sin|cos|tan|tanh|atan|ceil|floor|trunc|fabs|"
@@ -48,8 +48,8 @@ _FROM_ZERO = ("sqrt",)
 _ABOVE_ZERO = ("log", "log2", "log10", "log1p")
 
 
-def take(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
-    """Let a tensor be the argument of a call instead of a number. Raises NotApplicable."""
+def propagate_to_argument(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
+    """Replace a number that is the argument of a call by a tensor. Raises NotApplicable."""
     call = uses.document.parent(arg)
     if not isinstance(call, cst.Call):
         raise NotApplicable("a tensor cannot stand where the number is used")
@@ -58,31 +58,31 @@ def take(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
     function = called_function(uses.site, call)
     plain = arg.keyword is None and len(call.args) == 1
     if called in ("torch.tensor", "torch.as_tensor"):
-        _as_tensor(uses, call, arg, number)
+        _rewrite_tensor_constructor(uses, call, arg, number)
     elif operation:
-        _operation(uses, call, arg, number, operation)
+        _rewrite_operation(uses, call, arg, number, operation)
     elif called in ("max", "min"):
-        _bound(uses, call, arg, number, called)
+        _rewrite_max_or_min(uses, call, arg, number, called)
     elif called in ("int", "float", "abs", "round") or _MATH.fullmatch(called):
         if not plain and called != "round":
             raise NotApplicable(f"`{called}` takes more than the number")
-        _converted(uses, call, number, called)
+        _rewrite_conversion(uses, call, number, called)
     elif function is not None:
-        _parameter(uses, function, call, arg, number)
+        _propagate_to_parameter(uses, function, call, arg, number)
     elif isinstance(call.func, cst.Attribute) and call.func.attr.value in STORES:
-        uses.keep(arg.value, number)
+        uses.clone_if_shared(arg.value, number)
         if isinstance(call.func.value, cst.Name):
-            held(uses, call.func.value, number)
+            propagate_to_container(uses, call.func.value, number)
         else:
-            uses.note(KEPT)
+            uses.assume_reader_accepts_tensor(KEPT)
     else:
         raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
 
 
-def _operation(
+def _rewrite_operation(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, operation: str
 ) -> None:
-    """An operation of torch on tensors and this number."""
+    """Rewrite a torch operation that takes the number. Raises NotApplicable."""
     keyword = arg.keyword.value if arg.keyword is not None else ""
     others = [one.value for one in call.args if one is not arg and one.keyword is None]
     if isinstance(call.func, cst.Attribute) and uses.is_tensor(call.func.value):
@@ -90,13 +90,13 @@ def _operation(
     else:
         owner = None
     tensors = [one for one in (owner, *others) if one is not None and uses.is_tensor(one)]
-    if operation in _NOT_MET and tensors:
+    if operation in _MASK_FIRST and tensors:
         mask = next((one for one in tensors if uses.dtypes(one) == {"bool"}), None)
         tensors = [one for one in tensors if one is not mask]
-    if keyword == "alpha" and operation in _SCALED and others:
-        _scaled(uses, call, arg, others[-1], number)
+    if keyword == "alpha" and operation in _WITH_ALPHA and others:
+        _rewrite_alpha(uses, call, arg, others[-1], number)
     elif operation in _CLAMPS or operation in _BOUNDS:
-        _clamped(uses, call, arg, number, owner)
+        _rewrite_clamp(uses, call, arg, number, owner)
     elif operation in _FILLED and (keyword == "fill_value" or arg in call.args[1:2]):
         rest = [one for one in call.args if one is not arg]
         rest[-1] = rest[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -109,25 +109,25 @@ def _operation(
         if not any(one.keyword and one.keyword.value == "dtype" for one in call.args):
             uses.cast(arg.value, number, dtype)
     elif operation == "roll":
-        _rolled(uses, call, arg, number, owner)
+        _rewrite_roll(uses, call, arg, number, owner)
     elif operation in ("lerp", "lerp_") and others and tensors:
         (needed,) = uses.dtypes(tensors[0]) or {""}
         uses.cast(arg.value, number, getattr(torch, needed))
-    elif operation in _TAKES and keyword in ("", "other", "value", "exponent"):
+    elif operation in _ACCEPTS_SCALAR_TENSOR and keyword in ("", "other", "value", "exponent"):
         if not tensors:
-            _between_numbers(uses, call, arg, number, others)
+            _cast_beside_number(uses, call, arg, number, others)
         for one in tensors if operation != "fill_" else ():
             seen = uses.seen(one)
             if seen is not None:
-                uses.meet(arg.value, number, seen, divided="div" in operation)
+                uses.promote_with(arg.value, number, seen, divided="div" in operation)
     else:
         raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
 
 
-def _rolled(
+def _rewrite_roll(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, owner: cst.BaseExpression | None
 ) -> None:
-    """`x.roll(n, 0)` becomes `x.index_select(0, (torch.arange(len(x)) - n) % len(x))`."""
+    """Rewrite `x.roll(n, 0)` to `x.index_select(0, (torch.arange(len(x)) - n) % len(x))`."""
     plain = [one.value for one in call.args if one.keyword is None]
     named = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
     given = dict(
@@ -142,11 +142,10 @@ def _rolled(
         raise NotApplicable("all dimensions are rolled as one")
     if dim is not None and uses.kind(dim) is not int:
         raise NotApplicable("several dimensions are rolled")
-    uses.widened(arg.value, number)
-    shift = "{places} - {n}"
-    if isinstance(arg.value, cst.UnaryOperation) and isinstance(arg.value.operator, cst.Minus):
-        shift = "{places} + {n}"
-    bare = arg.value.expression if "+" in shift else arg.value  # type: ignore[attr-defined]
+    uses.widen(arg.value, number)
+    shift, bare = "{places} - {n}", arg.value
+    if isinstance(bare, cst.UnaryOperation) and isinstance(bare.operator, cst.Minus):
+        shift, bare = "{places} + {n}", bare.expression
     parts = {"x": tensor, "d": dim or cst.Integer("0")}
     places = build_expression("torch.arange({x}.shape[{d}], device={x}.device)", **parts)
     shifted = build_expression(shift, places=places, n=bare)
@@ -156,20 +155,20 @@ def _rolled(
     uses.imports.append("torch")
 
 
-def _between_numbers(
+def _cast_beside_number(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, others: list[cst.BaseExpression]
 ) -> None:
-    """`torch.where(mask, n, 0.0)`: both arms are numbers."""
+    """Cast the number in `torch.where(mask, n, 0.0)`, where both values are numbers."""
     kinds = [kind for one in others if (kind := uses.kind(one)) is not None]
     if len(kinds) != 1:
         raise NotApplicable(f"`{uses.document.code(call.func)}` may need a number")
     uses.cast(arg.value, number, torch.result_type(number.kind(1), kinds[0](1)))
 
 
-def _clamped(
+def _rewrite_clamp(
     uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, owner: cst.BaseExpression | None
 ) -> None:
-    """Two bounds must be two numbers or two tensors: one of each becomes two calls."""
+    """Rewrite a clamp with one tensor and one number as bounds to two clamps."""
     rest = [one for one in call.args if one is not arg]
     tensor = owner
     if tensor is None:
@@ -177,7 +176,7 @@ def _clamped(
     seen = uses.seen(tensor)
     if seen is None or tensor is arg.value:
         raise NotApplicable("it is not known what is clamped")
-    uses.meet(arg.value, number, seen)
+    uses.promote_with(arg.value, number, seen)
     rest = [one for one in rest if not _is_none(one.value)]
     if not rest:
         return
@@ -194,14 +193,14 @@ def _is_none(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
 
 
-def _scaled(
+def _rewrite_alpha(
     uses: UseEdits, call: cst.Call, alpha: cst.Arg, other: cst.BaseExpression, number: Number
 ) -> None:
-    """`x.add_(y, alpha=n)` becomes `x.add_(y * n)`."""
+    """Rewrite `x.add_(y, alpha=n)` to `x.add_(y * n)`."""
     seen = uses.seen(other)
     if seen is None or not seen.is_tensor:
         raise NotApplicable("`alpha=` must be a number")
-    uses.meet(alpha.value, number, seen)
+    uses.promote_with(alpha.value, number, seen)
     args = [one for one in call.args if one is not alpha]
     place = next(n for n, one in enumerate(args) if one.value is other)
     product = build_expression("{other} * {n}", other=other, n=alpha.value)
@@ -210,12 +209,14 @@ def _scaled(
     uses.write(call, call.with_changes(args=args))
 
 
-def _as_tensor(uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number) -> None:
-    """`torch.tensor(n, dtype=d)` becomes `n.to(d)`."""
+def _rewrite_tensor_constructor(
+    uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number
+) -> None:
+    """Rewrite `torch.tensor(n, dtype=d)` to `n.to(d)`."""
     options = {one.keyword.value: one.value for one in call.args if one.keyword is not None}
     if arg.keyword is not None or options.keys() - {"dtype", "device"}:
         raise NotApplicable(f"`{uses.document.code(call.func)}` takes more than the number")
-    if number.mixed:
+    if number.may_be_plain:
         raise NotApplicable("a plain number may stand there too")
     new = arg.value
     if options:
@@ -223,58 +224,62 @@ def _as_tensor(uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number) -> 
         new = build_expression(f"{{n}}.to({moved})", n=new, **options)
     elif number.dtype is not (dtype := torch.tensor(number.kind(1)).dtype):
         uses.cast(arg.value, number, dtype)
-    elif not number.fresh:
+    elif not number.owns_memory:
         new = build_expression("{n}.clone()", n=new)
     uses.write(call, new)
 
 
-def _bound(uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, called: str) -> None:
-    """`max(n, 1)` becomes `n.clamp(min=1)`."""
+def _rewrite_max_or_min(
+    uses: UseEdits, call: cst.Call, arg: cst.Arg, number: Number, called: str
+) -> None:
+    """Rewrite `max(n, 1)` to `n.clamp(min=1)`."""
     others = [one.value for one in call.args if one is not arg]
     kinds = [uses.kind(one) for one in others]
     if arg.keyword is not None or not others or any(one.keyword for one in call.args):
         raise NotApplicable(f"`{called}` looks into a container")
-    if call in uses.texts and number.mixed:
+    if call in uses.texts and number.may_be_plain:
         return  # the other argument is a tensor in any case
-    if number.mixed:
+    if number.may_be_plain:
         raise NotApplicable("a plain number may stand there too")
     if None in kinds:
         raise NotApplicable(f"it is not known what else `{called}` is given")
     if number.kind is float and call.args[0] is not arg:
         uses.assume("the number is not NaN, which `max` and `min` may pass over")
     whole = number.kind is not float
-    number = uses.widened(arg.value, number) if number.dtype is torch.bool else number
+    number = uses.widen(arg.value, number) if number.dtype is torch.bool else number
     bound = "min" if called == "max" else "max"
     parts = {f"o{n}": one for n, one in enumerate(others)}
     text = "{n}" + "".join(f".clamp({bound}={{{name}}})" for name in parts)
     uses.write(call, build_expression(text, n=arg.value, **parts))
-    either = whole != all(kind is not float for kind in kinds)
+    is_int_or_float = whole != all(kind is not float for kind in kinds)
     kind = float if float in (number.kind, *kinds) else int
     dtype = torch.result_type(torch.empty((), dtype=number.dtype), kind(1))
-    uses.absorb(call, Number(kind, dtype, computed=number.computed, either=either))
+    uses.propagate(
+        call, Number(kind, dtype, is_computed=number.is_computed, is_int_or_float=is_int_or_float)
+    )
 
 
-def _converted(uses: UseEdits, call: cst.Call, number: Number, called: str) -> None:
-    """Built-in functions and those of `math` that give a number for a number."""
+def _rewrite_conversion(uses: UseEdits, call: cst.Call, number: Number, called: str) -> None:
+    """Rewrite built-in functions and those of `math` that map a number to a number."""
     node, name = call.args[0].value, called.removeprefix("math.")
     if name == "abs":
-        uses.absorb(call, replace(uses.widened(node, number), fresh=True))
+        uses.propagate(call, replace(uses.widen(node, number), owns_memory=True))
         return
-    if number.mixed:
+    if number.may_be_plain:
         raise NotApplicable("a plain number may stand there too")
     floating = number.dtype.is_floating_point
     if name == "float":
         dtype = number.dtype if floating else torch.float32
         uses.write(call, node)
         number = uses.cast(node, number, dtype)
-        uses.absorb(call, replace(number, kind=float))
+        uses.propagate(call, replace(number, kind=float))
     elif name in ("int", "round", *_WHOLE):
-        _cut(uses, call, number, {"int": "trunc"}.get(name, name))
+        _rewrite_rounding(uses, call, number, {"int": "trunc"}.get(name, name))
     elif name in _TESTS:
         uses.write(call, build_expression(f"{{n}}.{name}()", n=node))
-        uses.absorb(call, Number(bool, torch.bool))
+        uses.propagate(call, Number(bool, torch.bool))
     else:
-        known = sign(uses.site, node)
+        known = sign_of(uses.site, node)
         if name in _FROM_ZERO and not known:
             uses.assume("the number is not negative, for otherwise Python raises")
         elif name in _ABOVE_ZERO and known is not Sign.POSITIVE:
@@ -286,11 +291,11 @@ def _converted(uses: UseEdits, call: cst.Call, number: Number, called: str) -> N
         new = build_expression(f"{{n}}.{'abs' if name == 'fabs' else name}()", n=node)
         uses.write(call, new)
         dtype = number.dtype if floating else torch.float32
-        uses.absorb(call, Number(float, dtype, computed=True))
+        uses.propagate(call, Number(float, dtype, is_computed=True))
 
 
-def _cut(uses: UseEdits, call: cst.Call, number: Number, name: str) -> None:
-    """`int(n)`, `round(n)`, `math.ceil(n)`."""
+def _rewrite_rounding(uses: UseEdits, call: cst.Call, number: Number, name: str) -> None:
+    """Rewrite `int(n)`, `round(n)` and `math.ceil(n)`."""
     node, floating = call.args[0].value, number.dtype.is_floating_point
     digits = call.args[1].value if len(call.args) > 1 else None
     if digits is not None:
@@ -298,20 +303,20 @@ def _cut(uses: UseEdits, call: cst.Call, number: Number, name: str) -> None:
             raise NotApplicable(f"`{name}` takes more than the number")
         uses.assume("numbers half way between two others may be rounded to the other one")
         uses.write(call, build_expression("{n}.round(decimals={d})", n=node, d=digits))
-        uses.absorb(call, replace(number, fresh=True, computed=True))
+        uses.propagate(call, replace(number, owns_memory=True, is_computed=True))
         return
     if floating:
         uses.assume(FINITE)
         uses.write(call, build_expression(f"{{n}}.{name}()", n=node))
     else:
         uses.write(call, node)
-    uses.absorb(call, replace(number, kind=int, fresh=number.fresh or floating))
+    uses.propagate(call, replace(number, kind=int, owns_memory=number.owns_memory or floating))
 
 
-def _parameter(
+def _propagate_to_parameter(
     uses: UseEdits, function: cst.FunctionDef, call: cst.Call, arg: cst.Arg, number: Number
 ) -> None:
-    """The number is handed to a function of this file: its parameter becomes a tensor."""
+    """Propagate the tensor to the parameter of a function of this file."""
     everything = (*function.params.params, *function.params.kwonly_params)
     found = [one for one in everything if argument_for(function, call, one) is arg.value]
     if not found or function.decorators or any(one.star for one in call.args):
@@ -319,4 +324,7 @@ def _parameter(
     if found[0].name.value in names_mutated(function.body):
         raise NotApplicable(f"`{function.name.value}` changes it in place")
     others = len(uses.callers(function)) > 1
-    uses.name(found[0].name, replace(number, fresh=False, mixed=number.mixed or others))
+    uses.propagate_to_name(
+        found[0].name,
+        replace(number, owns_memory=False, may_be_plain=number.may_be_plain or others),
+    )

@@ -1,4 +1,4 @@
-"""Numbers as indices: a tensor can select, as long as it decides no size."""
+"""Numbers as indices and slice bounds, replaced by tensors where no size depends on them."""
 
 from __future__ import annotations
 
@@ -8,58 +8,60 @@ import torch
 
 from fullgraph.rewrites.analysis import NotApplicable, names_mutated
 from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.scalars.prefix_slices import dimensions_before, reduced
+from fullgraph.rewrites.transforms.scalars.prefix_slices import (
+    dimensions_before,
+    mask_prefix_reduction,
+)
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
 
 
-def index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """`x[n]` becomes `x[n[None]][0]`, where `node` is n, and `x[n] = y` `x[n[None]] = y`.
+def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
+    """Rewrite `x[n]` to `x[n[None]][0]`, and `x[n] = y` to `x[n[None]] = y`, for `node` n.
 
-    An index without dimensions would be made a number again by indexing. Raises NotApplicable.
-    """
-    subscript = _subscript(uses, node)
+    Indexing by a 0-d tensor would read its value as a number. Raises NotApplicable."""
+    subscript = _find_subscript(uses, node)
     before = dimensions_before(subscript, node)
-    number = uses.cast(node, number, _whole(number))
-    uses.convert(node, number, "[None]")
+    number = uses.cast(node, number, _index_dtype(number))
+    uses.append_call(node, number, "[None]")
     parent = uses.document.parent(subscript)
     if isinstance(parent, cst.AssignTarget | cst.AugAssign):
-        value = _assigned(uses, parent)
+        value = _assigned_value(uses, parent)
         if len(subscript.slice) > 1 and (value is None or uses.kind(value) is None):
             raise NotApplicable("what is assigned would need another dimension")
         return
-    if isinstance(parent, cst.Attribute) and _in_place(parent):
+    if isinstance(parent, cst.Attribute) and _is_in_place(parent):
         raise NotApplicable("what it selects is changed in place")
     function = uses.document.function(subscript)
     changed = names_mutated(function.body) if function is not None else ()
     for one in parent.targets if isinstance(parent, cst.Assign) else ():
         if isinstance(one.target, cst.Name) and one.target.value in changed:
             raise NotApplicable("what it selects is changed in place")
-    uses.convert(subscript, number, f".squeeze({before})" if before else "[0]")
+    uses.append_call(subscript, number, f".squeeze({before})" if before else "[0]")
 
 
-def _assigned(
+def _assigned_value(
     uses: UseEdits, parent: cst.AssignTarget | cst.AugAssign
 ) -> cst.BaseExpression | None:
+    """Return the value that a statement assigns to a target, or None."""
     statement = parent if isinstance(parent, cst.AugAssign) else uses.document.parent(parent)
     return statement.value if isinstance(statement, cst.Assign | cst.AugAssign) else None
 
 
-def bounds(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """`x[n : n + k]` becomes `x[n + torch.arange(k)]`, where `node` is a bound.
+def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
+    """Rewrite `x[n : n + k]` to `x[n + torch.arange(k)]`, where `node` is a bound.
 
-    Raises NotApplicable.
-    """
+    Raises NotApplicable."""
     piece = uses.document.parent(node)
     assert isinstance(piece, cst.Slice)
     if piece in uses.others:
         return
-    subscript = _subscript(uses, piece)
-    lower, length = piece.lower, _length(piece)
+    subscript = _find_subscript(uses, piece)
+    lower, length = piece.lower, _slice_length(piece)
     if lower is None and piece.step is None and piece.upper is node:
-        reduced(uses, subscript, piece, number)
+        mask_prefix_reduction(uses, subscript, piece, number)
         return
     if lower is None or length is None or piece.step is not None or uses.kind(length) is not int:
         raise NotApplicable(SIZE)
@@ -76,8 +78,8 @@ def bounds(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
     uses.assume(INSIDE)
 
 
-def _subscript(uses: UseEdits, node: cst.CSTNode) -> cst.Subscript:
-    """The subscript that `node` is an index of, if nothing in it may go wrong."""
+def _find_subscript(uses: UseEdits, node: cst.CSTNode) -> cst.Subscript:
+    """Return the subscript of a tensor that `node` indexes. Raises NotApplicable."""
     around = uses.document.around(node)
     subscript = next((one for one in around if isinstance(one, cst.Subscript)), None)
     if subscript is None or not uses.is_tensor(subscript.value):
@@ -91,8 +93,8 @@ def _subscript(uses: UseEdits, node: cst.CSTNode) -> cst.Subscript:
     return subscript
 
 
-def _length(piece: cst.Slice) -> cst.BaseExpression | None:
-    """What is added to the lower bound in the upper one."""
+def _slice_length(piece: cst.Slice) -> cst.BaseExpression | None:
+    """Return `k` of the slice `n : n + k`; None for other slices."""
     match piece.lower, piece.upper:
         case cst.Name() as lower, cst.BinaryOperation(operator=cst.Add()) as upper:
             if upper.left.deep_equals(lower):
@@ -102,12 +104,14 @@ def _length(piece: cst.Slice) -> cst.BaseExpression | None:
     return None
 
 
-def _whole(number: Number) -> torch.dtype:
+def _index_dtype(number: Number) -> torch.dtype:
+    """Return the integer dtype in which the number can index. Raises NotApplicable."""
     if number.kind is not int:
         raise NotApplicable("it is no whole number")
     return number.dtype if number.dtype in (torch.int32, torch.int64) else torch.int64
 
 
-def _in_place(attribute: cst.Attribute) -> bool:
+def _is_in_place(attribute: cst.Attribute) -> bool:
+    """Whether an attribute is an in-place method such as `add_`."""
     name = attribute.attr.value
     return name.endswith("_") and not name.endswith("__")

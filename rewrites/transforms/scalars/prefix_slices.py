@@ -1,8 +1,6 @@
-"""The first n elements, `x[:n]`, that a reduction takes: it can go over all of them."""
+"""Reductions over a prefix slice `x[:n]`, rewritten as masked reductions over `x`."""
 
 from __future__ import annotations
-
-from typing import NoReturn
 
 import libcst as cst
 import libcst.matchers as m
@@ -12,14 +10,16 @@ from fullgraph.rewrites.analysis import NotApplicable
 from fullgraph.rewrites.source import build_expression, replace_nodes
 from fullgraph.rewrites.transforms.masks.operators import integers, operation
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
-from fullgraph.rewrites.transforms.scalars.signs import sign
+from fullgraph.rewrites.transforms.scalars.signs import sign_of
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 _NOT_NEGATIVE = "the length is not negative, for then it would count from the end"
 
 
-def reduced(uses: UseEdits, subscript: cst.Subscript, piece: cst.Slice, number: Number) -> None:
-    """`x[:n].sum(0)` becomes a sum over all, with zeros from n on. Raises NotApplicable."""
+def mask_prefix_reduction(
+    uses: UseEdits, subscript: cst.Subscript, piece: cst.Slice, number: Number
+) -> None:
+    """Rewrite `x[:n].sum(0)` to a sum over `x` with zeros from n on. Raises NotApplicable."""
     parent = uses.document.parent(subscript)
     call = uses.document.parents.get(parent)
     made = operation(uses.site, call) if isinstance(call, cst.Call) else None
@@ -54,14 +54,14 @@ def reduced(uses: UseEdits, subscript: cst.Subscript, piece: cst.Slice, number: 
     if made.name == "mean":
         least = f"{{n}}.clamp(max={{x}}.shape[{axis}])"
         new = build_expression(f"{{total}} / {least}", total=new, n=length, x=subscript.value)
-    if not sign(uses.site, length):
+    if not sign_of(uses.site, length):
         uses.assume(_NOT_NEGATIVE)
     uses.imports.append("torch")
     uses.write(made.call, new)
 
 
 def only_index(subscript: cst.Subscript) -> cst.BaseExpression | None:
-    """The index of a subscript that has one index and no slice."""
+    """Return the index of a subscript that has one index and no slice; else None."""
     match subscript.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=value, star=None))]:
             return value
@@ -69,7 +69,9 @@ def only_index(subscript: cst.Subscript) -> cst.BaseExpression | None:
 
 
 def dimensions_before(subscript: cst.Subscript, node: cst.CSTNode) -> int:
-    """How many dimensions of what is selected lie before that of `node`."""
+    """Return how many dimensions of the result lie before the dimension that `node` indexes.
+
+    -1 for the last one after an ellipsis. Raises NotApplicable."""
     count = 0
     for element in subscript.slice:
         if element.slice is node:
@@ -81,9 +83,7 @@ def dimensions_before(subscript: cst.Subscript, node: cst.CSTNode) -> int:
         elif m.matches(element.slice.value, m.Name("None")):
             count += 1
         elif m.matches(element.slice.value, m.Ellipsis()):
-            return -1 if element is subscript.slice[-2] else _no("it stands behind an ellipsis")
+            if element is not subscript.slice[-2]:
+                raise NotApplicable("it stands behind an ellipsis")
+            return -1
     return count
-
-
-def _no(reason: str) -> NoReturn:
-    raise NotApplicable(reason)

@@ -1,4 +1,4 @@
-"""A Python number that was taken out of a tensor, and how a tensor behaves in its place."""
+"""Python number read from a tensor, and type promotion of the 0-d tensor in its place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from fullgraph.rewrites.analysis import NotApplicable, TensorSeen
 
 NARROW = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)
-"""Integers in which arithmetic may overflow where Python's does not."""
+"""Integer dtypes in which arithmetic may overflow where Python's does not."""
 HALF = (torch.float16, torch.bfloat16)
 CASTS = {
     torch.float64: "double",
@@ -21,7 +21,7 @@ CASTS = {
     torch.int32: "int",
     torch.bool: "bool",
 }
-"""The methods that convert a tensor to a dtype."""
+"""Methods that convert a tensor to a dtype."""
 
 
 SIZE = "a size depends on it"
@@ -29,23 +29,23 @@ SIZE = "a size depends on it"
 
 @dataclass(frozen=True)
 class Number:
-    """A number, and the dtype of the tensor without dimensions that takes its place."""
+    """Python number, and the dtype of the 0-d tensor that replaces it."""
 
     kind: type[int] | type[float] | type[bool]
-    """What Python has."""
+    """Python type of the number."""
     dtype: torch.dtype
-    fresh: bool = True
-    """Whether the tensor shares memory with no other."""
-    mixed: bool = False
-    """Whether a plain number may stand at the same place, so that its text must fit both."""
-    computed: bool = False
-    """Whether Python's arithmetic, in float64, is now the tensor's."""
-    either: bool = False
-    """Whether Python has now an int and now a float: `max(n, 1.0)`."""
+    owns_memory: bool = True
+    """Whether the tensor shares memory with no other tensor."""
+    may_be_plain: bool = False
+    """Whether a plain number may reach the same place, so that the code must accept both."""
+    is_computed: bool = False
+    """Whether arithmetic that Python did in float64 is now done in the tensor's dtype."""
+    is_int_or_float: bool = False
+    """Whether the data decide if Python has an int or a float, as in `max(n, 1.0)`."""
 
 
-def kind_of(dtype: torch.dtype) -> type[int] | type[float] | type[bool] | None:
-    """What `.item()` gives for a dtype; None where it is no real number."""
+def scalar_type_of(dtype: torch.dtype) -> type[int] | type[float] | type[bool] | None:
+    """Return the Python type that `.item()` gives for a dtype; None for complex dtypes."""
     if dtype is torch.bool:
         return bool
     if dtype.is_complex:
@@ -53,16 +53,17 @@ def kind_of(dtype: torch.dtype) -> type[int] | type[float] | type[bool] | None:
     return float if dtype.is_floating_point else int
 
 
-def met(number: Number, others: Iterable[TensorSeen], divided: bool = False) -> torch.dtype | None:
-    """The dtype the number's tensor needs, so that operations with `others` give what they gave.
+def promoted_dtype(
+    number: Number, others: Iterable[TensorSeen], divided: bool = False
+) -> torch.dtype | None:
+    """Return the dtype with which operations with `others` give the same result dtypes.
 
-    None if it is fine as it is. A Python number has the weakest dtype of its kind; a tensor
-    without dimensions is as weak only beside tensors that have some. Raises NotApplicable if no
-    single dtype fits.
-    """
+    None if the number's own dtype does. A Python number has the lowest priority of its category in
+    type promotion; a 0-d tensor has it only beside tensors with dimensions. Raises NotApplicable if
+    no single dtype fits."""
     needed: set[torch.dtype | None] = set()
     for other in others:
-        if number.either and not other.is_float and not divided:
+        if number.is_int_or_float and not other.is_float and not divided:
             raise NotApplicable("it is an int or a float, as the data decide")
         if other.layout != "strided":
             raise NotApplicable("it meets a tensor that is not dense")
@@ -78,10 +79,10 @@ def met(number: Number, others: Iterable[TensorSeen], divided: bool = False) -> 
     return next(iter(needed), None)
 
 
-def combined(number: Number, other: type, divided: bool) -> Number:
-    """What arithmetic of a number with another Python number gives."""
+def arithmetic_result(number: Number, other: type, divided: bool) -> Number:
+    """Return the number that arithmetic with a Python number of type `other` gives."""
     kind = float if divided or float in (number.kind, other) else int
     one = torch.empty((), dtype=number.dtype)
     dtype = torch.result_type(one, kind(1) if kind is float else 1)
-    either = number.either and kind is not float
-    return Number(kind, dtype, True, number.mixed, True, either)
+    is_int_or_float = number.is_int_or_float and kind is not float
+    return Number(kind, dtype, True, number.may_be_plain, True, is_int_or_float)

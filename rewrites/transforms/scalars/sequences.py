@@ -1,4 +1,4 @@
-"""`t.tolist()`: as many numbers as the tensor has elements, each of which can stay a tensor."""
+"""`t.tolist()` as a tuple of 0-d tensors, one for each element."""
 
 from __future__ import annotations
 
@@ -8,27 +8,31 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable, find_definitions
 from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.scalars.containers import KEPT, RETURNED, STORES, read
+from fullgraph.rewrites.transforms.scalars.containers import (
+    KEPT,
+    RETURNED,
+    STORES,
+    propagate_to_container_use,
+)
 from fullgraph.rewrites.transforms.scalars.scalar import Number
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
 _FOLDS = ("sum", "max", "min")
 
 
-def spread(
+def propagate_to_list(
     uses: UseEdits, node: cst.BaseExpression, tensor: cst.BaseExpression, number: Number
 ) -> None:
-    """Let `node`, the numbers of `tensor` in a list, be a tuple of tensors.
+    """Replace `node`, the numbers of `tensor` in a list, by a tuple of tensors.
 
-    Raises NotApplicable.
-    """
+    Raises NotApplicable."""
     parent = uses.document.parent(node)
     if isinstance(parent, cst.Arg):
         call = uses.document.parent(parent)
         called = uses.site.calls(call)
         if called in _FOLDS and isinstance(call, cst.Call) and len(call.args) == 1:
             uses.write(call, build_expression(f"{{t}}.{called}()", t=tensor))
-            uses.absorb(call, replace(number, computed=True))
+            uses.propagate(call, replace(number, is_computed=True))
             return
         if called in ("torch.tensor", "torch.as_tensor", "numpy.array", "len"):
             raise NotApplicable(f"`{called}` of the tensor itself does without the list")
@@ -37,16 +41,16 @@ def spread(
     outer = next(one for one in around if not isinstance(one, cst.BaseExpression | cst.Element))
     if isinstance(outer, cst.Return):
         uses.write(node, build_expression("list({t}.unbind())", t=tensor))
-    _go(uses, node, replace(number, fresh=False))
+    _propagate_to_tuple(uses, node, replace(number, owns_memory=False))
 
 
-def _go(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """Follow a tuple of tensors that was a list of numbers."""
+def _propagate_to_tuple(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
+    """Edit the uses of a tuple of tensors that was a list of numbers. Raises NotApplicable."""
     parent = uses.document.parent(node)
     match parent:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() | cst.List() as names)]):
             for element in names.elements:
-                _to(uses, element.value, number)
+                _propagate_to_target(uses, element.value, number)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
             known = find_definitions(uses.document, name)
             if known is None:
@@ -54,45 +58,47 @@ def _go(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
             for use in known.uses(name):
                 if known.reaching[use] != frozenset({name}):
                     raise NotApplicable("the name may hold a plain list too")
-                _go(uses, use, number)
+                _propagate_to_tuple(uses, use, number)
         case cst.For() if parent.iter is node:
-            _to(uses, parent.target, number)
+            _propagate_to_target(uses, parent.target, number)
         case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
             if uses.kind(index) is not int:
                 raise NotApplicable("not one number is taken of the list")
-            uses.absorb(parent, number)
+            uses.propagate(parent, number)
         case cst.Arg(keyword=None):
-            _passed(uses, node, parent, number)
+            _propagate_to_call(uses, node, parent, number)
         case cst.Return():
-            uses.note(RETURNED)
+            uses.assume_reader_accepts_tensor(RETURNED)
         case cst.Attribute() if parent.attr.value in STORES:
             raise NotApplicable("the list is changed")
         case _:
-            read(uses, node, number)
+            propagate_to_container_use(uses, node, number)
 
 
-def _passed(uses: UseEdits, node: cst.BaseExpression, arg: cst.Arg, number: Number) -> None:
-    """`for i, n in enumerate(numbers)`, `zip(numbers, names)`."""
+def _propagate_to_call(
+    uses: UseEdits, node: cst.BaseExpression, arg: cst.Arg, number: Number
+) -> None:
+    """Propagate through `for i, n in enumerate(numbers)` and `zip(numbers, names)`."""
     call = uses.document.parent(arg)
     loop = uses.document.parent(call)
     called = uses.site.calls(call)
     if not isinstance(call, cst.Call) or not isinstance(loop, cst.For) or loop.iter is not call:
-        read(uses, node, number)
+        propagate_to_container_use(uses, node, number)
     elif called == "reversed":
-        _to(uses, loop.target, number)
+        _propagate_to_target(uses, loop.target, number)
     elif called in ("enumerate", "zip") and isinstance(loop.target, cst.Tuple):
         place = 1 if called == "enumerate" else call.args.index(arg)
-        _to(uses, loop.target.elements[place].value, number)
+        _propagate_to_target(uses, loop.target.elements[place].value, number)
     else:
         raise NotApplicable(f"`{called}` may need numbers")
 
 
-def _to(uses: UseEdits, target: cst.BaseExpression, number: Number) -> None:
-    """One of the numbers is assigned."""
+def _propagate_to_target(uses: UseEdits, target: cst.BaseExpression, number: Number) -> None:
+    """Propagate an element to the target it is assigned to. Raises NotApplicable."""
     match target:
         case cst.Name():
-            uses.name(target, number)
+            uses.propagate_to_name(target, number)
         case cst.Attribute() | cst.Subscript():
-            uses.note(KEPT)
+            uses.assume_reader_accepts_tensor(KEPT)
         case _:
             raise NotApplicable("it is taken apart")

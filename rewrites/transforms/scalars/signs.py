@@ -1,4 +1,4 @@
-"""Which numbers an expression can be, by its source: never negative, or greater than zero."""
+"""Signs of numbers and tensors, derived from the source: never negative, or positive."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, find_definitions, torch_name, word_set
 
-_SAME = word_set(
+_KEEPS_NOT_NEGATIVE = word_set(
     """
     amax amin bfloat16 ceil clone contiguous cpu cuda data detach double expand flatten float
     float_ half item long max maximum mean median min minimum numpy permute prod ravel relu
     reshape round squeeze sum to tolist transpose type type_as unsqueeze view
     """
 )
-"""What makes no number negative: of these some make a positive number zero, see `_KEEPS`."""
-_KEEPS = word_set(
+"""Operations that keep numbers from being negative; some give zero for a positive number."""
+_KEEPS_SIGN = word_set(
     """
     amax amin bfloat16 ceil clone contiguous cpu cuda data detach double expand flatten float
     item max maximum mean median min minimum numpy permute ravel reshape squeeze tolist transpose
@@ -34,15 +34,15 @@ DEPTH = 8
 
 
 class Sign(IntEnum):
-    """What is known of a number, NaN aside; the greater says more."""
+    """Known sign of a number, NaN aside; a greater value says more."""
 
     ANY = 0
     NOT_NEGATIVE = 1
     POSITIVE = 2
 
 
-def sign(site: Site, node: cst.BaseExpression, depth: int = DEPTH) -> Sign:
-    """What is known of all elements of a tensor, or of a number."""
+def sign_of(site: Site, node: cst.BaseExpression, depth: int = DEPTH) -> Sign:
+    """Return the known sign of a number, or of all elements of a tensor."""
     seen = site.seen(node)
     if seen is not None and seen.is_tensor and seen.dtypes <= {"bool", "uint8"}:
         return Sign.NOT_NEGATIVE
@@ -54,37 +54,38 @@ def sign(site: Site, node: cst.BaseExpression, depth: int = DEPTH) -> Sign:
         case cst.Comparison():
             return Sign.NOT_NEGATIVE
         case cst.BinaryOperation():
-            return _operation(site, node, depth - 1)
+            return _sign_of_operation(site, node, depth - 1)
         case cst.Subscript():
-            return sign(site, node.value, depth - 1)
+            return sign_of(site, node.value, depth - 1)
         case cst.Call():
-            return _called(site, node, depth - 1)
+            return _sign_of_call(site, node, depth - 1)
         case cst.Name():
-            return _variable(site, node, depth - 1)
+            return _sign_of_variable(site, node, depth - 1)
         case cst.Attribute(attr=cst.Name(value="shape")):
             return Sign.NOT_NEGATIVE
         case cst.Attribute(attr=cst.Name(value="data")):
-            return sign(site, node.value, depth - 1)
+            return sign_of(site, node.value, depth - 1)
     return Sign.ANY
 
 
-def nonzero(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether a number is surely not zero; a constant of the model is what it was seen to be."""
+def is_nonzero(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether a number is surely not zero; a constant of the model is what was observed."""
     if isinstance(node, cst.Integer | cst.Float):
         return float(node.evaluated_value) != 0
     seen = site.seen(node)
     constant = isinstance(node, cst.Attribute | cst.Subscript) or _is_size(site, node)
     if constant and seen is not None and seen.is_number:
         return all(seen.values)
-    return sign(site, node) is Sign.POSITIVE
+    return sign_of(site, node) is Sign.POSITIVE
 
 
 def _is_size(site: Site, node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Call) and torch_name(site, node) in ("size", "numel", "dim")
 
 
-def _operation(site: Site, node: cst.BinaryOperation, depth: int) -> Sign:
-    left, right = sign(site, node.left, depth), sign(site, node.right, depth)
+def _sign_of_operation(site: Site, node: cst.BinaryOperation, depth: int) -> Sign:
+    """Return the known sign of the result of an arithmetic operation."""
+    left, right = sign_of(site, node.left, depth), sign_of(site, node.right, depth)
     match node.operator:
         case cst.Add() if min(left, right) > Sign.ANY:
             return max(left, right)
@@ -100,35 +101,36 @@ def _operation(site: Site, node: cst.BinaryOperation, depth: int) -> Sign:
     return Sign.ANY
 
 
-def _called(site: Site, call: cst.Call, depth: int) -> Sign:
+def _sign_of_call(site: Site, call: cst.Call, depth: int) -> Sign:
+    """Return the known sign of the result of a call."""
     qualified = site.calls(call)
     values = [arg.value for arg in call.args]
     if qualified in ("max", "min") and len(values) == 2:
-        each = [sign(site, value, depth) for value in values]
+        each = [sign_of(site, value, depth) for value in values]
         return max(each) if qualified == "max" else min(each)
     if qualified in ("int", "round", "sum") and values:
-        return min(sign(site, values[0], depth), Sign.NOT_NEGATIVE)
+        return min(sign_of(site, values[0], depth), Sign.NOT_NEGATIVE)
     if qualified in ("float", "math.ceil") and values:
-        return sign(site, values[0], depth)
+        return sign_of(site, values[0], depth)
     called = torch_name(site, call)
     if called in ("clamp", "clamp_min", "clip"):
         lower = [a.value for a in call.args if a.keyword is None or a.keyword.value == "min"]
-        return max((sign(site, value, depth) for value in lower[:2]), default=Sign.ANY)
+        return max((sign_of(site, value, depth) for value in lower[:2]), default=Sign.ANY)
     if called == "pow" and values:
         even = isinstance(values[-1], cst.Integer) and int(values[-1].value) % 2 == 0
         return Sign.NOT_NEGATIVE if even else Sign.ANY
     if called in _NEVER_NEGATIVE or qualified.rpartition(".")[2] in ("numel", "len", "size"):
         return Sign.NOT_NEGATIVE
-    if called not in _SAME:
+    if called not in _KEEPS_NOT_NEGATIVE:
         return Sign.ANY
     of = call.func.value if isinstance(call.func, cst.Attribute) else None
     operands = [one for one in (of, *values) if one is not None and site.is_tensor(one)]
-    known = min((sign(site, one, depth) for one in operands), default=Sign.ANY)
-    return known if called in _KEEPS else min(known, Sign.NOT_NEGATIVE)
+    known = min((sign_of(site, one, depth) for one in operands), default=Sign.ANY)
+    return known if called in _KEEPS_SIGN else min(known, Sign.NOT_NEGATIVE)
 
 
-def _variable(site: Site, name: cst.Name, depth: int) -> Sign:
-    """What is known of a local name that is bound once."""
+def _sign_of_variable(site: Site, name: cst.Name, depth: int) -> Sign:
+    """Return the known sign of a local name, the least of its reaching definitions."""
     known = find_definitions(site.document, name)
     bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
     each = []
@@ -137,5 +139,5 @@ def _variable(site: Site, name: cst.Name, depth: int) -> Sign:
         assign = site.document.parents.get(target) if target is not None else None
         if not isinstance(target, cst.AssignTarget) or not isinstance(assign, cst.Assign):
             return Sign.ANY
-        each.append(sign(site, assign.value, depth))
+        each.append(sign_of(site, assign.value, depth))
     return min(each, default=Sign.ANY)

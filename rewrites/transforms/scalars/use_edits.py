@@ -1,4 +1,4 @@
-"""What is known and changed where a number becomes a tensor; each kind of use builds on it."""
+"""Facts and edits at the uses of a number that becomes a tensor; the base of `Uses`."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from fullgraph.rewrites.analysis import (
     called_function,
     find_definitions,
     infer,
+    walk,
 )
 from fullgraph.rewrites.transforms.scalars.edits import Edits
-from fullgraph.rewrites.transforms.scalars.scalar import HALF, NARROW, Number, met
+from fullgraph.rewrites.transforms.scalars.scalar import HALF, NARROW, Number, promoted_dtype
 
 _PRECISE = "it may be computed in float32, where Python computes in float64"
 
 
 class UseEdits(Edits):
-    """Edits that put tensors where numbers stood, and what these edits assume."""
+    """Edits that replace numbers by tensors, and the assumptions of these edits."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site.document)
         self.site = site
         self.assumes: dict[str, None] = {}
-        self.done: set[cst.CSTNode] = set()
+        self.visited: set[cst.CSTNode] = set()
         self.numbers = False
 
     def seen(self, node: cst.BaseExpression) -> Seen | None:
-        """What is known of an expression; of a parameter, what its one caller gives it."""
+        """Return the facts of an expression; of a parameter, those of its only argument."""
         seen = infer(self.site, node)
         if seen is None and isinstance(node, cst.Name):
             argument = self._argument(node)
@@ -42,6 +43,7 @@ class UseEdits(Edits):
         return seen
 
     def _argument(self, name: cst.Name) -> cst.BaseExpression | None:
+        """Return the argument that the only call in this file passes for a parameter, or None."""
         known = find_definitions(self.document, name)
         bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
         parameter = self.document.parents.get(next(iter(bindings))) if len(bindings) == 1 else None
@@ -52,12 +54,12 @@ class UseEdits(Edits):
         return argument_for(known.function, callers[0], parameter) if len(callers) == 1 else None
 
     def dtypes(self, node: cst.BaseExpression) -> frozenset[str]:
-        """The dtypes a tensor was seen to have."""
+        """Return the dtypes that were observed of a tensor."""
         seen = self.seen(node)
         return frozenset() if seen is None else seen.dtypes
 
     def kind(self, node: cst.BaseExpression) -> type | None:
-        """`int`, `float` or `bool` for a Python number; None for anything else."""
+        """Return `int`, `float` or `bool` for a Python number; None for anything else."""
         match node:
             case cst.Integer():
                 return int
@@ -72,57 +74,60 @@ class UseEdits(Edits):
             return None
         return float if "float" in seen.types else int
 
-    def meet(
+    def promote_with(
         self, node: cst.BaseExpression, number: Number, *others: Seen, divided: bool = False
     ) -> None:
-        """Let the tensor at `node` take part in an operation with other tensors."""
+        """Cast the tensor at `node` so that operations with other tensors keep their dtypes."""
         tensors = [tensor for other in others for tensor in other.tensors]
-        needed = met(number, tensors, divided)
+        needed = promoted_dtype(number, tensors, divided)
         if needed is not None:
             self.cast(node, number, needed)
         double = any(tensor.dtype == "float64" for tensor in tensors)
-        if number.computed and double and number.dtype is not torch.float64:
+        if number.is_computed and double and number.dtype is not torch.float64:
             self.assume(_PRECISE)
 
-    def keep(self, node: cst.BaseExpression, number: Number) -> None:
-        """Give the tensor at `node`, which will be read later, memory of its own."""
+    def clone_if_shared(self, node: cst.BaseExpression, number: Number) -> None:
+        """Clone the tensor at `node`, which is read later, if it shares memory."""
         parent = self.document.parent(node)
         names = {node.value} if isinstance(node, cst.Name) else set()
         if names and isinstance(parent, cst.Assign):
             names |= {n.target.value for n in parent.targets if isinstance(n.target, cst.Name)}
         shared = not isinstance(parent, cst.Return) and names & self._augmented_names(node)
-        if shared or not number.fresh:
-            self.convert(node, number, ".clone()")
+        if shared or not number.owns_memory:
+            self.append_call(node, number, ".clone()")
 
-    def name(self, name: cst.Name, number: Number) -> None:
-        """Every use of a name that now is a tensor must be able to do with one."""
+    def propagate_to_name(self, name: cst.Name, number: Number) -> None:
+        """Propagate the tensor that `name` now holds to all uses. Raises NotApplicable."""
         known = find_definitions(self.document, name)
         if known is None:
             raise NotApplicable("the number is a global variable")
         for use in known.uses(name):
-            if use in self.done:
+            if use in self.visited:
                 continue
-            self.done.add(use)
-            mixed = number.mixed or known.reaching[use] != frozenset({name})
-            self.absorb(use, replace(number, mixed=mixed))
+            self.visited.add(use)
+            may_be_plain = number.may_be_plain or known.reaching[use] != frozenset({name})
+            self.propagate(use, replace(number, may_be_plain=may_be_plain))
 
     def assume(self, clause: str) -> None:
-        """Take something for granted."""
+        """Add a clause to the assumptions of the rewrite."""
         self.assumes[clause] = None
 
-    def note(self, clause: str) -> None:
-        """Take for granted that whoever gets a number can do with a tensor."""
+    def assume_reader_accepts_tensor(self, clause: str) -> None:
+        """Add an assumption that a reader of the number outside this code accepts a tensor."""
         self.assumes[clause] = None
         self.numbers = True
 
     def _augmented_names(self, node: cst.CSTNode) -> set[str]:
-        """The names that the function around `node` changes by `+=` and the like."""
+        """Return the names that the function around `node` changes by `+=` and the like."""
         function = self.document.function(node)
-        found = m.findall(function, m.AugAssign(target=m.Name())) if function else ()
-        return {one.target.value for one in found}  # type: ignore[attr-defined]
+        return {
+            one.target.value
+            for one in (walk(function) if function is not None else ())
+            if isinstance(one, cst.AugAssign) and isinstance(one.target, cst.Name)
+        }
 
-    def widened(self, node: cst.BaseExpression, number: Number) -> Number:
-        """Give the tensor a dtype in which arithmetic does what Python's does."""
+    def widen(self, node: cst.BaseExpression, number: Number) -> Number:
+        """Cast to a dtype in which arithmetic gives what Python's gives."""
         if number.dtype in NARROW:
             return self.cast(node, number, torch.int64)
         if number.dtype in HALF:
@@ -130,7 +135,7 @@ class UseEdits(Edits):
         return number
 
     def callers(self, function: cst.FunctionDef) -> list[cst.Call]:
-        """The calls of a function in this file, if all of its uses are calls."""
+        """Return the calls of a function in this file, if all of its uses are calls."""
         name = function.name.value
         calls = m.findall(
             self.document.module, m.Call(func=m.Name(name) | m.Attribute(attr=m.Name(name)))
@@ -143,12 +148,13 @@ class UseEdits(Edits):
         return found if len(found) == len(calls) else []
 
     def is_tensor(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression was a tensor every time."""
         seen = self.seen(node)
         return seen is not None and seen.is_tensor
 
     @abstractmethod
-    def absorb(self, node: cst.BaseExpression, number: Number) -> None:
-        """Let a tensor stand for the number at `node`. Raises NotApplicable."""
+    def propagate(self, node: cst.BaseExpression, number: Number) -> None:
+        """Replace the number at `node` by a tensor, and edit its uses. Raises NotApplicable."""
 
 
 def argument_for(
