@@ -1,4 +1,4 @@
-"""Facts from a run: what every expression of some functions was in eager."""
+"""Facts observed in one eager run: types, shapes and values of expressions."""
 
 from __future__ import annotations
 
@@ -24,39 +24,38 @@ from fullgraph.compiler.sources import (
 from fullgraph.rewrites.analysis.seen import Plain, Seen, TensorSeen
 
 VALUES = 16
-"""How many different values of an expression are kept."""
+"""Largest number of distinct values kept for an expression."""
 Key = tuple[str, int, int | None, int | None, int | None]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What was seen, by place; plain data."""
+    """Observations by source position; plain data."""
 
     seen: dict[Key, Seen] = field(default_factory=dict)
     raised: str | None = None
-    """The exception that ended the run early, as "ValueError: text"."""
+    """Exception that ended the run early, as "ValueError: text"."""
 
     def at(self, position: Position) -> Seen | None:
-        """What the expression at `position` was; None if it was not evaluated or not watched."""
+        """Return the observations of the expression at `position`; None if there are none."""
         return self.seen.get(_key(position))
 
 
 def observe(run: Callable[[], object], places: Iterable[Position]) -> Facts:
-    """Run the user's code once in eager; what each expression was in the functions around `places`,
-    and in those of the same file that they call.
+    """Run the user's code once in eager, and record the values of its expressions.
 
-    Evaluation order, results and exceptions are those of the plain code. Call this in isolation.
-    """
-    tapes: dict[Key, _Tape] = {}
+    Recorded are the functions around `places` and those of the same file that they call. Evaluation
+    order, results and exceptions are those of the plain code. Call this in isolation."""
+    records: dict[Key, _ValueRecord] = {}
     edits: list[FunctionEdit] = []
-    for source, function in _functions(places):
+    for source, function in _functions_around(places):
         for node in _expressions(function):
             position = source.position(node)
-            if _key(position) in tapes:
+            if _key(position) in records:
                 continue
-            name = f"_fullgraph_seen_{len(tapes)}"
-            tape = tapes[_key(position)] = _Tape()
-            edits.append(FunctionEdit(position, f"{name}({ORIGINAL})", {name: tape}))
+            name = f"_fullgraph_seen_{len(records)}"
+            record = records[_key(position)] = _ValueRecord()
+            edits.append(FunctionEdit(position, f"{name}({ORIGINAL})", {name: record}))
     with edit_functions(edits):
         raised = None
         try:
@@ -64,12 +63,12 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Facts:
                 run()
         except Exception as error:
             raised = f"{type(error).__name__}: {error}".partition("\n")[0]
-    seen = {key: tape.seen() for key, tape in tapes.items() if tape.count}
+    seen = {key: record.seen() for key, record in records.items() if record.count}
     return Facts(seen, raised)
 
 
-def _functions(places: Iterable[Position]) -> Iterator[tuple[Source, FunctionNode]]:
-    """The outermost function around each place: all that is nested in it comes along."""
+def _functions_around(places: Iterable[Position]) -> Iterator[tuple[Source, FunctionNode]]:
+    """Yield the outermost function around each place, and those of its file that it calls."""
     done: set[tuple[str, int]] = set()
     for place in places:
         source = read_source(place.file)
@@ -81,14 +80,14 @@ def _functions(places: Iterable[Position]) -> Iterator[tuple[Source, FunctionNod
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             and first_line(node) <= place.line <= (node.end_lineno or 0)
         ]
-        for function in (*around[:1], *(_called(source, around[0]) if around else ())):
+        for function in (*around[:1], *(_called_functions(source, around[0]) if around else ())):
             if (place.file, function.lineno) not in done:
                 done.add((place.file, function.lineno))
                 yield source, function
 
 
-def _called(source: Source, function: FunctionNode) -> Iterator[FunctionNode]:
-    """The functions of the same file that `function` calls as `helper(x)` or `self.helper(x)`."""
+def _called_functions(source: Source, function: FunctionNode) -> Iterator[FunctionNode]:
+    """Yield functions of this file that `function` calls as `helper(x)` or `self.helper(x)`."""
     names, methods = set[str](), set[str]()
     for node in ast.walk(function):
         match node:
@@ -105,7 +104,7 @@ def _called(source: Source, function: FunctionNode) -> Iterator[FunctionNode]:
 
 
 def _expressions(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions inside a function whose value can be handed on by a call."""
+    """Yield the expressions inside a function that a recording call can wrap."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             inner: list[ast.AST] = list(node.body)
@@ -124,14 +123,14 @@ def _expressions(node: ast.AST) -> Iterator[ast.expr]:
             inner = [node.func, *node.args, *(keyword.value for keyword in node.keywords)]
         case _:
             inner = list(ast.iter_child_nodes(node))
-    if isinstance(node, ast.expr) and _has_value(node):
+    if isinstance(node, ast.expr) and _can_wrap(node):
         yield node
     for child in inner:
         yield from _expressions(child)
 
 
-def _has_value(node: ast.expr) -> bool:
-    """Whether a call may stand around `node` that gets its value and hands it on."""
+def _can_wrap(node: ast.expr) -> bool:
+    """Whether a call that returns its argument can wrap `node`."""
     if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
         return False
     if isinstance(node, ast.Tuple) and any(isinstance(item, ast.Slice) for item in node.elts):
@@ -141,8 +140,8 @@ def _has_value(node: ast.expr) -> bool:
 
 
 @dataclass
-class _Tape:
-    """What one expression was so far. Calling it hands a value on."""
+class _ValueRecord:
+    """Record of the values of one expression; calling it records a value and returns it."""
 
     count: int = 0
     types: dict[str, None] = field(default_factory=dict)
@@ -156,18 +155,18 @@ class _Tape:
         kind = type(value)
         self.types[_class_name(kind)] = None
         if isinstance(value, torch.Tensor):
-            self._tensor(value)
+            self._add_tensor(value)
         elif value is None or kind in (int, float, bool, str):
             if len(self.values) < VALUES:
                 self.values[kind, value] = None
         elif isinstance(value, _NAMED | type):
-            self.names[_name(value)] = None
+            self.names[_qualified_name(value)] = None
         elif kind in (tuple, list, torch.Size):
             self.items |= dict.fromkeys(_class_name(type(item)) for item in value[:64])
         return value
 
     def seen(self) -> Seen:
-        """This tape as plain data."""
+        """Return this record as plain data."""
         return Seen(
             tuple(self.types),
             self.count,
@@ -177,7 +176,8 @@ class _Tape:
             tuple(self.items),
         )
 
-    def _tensor(self, value: torch.Tensor) -> None:
+    def _add_tensor(self, value: torch.Tensor) -> None:
+        """Record the metadata of a tensor."""
         if len(self.tensors) < VALUES:
             strided = value.layout is torch.strided
             tensor = TensorSeen(
@@ -200,8 +200,8 @@ def _class_name(kind: type) -> str:
     return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
 
 
-def _name(value: Any) -> str:
-    """What a function, class or module is called: "torch.nn.functional.relu"."""
+def _qualified_name(value: Any) -> str:
+    """Return the name of a function, class or module, such as "torch.nn.functional.relu"."""
     if isinstance(value, ModuleType):
         return value.__name__
     owner = getattr(value, "__self__", None)

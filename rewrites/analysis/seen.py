@@ -1,4 +1,4 @@
-"""What an expression was, each time it was evaluated."""
+"""Observed types, tensor metadata and values of an expression."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ Plain = int | float | bool | str | None
 
 @dataclass(frozen=True)
 class TensorSeen:
-    """What one tensor was, its elements left out."""
+    """Observed metadata of a tensor, without its elements."""
 
     dtype: str
-    """As torch prints it, without "torch.": "float32"."""
+    """Name of the dtype without "torch.": "float32"."""
     shape: tuple[int, ...]
     device: str
     requires_grad: bool
     is_leaf: bool
     layout: str = "strided"
     kind: str = "Tensor"
-    """The class: "Tensor", "Parameter", a subclass's name."""
+    """Name of the class: "Tensor", "Parameter", or a subclass."""
 
     @property
     def is_bool(self) -> bool:
@@ -32,19 +32,19 @@ class TensorSeen:
 
 @dataclass(frozen=True)
 class Seen:
-    """Everything known of one expression. Of several values, the distinct ones in order."""
+    """Observations of one expression; distinct ones, in order."""
 
     types: tuple[str, ...]
     """Qualified class names: "torch.Tensor", "int", "torch.Size", "numpy.ndarray"."""
     count: int = 1
-    """How often it was evaluated."""
+    """Number of evaluations."""
     tensors: tuple[TensorSeen, ...] = ()
     values: tuple[Plain, ...] = ()
-    """Numbers, strings, None and booleans it was; at most sixteen."""
+    """Distinct numbers, strings, None and booleans; at most sixteen."""
     names: tuple[str, ...] = ()
-    """For functions, classes and modules: what they are called, "random.Random.random"."""
+    """Qualified names of functions, classes and modules: "random.Random.random"."""
     items: tuple[str, ...] = ()
-    """For a tuple, list or torch.Size: the class names of its elements."""
+    """Class names of the elements of a tuple, list or torch.Size."""
 
     @property
     def is_tensor(self) -> bool:
@@ -63,7 +63,7 @@ class Seen:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether a tensor that it was asks for gradients."""
+        """Whether any of the tensors requires a gradient."""
         return any(tensor.requires_grad for tensor in self.tensors)
 
     @property
@@ -76,5 +76,5 @@ class Seen:
 
     @property
     def dims(self) -> frozenset[int]:
-        """The numbers of dimensions it had."""
+        """Numbers of dimensions of the tensors."""
         return frozenset(len(tensor.shape) for tensor in self.tensors)

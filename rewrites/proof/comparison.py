@@ -1,11 +1,10 @@
-"""How what two programs did differs, and what must be granted for it to be the same."""
+"""Comparison of two recorded behaviours, and the assumptions under which they are the same."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch.testing import assert_close
@@ -15,7 +14,7 @@ from fullgraph.rewrites.proof.behaviour import Behaviour, TensorValue
 from fullgraph.rewrites.proof.proof import Check
 
 NO_GRADIENT = "a gradient of zero is as good as none"
-ASKS = "a result may ask for a gradient where it asked for none"
+NEW_GRADIENT = "a result may ask for a gradient where it asked for none"
 NO_BACKWARD = "no gradient is asked of it, which would draw random numbers"
 _TITLES = {
     "raised": "exceptions",
@@ -26,20 +25,20 @@ _TITLES = {
     "records": "logs and warnings",
     "randomness": "random numbers",
 }
-"""What is compared, and what a person calls it."""
-_NUDGES, _MOST = 8.0, 1e-3
-"""How many times as far as a nudge of the inputs moves a result another one may be away from it,
-and how far at most, of its greatest element."""
+"""Title in reports of each compared attribute of a behaviour."""
+_SENSITIVITY_FACTOR, _MAX_RELATIVE_DIFFERENCE = 8.0, 1e-3
+"""Largest accepted difference, as a multiple of the change under a one-ulp perturbation of the
+inputs, and relative to the greatest element."""
 
 
 @dataclass(frozen=True)
 class ProofInput:
-    """One input that was tried: which variant, and whether with gradients."""
+    """Input of a proof: the number of its variant, and whether a backward runs."""
 
     number: int
     backward: bool
-    nudged: bool = False
-    """Whether each number of the inputs is another one, next to what it was."""
+    perturbed: bool = False
+    """Whether each number of the inputs is replaced by the next representable one."""
 
     def __str__(self) -> str:
         given = "the given inputs"
@@ -52,36 +51,39 @@ def compare_behaviours(
     new: Mapping[ProofInput, Behaviour],
     *,
     numbers: bool = False,
-    learns: bool = True,
-    nudged: Callable[[ProofInput], Behaviour | None] = lambda _: None,
+    requires_gradient: bool = True,
+    perturbed: Callable[[ProofInput], Behaviour | None] = lambda _: None,
 ) -> list[Check]:
-    """One check for each thing that a run shows.
+    """Return one check for each attribute of the behaviours.
 
-    What holds only where a gradient of zero and none are the same, or where a result may ask for a
-    gradient that asked for none, says so in `Check.assumes`. With `numbers` a tensor without
-    dimensions may stand for a number. Where nothing `learns` that the user gave, a backward may
-    draw random numbers: that is another assumption. `nudged` runs the old code on inputs that are
-    hardly different: what that moves is no exact number.
-    """
-    told = {(case.backward, _aliases(one.outputs)) for case, one in old.items() if not one.raised}
-    steady = len(told) == len({backward for backward, _ in told})
-    checks = [_compared(name, old, new, numbers, steady, nudged) for name in _TITLES]
-    if not learns and not checks[-1].ok:
+    `Check.assumes` holds the assumptions under which differences are accepted: a zero gradient in
+    place of none, or a result that requires a gradient where the old one did not. With `numbers` a
+    0-d tensor may replace a number. Unless the program `requires_gradient`, a backward may draw
+    random numbers, which is another assumption. `perturbed` runs the old code on perturbed inputs;
+    results that change under it need not match exactly."""
+    observed_aliases = {
+        (case.backward, _aliases_of(one.outputs)) for case, one in old.items() if not one.raised
+    }
+    aliases_are_stable = len(observed_aliases) == len(
+        {backward for backward, _ in observed_aliases}
+    )
+    checks = [_compare(name, old, new, numbers, aliases_are_stable, perturbed) for name in _TITLES]
+    if not requires_gradient and not checks[-1].ok:
         forward = {case: one for case, one in old.items() if not case.backward}
-        again = _compared("randomness", forward, new, numbers, steady, nudged)
+        again = _compare("randomness", forward, new, numbers, aliases_are_stable, perturbed)
         checks[-1] = replace(again, assumes=(NO_BACKWARD,)) if again.ok else again
     return checks
 
 
-def _compared(
+def _compare(
     name: str,
     old: Mapping[ProofInput, Behaviour],
     new: Mapping[ProofInput, Behaviour],
     numbers: bool,
-    steady: bool,
-    nudged: Callable[[ProofInput], Behaviour | None],
+    aliases_are_stable: bool,
+    perturbed: Callable[[ProofInput], Behaviour | None],
 ) -> Check:
-    """The check of one thing; that outputs share memory counts only where it is always so."""
+    """Return the check of one attribute; aliases count only if they are stable."""
     title = _TITLES[name]
     assumes: dict[str, None] = {}
     for case, before in old.items():
@@ -92,21 +94,23 @@ def _compared(
         if after is not None:
             a, b = getattr(before, name), getattr(after, name)
             if numbers and name in ("outputs", "state"):
-                a, b = _numbers(a), _numbers(b)
+                a, b = _scalars_to_numbers(a), _scalars_to_numbers(b)
             if name == "gradients":
-                a, b = _without_zeros(a, b, assumes)
+                a, b = _drop_zero_gradients(a, b, assumes)
             if name == "outputs":
-                a, b = _outputs(a, b, steady, assumes)
-            detail = _raised(a, b) if name == "raised" else difference(a, b, title)
-            if detail and name in ("outputs", "gradients", "state") and (moved := nudged(case)):
-                detail = difference(a, _excused(a, b, getattr(moved, name)), title)
+                a, b = _relax_outputs(a, b, aliases_are_stable, assumes)
+            detail = _exception_difference(a, b) if name == "raised" else difference(a, b, title)
+            if detail and name in ("outputs", "gradients", "state") and (moved := perturbed(case)):
+                detail = difference(
+                    a, _replace_if_within_sensitivity(a, b, getattr(moved, name)), title
+                )
         if detail:
             return Check(title, False, f"{detail} (on {case})")
     return Check(title, True, assumes=tuple(assumes))
 
 
-def difference(a: Any, b: Any, what: str) -> str:
-    """How `b` differs from `a`, in half a sentence; "" if it does not."""
+def difference(a: object, b: object, what: str) -> str:
+    """Describe how `b` differs from `a` in half a sentence; "" if it does not."""
     if isinstance(a, TensorValue) and isinstance(b, TensorValue):
         return _tensors_differ(a, b, what)
     if isinstance(a, float) and isinstance(b, float):
@@ -123,10 +127,11 @@ def difference(a: Any, b: Any, what: str) -> str:
         return next(filter(None, (difference(x, y, what) for x, y in zip(a, b, strict=True))), "")
     if type(a) is type(b) and a == b:
         return ""
-    return f"{what}: {_short(b)} instead of {_short(a)}"
+    return f"{what}: {_abbreviate(b)} instead of {_abbreviate(a)}"
 
 
 def _tensors_differ(a: TensorValue, b: TensorValue, what: str) -> str:
+    """Describe how two tensors differ in metadata or values; "" if they do not."""
     for name in ("dtype", "shape", "device", "requires_grad", "layout", "alias"):
         x, y = getattr(a, name), getattr(b, name)
         if x != y:
@@ -145,42 +150,56 @@ def _tensors_differ(a: TensorValue, b: TensorValue, what: str) -> str:
     return ""
 
 
-def _excused(a: Any, b: Any, nudged: Any) -> Any:
-    """`b`, where it is about as far from `a` as `nudged` is, as `a` is."""
+def _replace_if_within_sensitivity(a: object, b: object, perturbed: object) -> object:
+    """Return `a`'s values for `b` where they differ no more than a perturbation accounts for."""
     if (
         isinstance(a, TensorValue)
         and isinstance(b, TensorValue)
-        and isinstance(nudged, TensorValue)
+        and isinstance(perturbed, TensorValue)
     ):
-        same = (a.dtype, a.shape) == (b.dtype, b.shape) == (nudged.dtype, nudged.shape)
+        same = (a.dtype, a.shape) == (b.dtype, b.shape) == (perturbed.dtype, perturbed.shape)
         if not same or not a.content:
             return b
-        x, y, z = a.value(), b.value(), nudged.value()
+        x, y, z = a.value(), b.value(), perturbed.value()
         if not tolerance_of(x.dtype).rtol or x.dtype.itemsize == 1:
             return b
         far, most = (float(d.abs().nan_to_num(0, 0, 0).max()) for d in (z - x, x))
-        close = torch.isclose(x, y, rtol=0, atol=min(_NUDGES * far, _MOST * most), equal_nan=True)
+        close = torch.isclose(
+            x,
+            y,
+            rtol=0,
+            atol=min(_SENSITIVITY_FACTOR * far, _MAX_RELATIVE_DIFFERENCE * most),
+            equal_nan=True,
+        )
         return replace(b, content=a.content) if bool(close.all()) else b
-    if isinstance(a, Mapping) and isinstance(b, Mapping) and isinstance(nudged, Mapping):
-        return {key: _excused(a.get(key), b[key], nudged.get(key)) for key in b}
-    sequences = isinstance(b, tuple | list) and type(a) is type(b) is type(nudged)
-    if sequences and len(a) == len(b) == len(nudged):
-        return type(b)(map(_excused, a, b, nudged))
+    if isinstance(a, Mapping) and isinstance(b, Mapping) and isinstance(perturbed, Mapping):
+        return {
+            key: _replace_if_within_sensitivity(a.get(key), b[key], perturbed.get(key)) for key in b
+        }
+    if (
+        isinstance(a, tuple | list)
+        and isinstance(b, tuple | list)
+        and isinstance(perturbed, tuple | list)
+        and type(a) is type(b) is type(perturbed)
+        and len(a) == len(b) == len(perturbed)
+    ):
+        return type(b)(map(_replace_if_within_sensitivity, a, b, perturbed))
     return b
 
 
-def _raised(a: str | None, b: str | None) -> str:
+def _exception_difference(a: str | None, b: str | None) -> str:
+    """Describe how two exceptions differ; "" if they do not."""
     if a == b:
         return ""
     if a is None:
-        return f"it raises {_short(b, 300)}"
-    return f"it does not raise {_short(a)}" + (f" but {_short(b, 300)}" if b else "")
+        return f"it raises {_abbreviate(b, 300)}"
+    return f"it does not raise {_abbreviate(a)}" + (f" but {_abbreviate(b, 300)}" if b else "")
 
 
-def _without_zeros(
-    a: Mapping[str, Any], b: Mapping[str, Any], assumes: dict[str, None]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Gradients, without those of zero where the other program has none."""
+def _drop_zero_gradients(
+    a: Mapping[str, object], b: Mapping[str, object], assumes: dict[str, None]
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Return both gradients without zero gradients that the other program lacks."""
     alone = {name for name in a.keys() ^ b.keys() if _is_zero(a.get(name, b.get(name)))}
     if alone:
         assumes[NO_GRADIENT] = None
@@ -188,46 +207,51 @@ def _without_zeros(
     return left, right
 
 
-def _is_zero(gradient: Any) -> bool:
+def _is_zero(gradient: object) -> bool:
     return isinstance(gradient, TensorValue) and not gradient.value().count_nonzero()
 
 
-def _outputs(a: Any, b: Any, steady: bool, assumes: dict[str, None]) -> tuple[Any, Any]:
-    """Outputs of which the second are allowed to ask for gradients."""
+def _relax_outputs(
+    a: object, b: object, aliases_are_stable: bool, assumes: dict[str, None]
+) -> tuple[object, object]:
+    """Return both outputs without accepted differences in `requires_grad` and aliases."""
     if isinstance(a, TensorValue) and isinstance(b, TensorValue):
         if b.requires_grad and not a.requires_grad:
-            assumes[ASKS] = None
+            assumes[NEW_GRADIENT] = None
             a = replace(a, requires_grad=True)
-        if not steady:  # what holds now and then, nobody can rely on
+        if not aliases_are_stable:  # what holds now and then, nobody can rely on
             a, b = replace(a, alias=""), replace(b, alias="")
         return a, b
     if isinstance(a, tuple | list) and type(a) is type(b) and len(a) == len(b):
-        pairs = [_outputs(x, y, steady, assumes) for x, y in zip(a, b, strict=True)]
+        pairs = [
+            _relax_outputs(x, y, aliases_are_stable, assumes) for x, y in zip(a, b, strict=True)
+        ]
         return type(a)(x for x, _ in pairs), type(b)(y for _, y in pairs)
     return a, b
 
 
-def _aliases(encoded: Any) -> tuple[str, ...]:
-    """What all tensors share memory with, in order."""
+def _aliases_of(encoded: object) -> tuple[str, ...]:
+    """Return what each tensor shares memory with, in order."""
     if isinstance(encoded, TensorValue):
         return (encoded.alias,)
     if isinstance(encoded, tuple | list):
-        return tuple(name for item in encoded for name in _aliases(item))
+        return tuple(name for item in encoded for name in _aliases_of(item))
     return ()
 
 
-def _numbers(encoded: Any) -> Any:
-    """`encoded` with the numbers of tensors without dimensions."""
+def _scalars_to_numbers(encoded: object) -> object:
+    """Return `encoded` with 0-d tensors replaced by their numbers."""
     if isinstance(encoded, TensorValue) and encoded.shape == () and encoded.content:
         return encoded.value().item()
     if isinstance(encoded, Mapping):
-        return {key: _numbers(value) for key, value in encoded.items()}
+        return {key: _scalars_to_numbers(value) for key, value in encoded.items()}
     if isinstance(encoded, tuple | list):
-        return type(encoded)(_numbers(item) for item in encoded)
+        return type(encoded)(_scalars_to_numbers(item) for item in encoded)
     return encoded
 
 
-def _short(value: Any, most: int = 100) -> str:
+def _abbreviate(value: object, most: int = 100) -> str:
+    """Return the text of a value on one line, cut off at `most` characters."""
     text = value if isinstance(value, str) else repr(value)
     text = " ".join(text.split())
     return text if len(text) < most else text[: most - 1] + "…"

@@ -92,9 +92,9 @@ def prove(
         if new.value is None:
             return _failed_proof("eager", f"the new code did not run: {_failure_text(new)}")
     ran = old.value.behaviours, new.value.behaviours
-    nudged = cache(partial(_perturbed, subject, base, special, seconds))
+    perturbed = cache(partial(_perturbed, subject, base, special, seconds))
     checks = compare_behaviours(
-        *ran, numbers=numbers, learns=_requires_gradient(subject), nudged=nudged
+        *ran, numbers=numbers, requires_gradient=_requires_gradient(subject), perturbed=perturbed
     )
     few = [case for case in cases if not case.backward][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
@@ -167,7 +167,7 @@ def _replay(
 def _behaviour(subject: Program, case: ProofInput, special: bool, backend: str | None) -> Behaviour:
     variants = input_variants(subject.calls, special=special)
     calls = next(itertools.islice(variants, case.number, None))
-    if case.nudged:
+    if case.perturbed:
         calls = perturb_calls(calls)
     if case.backward:
         require_gradients(calls)
@@ -223,7 +223,7 @@ def _perturbed(
     subject: Program, base: Mapping[str, str], special: bool, seconds: float, case: ProofInput
 ) -> Behaviour | None:
     """Return the behaviour of the original on inputs perturbed by one ulp."""
-    near = replace(case, nudged=True)
+    near = replace(case, perturbed=True)
     with override_sources(base):
         ran = _run_isolated(subject, seconds, lambda: _replay(subject, [near], special, None))
     return ran.value.behaviours[near] if ran.value is not None else None

@@ -52,48 +52,50 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if is_exception_caught(site.document, statement):
         return Refusal("what it raises is handled by a `try` that would be compiled with it")
     if isinstance(statement, cst.If):
-        return _guard(site, statement)
+        return _rewrite_guard(site, statement)
     line = cst.ensure_type(statement, cst.SimpleStatementLine)
-    return _assertion(site, line, cst.ensure_type(line.body[0], cst.Assert))
+    return _rewrite_assertion(site, line, cst.ensure_type(line.body[0], cst.Assert))
 
 
-def _assertion(
+def _rewrite_assertion(
     site: Site, line: cst.SimpleStatementLine, check: cst.Assert
 ) -> Rewrite | Refusal | None:
-    holds, message = _tensor(site, check.test), _constant(check.msg)
+    """Return the rewrite of an `assert` statement, or a refusal."""
+    holds, message = _tensor_condition(site, check.test), _constant_text(check.msg)
     if holds is None:
         return _UNKNOWN
-    if check.msg is None or (message and message == _value(check.msg)):
+    if check.msg is None or (message and message == _string_value(check.msg)):
         if holds is check.test:
             return None
         return _rewrite({check.test: holds}, "AssertionError", check.test)
     inside = cst.IndentedBlock([line.with_changes(leading_lines=())])
     new = cst.If(
-        _compiling(site),
-        cst.IndentedBlock([_asserted(site, holds, message)]),
+        _is_compiling_call(site),
+        cst.IndentedBlock([_assert_async_line(site, holds, message)]),
         cst.Else(inside),
         leading_lines=line.leading_lines,
     )
     return _rewrite({line: new}, "AssertionError", check.test)
 
 
-def _guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
+def _rewrite_guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
+    """Return the rewrite of an `if` that only raises, or a refusal."""
     pattern = m.SimpleStatementLine([m.Raise(exc=~m.MatchIfTrue(lambda exc: exc is None))])
     body = statement.body.body
     if statement.orelse is not None or len(body) != 1 or not m.matches(body[0], pattern):
         return Refusal("it does more than raise")
     raised = cst.ensure_type(cst.ensure_type(body[0], cst.SimpleStatementLine).body[0], cst.Raise)
-    holds = _tensor(site, statement.test, negated=True)
+    holds = _tensor_condition(site, statement.test, negated=True)
     if holds is None:
         return _UNKNOWN
     exception = raised.exc
     assert exception is not None
     arguments = exception.args if isinstance(exception, cst.Call) else ()
     kind = site.document.code(exception.func if isinstance(exception, cst.Call) else exception)
-    message = _constant(arguments[0].value if arguments else None) or kind
+    message = _constant_text(arguments[0].value if arguments else None) or kind
     new = cst.If(
-        _compiling(site),
-        cst.IndentedBlock([_asserted(site, holds, message)]),
+        _is_compiling_call(site),
+        cst.IndentedBlock([_assert_async_line(site, holds, message)]),
         statement.with_changes(leading_lines=()),
         leading_lines=statement.leading_lines,
     )
@@ -113,53 +115,55 @@ def _rewrite(
     )
 
 
-def _compiling(site: Site) -> cst.BaseExpression:
+def _is_compiling_call(site: Site) -> cst.BaseExpression:
     torch = site.document.spelling("torch") or "torch"
     return build_expression(f"{torch}.compiler.is_compiling()")
 
 
-def _asserted(site: Site, holds: cst.BaseExpression, message: str) -> cst.SimpleStatementLine:
+def _assert_async_line(
+    site: Site, holds: cst.BaseExpression, message: str
+) -> cst.SimpleStatementLine:
     torch = site.document.spelling("torch") or "torch"
-    told = string_literal(message)
-    call = build_expression(f"{torch}._assert_async({{holds}}, {{told}})", holds=holds, told=told)
+    text = string_literal(message)
+    call = build_expression(f"{torch}._assert_async({{holds}}, {{text}})", holds=holds, text=text)
     return cst.SimpleStatementLine([cst.Expr(call)])
 
 
-def _constant(message: cst.BaseExpression | None) -> str:
-    """What of a message is known before it is made."""
+def _constant_text(message: cst.BaseExpression | None) -> str:
+    """Return the parts of a message that are literals, with "..." for the others."""
     if isinstance(message, cst.FormattedString):
         parts = [
             part.value if isinstance(part, cst.FormattedStringText) else "..."
             for part in message.parts
         ]
         return "".join(parts)
-    return "" if message is None else _value(message) or "..."
+    return "" if message is None else _string_value(message) or "..."
 
 
-def _value(message: cst.BaseExpression) -> str | None:
-    """The value of a plain text."""
+def _string_value(message: cst.BaseExpression) -> str | None:
+    """Return the value of a string literal; None for other expressions."""
     if isinstance(message, cst.SimpleString | cst.ConcatenatedString):
         value = message.evaluated_value
         return value if isinstance(value, str) else None
     return None
 
 
-def _tensor(
+def _tensor_condition(
     site: Site, test: cst.BaseExpression, *, negated: bool = False
 ) -> cst.BaseExpression | None:
-    """A tensor of no dimension that is true where `test` is (`negated`: where it is not)."""
+    """Return a 0-d tensor that is true where `test` is (`negated`: where it is not), or None."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        return _tensor(site, test.expression, negated=not negated)
+        return _tensor_condition(site, test.expression, negated=not negated)
     if isinstance(test, cst.BooleanOperation):
-        left = _tensor(site, test.left, negated=negated)
-        right = _tensor(site, test.right, negated=negated)
+        left = _tensor_condition(site, test.left, negated=negated)
+        right = _tensor_condition(site, test.right, negated=negated)
         if left is None or right is None:
             return None
         both = isinstance(test.operator, cst.And) is not negated
         return build_expression(
             "{left} & {right}" if both else "{left} | {right}", left=left, right=right
         )
-    if (found := _truth(site, test)) is None:
+    if (found := _tensor_of_condition(site, test)) is None:
         return None
     tensor, is_bool = found
     if not negated:
@@ -167,8 +171,10 @@ def _tensor(
     return build_expression("~{t}" if is_bool else "{t} == 0", t=tensor)
 
 
-def _truth(site: Site, test: cst.BaseExpression) -> tuple[cst.BaseExpression, bool] | None:
-    """The tensor whose truth a test is, and whether its elements are booleans."""
+def _tensor_of_condition(
+    site: Site, test: cst.BaseExpression
+) -> tuple[cst.BaseExpression, bool] | None:
+    """Return the tensor whose truth a condition needs, and whether its dtype is bool."""
     seen = site.seen(test)
     if seen is not None and seen.is_tensor:
         return (test, seen.dtypes == {"bool"}) if seen.dims == {0} else None
@@ -180,18 +186,18 @@ def _truth(site: Site, test: cst.BaseExpression) -> tuple[cst.BaseExpression, bo
         compared = operator.with_changes(comparator=right)
         return test.with_changes(left=left, comparisons=[compared]), True
     if isinstance(test, cst.Call):
-        return _call(site, test)
+        return _tensor_of_call(site, test)
     return None
 
 
-def _call(site: Site, call: cst.Call) -> tuple[cst.BaseExpression, bool] | None:
-    """The same for calls that make a bool of tensors."""
+def _tensor_of_call(site: Site, call: cst.Call) -> tuple[cst.BaseExpression, bool] | None:
+    """Return the same for a call that returns a bool for tensors."""
     if (inner := strip_item(site, call)) is not call:
-        return _truth(site, inner)
+        return _tensor_of_condition(site, inner)
     torch = site.document.spelling("torch") or "torch"
     match site.calls(call):
         case "bool" if len(call.args) == 1:
-            return _truth(site, call.args[0].value)
+            return _tensor_of_condition(site, call.args[0].value)
         case "torch.allclose":
             close = call.with_changes(func=build_expression(f"{torch}.isclose"))
             return build_expression("{close}.all()", close=close), True

@@ -50,7 +50,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             numbers.follow(call, seen.tensors[0].dtype, seen.tensors[0].device)
             if not numbers.decisions:
                 return None
-            if not all(_exact(site, one.test) for one in numbers.decisions):
+            if not all(_is_exact_in_float32(site, one.test) for one in numbers.decisions):
                 numbers = Numbers(site, {call: build_expression("{t}.detach().double()", t=tensor)})
                 numbers.follow(call, "float64", seen.tensors[0].device)
             edits = numbers.edits()
@@ -60,8 +60,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return None
 
 
-def _exact(site: Site, condition: cst.BaseExpression) -> bool:
-    """Whether a test says the same in single as in double precision, in which Python compares."""
+def _is_exact_in_float32(site: Site, condition: cst.BaseExpression) -> bool:
+    """Whether a comparison gives the same in float32 as in float64, which Python uses."""
     literals = [one for one in walk(condition) if isinstance(one, cst.Float)]
     names = [one for one in walk(condition) if isinstance(one, cst.Name | cst.Attribute)]
     numbers = [seen for one in names if (seen := site.seen(one)) is not None and seen.is_number]
@@ -69,7 +69,7 @@ def _exact(site: Site, condition: cst.BaseExpression) -> bool:
 
 
 def _is_named(site: Site, call: cst.Call) -> bool:
-    """Whether a number gets a name: where it stands in a test itself, FG301 reads it into that."""
+    """Whether a number is assigned to a name; FG301 rewrites one inside a condition."""
     return isinstance(site.document.parent(call), cst.Assign)
 
 

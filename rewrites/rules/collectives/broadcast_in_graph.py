@@ -44,11 +44,12 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         name = qualified.rpartition(".")[2]
         known = name in ("broadcast", "reduce") and qualified.startswith("torch.distributed.")
         if isinstance(call, cst.Call) and (known or qualified in _GATHER):
-            return _functional(site, call, name)
+            return _rewrite_functional(site, call, name)
     return None
 
 
-def _functional(site: Site, call: cst.Call, name: str) -> Rewrite | Refusal:
+def _rewrite_functional(site: Site, call: cst.Call, name: str) -> Rewrite | Refusal:
+    """Return the rewrite of a collective to its functional form, or a refusal."""
     given = _arguments(call, _SIGNATURES[name])
     if given is None:
         return Refusal("its arguments are not spelled out")
@@ -59,7 +60,7 @@ def _functional(site: Site, call: cst.Call, name: str) -> Rewrite | Refusal:
     if tensor is None or seen is None or not seen.is_tensor:
         return Refusal("what it sends is not known to be a tensor")
     if name == "all_gather":
-        return _gathered(site, call, tensor)
+        return _rewrite_gather(site, call, tensor)
     if seen.requires_grad:
         return Refusal("the tensor asks for a gradient, and autograd does not see the call")
     if not isinstance(site.document.parent(call), cst.Expr):
@@ -80,14 +81,14 @@ def _functional(site: Site, call: cst.Call, name: str) -> Rewrite | Refusal:
         "{x}.copy_({broadcast}({x}, {src}, {world}))",
         x=tensor,
         src=given["src"],
-        broadcast=_functionals(site, "broadcast"),
-        world=_world(site),
+        broadcast=_functional_name(site, "broadcast"),
+        world=_world_group(site),
     )
     return Rewrite({call: new}, "The functional broadcast is traced.", imports=_IMPORTS)
 
 
-def _gathered(site: Site, call: cst.Call, tensor: cst.BaseExpression) -> Rewrite | Refusal:
-    """`torch.cat(all_gather(x))`, with its gradient."""
+def _rewrite_gather(site: Site, call: cst.Call, tensor: cst.BaseExpression) -> Rewrite | Refusal:
+    """Rewrite `torch.cat(all_gather(x))` to the functional gather, which has a gradient."""
     arg = site.document.parent(call)
     cat = site.document.parent(arg)
     if not isinstance(arg, cst.Arg) or site.calls(cat) not in ("torch.cat", "torch.concat"):
@@ -98,15 +99,15 @@ def _gathered(site: Site, call: cst.Call, tensor: cst.BaseExpression) -> Rewrite
         "{gather}({x}, {dim}, {world})",
         x=tensor,
         dim=dims[0] if dims else cst.Integer("0"),
-        gather=_functionals(site, "all_gather_tensor_autograd"),
-        world=_world(site),
+        gather=_functional_name(site, "all_gather_tensor_autograd"),
+        world=_world_group(site),
     )
     why = "The functional gather is traced, and differentiable."
     return Rewrite({cat: new}, why, imports=_IMPORTS)
 
 
 def _arguments(call: cst.Call, names: tuple[str, ...]) -> dict[str, cst.BaseExpression] | None:
-    """The arguments by name; None if some are starred or unknown."""
+    """Return the arguments by parameter name; None if some are starred or unknown."""
     given: dict[str, cst.BaseExpression] = {}
     for place, arg in enumerate(call.args):
         name = arg.keyword.value if arg.keyword is not None else names[min(place, len(names) - 1)]
@@ -119,23 +120,24 @@ def _arguments(call: cst.Call, names: tuple[str, ...]) -> dict[str, cst.BaseExpr
 
 
 def _is_default(site: Site, group: cst.BaseExpression | None) -> bool:
+    """Whether a process group is the default one."""
     if group is None or (isinstance(group, cst.Name) and group.value == "None"):
         return True
     return site.document.qualified(group) == "torch.distributed.group.WORLD"
 
 
-def _spelled(site: Site, module: str, alias: str, name: str) -> str:
-    """`name` of a module as this file can write it, once the module is imported."""
+def _spelling_of(site: Site, module: str, alias: str, name: str) -> str:
+    """Return how this file spells `name` of a module, once the module is imported."""
     known = (one for one, meaning in site.document.imports.items() if meaning == module)
     return f"{next(known, alias)}.{name}"
 
 
-def _functionals(site: Site, name: str) -> str:
-    return _spelled(site, _FUNCTIONAL, "funcol", name)
+def _functional_name(site: Site, name: str) -> str:
+    return _spelling_of(site, _FUNCTIONAL, "funcol", name)
 
 
-def _world(site: Site) -> str:
-    return _spelled(site, "torch.distributed", "dist", "group.WORLD")
+def _world_group(site: Site) -> str:
+    return _spelling_of(site, "torch.distributed", "dist", "group.WORLD")
 
 
 RULE = Rule(

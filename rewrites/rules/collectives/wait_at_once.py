@@ -42,14 +42,16 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     args = [arg for arg in call.args if not m.matches(arg, _ASYNC)]
     if args:
         args[-1] = args[-1].with_changes(comma=call.args[-1].comma)
-    edits = _edits(site, call, call.with_changes(args=args))
+    edits = _remove_handle(site, call, call.with_changes(args=args))
     if isinstance(edits, str):
         return Refusal(edits)
     return Rewrite(edits, "The call that waits is traced; the compiler orders the work itself.")
 
 
-def _edits(site: Site, call: cst.Call, waiting: cst.Call) -> dict[cst.CSTNode, Replacement] | str:
-    """The call that waits in place of `call`, without the waits; or why not."""
+def _remove_handle(
+    site: Site, call: cst.Call, waiting: cst.Call
+) -> dict[cst.CSTNode, Replacement] | str:
+    """Return the edits that call `waiting` and remove the waits, or the reason of a refusal."""
     document = site.document
     parent = document.parent(call)
     match parent:
@@ -57,7 +59,7 @@ def _edits(site: Site, call: cst.Call, waiting: cst.Call) -> dict[cst.CSTNode, R
             return {document.parent(parent): waiting}
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
             edits: dict[cst.CSTNode, Replacement] = {parent: cst.Expr(waiting)}
-            waits = _waits(site, name)
+            waits = _remove_waits(site, name)
             return waits if isinstance(waits, str) else edits | waits
         case cst.Arg():
             append = document.parent(parent)
@@ -65,30 +67,34 @@ def _edits(site: Site, call: cst.Call, waiting: cst.Call) -> dict[cst.CSTNode, R
                 case cst.Call(
                     func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("append"))
                 ):
-                    waits = _waits_in_loop(site, name, append)
+                    waits = _remove_wait_loop(site, name, append)
                     return waits if isinstance(waits, str) else {append: waiting} | waits
         case cst.Expr():
             return "nobody waits for it"
     return "its handle is handed on"
 
 
-def _waits(site: Site, name: cst.Name) -> dict[cst.CSTNode, Replacement] | str:
-    """The statements `work.wait()`, taken away."""
+def _remove_waits(site: Site, name: cst.Name) -> dict[cst.CSTNode, Replacement] | str:
+    """Return the edits that remove the statements `work.wait()`, or the reason of a refusal."""
     known = find_definitions(site.document, name)
     uses = known.uses(name) if known is not None else []
     edits: dict[cst.CSTNode, Replacement] = {}
     for use in uses:
-        line = _removed(site, use, m.Expr(m.Call(func=m.Attribute(attr=m.Name("wait")), args=[])))
+        line = _removable_line(
+            site, use, m.Expr(m.Call(func=m.Attribute(attr=m.Name("wait")), args=[]))
+        )
         if known is None or line is None or known.reaching[use] != frozenset({name}):
             return "its handle is used for more than one wait"
         edits[line] = cst.RemoveFromParent()
     return edits or "nobody waits for it"
 
 
-def _waits_in_loop(
+def _remove_wait_loop(
     site: Site, name: cst.Name, append: cst.CSTNode
 ) -> dict[cst.CSTNode, Replacement] | str:
-    """The loop `for work in works: work.wait()`, taken away; the list stays, and is empty."""
+    """Return the edits that remove `for work in works: work.wait()`, or a reason.
+
+    The list remains, and stays empty."""
     known = find_definitions(site.document, name)
     bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
     uses = [use for one in bindings for use in known.uses(one)] if known is not None else []
@@ -104,8 +110,8 @@ def _waits_in_loop(
     return edits or "nobody waits for it"
 
 
-def _removed(site: Site, use: cst.Name, shape: m.Expr) -> cst.SimpleStatementLine | None:
-    """The line that holds `use` in a statement of a shape, if the line can go."""
+def _removable_line(site: Site, use: cst.Name, shape: m.Expr) -> cst.SimpleStatementLine | None:
+    """Return the line of `use` if it matches `shape` and its block has other statements."""
     line = site.document.statement(use)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
         return None

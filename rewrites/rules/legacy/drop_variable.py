@@ -64,8 +64,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             return Refusal("it takes more than `requires_grad`")
         if not isinstance(option.value, cst.Name) or option.value.value != "False":
             return Refusal("with `requires_grad=True` it makes a new leaf for autograd")
-    sized, assumes = _sized(site)
-    if _asks_for_nothing(site, tensor.value):
+    sized, assumes = _sized_constructors(site)
+    if _requires_no_grad(site, tensor.value):
         new, why = tensor.value, "The wrapper does nothing since torch 0.4."
         inside = [one for one in sized if one in set(walk(new))]
         if inside:
@@ -84,10 +84,12 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _asks_for_nothing(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether the value is surely a number, or a tensor that asks for no gradient."""
+def _requires_no_grad(site: Site, node: cst.BaseExpression) -> bool:
+    """Whether a value is surely a number, or a tensor that requires no gradient."""
     seen = site.seen(node)
-    if seen is not None and (seen.is_number or (seen.is_tensor and not _learnable(seen.dtypes))):
+    if seen is not None and (
+        seen.is_number or (seen.is_tensor and not _can_require_grad(seen.dtypes))
+    ):
         return True
     match node:
         case cst.Integer() | cst.Float() | cst.Comparison():
@@ -95,15 +97,16 @@ def _asks_for_nothing(site: Site, node: cst.BaseExpression) -> bool:
         case cst.Attribute():
             return node.attr.value == "data"
         case cst.UnaryOperation():
-            return _asks_for_nothing(site, node.expression)
+            return _requires_no_grad(site, node.expression)
         case cst.BinaryOperation():
-            return all(_asks_for_nothing(site, one) for one in (node.left, node.right))
+            return all(_requires_no_grad(site, one) for one in (node.left, node.right))
         case cst.Call():
             return _makes_constant(site, node)
     return False
 
 
 def _makes_constant(site: Site, call: cst.Call) -> bool:
+    """Whether a call returns a new tensor that requires no gradient."""
     named = site.calls(call)
     if any(arg.keyword is not None and arg.keyword.value == "requires_grad" for arg in call.args):
         return False
@@ -115,16 +118,17 @@ def _makes_constant(site: Site, call: cst.Call) -> bool:
     if method == "new" or method.startswith(("new_", "detach")):
         return site.seen(call.func.value) is None or site.is_tensor(call.func.value)
     parts = [call.func.value, *(arg.value for arg in call.args)]
-    return site.is_tensor(call.func.value) and all(_asks_for_nothing(site, one) for one in parts)
+    return site.is_tensor(call.func.value) and all(_requires_no_grad(site, one) for one in parts)
 
 
-def _learnable(dtypes: frozenset[str]) -> bool:
+def _can_require_grad(dtypes: frozenset[str]) -> bool:
     return any("float" in dtype or "complex" in dtype for dtype in dtypes)
 
 
-def _sized(site: Site) -> tuple[dict[cst.CSTNode, cst.BaseExpression], tuple[str, ...]]:
-    """Tensors that the function makes of a size with an old class, and what makes them now; what
-    that takes for granted."""
+def _sized_constructors(
+    site: Site,
+) -> tuple[dict[cst.CSTNode, cst.BaseExpression], tuple[str, ...]]:
+    """Return the replacements of old constructors with a size, and their assumptions."""
     function = site.document.function(site.node)
     made: dict[cst.CSTNode, cst.BaseExpression] = {}
     assumes: dict[str, None] = {}

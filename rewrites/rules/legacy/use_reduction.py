@@ -29,13 +29,13 @@ _LITERALS = {"True": True, "False": False, "None": None}
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    calls = [one for one in _calls(site.statement) if _old(one)]
+    calls = [one for one in _calls(site.statement) if _deprecated_arguments(one)]
     if not calls:
         return None
     replacements: dict[cst.CSTNode, cst.CSTNode] = {}
     for call in calls:
         given = {}
-        for arg in _old(call):
+        for arg in _deprecated_arguments(call):
             if not isinstance(arg.value, cst.Name) or arg.value.value not in _LITERALS:
                 return Refusal("whether it is averaged is decided at run time")
             assert arg.keyword is not None
@@ -62,13 +62,14 @@ def _calls(statement: cst.CSTNode) -> list[cst.Call]:
     return find.found
 
 
-def _old(call: cst.Call) -> list[cst.Arg]:
+def _deprecated_arguments(call: cst.Call) -> list[cst.Arg]:
+    """Return the arguments `size_average=` and `reduce=` of a call."""
     return [arg for arg in call.args if arg.keyword is not None and arg.keyword.value in _OLD]
 
 
 def _with_reduction(call: cst.Call, reduction: str) -> cst.Call:
-    """`call` with the first deprecated argument replaced, and the other left out."""
-    first, *others = _old(call)
+    """Return `call` with `reduction=` in place of the deprecated arguments."""
+    first, *others = _deprecated_arguments(call)
     args = []
     for arg in call.args:
         if arg is first:

@@ -58,8 +58,8 @@ _WRAPPERS = ("torch.autograd.Variable", "torch.autograd.variable.Variable", "tor
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What a call of `torch.autograd.grad` asks for."""
+class GradientCall:
+    """Arguments of a call of `torch.autograd.grad`."""
 
     output: cst.BaseExpression
     input: str
@@ -71,37 +71,45 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     call = site.node
     if not isinstance(call, cst.Call) or site.calls(call) != "torch.autograd.grad":
         return None
-    asked = _asked(call)
-    if isinstance(asked, Refusal):
-        return asked
+    gradient_call = _parse_gradient_call(call)
+    if isinstance(gradient_call, Refusal):
+        return gradient_call
     line = site.statement
     block = site.document.parent(line)
     if not isinstance(block, cst.IndentedBlock) or not isinstance(line, cst.SimpleStatementLine):
         return Refusal("the call is part of a compound statement")
     before = list(block.body[: block.body.index(line)])
-    bound = [i for i, one in enumerate(before) if asked.input in (*names_bound(one), _flagged(one))]
-    steps = _steps(before[bound[-1] + 1 if bound else 0 :], asked)
+    bound = [
+        i
+        for i, one in enumerate(before)
+        if gradient_call.input in (*names_bound(one), _name_requiring_grad(one))
+    ]
+    steps = _steps(before[bound[-1] + 1 if bound else 0 :], gradient_call)
     if not steps:
         return Refusal("the output is not computed in the same block")
     inside = [one for one in before if one not in steps]
-    if reason := _obstacle(site.document, line, asked, steps, inside):
+    if reason := _refusal_reason(site.document, line, gradient_call, steps, inside):
         return Refusal(reason)
     edits: dict[cst.CSTNode, Replacement] = {one: cst.RemoveFromParent() for one in steps}
     for one in before:
-        if asked.input in names_bound(one) or _flagged(one) == asked.input:
+        if (
+            gradient_call.input in names_bound(one)
+            or _name_requiring_grad(one) == gradient_call.input
+        ):
             edits |= _without_leaf(site, one)
-    edits[line] = cst.FlattenSentinel(_written(site, line, call, asked, steps))
-    later = bool(bound) and asked.input in live_in(statements_after(site.document, line))
+    edits[line] = cst.FlattenSentinel(_vjp_statements(site, line, call, gradient_call, steps))
+    later = bool(bound) and gradient_call.input in live_in(statements_after(site.document, line))
     return Rewrite(
         edits,
         "`torch.func.vjp` gives the same gradient inside the graph.",
         Applicability.UNSAFE if later else Applicability.SAFE,
-        (f"`{asked.input}` need not ask for a gradient afterwards",) if later else (),
+        (f"`{gradient_call.input}` need not ask for a gradient afterwards",) if later else (),
         ("torch",),
     )
 
 
-def _asked(call: cst.Call) -> _Asked | Refusal:
+def _parse_gradient_call(call: cst.Call) -> GradientCall | Refusal:
+    """Return the arguments of the call, or a refusal."""
     given: dict[str, cst.BaseExpression] = {}
     for position, arg in enumerate(call.args):
         key = arg.keyword.value if arg.keyword else _PARAMETERS[min(position, 5)]
@@ -110,7 +118,7 @@ def _asked(call: cst.Call) -> _Asked | Refusal:
         given[key] = arg.value
     if not {"outputs", "inputs"} <= given.keys():
         return Refusal("its arguments are not spelled out")
-    single = {key: _single(given[key]) for key in _PARAMETERS[:3] if key in given}
+    single = {key: _only_item(given[key]) for key in _PARAMETERS[:3] if key in given}
     output, source = single["outputs"], single["inputs"]
     if (
         output is None
@@ -124,7 +132,7 @@ def _asked(call: cst.Call) -> _Asked | Refusal:
     if create is not None and not (isinstance(create, cst.Name) and create.value in _BOOLS):
         return Refusal("whether the gradient has a graph is decided at run time")
     ones = "grad_outputs" not in given or dotted_name(cotangent) == "None"
-    return _Asked(
+    return GradientCall(
         output,
         source.value,
         None if ones else cotangent,
@@ -135,15 +143,15 @@ def _asked(call: cst.Call) -> _Asked | Refusal:
 _BOOLS = ("True", "False")
 
 
-def _single(value: cst.BaseExpression) -> cst.BaseExpression | None:
-    """A value, or the only item of a list or tuple; None if there are several."""
+def _only_item(value: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return a value, or the only item of a list or tuple; None if there are several."""
     if not isinstance(value, cst.List | cst.Tuple):
         return value
     return value.elements[0].value if len(value.elements) == 1 else None
 
 
-def _flagged(line: cst.CSTNode) -> str:
-    """The name of the tensor that a statement makes ask for a gradient."""
+def _name_requiring_grad(line: cst.CSTNode) -> str:
+    """Return the name of the tensor that a statement makes require a gradient; else ""."""
     match line:
         case (
             cst.SimpleStatementLine(
@@ -159,13 +167,13 @@ def _flagged(line: cst.CSTNode) -> str:
     return ""
 
 
-def _steps(lines: Sequence[cst.CSTNode], asked: _Asked) -> list[cst.CSTNode]:
-    """The statements that the output comes from, and the input leads to."""
-    reached = {asked.input}
+def _steps(lines: Sequence[cst.CSTNode], gradient_call: GradientCall) -> list[cst.CSTNode]:
+    """Return the statements on which the output depends and which depend on the input."""
+    reached = {gradient_call.input}
     for line in lines:
         if names_read(line) & reached:
             reached |= set(names_bound(line))
-    needed = set(names_read(asked.output))
+    needed = set(names_read(gradient_call.output))
     steps: list[cst.CSTNode] = []
     for line in reversed(lines):
         made = set(names_bound(line))
@@ -175,14 +183,14 @@ def _steps(lines: Sequence[cst.CSTNode], asked: _Asked) -> list[cst.CSTNode]:
     return steps
 
 
-def _obstacle(
+def _refusal_reason(
     document: Document,
     line: cst.CSTNode,
-    asked: _Asked,
+    gradient_call: GradientCall,
     steps: Sequence[cst.CSTNode],
     others: Sequence[cst.CSTNode],
 ) -> str:
-    """Why the steps cannot become a function; "" if they can."""
+    """Return why the steps cannot become a function; "" if they can."""
     own = set(names_bound(*steps))
     odd = sorted(n for n in (*own, *names_mutated(*steps)) if "." in n or n not in own)
     if odd:
@@ -195,12 +203,12 @@ def _obstacle(
     assert isinstance(body, cst.IndentedBlock)
     first = body.body.index(steps[0])
     between = [one for one in others if body.body.index(one) > first]
-    kept = {dotted_name(asked.output)}
+    kept = {dotted_name(gradient_call.output)}
     after = live_in(statements_after(document, line)) | set(names_read(line)) - names_read(
-        asked.output
+        gradient_call.output
     )
     needed = (set(names_read(*between)) & own) | (
-        (after | set(_cotangent_reads(asked))) & own - kept
+        (after | set(_cotangent_reads(gradient_call))) & own - kept
     )
     if needed:
         return f"`{min(needed)}` is needed, too"
@@ -209,13 +217,15 @@ def _obstacle(
     return ""
 
 
-def _cotangent_reads(asked: _Asked) -> frozenset[str]:
-    return names_read(asked.cotangent) if asked.cotangent is not None else frozenset()
+def _cotangent_reads(gradient_call: GradientCall) -> frozenset[str]:
+    return (
+        names_read(gradient_call.cotangent) if gradient_call.cotangent is not None else frozenset()
+    )
 
 
 def _without_leaf(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacement]:
-    """Edits after which a statement makes no new leaf for autograd."""
-    if _flagged(line):
+    """Return the edits after which a statement creates no autograd leaf."""
+    if _name_requiring_grad(line):
         return {line: cst.RemoveFromParent()}
     edits: dict[cst.CSTNode, Replacement] = {}
     for one in walk(line):
@@ -231,37 +241,38 @@ def _without_leaf(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacemen
     return edits
 
 
-def _written(
+def _vjp_statements(
     site: Site,
     line: cst.SimpleStatementLine,
     call: cst.Call,
-    asked: _Asked,
+    gradient_call: GradientCall,
     steps: Sequence[cst.CSTNode],
 ) -> list[cst.BaseStatement]:
-    """The function of the steps, its call, and the statement that asked for the gradient."""
-    fresh = site.document.unused_name
-    output = dotted_name(asked.output) or fresh("output")
-    function, pullback = fresh(f"{output.rpartition('.')[2]}_of"), fresh("pullback")
-    header = build_statement(f"def {function}({asked.input}):\n    pass\n")
-    returned = build_statement("return {v}", v=asked.output)
+    """Return the function of the steps, the call of `vjp`, and the edited statement."""
+    unused_name = site.document.unused_name
+    output = dotted_name(gradient_call.output) or unused_name("output")
+    function, pullback = unused_name(f"{output.rpartition('.')[2]}_of"), unused_name("pullback")
+    header = build_statement(f"def {function}({gradient_call.input}):\n    pass\n")
+    returned = build_statement("return {v}", v=gradient_call.output)
     made = header.with_changes(
         body=cst.IndentedBlock([*steps, returned]),  # type: ignore[list-item]
         leading_lines=[cst.EmptyLine(indent=False)],
     )
-    taken = build_statement(f"{output}, {pullback} = torch.func.vjp({function}, {asked.input})")
+    primal = gradient_call.input
+    taken = build_statement(f"{output}, {pullback} = torch.func.vjp({function}, {primal})")
     taken = taken.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
     ones = build_expression(f"torch.ones_like({output})")
-    back = build_expression(f"{pullback}({{v}})", v=asked.cotangent or ones)
-    first = build_expression("{v}[0]" if asked.create_graph else "{v}[0].detach()", v=back)
-    last = line.deep_replace(*_first(site.document, call, first))
+    back = build_expression(f"{pullback}({{v}})", v=gradient_call.cotangent or ones)
+    first = build_expression("{v}[0]" if gradient_call.create_graph else "{v}[0].detach()", v=back)
+    last = line.deep_replace(*_unpacked_gradient(site.document, call, first))
     assert isinstance(last, cst.BaseStatement)
     return [made, taken, last]
 
 
-def _first(
+def _unpacked_gradient(
     document: Document, call: cst.Call, gradient: cst.BaseExpression
 ) -> tuple[cst.CSTNode, cst.CSTNode]:
-    """The node around a call that takes the only item of its tuple, and what stands there now."""
+    """Return the node around a call that takes its only item, and the replacement."""
     parent = document.parent(call)
     match parent:
         case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer("0")))]):

@@ -93,7 +93,7 @@ def _torch(site: Site) -> str:
 
 
 def _is_below(site: Site, tensor: cst.BaseExpression, length: cst.BaseExpression) -> bool:
-    """Whether the text shows that all elements are from 0 to `length - 1`."""
+    """Whether the source shows that all elements are from 0 to `length - 1`."""
     known = find_definitions(site.document, tensor)
     if known is None or not isinstance(tensor, cst.Name):
         return False
@@ -102,10 +102,11 @@ def _is_below(site: Site, tensor: cst.BaseExpression, length: cst.BaseExpression
     if not isinstance(parent, cst.AssignTarget):
         return False
     assign = site.document.parent(parent)
-    return isinstance(assign, cst.Assign) and _gives_below(site, assign.value, length)
+    return isinstance(assign, cst.Assign) and _is_value_below(site, assign.value, length)
 
 
-def _gives_below(site: Site, value: cst.BaseExpression, length: cst.BaseExpression) -> bool:
+def _is_value_below(site: Site, value: cst.BaseExpression, length: cst.BaseExpression) -> bool:
+    """Whether an expression shows that all its elements are from 0 to `length - 1`."""
     code = site.document.code
     if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Modulo):
         return code(value.right) == code(length)
@@ -113,7 +114,7 @@ def _gives_below(site: Site, value: cst.BaseExpression, length: cst.BaseExpressi
         return False
     name, args = value.func.attr.value, value.args
     if name in ("flatten", "view", "reshape", "long", "ravel"):
-        return _gives_below(site, value.func.value, length)
+        return _is_value_below(site, value.func.value, length)
     if name == "clamp" and [a.keyword.value if a.keyword else "" for a in args] in (
         ["", ""],
         ["min", "max"],

@@ -44,10 +44,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     mask = nonzero(site, node)
     if mask is not None:
         found = hits(site)
-        count = _count(site, mask[0])
+        count = _count_nonzero(site, mask[0])
     elif site.calls(node) in ("torch.unique", "torch.Tensor.unique") and len(node.args) < 2:
-        found = _distinct(site, node)
-        count = _steps(site, node)
+        found = _distinct_elements(site, node)
+        count = _count_distinct(site, node)
     else:
         return None
     asked = question(site, found, node if found.value is node else found.value) if found else None
@@ -68,7 +68,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Refusal(f"Python needs `{site.document.code(asked.node)}` as a number")
 
 
-def _count(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
+def _count_nonzero(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the expression that counts the true elements of a mask."""
     seen = site.seen(mask)
     if seen is not None and seen.dtypes == {"bool"}:
         return build_expression("{mask}.sum()", mask=mask)
@@ -76,13 +77,13 @@ def _count(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
     return build_expression(name + "({mask})", mask=mask.with_changes(lpar=(), rpar=()))
 
 
-def _distinct(site: Site, call: cst.Call) -> NonzeroIndices:
-    """The distinct elements, as if they were indices."""
+def _distinct_elements(site: Site, call: cst.Call) -> NonzeroIndices:
+    """Return the distinct elements of a tensor as a set of indices."""
     return NonzeroIndices(call, 1, False, call, True, (call,), False)
 
 
-def _steps(site: Site, call: cst.Call) -> cst.BaseExpression:
-    """How many elements of the sorted tensor differ from the one before, and the first one."""
+def _count_distinct(site: Site, call: cst.Call) -> cst.BaseExpression:
+    """Return the expression that counts where the sorted tensor changes, plus one."""
     tensor = call.args[0].value if call.args else call.func.value  # type: ignore[attr-defined]
     seen = site.seen(tensor)
     flat = "" if seen is not None and seen.dims == {1} else ".flatten()"

@@ -49,7 +49,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _dim(call: cst.Call) -> int:
-    """The dimension that is repeated; 0 where it is not spelled out: there is only one then."""
+    """Return the repeated dimension; 0 if it is not given, when there is only one."""
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == "dim":
             return arg.value.evaluated_value if isinstance(arg.value, cst.Integer) else 0

@@ -59,10 +59,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if nonzero(site, site.node) is None:
         return None
     subscripts, others = _uses(site)
-    asked = [_asked(site, use) for use in others]
+    asked = [_replaceable_use(site, use) for use in others]
     if (not subscripts and not others) or None in asked:
         return Refusal("its indices are needed themselves, and how many there are depends on data")
-    if not subscripts and all(one is None or one.how != "fill" for one in asked):
+    if not subscripts and all(one is None or one.kind != "fill" for one in asked):
         return None
     places = [read(site, one) for one in subscripts]
     found = [one for one in places if one is not None and one.indices is site.node]
@@ -73,7 +73,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         use in walk(assign) for use in (*(one.node for one in found), *others)
     )
     edits = dict[cst.CSTNode, Replacement]()
-    mask = bare = (found[0].mask if found else _truth(site)).with_changes(lpar=(), rpar=())
+    mask = bare = (found[0].mask if found else _condition(site)).with_changes(lpar=(), rpar=())
     if bound and assign is not None:
         line = site.document.statement(assign)
         if is_name(mask) and isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
@@ -88,7 +88,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             edits[assign] = made.body[0]
             mask = cst.Name(name)
     answers: dict[cst.CSTNode, Replacement] = {
-        one.node: _answered(site, one, mask) for one in asked if one is not None
+        one.node: _mask_expression(site, one, mask) for one in asked if one is not None
     }
     try:
         known = find_definitions(site.document, site.node)
@@ -96,16 +96,16 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     except NotApplicable as reason:
         return Refusal(str(reason))
     edits |= answers
-    return _all(site, found, mask if bound else None, edits)
+    return _rewrite_all(site, found, mask if bound else None, edits)
 
 
-def _all(
+def _rewrite_all(
     site: Site,
     found: list[Read],
     mask: cst.BaseExpression | None,
     edits: dict[cst.CSTNode, Replacement],
 ) -> Rewrite | Refusal:
-    """All reads and assignments at full shape."""
+    """Rewrite all reads and assignments at full shape, or return a refusal."""
     assumes: list[str] = []
     covered: set[cst.CSTNode] = set()
     for one in found:
@@ -138,16 +138,16 @@ def _all(
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """A use of the indices that a mask does as well."""
+class IndicesUse:
+    """Use of the indices for which the mask is enough."""
 
     node: cst.BaseExpression
-    how: str
-    """"count", "any", "none", "fill", or "" for what is the same for a mask."""
+    kind: str
+    """"count", "any", "none", "fill", or "" where the mask replaces the indices unchanged."""
 
 
 def _uses(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:
-    """The subscripts in which the indices stand, and their other uses."""
+    """Return the subscripts that use the indices, and their other uses."""
     known = find_definitions(site.document, site.node)
     assign = next((n for n in site.document.around(site.node) if isinstance(n, cst.Assign)), None)
     names = (
@@ -174,23 +174,23 @@ def _uses(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:
     return list(found), others
 
 
-def _asked(site: Site, use: cst.BaseExpression) -> _Asked | None:
-    """What a use asks that the mask can tell too; None if it needs the indices."""
+def _replaceable_use(site: Site, use: cst.BaseExpression) -> IndicesUse | None:
+    """Return a use for which the mask is enough; None if it needs the indices."""
     found, document = hits(site), site.document
     if found is None or found.dims != 1 or not (found.bound or use is site.node):
         return None
     asked = question(site, found, use)
     if asked is not None and asked.asked in _TESTS:
-        return _Asked(asked.node, _TESTS[asked.asked])
+        return IndicesUse(asked.node, _TESTS[asked.asked])
     if asked is not None and asked.asked is QuestionKind.COUNT:
         try:
             count = counted(site, asked.node, use)
         except NotApplicable:
             return None
-        return _Asked(count.node, "count") if count.least is None else None
+        return IndicesUse(count.node, "count") if count.least is None else None
     if document.code(document.parent(document.parent(use))) == f"{document.code(use)}.dim()":
         test = document.parent(document.parent(document.parent(use)))
-        return _Asked(use, "") if document.code(test).endswith(".dim() > 0") else None
+        return IndicesUse(use, "") if document.code(test).endswith(".dim() > 0") else None
     flat, _ = flattened(site, use, False)
     bare = document.parents.get(document.parent(use))
     if isinstance(bare, cst.Call) and document.code(bare) == f"{document.code(use)}.squeeze()":
@@ -202,7 +202,7 @@ def _asked(site: Site, use: cst.BaseExpression) -> _Asked | None:
         known = seen is not None and len(seen.dims) == 1 and len(values) == len(call.args) == 3
         first = known and call.func.attr.value in _FILLS and integer(values[0]) == 0
         if first and values[1] is flat:
-            return _Asked(call, "fill")
+            return IndicesUse(call, "fill")
     return None
 
 
@@ -210,9 +210,9 @@ _TESTS = {QuestionKind.ANY: "any", QuestionKind.NONE: "none"}
 _FILLS = {"index_fill": "masked_fill", "index_fill_": "masked_fill_"}
 
 
-def _answered(site: Site, asked: _Asked, mask: cst.BaseExpression) -> cst.BaseExpression:
-    """What is asked, of the mask."""
-    match asked.how:
+def _mask_expression(site: Site, asked: IndicesUse, mask: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the expression of the mask that replaces a use of the indices."""
+    match asked.kind:
         case "count":
             return build_expression("{mask}.sum()", mask=mask)
         case "any":
@@ -234,14 +234,14 @@ def _answered(site: Site, asked: _Asked, mask: cst.BaseExpression) -> cst.BaseEx
     )
 
 
-def _truth(site: Site) -> cst.BaseExpression:
+def _condition(site: Site) -> cst.BaseExpression:
     found = hits(site)
     assert found is not None
     return found.truth
 
 
 def _is_target(site: Site, node: cst.CSTNode) -> bool:
-    """Whether a number is assigned there, which takes no reading."""
+    """Whether a node is the target of an assignment."""
     parent = site.document.parent(node)
     if not isinstance(parent, cst.AssignTarget):
         return False

@@ -59,8 +59,8 @@ def rewrite(site: Site) -> Rewrite | None:
         return None
     if asked is None or asked.choice is None or any(one.kept for one in asked.questions):
         return None
-    rows = _rows(site, loop, asked.choice)
-    if rows is None or not _is_alone(site, loop, found, asked):
+    rows = _find_result_list(site, loop, asked.choice)
+    if rows is None or not _is_only_search(site, loop, found, asked):
         return None
     made, stack = rows
     mask = {one: loop.iter for one in walk(found.truth) if _is_row(one, loop)}
@@ -78,13 +78,15 @@ def rewrite(site: Site) -> Rewrite | None:
     )
 
 
-def _rows(site: Site, loop: cst.For, choice: HitBranch) -> tuple[cst.CSTNode, cst.Call] | None:
-    """Where the list of results is made and where it is stacked, if that is all that is done."""
+def _find_result_list(
+    site: Site, loop: cst.For, choice: HitBranch
+) -> tuple[cst.CSTNode, cst.Call] | None:
+    """Return where the results are collected and where they are stacked, or None."""
     document = site.document
     known = find_definitions(document, loop)
-    appends = [one for one in walk(choice.statement) if _appends(one)]
+    appends = [one for one in walk(choice.statement) if _is_append(one)]
     if known is None or not appends:
-        appends = [one for one in document.around(choice.statement) if _appends(one)]
+        appends = [one for one in document.around(choice.statement) if _is_append(one)]
     if known is None or not appends:
         return None
     name = document.code(appends[0].func.value)  # type: ignore[attr-defined]
@@ -107,8 +109,8 @@ def _rows(site: Site, loop: cst.For, choice: HitBranch) -> tuple[cst.CSTNode, cs
     return (line, stack) if len(stack.args) == 1 and alone else None
 
 
-def _is_alone(site: Site, loop: cst.For, found: NonzeroIndices, asked: FirstMatch) -> bool:
-    """Whether the loop does nothing else, and a row is only compared with numbers."""
+def _is_only_search(site: Site, loop: cst.For, found: NonzeroIndices, asked: FirstMatch) -> bool:
+    """Whether the loop does nothing else, and compares a row only with numbers."""
     assert asked.choice is not None
     rows = site.seen(loop.iter)
     names = {one.value for one in walk(found.mask) if isinstance(one, cst.Name)}
@@ -138,7 +140,7 @@ def _is_row(node: cst.CSTNode, loop: cst.For) -> bool:
     )
 
 
-def _appends(node: cst.CSTNode) -> bool:
+def _is_append(node: cst.CSTNode) -> bool:
     return (
         isinstance(node, cst.Call)
         and isinstance(node.func, cst.Attribute)

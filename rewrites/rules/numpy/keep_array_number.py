@@ -43,20 +43,23 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     for node in walk(site.node):
         match node:
             case cst.Call(func=cst.Attribute(value=array, attr=cst.Name("item")), args=[]):
-                how = "item"
-            case cst.Call(func=cst.Name("int" | "float" as how), args=[cst.Arg(value=array)]):
+                conversion = "item"
+            case cst.Call(
+                func=cst.Name("int" | "float" as conversion), args=[cst.Arg(value=array)]
+            ):
                 pass
             case _:
                 continue
         seen = site.seen(array)
         if seen is not None and seen.is_ndarray:
-            return _kept(site, node, array, how)
+            return _keep_number(site, node, array, conversion)
     return None
 
 
-def _kept(
-    site: Site, node: cst.BaseExpression, array: cst.BaseExpression, how: str
+def _keep_number(
+    site: Site, node: cst.BaseExpression, array: cst.BaseExpression, conversion: str
 ) -> Rewrite | Refusal:
+    """Return the rewrite that keeps the number of `array` a tensor, or a refusal."""
     seen = site.seen(array)
     names = {name.removeprefix("numpy.") for name in seen.types} if seen is not None else set()
     dtype = getattr(torch, names.pop(), None) if len(names) == 1 else None
@@ -66,14 +69,14 @@ def _kept(
     uses = Uses(site)
     number = Number(kind, dtype)
     try:
-        new = _tensor(site, array) or _from_array(uses, array)
-        if how == "int" and dtype.is_floating_point:
+        new = _tensor_expression(site, array) or _from_array(uses, array)
+        if conversion == "int" and dtype.is_floating_point:
             new = build_expression("{new}.trunc()", new=new)
             uses.assume(FINITE)
         uses.write(node, new)
-        if how == "float" and not dtype.is_floating_point:
+        if conversion == "float" and not dtype.is_floating_point:
             number = uses.cast(node, number, torch.float32)
-        number = replace(number, kind={"int": int, "float": float}.get(how, kind))
+        number = replace(number, kind={"int": int, "float": float}.get(conversion, kind))
         uses.propagate(node, number)
     except NotApplicable as why:
         return Refusal(str(why))
@@ -92,8 +95,8 @@ def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
     return build_expression("torch.as_tensor({array})", array=array)
 
 
-def _tensor(site: Site, array: cst.BaseExpression) -> cst.BaseExpression | None:
-    """`np.mean(x.cpu().numpy())` as `x.mean()`; None where a tensor does not do the same."""
+def _tensor_expression(site: Site, array: cst.BaseExpression) -> cst.BaseExpression | None:
+    """Return `x.mean()` for `np.mean(x.cpu().numpy())`; None if there is no such form."""
     name = site.calls(array).removeprefix("numpy.")
     match array:
         case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=inner, keyword=None)]):

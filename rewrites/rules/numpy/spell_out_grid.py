@@ -44,12 +44,12 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if len(ranges) < len(slices):
         return Refusal("it is not a grid of ranges")
     parts = [part for one in ranges for part in (one.lower, one.upper, one.step) if part]
-    known = [_is_whole(site, part) for part in parts]
+    known = [_is_int(site, part) for part in parts]
     if False in known:
         return Refusal("a bound is no whole number")
     sparse = site.document.qualified(found.value).endswith("ogrid")
     np = site.document.code(found.value).rpartition(".")[0]
-    new = _grid(np, ranges, sparse, _taken_apart(site, found))
+    new = _grid(np, ranges, sparse, _is_unpacked(site, found))
     return Rewrite(
         {found: new},
         "The same grid, made by a function that is traced.",
@@ -59,6 +59,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _grid(np: str, ranges: list[cst.Slice], sparse: bool, separated: bool) -> cst.BaseExpression:
+    """Return the traced call that makes the grid of `ranges`."""
     names = {f"n{i}": one.upper for i, one in enumerate(ranges) if one.upper is not None}
     if len(ranges) == 1:
         return _range(np, ranges[0])
@@ -84,22 +85,22 @@ def _is_zero(node: cst.BaseExpression | None) -> bool:
     return node is None or (isinstance(node, cst.Integer) and int(node.value) == 0)
 
 
-def _taken_apart(site: Site, node: cst.Subscript) -> bool:
+def _is_unpacked(site: Site, node: cst.Subscript) -> bool:
     match site.document.parent(node):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple())]):
             return True
     return False
 
 
-def _is_whole(site: Site, node: cst.BaseExpression) -> bool | None:
-    """Whether a bound is an int; None if nothing is known."""
+def _is_int(site: Site, node: cst.BaseExpression) -> bool | None:
+    """Whether a bound is an int; None if that is unknown."""
     if isinstance(node, cst.Integer):
         return True
     if isinstance(node, cst.Float | cst.Imaginary):
         return False
     seen = site.seen(node)
     if seen is None and isinstance(node, cst.BinaryOperation):
-        sides = (_is_whole(site, node.left), _is_whole(site, node.right))
+        sides = (_is_int(site, node.left), _is_int(site, node.right))
         return False if False in sides else None if None in sides else True
     return None if seen is None else seen.types == ("int",)
 

@@ -58,7 +58,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         name = site.document.qualified(call.func).removeprefix("numpy.")
         if any(arg.star or (arg.keyword and arg.keyword.value == "out") for arg in call.args):
             return Refusal("its arguments are not spelled out")
-        new = _spelled(site, call, name)
+        new = _traced_form(site, call, name)
         if isinstance(new, Refusal):
             return new
         if new is not None:
@@ -66,7 +66,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Refusal("no other functions of NumPy do the same") if calls else None
 
 
-def _spelled(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | Refusal | None:
+def _traced_form(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | Refusal | None:
+    """Return the traced form of a call of NumPy's function `name`, a refusal, or None."""
     if not isinstance(call.func, cst.Attribute):
         return None
     np = site.document.code(call.func.value)
@@ -97,7 +98,7 @@ def _spelled(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | Refu
 
 
 def _select(np: str, call: cst.Call) -> cst.BaseExpression | Refusal | None:
-    """`np.select([c, d], [x, y], z)` as one `np.where` in the other."""
+    """Return `np.select([c, d], [x, y], z)` as nested `np.where` calls, or a refusal."""
     match call.args:
         case [cst.Arg(value=cst.List() as tests), cst.Arg(value=cst.List() as values), *rest]:
             pass

@@ -54,8 +54,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     call = call_of(statement)
     if call is None or site.calls(call) not in ("print", "builtins.print"):
         return None
-    text = _Text(site)
-    if not text.takes(call) or not any(text.parts):
+    text = FormatString(site)
+    if not text.read_call(call) or not any(text.parts):
         return None
     if (refusal := find_outlining_refusal(site, statement)) is not None:
         return refusal
@@ -78,16 +78,16 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 @dataclass
-class _Text:
-    """The format string and its values, as far as they were read."""
+class FormatString:
+    """Format string of a `print` call, and its values, as far as they are read."""
 
     site: Site
     parts: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
     assumes: list[str] = field(default_factory=list)
 
-    def takes(self, call: cst.Call) -> bool:
-        """Whether all of a call of `print` can be said as a format string."""
+    def read_call(self, call: cst.Call) -> bool:
+        """Read the arguments of `print`; return whether a format string can express them all."""
         separator = " "
         shown = []
         for argument in call.args:
@@ -95,7 +95,10 @@ class _Text:
                 return False
             if argument.keyword is None:
                 shown.append(argument.value)
-            elif argument.keyword.value == "sep" and (text := _literal(argument.value)) is not None:
+            elif (
+                argument.keyword.value == "sep"
+                and (text := _literal_text(argument.value)) is not None
+            ):
                 separator = text
             else:
                 return False
@@ -103,21 +106,23 @@ class _Text:
             return False
         for number, value in enumerate(shown):
             self.parts += [separator] if number else []
-            if not self._argument(value):
+            if not self._add_argument(value):
                 return False
         return True
 
-    def _argument(self, value: cst.BaseExpression) -> bool:
-        if (text := _literal(value)) is not None:
+    def _add_argument(self, value: cst.BaseExpression) -> bool:
+        """Add one argument; return whether a format string can express it."""
+        if (text := _literal_text(value)) is not None:
             self.parts.append(text)
             return "{" not in text and "}" not in text
         if isinstance(value, cst.FormattedString):
-            return all(self._piece(piece) for piece in value.parts)
-        return self._value(value, "", printed=True)
+            return all(self._add_piece(piece) for piece in value.parts)
+        return self._add_value(value, "", printed=True)
 
-    def _piece(self, piece: cst.BaseFormattedStringContent) -> bool:
+    def _add_piece(self, piece: cst.BaseFormattedStringContent) -> bool:
+        """Add one piece of an f-string; return whether a format string can express it."""
         if isinstance(piece, cst.FormattedStringText):
-            text = _literal(cst.SimpleString(f'"""{piece.value}"""')) if piece.value else ""
+            text = _literal_text(cst.SimpleString(f'"""{piece.value}"""')) if piece.value else ""
             self.parts.append(text or "")
             return text is not None and "{" not in text and "}" not in text
         assert isinstance(piece, cst.FormattedStringExpression)
@@ -128,16 +133,18 @@ class _Text:
             if not isinstance(part, cst.FormattedStringText):
                 return False
             form += part.value if ":" in form else f":{part.value}"
-        return self._value(piece.expression, form, printed=False)
+        return self._add_value(piece.expression, form, printed=False)
 
-    def _value(self, value: cst.BaseExpression, form: str, *, printed: bool) -> bool:
-        """Add one value; False where the operator would show it in another way."""
+    def _add_value(self, value: cst.BaseExpression, form: str, *, printed: bool) -> bool:
+        """Add one value; return whether the operator prints it as Python does."""
         if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("item")), args=[])):
             value, printed = _receiver(value), False
-            if form.startswith("!") or _dims(self.site, value) != {0}:
+            if form.startswith("!") or _dimensions_of(self.site, value) != {0}:
                 return False
-        dims = _dims(self.site, value)
-        seen = observation_of(self.site, self.site.statement, _tensor_of(value) if dims else value)
+        dims = _dimensions_of(self.site, value)
+        seen = observation_of(
+            self.site, self.site.statement, _strip_reductions(value) if dims else value
+        )
         if seen is None or not (dims or _is_plain(value, seen)):
             return False
         if dims:
@@ -150,11 +157,11 @@ class _Text:
                 self.assumes.append(f"`{code}` may be shown without its `grad_fn=` when compiled")
             if any(one.device != "cpu" for one in seen.tensors):
                 self.assumes.append("the compiled graph is not captured as a CUDA graph")
-        self.parts.append(f"{{{self._named(value)}{form}}}")
+        self.parts.append(f"{{{self._keyword_for(value)}{form}}}")
         return True
 
-    def _named(self, value: cst.BaseExpression) -> str:
-        """The keyword for a value: its own name, or the last name in it."""
+    def _keyword_for(self, value: cst.BaseExpression) -> str:
+        """Return the keyword for a value: its name, or the last name in it."""
         code = self.site.document.code(value)
         last = value.func if isinstance(value, cst.Call) else value
         last = last.attr if isinstance(last, cst.Attribute) else last
@@ -167,21 +174,20 @@ class _Text:
         return name
 
 
-def _dims(site: Site, value: cst.BaseExpression) -> frozenset[int]:
-    """The numbers of dimensions of what is known to be a tensor; none if it is not.
+def _dimensions_of(site: Site, value: cst.BaseExpression) -> frozenset[int]:
+    """Return the numbers of dimensions of a tensor; empty if it is not known to be one.
 
-    Inside a format string nothing is seen but names: there a reduction tells enough.
-    """
+    Only names are observed inside an f-string; there a reduction shows that the value is 0-d."""
     seen = observation_of(site, site.statement, value)
     if seen is not None:
         return seen.dims if seen.is_tensor else frozenset()
-    if m.matches(value, _REDUCTION) and _dims(site, _receiver(value)):
+    if m.matches(value, _REDUCTION) and _dimensions_of(site, _receiver(value)):
         return frozenset({0})
     return frozenset()
 
 
-def _tensor_of(value: cst.BaseExpression) -> cst.BaseExpression:
-    """The name at the root of reductions."""
+def _strip_reductions(value: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the tensor that a chain of reductions starts from."""
     while m.matches(value, _REDUCTION):
         value = _receiver(value)
     return value
@@ -192,14 +198,14 @@ def _receiver(call: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _is_plain(value: cst.BaseExpression, seen: Seen) -> bool:
-    """Whether it is a number or a text that was not made here."""
+    """Whether a value is a number, or a string that is not computed here."""
     if set(seen.types) <= {"str"}:
         return isinstance(value, cst.Name | cst.Attribute | cst.Subscript)
     return set(seen.types) <= {"int", "float", "bool", "NoneType"}
 
 
-def _literal(node: cst.BaseExpression) -> str | None:
-    """The text that `print` makes of a literal; None if it is none."""
+def _literal_text(node: cst.BaseExpression) -> str | None:
+    """Return the text that `print` shows for a literal; None for other expressions."""
     try:
         value = ast.literal_eval(cst.Module([]).code_for_node(node))
     except (SyntaxError, ValueError):

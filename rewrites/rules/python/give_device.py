@@ -55,10 +55,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             return Refusal("the device would be computed more than once")
     edits: dict[cst.CSTNode, Replacement] = {}
     for call in (one for one in walk(block.body) if isinstance(one, cst.Call)):
-        if reason := _unknown(site, call):
+        if reason := _unknown_reason(site, call):
             return Refusal(reason)
         given = any(arg.keyword is not None and arg.keyword.value == "device" for arg in call.args)
-        if _makes(site, call) and not given:
+        if _creates_tensor(site, call) and not given:
             args = [*call.args, cst.Arg(device, keyword=cst.Name("device"), equal=_EQUAL)]
             edits[call] = _with_arguments(call, args)
     if not isinstance(block.body, cst.IndentedBlock):
@@ -75,7 +75,7 @@ _EQUAL = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 
 
 def _with_arguments(call: cst.Call, args: Sequence[cst.Arg]) -> cst.BaseExpression:
-    """`call` with other arguments, and commas between them as they were."""
+    """Return `call` with other arguments, with the commas between them unchanged."""
     spelled = [
         arg.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
         if isinstance(arg.comma, cst.MaybeSentinel) and place < len(args) - 1
@@ -94,14 +94,14 @@ def _is_device(site: Site, node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Call) and site.calls(node) == "torch.device"
 
 
-def _makes(site: Site, call: cst.Call) -> bool:
+def _creates_tensor(site: Site, call: cst.Call) -> bool:
     return site.calls(call).startswith("torch.") and torch_name(site, call) in _MAKERS
 
 
-def _unknown(site: Site, call: cst.Call) -> str:
-    """Why it is not known whether a call makes tensors; "" if it is."""
+def _unknown_reason(site: Site, call: cst.Call) -> str:
+    """Return why it is unknown whether a call creates tensors; "" if it is known."""
     called = site.calls(call)
-    if _makes(site, call) and any(arg.star for arg in call.args):
+    if _creates_tensor(site, call) and any(arg.star for arg in call.args):
         return "its arguments are not spelled out"
     if torch_name(site, call) or called in PURE_CALLS:
         return ""

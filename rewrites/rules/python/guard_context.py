@@ -34,7 +34,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         (one for one in (site.node, *site.document.around(site.node)) if isinstance(one, cst.With)),
         None,
     )
-    assumes = {item: _assumed(site, item.item) for item in block.items} if block else {}
+    assumes = {item: _assumption_for(site, item.item) for item in block.items} if block else {}
     found = {item: clause for item, clause in assumes.items() if clause}
     if block is None or not found:
         return None
@@ -51,8 +51,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _assumed(site: Site, context: cst.BaseExpression) -> str:
-    """What must hold where the context is left out; "" if it must not be."""
+def _assumption_for(site: Site, context: cst.BaseExpression) -> str:
+    """Return the assumption under which the context can be left out; "" if it cannot."""
     seen = site.seen(context)
     if seen is not None and set(seen.types) <= _LOCKS:
         return "no other thread needs the lock while compiled code runs"

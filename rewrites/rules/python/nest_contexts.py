@@ -48,7 +48,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     stack = name.name.value
     items: list[cst.WithItem] = []
     rest = list(block.body.body)
-    while rest and (item := _entered(stack, rest[0])) is not None:
+    while rest and (item := _context_of(stack, rest[0])) is not None:
         items.append(item)
         rest.pop(0)
     if not items or not rest:
@@ -70,8 +70,8 @@ def _is_stack(site: Site, block: cst.With) -> bool:
     return any(site.calls(item.item) == "contextlib.ExitStack" for item in block.items)
 
 
-def _entered(stack: str, line: cst.BaseStatement) -> cst.WithItem | None:
-    """What a line enters: `stack.enter_context(c)`, or the same under an `if`."""
+def _context_of(stack: str, line: cst.BaseStatement) -> cst.WithItem | None:
+    """Return the context that `stack.enter_context(c)` enters, also under an `if`; else None."""
     enter = m.Call(
         func=m.Attribute(value=m.Name(stack), attr=m.Name("enter_context")),
         args=[m.Arg(keyword=None)],
@@ -90,7 +90,7 @@ def _entered(stack: str, line: cst.BaseStatement) -> cst.WithItem | None:
             if m.matches(call, enter):
                 return cst.WithItem(call.args[0].value, asname=cst.AsName(name))
         case cst.If(test=test, body=cst.IndentedBlock(body=[inner]), orelse=None):
-            item = _entered(stack, inner)
+            item = _context_of(stack, inner)
             if item is not None and item.asname is None:
                 text = "{one} if {test} else contextlib.nullcontext()"
                 return cst.WithItem(build_expression(text, one=item.item, test=test))

@@ -48,26 +48,26 @@ _DECIDES = "The random number is a tensor that chooses, so the graph goes on."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    branch_draws = next((one for call in sources(site) if (one := draw_of(site, call))), None)
-    if branch_draws is None or branch_draws.traced is None:
+    draw = next((one for call in sources(site) if (one := draw_of(site, call))), None)
+    if draw is None or draw.traced is None:
         return None
-    if _others(site):
+    if _draws_untraced(site):
         return Refusal("numbers that are not traced are drawn in the same function")
     torch = site.document.spelling("torch") or "torch"
     tensor = build_expression(
         "{torch}.full((), {number}, dtype={torch}.{dtype})",
         torch=torch,
-        number=branch_draws.traced,
-        dtype=branch_draws.dtype,
+        number=draw.traced,
+        dtype=draw.dtype,
     )
-    numbers = Numbers(site, {branch_draws.call: tensor})
+    numbers = Numbers(site, {draw.call: tensor})
     try:
-        numbers.follow(branch_draws.call, branch_draws.dtype)
+        numbers.follow(draw.call, draw.dtype)
         if not numbers.decisions:
-            return _plain(site, branch_draws)
+            return _replace_call(site, draw)
         edits = numbers.edits()
     except NotApplicable as escape:
-        plain = _plain(site, branch_draws) if find_conditional(site) is None else None
+        plain = _replace_call(site, draw) if find_conditional(site) is None else None
         return plain or Refusal(str(escape))
     return Rewrite(
         edits | import_uniform(site),
@@ -79,18 +79,18 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _plain(site: Site, branch_draws: RandomDraw) -> Rewrite | None:
-    """The number stays a number."""
-    if branch_draws.traced is branch_draws.call or branch_draws.traced is None:
+def _replace_call(site: Site, draw: RandomDraw) -> Rewrite | None:
+    """Return the rewrite to a traced call, whose number stays a number, or None."""
+    if draw.traced is draw.call or draw.traced is None:
         return None
-    return Rewrite({branch_draws.call: branch_draws.traced, **import_uniform(site)}, _DRAWS)
+    return Rewrite({draw.call: draw.traced, **import_uniform(site)}, _DRAWS)
 
 
-def _others(site: Site) -> bool:
-    """Whether the function draws numbers of Python that are not traced."""
+def _draws_untraced(site: Site) -> bool:
+    """Whether the function draws from Python's stream by calls that are not traced."""
     calls = find_random_calls(site, site.document.function(site.node))
-    branch_draws = [draw_of(site, call) for call in calls if site.calls(call).startswith("random.")]
-    return any(one is None or one.traced is None for one in branch_draws)
+    draw = [draw_of(site, call) for call in calls if site.calls(call).startswith("random.")]
+    return any(one is None or one.traced is None for one in draw)
 
 
 RULE = Rule(

@@ -53,7 +53,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal("the tensors are not of one dtype")
     uses = Uses(site)
     try:
-        uses.write(call, _reduced(site, call, operands), "torch")
+        uses.write(call, _elementwise_comparison(site, call, operands), "torch")
         uses.propagate(call, Number(bool, torch.bool))
     except NotApplicable as why:
         return Refusal(str(why))
@@ -71,7 +71,10 @@ def _compares(site: Site, call: cst.Call) -> bool:
     return torch_name(site, call) in ("equal", "allclose")
 
 
-def _reduced(site: Site, call: cst.Call, operands: list[cst.BaseExpression]) -> cst.BaseExpression:
+def _elementwise_comparison(
+    site: Site, call: cst.Call, operands: list[cst.BaseExpression]
+) -> cst.BaseExpression:
+    """Return the elementwise comparison, reduced to one boolean tensor."""
     if torch_name(site, call) == "equal":
         return build_expression("({a} == {b}).all()", a=operands[0], b=operands[1])
     assert isinstance(call.func, cst.Attribute)

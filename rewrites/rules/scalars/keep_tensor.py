@@ -69,19 +69,19 @@ _MATH = re.compile(r"math\.\w+")
 
 
 @dataclass(frozen=True)
-class _Taken:
-    """Where numbers are taken out of a tensor."""
+class ScalarRead:
+    """Expression that reads Python numbers from a tensor."""
 
     node: cst.BaseExpression
     tensor: cst.BaseExpression
-    how: str
+    method: str
     """"item", "tolist", "int", "float" or "bool"."""
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = _taken(site, site.node)
+    found = _find_scalar_read(site, site.node)
     if found is None:
-        return _indexed(site)
+        return _rewrite_tensor_index(site)
     seen = site.seen(found.tensor)
     if seen is None or not seen.is_tensor:
         return Refusal("it is not known to be a tensor")
@@ -98,13 +98,13 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     uses = Uses(site)
     number = Number(kind, dtype, is_new_tensor(site, found.tensor))
     try:
-        if found.how == "tolist" and seen.dims != {0}:
+        if found.method == "tolist" and seen.dims != {0}:
             if seen.dims != {1}:
                 return Refusal("the list has lists in it")
             propagate_to_list(uses, found.node, _detached(found.tensor, number), number)
         else:
             scalar = seen.shapes == {()}
-            number = _written(uses, found, number, scalar)
+            number = _write_tensor(uses, found, number, scalar)
             uses.propagate(found.node, number)
     except NotApplicable as why:
         return Refusal(str(why))
@@ -118,9 +118,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _indexed(site: Site) -> Rewrite | Refusal | None:
-    """`table[i]` becomes `table[i[None]][0]`: indexing makes a number of a tensor without
-    dimensions."""
+def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
+    """Rewrite `table[i]` to `table[i[None]][0]`, which does not read a 0-d index as a number."""
     for one in (site.node, *m.findall(site.node, m.Subscript())):
         index = only_index(one) if isinstance(one, cst.Subscript) else None
         seen = site.seen(index) if index is not None else None
@@ -136,19 +135,19 @@ def _indexed(site: Site) -> Rewrite | Refusal | None:
     return None
 
 
-def _written(uses: Uses, found: _Taken, number: Number, scalar: bool) -> Number:
-    """Write the tensor that takes the number's place, and say what it is."""
+def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -> Number:
+    """Replace the read by the tensor, and return the number it now is."""
     new, floating = found.tensor, number.dtype.is_floating_point
     if not scalar:
         new = build_expression("{tensor}.reshape(())", tensor=new)
-    if found.how == "int" and floating:
+    if found.method == "int" and floating:
         new = build_expression("{new}.trunc()", new=new)
         uses.assume(FINITE)
     uses.write(found.node, _detached(new, number))
-    if found.how == "float" and not floating:
+    if found.method == "float" and not floating:
         number = uses.cast(found.node, number, torch.float32)
     kinds = {"int": int, "float": float, "bool": bool}
-    kind = kinds.get(found.how, number.kind)
+    kind = kinds.get(found.method, number.kind)
     return replace(number, kind=kind, owns_memory=number.owns_memory or (kind is int and floating))
 
 
@@ -159,26 +158,27 @@ def _detached(tensor: cst.BaseExpression, number: Number) -> cst.BaseExpression:
     return build_expression("{tensor}.detach()", tensor=tensor)
 
 
-def _taken(site: Site, node: cst.CSTNode) -> _Taken | None:
-    """Where in `node` numbers are taken out of a tensor."""
-    for one in (node, *_inside(node)):
+def _find_scalar_read(site: Site, node: cst.CSTNode) -> ScalarRead | None:
+    """Return the first expression in `node` that reads numbers from a tensor, or None."""
+    for one in (node, *_calls_inside(node)):
         match one:
             case cst.Call(
-                func=cst.Attribute(value=tensor, attr=cst.Name("item" | "tolist" as how)), args=[]
+                func=cst.Attribute(value=tensor, attr=cst.Name("item" | "tolist" as method)),
+                args=[],
             ):
                 if (seen := site.seen(tensor)) is None or not seen.is_ndarray:
-                    return _Taken(one, tensor, how)
-            case cst.Call(func=cst.Name("int" | "float" as how), args=[cst.Arg(value=tensor)]):
+                    return ScalarRead(one, tensor, method)
+            case cst.Call(func=cst.Name("int" | "float" as method), args=[cst.Arg(value=tensor)]):
                 if site.is_tensor(tensor):
-                    return _Taken(one, tensor, how)
+                    return ScalarRead(one, tensor, method)
             case cst.Call(args=[cst.Arg(value=tensor, keyword=None)]):
                 if _MATH.fullmatch(site.calls(one)) and site.is_tensor(tensor):
-                    return _Taken(tensor, tensor, "item")
+                    return ScalarRead(tensor, tensor, "item")
     return None
 
 
-def _inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The calls in a statement or an expression that is more than a call."""
+def _calls_inside(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the calls inside a node that is not a compound statement."""
     if not isinstance(node, cst.BaseCompoundStatement):
         yield from m.findall(node, m.Call())
 

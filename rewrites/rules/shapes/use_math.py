@@ -40,12 +40,12 @@ from fullgraph.rewrites.transforms.numpy import PythonNumber, PythonNumberConver
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     numbers = PythonNumberConverter(site)
-    found = dict(_found(site, _with_conversions(site, site.node), numbers))
+    found = dict(_numpy_expressions(site, _with_conversions(site, site.node), numbers))
     if not found and not numbers.replacements:
         calls = [one for one in walk(site.node) if site.calls(one).startswith("numpy.")]
         return Refusal("its argument is not a Python number or a shape") if calls else None
     edits: dict[cst.CSTNode, Replacement] = {node: made.node for node, made in found.items()}
-    replacements = {**numbers.replacements, **_constructors(site), **edits}
+    replacements = {**numbers.replacements, **_rewrite_constructors(site), **edits}
     new = [one for one in replacements.values() if isinstance(one, cst.CSTNode)]
     text = "".join(map(site.document.module.code_for_node, new))
     return Rewrite(
@@ -57,22 +57,24 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _found(
+def _numpy_expressions(
     site: Site, node: cst.CSTNode, numbers: PythonNumberConverter, depth: int = 2
 ) -> Iterator[tuple[cst.BaseExpression, PythonNumber]]:
-    """The largest expressions in `node`, and in functions it calls, that NumPy makes of numbers."""
-    if isinstance(node, cst.BaseExpression) and (made := _number(site, node, numbers)):
+    """Yield the largest expressions that NumPy computes from numbers, with their new form.
+
+    Functions of this file that are called in `node` are searched too."""
+    if isinstance(node, cst.BaseExpression) and (made := _python_number(site, node, numbers)):
         yield node, made
         return
     for child in node.children:
-        yield from _found(site, child, numbers, depth)
+        yield from _numpy_expressions(site, child, numbers, depth)
     function = called_function(site, node) if isinstance(node, cst.Call) and depth else None
     if function is not None:
-        yield from _found(site, function.body, numbers, depth - 1)
+        yield from _numpy_expressions(site, function.body, numbers, depth - 1)
 
 
-def _constructors(site: Site) -> dict[cst.CSTNode, Replacement]:
-    """`torch.FloatTensor(array)`, which is not traced of an array, as `torch.from_numpy`."""
+def _rewrite_constructors(site: Site) -> dict[cst.CSTNode, Replacement]:
+    """Return the edits that replace `torch.FloatTensor(array)` by `torch.from_numpy`."""
     function = site.document.function(site.node)
     found: dict[cst.CSTNode, Replacement] = {}
     for call in walk(function) if function is not None else ():
@@ -93,10 +95,10 @@ _CONSTRUCTORS = {
 }
 
 
-def _number(
+def _python_number(
     site: Site, node: cst.BaseExpression, numbers: PythonNumberConverter
 ) -> PythonNumber | None:
-    """`node` without NumPy; None if it has none, or is not understood."""
+    """Return `node` without NumPy; None if it uses none, or is not supported."""
     trial = PythonNumberConverter(site)
     match node:
         case cst.Call(func=cst.Attribute(value=array, attr=cst.Name("tolist")), args=[]):
@@ -119,7 +121,7 @@ def _number(
 
 
 def _with_conversions(site: Site, node: cst.CSTNode) -> cst.CSTNode:
-    """`node` with the `int(…)`, `.astype(int)` and `.item()` right around it."""
+    """Return the `int(…)`, `.astype(int)` and `.item()` right around `node`, else `node`."""
     whole = node
     for around in site.document.around(node) if isinstance(node, cst.Call) else ():
         if isinstance(around, cst.Arg | cst.Attribute):

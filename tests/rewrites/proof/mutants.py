@@ -1,6 +1,6 @@
 """Pairs of a function and a rewrite of it that is wrong in one way, to see that the proof minds."""
 
-from fullgraph.rewrites.proof import ASKS, NO_GRADIENT
+from fullgraph.rewrites.proof import NEW_GRADIENT, NO_GRADIENT
 
 HEAD = """\
 import logging
@@ -165,12 +165,12 @@ GRANTED = {
     "zero where there was none": (
         "    return x.detach() * 2",
         "    return x.detach() * 2 + x * 0.0",
-        (ASKS, NO_GRADIENT),
+        (NEW_GRADIENT, NO_GRADIENT),
     ),
     "only one side has a gradient": (
         "    if x.sum() > 0:\n        return x * 2\n    return torch.ones(4)",
         "    return torch.where(x.sum() > 0, x * 2, torch.ones(4))",
-        (ASKS, NO_GRADIENT),
+        (NEW_GRADIENT, NO_GRADIENT),
     ),
     "a global that one side alone uses": (
         "    if x.sum() > 0:\n        return x * weight\n    return x * 3",
