@@ -156,9 +156,10 @@ def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
             yield Hazard(call, call, None)
         return
     called = called.removesuffix("_")
-    is_method = isinstance(call.func, cst.Attribute) and is_tensor(site, call.func.value)
     values = [arg.value for arg in call.args if arg.keyword is None]
-    operands = [call.func.value, *values] if is_method else values  # type: ignore[attr-defined]
+    operands = values
+    if isinstance(call.func, cst.Attribute) and is_tensor(site, call.func.value):
+        operands = [call.func.value, *values]
     if called in _DIVISIONS and len(operands) > 1:
         if not _is_away_from_zero(site, operands[1]):
             yield Hazard(call, operands[1], NeutralValue.ONE)

@@ -66,7 +66,7 @@ def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> Seen | 
     return used or _facts_of(lambda: _bound(site, known, bindings, 0))
 
 
-def _facts_of(evaluate: Callable[[], Any]) -> Seen | None:
+def _facts_of(evaluate: Callable[[], object]) -> Seen | None:
     """Evaluate on meta tensors, and return the result as facts."""
     try:
         value = evaluate()
@@ -74,7 +74,8 @@ def _facts_of(evaluate: Callable[[], Any]) -> Seen | None:
         return None
     if isinstance(value, torch.Tensor):
         return Seen(("torch.Tensor",), 0, (_described(value),))
-    if value is None or type(value) in (int, float, bool, str):
+    builtin = type(value).__module__ == "builtins"
+    if value is None or (builtin and isinstance(value, int | float | str)):
         return Seen((type(value).__name__,), 0, (), (value,))
     return None
 
@@ -146,7 +147,7 @@ def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
     raise UnknownValue
 
 
-def _made(seen: Seen) -> Any:
+def _made(seen: Seen) -> object:
     """Return a value with these facts. Raises UnknownValue if they vary."""
     if seen.is_tensor and len(seen.dtypes) == len(seen.shapes) == 1:
         tensor = seen.tensors[0]
@@ -159,7 +160,7 @@ def _made(seen: Seen) -> Any:
     raise UnknownValue
 
 
-def _named(qualified: str) -> Any:
+def _named(qualified: str) -> torch.dtype | float:
     """Return a dtype or constant of torch."""
     value = getattr(torch, qualified.removeprefix("torch."), None)
     if not isinstance(value, torch.dtype | float):
@@ -167,7 +168,7 @@ def _named(qualified: str) -> Any:
     return value
 
 
-def _variable(site: Site, use: cst.Name, depth: int) -> Any:
+def _variable(site: Site, use: cst.Name, depth: int) -> object:
     """Return a local name's value, from another use of its binding or from the assignment."""
     known = find_definitions(site.document, use)
     if known is None:
@@ -175,7 +176,7 @@ def _variable(site: Site, use: cst.Name, depth: int) -> Any:
     return _bound(site, known, known.reaching.get(use, frozenset()), depth)
 
 
-def _bound(site: Site, known: Definitions, bindings: Bindings, depth: int) -> Any:
+def _bound(site: Site, known: Definitions, bindings: Bindings, depth: int) -> object:
     if (seen := _used(site, known, bindings)) is not None:
         return _made(seen)
     for binding in bindings:
@@ -195,7 +196,7 @@ def _used(site: Site, known: Definitions, bindings: Bindings) -> Seen | None:
     return next((seen for use in uses if (seen := site.seen(use)) is not None), None)
 
 
-def _called(site: Site, call: cst.Call, depth: int) -> Any:
+def _called(site: Site, call: cst.Call, depth: int) -> object:
     if any(arg.star for arg in call.args):
         raise UnknownValue
     args = [_value(site, arg.value, depth) for arg in call.args if arg.keyword is None]
@@ -223,5 +224,5 @@ def _called(site: Site, call: cst.Call, depth: int) -> Any:
     raise UnknownValue
 
 
-def _get(base: torch.Tensor, node: cst.Attribute) -> Any:
+def _get(base: torch.Tensor, node: cst.Attribute) -> object:
     return getattr(base, node.attr.value)

@@ -177,11 +177,10 @@ def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
 def _made_of(site: Site, node: cst.BaseExpression) -> Iterator[str]:
     """Yield the classes of the layers in a `Sequential`; none if they are not literal calls."""
     made = constructor_call(site, node)
-    for arg in made.args if made is not None else ():
-        if not isinstance(arg.value, cst.Call) or arg.star:
-            return
-    for arg in made.args if made is not None else ():
-        yield site.document.qualified(arg.value.func)  # type: ignore[attr-defined]
+    args = made.args if made is not None else ()
+    layers = [arg.value for arg in args if isinstance(arg.value, cst.Call) and not arg.star]
+    if len(layers) == len(args):
+        yield from (site.document.qualified(layer.func) for layer in layers)
 
 
 def _not_training(call: cst.Call) -> bool:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -70,7 +69,7 @@ def render_diff(diff: str, console: Console) -> None:
         console.print(_colored(diff))
 
 
-def to_dict(fixes: FixResult) -> dict[str, Any]:
+def to_dict(fixes: FixResult) -> dict[str, object]:
     """Return `fixes` as JSON-ready data, schema 1."""
     return {
         "schema": 1,
@@ -112,7 +111,7 @@ def to_dict(fixes: FixResult) -> dict[str, Any]:
     }
 
 
-def _graph_counts(explanation: Explanation) -> dict[str, Any]:
+def _graph_counts(explanation: Explanation) -> dict[str, object]:
     return {
         "graphs": explanation.default.graphs,
         "causes": len(explanation.causes),
@@ -120,7 +119,7 @@ def _graph_counts(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _proof_dict(proof: Proof) -> dict[str, Any]:
+def _proof_dict(proof: Proof) -> dict[str, object]:
     return {
         "state": proof.state.value,
         "reason": proof.reason,

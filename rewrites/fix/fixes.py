@@ -55,7 +55,7 @@ class Fixes(FixResult):
         """Return a copy like `model`; with `unsafe` the unsafe edits too."""
         return patched(self.subject, self.changed_texts(unsafe=unsafe))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return this result as JSON-ready data, schema 1."""
         return to_dict(self)
 

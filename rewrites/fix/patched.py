@@ -39,11 +39,11 @@ class _Copies:
 
     codes: Mapping[FunctionType, CodeType]
     """What each function of an edited file is to run."""
-    spaces: Mapping[int, dict[str, Any]]
+    spaces: Mapping[int, dict[str, object]]
     """The globals they are to run in, by the id of those they have."""
     made: dict[int, Any] = field(default_factory=dict)
 
-    def of(self, thing: Any) -> Any:
+    def of(self, thing: object) -> Any:
         """The copy of what comes from an edited file; anything else itself."""
         if id(thing) in self.made:
             return self.made[id(thing)]
@@ -71,11 +71,11 @@ class _Copies:
         }
         return copy
 
-    def _is_ours(self, value: Any) -> bool:
+    def _is_ours(self, value: object) -> bool:
         value = getattr(value, "__func__", getattr(value, "fget", value))
         return isinstance(value, FunctionType) and id(value.__globals__) in self.spaces
 
-    def _member(self, value: Any) -> Any:
+    def _member(self, value: object) -> Any:
         """What a copied class has for `value`: `super()` of any method must know the copy."""
         match value:
             case FunctionType() if "__class__" in value.__code__.co_freevars:
@@ -133,7 +133,7 @@ def _is_torchs(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in ("torch", "builtins")
 
 
-def _class_cells(value: Any) -> list[CellType]:
+def _class_cells(value: object) -> list[CellType]:
     """The empty cells of a copied method: they wait for its class."""
     value = getattr(value, "__func__", getattr(value, "fget", value))
     cells = getattr(value, "__closure__", None) or ()

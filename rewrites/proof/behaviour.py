@@ -53,11 +53,11 @@ class TensorValue:
 class Behaviour:
     """Everything observable about a run."""
 
-    outputs: Any
+    outputs: object
     """The outputs of all calls, tensors as `TensorValue`."""
-    gradients: Mapping[str, Any]
+    gradients: Mapping[str, object]
     """By the name of the parameter or input."""
-    state: Mapping[str, Any]
+    state: Mapping[str, object]
     """Inputs, buffers, attributes and globals after the run."""
     raised: str | None
     """"ValueError: text"."""
@@ -87,7 +87,7 @@ def record_behaviour(
     _seed(seed)
     printed = io.StringIO()
     records: list[str] = []
-    outputs: list[Any] = []
+    outputs: list[object] = []
     raised, crashed = None, False
     memory = _memory(subject, calls)
     streams = (contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed))
@@ -114,7 +114,7 @@ def record_behaviour(
     )
 
 
-def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEPTH) -> Any:
+def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEPTH) -> object:
     """Return `value` as comparable data: tensors with elements, objects by their fields,
     functions and classes by name."""
     if isinstance(value, torch.Tensor):
@@ -191,7 +191,7 @@ def _leaves(
             yield name, tensor
 
 
-def _backward(subject: Program, output: Any) -> None:
+def _backward(subject: Program, output: object) -> None:
     if subject.loss:
         subject.backward(output)
         return
@@ -205,8 +205,8 @@ def _backward(subject: Program, output: Any) -> None:
         torch.stack([one.double() for one in sums]).sum().backward()
 
 
-def _state(subject: Program, calls: tuple[CallArguments, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _state(subject: Program, calls: tuple[CallArguments, ...]) -> dict[str, object]:
+    found: dict[str, object] = {}
     for number, call in enumerate(calls):
         found[f"arguments of call {number}"] = encode((call.args, dict(call.kwargs)))
     target = subject.target
@@ -220,7 +220,7 @@ def _state(subject: Program, calls: tuple[CallArguments, ...]) -> dict[str, Any]
     return found
 
 
-def _globals(target: Any) -> Iterator[tuple[str, Any]]:
+def _globals(target: object) -> Iterator[tuple[str, object]]:
     """Yield the plain global variables of the module that defines the target."""
     function = type(target).forward if isinstance(target, torch.nn.Module) else target
     space = getattr(getattr(function, "__func__", function), "__globals__", {})
@@ -236,13 +236,15 @@ def _records(found: list[str]) -> Iterator[None]:
     """Append every log record and every warning inside the block to `found`."""
     make = logging.getLogRecordFactory()
 
-    def factory(*args: Any, **kwargs: Any) -> logging.LogRecord:
+    def factory(*args: object, **kwargs: object) -> logging.LogRecord:
         record = make(*args, **kwargs)
         if not record.name.startswith(("torch", "fullgraph")):
             found.append(f"{record.name} {record.levelname}: {record.getMessage()}")
         return record
 
-    def show(message: Any, category: Any, filename: str, *rest: Any, **more: Any) -> None:
+    def show(
+        message: object, category: type[Warning], filename: str, *rest: object, **more: object
+    ) -> None:
         deprecated = issubclass(category, DeprecationWarning | FutureWarning)
         of_torch = "/torch/" in filename or "(Triggered internally at" in str(message)
         if not of_torch and not deprecated:
@@ -266,7 +268,7 @@ def _seed(seed: int) -> None:
 
 
 def _randomness() -> str:
-    states: list[Any] = [torch.get_rng_state().numpy().tobytes(), random.getstate()]
+    states: list[object] = [torch.get_rng_state().numpy().tobytes(), random.getstate()]
     if "numpy" in sys.modules:
         states.append(repr(sys.modules["numpy"].random.get_state()))
     return hashlib.sha256(pickle.dumps(states)).hexdigest()

@@ -121,7 +121,7 @@ def _explore(
     run = RecordedRun()
     before = snapshot(subject.objects())
     edits, tapes = _recording_edits(tests)
-    shown: set[Any] = set()
+    shown: set[object] = set()
     start = time.monotonic()
     with edit_functions(edits):
         for number, _ in enumerate(input_variants(subject.calls, special=special)):
@@ -191,8 +191,8 @@ def _recording_edits(tests: Sequence[Position]) -> tuple[list[FunctionEdit], lis
     return edits, tapes
 
 
-def _record_condition(tape: set[bool]) -> Callable[[Any], Any]:
-    def note(value: Any) -> Any:
+def _record_condition(tape: set[bool]) -> Callable[[object], object]:
+    def note(value: object) -> object:
         if isinstance(value, torch.Tensor) and value.numel() != 1:
             tape.update(bool(side) for side in value.bool().flatten().unique())
         else:
@@ -269,7 +269,7 @@ def _values_seen(seen: set[bool]) -> str:
     return {0: "never evaluated", 2: "both"}.get(len(seen), f"{next(iter(seen), None)}".lower())
 
 
-def _failure_text(outcome: JobOutcome[Any]) -> str:
+def _failure_text(outcome: JobOutcome[RecordedRun]) -> str:
     if outcome.error is not None:
         return f"{outcome.error.type}: {outcome.error.message}".partition("\n")[0]
     return str(outcome.signal or outcome.status)

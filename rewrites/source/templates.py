@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import libcst as cst
 
@@ -32,7 +32,9 @@ def build_expression(template: str, **parts: cst.BaseExpression | str) -> cst.Ba
     """
     names, text = _with_placeholders(template, parts)
     tree = cst.parse_expression(text)
-    return _inserted(tree, names, cst.parse_expression)  # type: ignore[return-value]
+    new = _inserted(tree, names, cst.parse_expression)
+    assert isinstance(new, cst.BaseExpression)
+    return new
 
 
 def build_statement(template: str, **parts: cst.BaseExpression | str) -> cst.BaseStatement:
@@ -40,7 +42,9 @@ def build_statement(template: str, **parts: cst.BaseExpression | str) -> cst.Bas
     names, text = _with_placeholders(template, parts)
     tree = cst.parse_statement(text)
     assert not isinstance(tree, cst.EmptyLine)
-    return _inserted(tree, names, cst.parse_statement)  # type: ignore[return-value]
+    new = _inserted(tree, names, cst.parse_statement)
+    assert isinstance(new, cst.BaseStatement)
+    return new
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression | str) -> cst.Call:
@@ -76,7 +80,9 @@ def _with_placeholders(
     return nodes, template.format(**texts)
 
 
-def _inserted(tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: object) -> object:
+def _inserted(
+    tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: Callable[[str], cst.CSTNode]
+) -> cst.CSTNode:
     bare = tree.visit(_InsertNodes(nodes))
     assert isinstance(bare, cst.CSTNode)
     if round_trips(bare, parse):
@@ -87,14 +93,19 @@ def _inserted(tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse:
     assert isinstance(most, cst.CSTNode)
     if round_trips(most, parse):
         return most
-    return tree.visit(_InsertNodes({name: parenthesized(node) for name, node in nodes.items()}))
+    all_closed = {name: parenthesized(node) for name, node in nodes.items()}
+    new = tree.visit(_InsertNodes(all_closed))
+    assert isinstance(new, cst.CSTNode)
+    return new
 
 
-def round_trips(tree: cst.CSTNode, parse: object, module: cst.Module = _EMPTY) -> bool:
+def round_trips(
+    tree: cst.CSTNode, parse: Callable[[str], cst.CSTNode], module: cst.Module = _EMPTY
+) -> bool:
     """Return whether the text of `tree` parses back to `tree`; False if parentheses are
     missing."""
     try:
-        again = parse(module.code_for_node(tree))  # type: ignore[operator]
+        again = parse(module.code_for_node(tree))
     except cst.ParserSyntaxError:
         return False
     return bool(tree.deep_equals(again))

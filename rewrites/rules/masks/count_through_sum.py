@@ -84,7 +84,7 @@ def _distinct_elements(site: Site, call: cst.Call) -> NonzeroIndices:
 
 def _count_distinct(site: Site, call: cst.Call) -> cst.BaseExpression:
     """Return the expression that counts where the sorted tensor changes, plus one."""
-    tensor = call.args[0].value if call.args else call.func.value  # type: ignore[attr-defined]
+    tensor = call.args[0].value if call.args else cst.ensure_type(call.func, cst.Attribute).value
     seen = site.seen(tensor)
     flat = "" if seen is not None and seen.dims == {1} else ".flatten()"
     template = "({tensor}" + flat + ".sort().values.diff() != 0).sum() + 1"

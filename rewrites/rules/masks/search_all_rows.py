@@ -64,7 +64,7 @@ def rewrite(site: Site) -> Rewrite | None:
         return None
     made, stack = rows
     mask = {one: loop.iter for one in walk(found.truth) if _is_row(one, loop)}
-    name = found.uses[0].value  # type: ignore[attr-defined]
+    name = cst.ensure_type(found.uses[0], cst.Name).value
     first = build_statement("{name} = {mask}", name=name, mask=replace_nodes(found.truth, mask))
     return Rewrite(
         {
@@ -89,7 +89,8 @@ def _find_result_list(
         appends = [one for one in document.around(choice.statement) if _is_append(one)]
     if known is None or not appends:
         return None
-    name = document.code(appends[0].func.value)  # type: ignore[attr-defined]
+    append = cst.ensure_type(appends[0], cst.Call).func
+    name = document.code(cst.ensure_type(append, cst.Attribute).value)
     bindings = known.before.get(loop, {}).get(name, frozenset())
     made = next(iter(bindings)) if len(bindings) == 1 else None
     assign = document.parents.get(document.parents.get(made, loop)) if made is not None else None

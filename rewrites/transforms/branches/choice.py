@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import libcst as cst
 
@@ -21,6 +20,7 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 
+_Item = cst.BaseElement | cst.BaseDictElement
 _FINITE_TESTS = ("isnan", "isinf", "isfinite")
 
 
@@ -109,7 +109,7 @@ class Choice:
         self, one: cst.BaseExpression, other: cst.BaseExpression
     ) -> dict[cst.CSTNode, Replacement]:
         """Return, for displays of one form, what replaces each item of `one`."""
-        pairs: list[tuple[Any, Any]]
+        pairs: list[tuple[_Item, _Item]]
         if isinstance(one, cst.Tuple | cst.List) and isinstance(other, type(one)):
             if len(one.elements) != len(other.elements):
                 raise NotApplicable("its two results have different lengths")

@@ -122,7 +122,8 @@ def conditional_statement(
         return replace_nodes(small, edits) if edits else small
     before = old(path, value)
     new = choice.between(value, before) if when else choice.between(before, value)
-    return cst.Assign([cst.AssignTarget(target)], new)  # type: ignore[arg-type]
+    assert isinstance(target, cst.BaseAssignTargetExpression)
+    return cst.Assign([cst.AssignTarget(target)], new)
 
 
 def assigned(
@@ -189,7 +190,7 @@ def _arguments(call: cst.BaseExpression, base: cst.BaseExpression) -> Iterator[c
     """Return the arguments of all methods in a chain on `base`."""
     while isinstance(call, cst.Call) and call is not base:
         yield from call.args
-        call = call.func.value  # type: ignore[attr-defined]
+        call = call.func.value if isinstance(call.func, cst.Attribute) else base
 
 
 def _out_of_place(

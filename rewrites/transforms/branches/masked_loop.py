@@ -231,7 +231,8 @@ class MaskedLoop:
 
 def _assign(path: str, value: cst.BaseExpression) -> cst.Assign:
     target = cst.parse_expression(path)
-    return cst.Assign([cst.AssignTarget(target)], value)  # type: ignore[arg-type]
+    assert isinstance(target, cst.BaseAssignTargetExpression)
+    return cst.Assign([cst.AssignTarget(target)], value)
 
 
 def _lines(line: cst.SimpleStatementLine, body: list[cst.BaseSmallStatement]) -> Replacement:

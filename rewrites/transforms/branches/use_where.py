@@ -245,14 +245,12 @@ def ordered(condition: Predicate, one: Way, other: Way) -> tuple[Way, Way]:
     return (other, one) if condition.negated else (one, other)
 
 
-def guarded(
-    guard: cst.BaseExpression, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]
-) -> cst.If:
+def guarded(guard: cst.BaseExpression, one: Lines, other: Lines) -> cst.If:
     if not one:
         opposite = cst.UnaryOperation(cst.Not(), guard)
-        return cst.If(opposite, cst.IndentedBlock(list(other)))  # type: ignore[arg-type]
-    orelse = cst.Else(cst.IndentedBlock(list(other))) if other else None  # type: ignore[arg-type]
-    return cst.If(guard, cst.IndentedBlock(list(one)), orelse)  # type: ignore[arg-type]
+        return cst.If(opposite, cst.IndentedBlock(other))
+    orelse = cst.Else(cst.IndentedBlock(other)) if other else None
+    return cst.If(guard, cst.IndentedBlock(one), orelse)
 
 
 def in_place(branches: Branches, lines: Lines, parent: cst.CSTNode) -> Replacement:

@@ -140,10 +140,10 @@ def _choice(site: Site, test: Question, questions: list[Question]) -> HitBranch:
         isinstance(outer, cst.If) and outer.test is test.node and isinstance(outer.orelse, cst.Else)
     ):
         one, other = _only(outer.body), _only(outer.orelse.body)
-        values = (_value(site, one), _value(site, other))
-        if None in values or _shell(site, one) != _shell(site, other):
+        first, second = _value(site, one), _value(site, other)
+        if first is None or second is None or _shell(site, one) != _shell(site, other):
             raise NotApplicable("the two sides of its test do different things")
-        sides = values  # type: ignore[assignment]
+        sides = (first, second)
     else:
         raise NotApplicable("its test is no `if` with an `else`")
     if test.asked is QuestionKind.NONE:

@@ -84,7 +84,7 @@ class FullShapeWriter:
             return known[node]
         inner = {one: known[one] for one in walk(node) if one in known}
         while isinstance(node, cst.Call) and self._flattens(node):
-            node = node.func.value  # type: ignore[attr-defined]
+            node = cst.ensure_type(node.func, cst.Attribute).value
             if node in known:
                 return known[node]
         for one in walk(node):

@@ -320,6 +320,7 @@ class SinkWriter:
         if self.flow.dims(end.input) != 1 or first.axis != 0:
             raise NotApplicable("the classes are not in the last dimension")
         root = end.target
+        target: cst.BaseExpression
         if list(self.text.cuts(root)) == [root]:
             target = self.text.where(self.text.bare(root), root, index)
         else:
@@ -327,7 +328,7 @@ class SinkWriter:
         logits = self.text.full(end.input)
         if first.dims > 1:
             logits = build_expression(f"{{x}}.flatten(0, {first.dims - 1})", x=logits)
-            target = build_expression("{x}.flatten()", x=target)  # type: ignore[assignment]
+            target = build_expression("{x}.flatten()", x=target)
         return self._with_pair(end, logits, target)
 
     def _with_pair(

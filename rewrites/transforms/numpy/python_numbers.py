@@ -171,8 +171,8 @@ class PythonNumberConverter:
         if len(call.args) != 1:
             return None
         named = self.site.document.qualified(call.args[0].value).removeprefix("numpy.")
-        if m.matches(call.args[0].value, m.SimpleString()):
-            named = call.args[0].value.evaluated_value  # type: ignore[attr-defined]
+        if isinstance(literal := call.args[0].value, cst.SimpleString):
+            named = str(literal.evaluated_value)
         if named in _INTS:
             return _as_int(made)
         return _as_float(made) if named in _FLOAT_TYPES else None
@@ -333,10 +333,12 @@ class PythonNumberConverter:
         for around in self.site.document.around(use):
             if isinstance(around, cst.Arg | cst.Attribute):
                 continue
-            made = self.number(around) if isinstance(around, cst.Call) else None
+            if not isinstance(around, cst.Call):
+                break
+            made = self.number(around)
             if made is None or not made.changed:
                 break
-            best = (around, made)  # type: ignore[assignment]
+            best = (around, made)
         if best is not None:
             self.replacements[best[0]] = best[1].node
         elif isinstance(self.site.document.parent(use), cst.Attribute):
@@ -357,8 +359,9 @@ def _as_float(made: PythonNumber) -> PythonNumber:
 
 def _without_list(value: cst.BaseExpression) -> cst.BaseExpression:
     """Return `array` for `array.tolist()`, which is unpacked at once."""
-    if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("tolist")), args=[])):
-        return value.func.value  # type: ignore[attr-defined]
+    match value:
+        case cst.Call(func=cst.Attribute(value=array, attr=cst.Name("tolist")), args=[]):
+            return array
     return value
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Seen, Site
+from fullgraph.rewrites.analysis import Seen, Site, walk
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document, dotted_name
 from fullgraph.rewrites.transforms.outline.free_variables import OperatorParameters, names_bound_in
@@ -84,8 +84,9 @@ def outlining_assumptions(
 ) -> list[str]:
     """Return the assumptions under which the operator does the same, one clause each."""
     found = [f"`{name}` changes nothing" for name in _impure_callees(site, statement, parameters)]
-    tensors = [one for one in parameters.parameters if one.seen is not None and one.seen.tensors]
-    if any(tensor.device != "cpu" for one in tensors for tensor in one.seen.tensors):  # type: ignore[union-attr]
+    observed = [one.seen for one in parameters.parameters if one.seen is not None]
+    tensors = [tensor for seen in observed for tensor in seen.tensors]
+    if any(tensor.device != "cpu" for tensor in tensors):
         found.append("the compiled graph is not captured as a CUDA graph")
     shown = sorted(set(_expressions_showing_grad(site, statement)))
     if shown:
@@ -148,14 +149,14 @@ def _ancestors_in_function(document: Document, node: cst.CSTNode) -> Iterator[cs
 def _used_after(document: Document, statement: cst.CSTNode) -> set[str]:
     """Return the names that the statement binds and its function reads elsewhere."""
     function = document.function(statement)
-    loops = m.findall(statement, m.CompFor())
-    inner = {n.value for one in loops for n in m.findall(one.target, m.Name())}  # type: ignore[attr-defined]
+    loops = [one.target for one in walk(statement) if isinstance(one, cst.CompFor)]
+    inner = {n.value for one in loops for n in walk(one) if isinstance(n, cst.Name)}
     bound = names_bound_in(statement) - inner
     if function is None or not bound:
         return set()
-    own = {id(name) for name in m.findall(statement, m.Name())}
-    others = [name for name in m.findall(function, m.Name()) if id(name) not in own]
-    return bound & {name.value for name in others}  # type: ignore[attr-defined]
+    own = {id(name) for name in walk(statement)}
+    others = [one for one in walk(function) if isinstance(one, cst.Name) and id(one) not in own]
+    return bound & {name.value for name in others}
 
 
 def _impure_callees(
@@ -219,8 +220,8 @@ def _shows_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression
     if formatted and seen is None and _REDUCTION.search(site.document.code(node)):
         return False
     if seen is None:
-        parts = m.findall(node, m.Name() | m.Attribute())
-        facts = [observation_of(site, statement, one) for one in parts]  # type: ignore[arg-type]
+        parts = [one for one in walk(node) if isinstance(one, cst.Name | cst.Attribute)]
+        facts = [observation_of(site, statement, one) for one in parts]
         return any(one is not None and _has_autograd_text(one) for one in facts)
     return _has_autograd_text(seen) and not (formatted and seen.dims == {0})
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Seen, Site
+from fullgraph.rewrites.analysis import Seen, Site, walk
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document
 from fullgraph.rewrites.transforms.outline.parameter_types import (
@@ -80,12 +80,13 @@ def local_names(document: Document, node: cst.CSTNode) -> set[str]:
 
 def names_bound_in(statement: cst.CSTNode) -> set[str]:
     """Return the names that a statement binds, comprehensions included."""
-    targets = m.findall(statement, m.AssignTarget() | m.CompFor() | m.NamedExpr())
-    names: set[str] = set()
-    for one in targets:
-        target = one.target  # type: ignore[attr-defined]
-        names |= {name.value for name in m.findall(target, m.Name())}  # type: ignore[attr-defined]
-    return names
+    return {
+        name.value
+        for one in walk(statement)
+        if isinstance(one, cst.AssignTarget | cst.CompFor | cst.NamedExpr)
+        for name in walk(one.target)
+        if isinstance(name, cst.Name)
+    }
 
 
 def _reads(document: Document, statement: cst.CSTNode) -> list[cst.Name]:

@@ -72,7 +72,7 @@ def type_of_observation(seen: Seen) -> ParameterType | None:
         plain = (t.kind in ("Tensor", "Parameter") and t.layout == "strided" for t in seen.tensors)
         form = _TENSOR if all(plain) else None
     elif len(types) == 1 and len(set(seen.items)) == 1 and types != {"torch.Size"}:
-        form = _BY_ITEMS.get((*types, seen.items[0]))  # type: ignore[arg-type]
+        form = _BY_ITEMS.get((next(iter(types)), seen.items[0]))
     else:
         form = _BY_TYPES.get(types)
     if form is None or not optional:

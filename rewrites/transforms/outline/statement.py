@@ -178,10 +178,10 @@ def _operator(
     return found
 
 
-def set_apart(definition: cst.CSTNode) -> cst.BaseStatement:
+def set_apart(definition: cst.BaseStatement) -> cst.BaseStatement:
     """Return a definition with two empty lines before it."""
     empty = cst.EmptyLine(indent=False)
-    return definition.with_changes(leading_lines=(empty, empty))  # type: ignore[return-value]
+    return definition.with_changes(leading_lines=(empty, empty))
 
 
 def find_decorator(document: Document, template: str) -> cst.FunctionDef | None:
