@@ -105,6 +105,7 @@ def _rewrite_guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
 def _rewrite(
     replacements: dict[cst.CSTNode, cst.CSTNode], kind: str, test: cst.BaseExpression
 ) -> Rewrite:
+    """Return the rewrite with the assumption that no caller needs the exception `kind`."""
     return Rewrite(
         replacements,
         "The graph holds the check; eager code raises as before.",
@@ -123,6 +124,7 @@ def _is_compiling_call(site: Site) -> cst.BaseExpression:
 def _assert_async_line(
     site: Site, holds: cst.BaseExpression, message: str
 ) -> cst.SimpleStatementLine:
+    """Return the statement `torch._assert_async(holds, message)`."""
     torch = site.document.spelling("torch") or "torch"
     text = string_literal(message)
     call = build_expression(f"{torch}._assert_async({{holds}}, {{text}})", holds=holds, text=text)

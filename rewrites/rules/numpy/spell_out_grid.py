@@ -74,6 +74,7 @@ def _grid(np: str, ranges: list[cst.Slice], sparse: bool, separated: bool) -> cs
 
 
 def _range(np: str, one: cst.Slice) -> cst.BaseExpression:
+    """Return the `np.arange` call for a slice."""
     parts = {"lower": one.lower or cst.Integer("0"), "upper": one.upper, "step": one.step}
     given = {name: part for name, part in parts.items() if part is not None}
     if one.step is None and _is_zero(one.lower):
@@ -86,6 +87,7 @@ def _is_zero(node: cst.BaseExpression | None) -> bool:
 
 
 def _is_unpacked(site: Site, node: cst.Subscript) -> bool:
+    """Whether a grid is assigned to a tuple of names at once."""
     match site.document.parent(node):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple())]):
             return True

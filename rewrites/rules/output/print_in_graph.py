@@ -194,6 +194,7 @@ def _strip_reductions(value: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _receiver(call: cst.BaseExpression) -> cst.BaseExpression:
+    """Return the object whose method a call calls."""
     return cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value
 
 

@@ -152,6 +152,7 @@ def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -
 
 
 def _detached(tensor: cst.BaseExpression, number: Number) -> cst.BaseExpression:
+    """Return `tensor.detach()`; the tensor itself if it is integral or detached already."""
     detached = m.Call(func=m.Attribute(attr=m.Name("detach")))
     if not number.dtype.is_floating_point or m.matches(tensor, detached):
         return tensor

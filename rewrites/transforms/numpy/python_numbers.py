@@ -109,6 +109,7 @@ class PythonNumberConverter:
     # Kinds of expression.
 
     def _operation(self, node: cst.BinaryOperation) -> PythonNumber | None:
+        """Convert arithmetic of numbers."""
         left, right = self.number(node.left), self.number(node.right)
         if left is None or right is None:
             return None
@@ -118,6 +119,7 @@ class PythonNumberConverter:
         return PythonNumber(new, float if floating else int, None, changed)
 
     def _leaf(self, node: cst.BaseExpression) -> PythonNumber | None:
+        """Return a literal or a value observed to be a number or a shape."""
         seen = self.site.seen(node)
         if isinstance(node, cst.Name) and (seen is None or seen.is_ndarray):
             kind = self._type_of_name(node)
@@ -131,6 +133,7 @@ class PythonNumberConverter:
         return PythonNumber(node, float if "float" in seen.types else int)
 
     def _call(self, call: cst.Call) -> PythonNumber | None:
+        """Convert a call of NumPy, of a method, or of Python's own functions."""
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("astype", "item"):
             return self._method(call, call.func)
         called = self.site.calls(call)
@@ -180,6 +183,7 @@ class PythonNumberConverter:
     def _conversion(
         self, call: cst.Call, called: str, value: cst.BaseExpression
     ) -> PythonNumber | None:
+        """Convert `int(n)`, `float(n)`, `abs(n)` and `round(n)`."""
         made = self.number(value)
         if made is None:
             return None
@@ -195,6 +199,7 @@ class PythonNumberConverter:
         return PythonNumber(call, made.kind if called == "abs" else int)
 
     def _numpy(self, call: cst.Call, name: str) -> PythonNumber | None:
+        """Convert a call of NumPy's function `name`."""
         values = [arg.value for arg in call.args]
         if name in _ARRAYS and len(values) == 1:
             return self._array(values[0])
@@ -309,6 +314,7 @@ class PythonNumberConverter:
         return [binding], None
 
     def _record_value(self, value: cst.BaseExpression, made: PythonNumber | None) -> type | None:
+        """Record the edit of an assigned value, and return the type of its number."""
         if made is None:
             return None
         if made.changed:
@@ -346,6 +352,7 @@ class PythonNumberConverter:
 
 
 def _as_int(made: PythonNumber) -> PythonNumber:
+    """Return a number converted to int, without NumPy."""
     if made.kind is int:
         return PythonNumber(made.node, int, None, True)
     new = made.whole or build_expression("int({n})", n=made.node)
@@ -353,6 +360,7 @@ def _as_int(made: PythonNumber) -> PythonNumber:
 
 
 def _as_float(made: PythonNumber) -> PythonNumber:
+    """Return a number converted to float, without NumPy."""
     new = made.node if made.kind is float else build_expression("float({n})", n=made.node)
     return PythonNumber(new, float, made.whole, True)
 
@@ -366,4 +374,5 @@ def _without_list(value: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _mentions_numpy(site: Site, node: cst.CSTNode) -> bool:
+    """Whether an expression calls NumPy."""
     return any(site.calls(one).startswith("numpy.") for one in walk(node))

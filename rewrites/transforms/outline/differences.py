@@ -182,6 +182,7 @@ def _impure_callees(
 
 
 def _is_input(site: Site, root: cst.Name, parameters: OperatorParameters) -> bool:
+    """Whether an argument of the operator starts with this name."""
     chains = {one.code.partition(".")[0] for one in parameters.parameters}
     return root.value in chains
 
@@ -232,6 +233,7 @@ def _has_autograd_text(seen: Seen) -> bool:
 
 
 def _root(node: cst.CSTNode) -> cst.CSTNode:
+    """Return the expression that a chain of attributes, calls and subscripts starts from."""
     while isinstance(node, cst.Attribute | cst.Call | cst.Subscript):
         node = node.func if isinstance(node, cst.Call) else node.value
     return node
