@@ -22,6 +22,8 @@ from fullgraph.cli import main
 from fullgraph.compiler.isolation import run_isolated
 from fullgraph.diagnose.report import EXPLAIN
 
+pytestmark = pytest.mark.compiles
+
 MODEL = """
 import time
 import torch

@@ -13,6 +13,8 @@ import torch.distributed as dist
 from examples import collectives, demo, suspects, training_step
 from fullgraph import explain
 
+pytestmark = pytest.mark.compiles
+
 ITEM, PRINT = "x.sum().item()", "print(x.shape)"
 
 

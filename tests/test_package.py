@@ -7,6 +7,10 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.compiles
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
 from benchmarks.models.vision_ops import load_torchvision
 from fullgraph import explain
 from fullgraph.compiler.fallback import compile, report
+
+pytestmark = pytest.mark.compiles
 
 load_torchvision()
 import timm  # noqa: E402

@@ -11,6 +11,8 @@ import torch._inductor.config as inductor
 from fullgraph.compiler.isolation import preload_inductor, run_isolated
 from fullgraph.compiler.private import reuse_kernel_builds
 
+pytestmark = pytest.mark.compiles
+
 
 def compiled(folder, before, monkeypatch):
     """How compiling goes in a child of its own: what comes of it, and the files that are built."""

@@ -1,8 +1,10 @@
+import pytest
 import torch
 
 from fullgraph.compiler.private import force_eager
 
 
+@pytest.mark.compiles
 def test_cond_gives_the_gradients_that_it_gives_in_eager():
     x, w = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
     cond = torch.cond

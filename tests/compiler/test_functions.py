@@ -15,6 +15,8 @@ from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.sources import find_live_functions, index_live_functions
 from tests.rewrites.harness import imported
 
+pytestmark = pytest.mark.compiles
+
 TEXT = """
 def outer():
     def inner():

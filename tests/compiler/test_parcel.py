@@ -122,6 +122,7 @@ class Net(nn.Module):
         return torch.vmap(lambda row: row * 2)(y), {"part": y[1:3, ::2]}
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("level", ["dynamo", "aot"])
 def test_a_graph_is_the_same(level):
     for graph in capture_graphs(Case(Net(), (X,), loss=True), level):
@@ -163,6 +164,7 @@ def test_a_triton_kernel_is_known_by_another_number():
     assert triton_constants(node.kwargs["constant_args_idx"]) == {"n": 3}
 
 
+@pytest.mark.compiles
 def test_functions_that_nobody_could_import_come_along(tmp_path):
     module = types.ModuleType("stray")
     text = "STEP = 2\nclass Stray:\n    def __call__(self, x):\n        return x + STEP"

@@ -13,6 +13,8 @@ from fullgraph.compiler.events import Fate, Recording
 from fullgraph.compiler.recording import record
 from tests.diagnose import breaking as b
 
+pytestmark = pytest.mark.compiles
+
 X = torch.ones(4)
 
 

@@ -63,6 +63,7 @@ CONTAINERS = {
 }
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_containers_and_objects(name):
     thing, change = CONTAINERS[name]
@@ -84,6 +85,7 @@ TENSORS = {
 }
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", TENSORS)
 def test_tensors(name):
     tensor = torch.zeros(2, 3)
@@ -240,6 +242,7 @@ def test_a_view_that_asked_for_its_history_is_told():
     assert not base.requires_grad
 
 
+@pytest.mark.compiles
 def test_circles_and_deep_nesting():
     thing: list[object] = []
     for _ in range(5000):

@@ -65,6 +65,7 @@ def test_a_value_whose_repr_raises_or_is_long_is_still_short():
     assert len(describe({"x" * 50: 1, "y" * 50: 2, "z" * 50: 3})) <= WIDTH
 
 
+@pytest.mark.compiles
 def test_results_exceptions_and_truth_calls_are_those_of_the_plain_code():
     function = hiding.picky
     pieces = [

@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from fullgraph import FullgraphError, bisect
 from fullgraph.cli import main
 
+pytestmark = pytest.mark.compiles
+
 
 def relu(x):
     return torch.relu(x + 1) * 2
@@ -30,6 +32,7 @@ def relu_bug():
     config.cpp.inject_relu_bug_TESTING_ONLY = None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how, kind",
     [("compile_error", "exception"), ("runtime_error", "exception"), ("accuracy", "result")],
@@ -162,6 +165,7 @@ def test_a_crash_by_signal_is_survived():
     assert (found.failure.kind, found.failure.signature) == ("crash", ("SIGSEGV",))
 
 
+@pytest.mark.slow
 def test_a_hang_is_survived():
     def sleeps(module, inputs):
         time.sleep(1000)

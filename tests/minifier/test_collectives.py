@@ -13,6 +13,8 @@ from torch import nn
 from fullgraph import bisect, minify
 from fullgraph.compiler.isolation import GroupSpec, group_statements
 
+pytestmark = pytest.mark.compiles
+
 
 @pytest.fixture(autouse=True)
 def _group(request: pytest.FixtureRequest) -> Iterator[None]:
@@ -44,6 +46,7 @@ class Net(nn.Module):
         return self.second(x / (1 + total))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_relu_bug")
 def test_eager_then_aot_eager_then_inductor_is_one_call() -> None:
     with torch.no_grad():

@@ -19,6 +19,8 @@ from torch.nn import functional as F
 from fullgraph.minifier.emit.emit import source
 from fullgraph.minifier.emit.program_text import Program, Unwritable
 
+pytestmark = pytest.mark.compiles
+
 
 def capture(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, list[Any]]:
     """The first graph that Dynamo captures, with its inputs."""

@@ -106,6 +106,8 @@ def test_any_other_file_is_left_alone(tmp_path: Path) -> None:
     assert load(tmp_path / "nothing.py") is None
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_a_launcher_after_dynamo(made: Made) -> None:
     found = loaded(the("minifier_launcher.py", made("dynamo")))
     assert (found.repro_after, found.backend, found.accuracy) == ("dynamo", "inductor", False)
@@ -117,6 +119,8 @@ def test_a_launcher_after_dynamo(made: Made) -> None:
     assert first_failing(found) == "inductor"
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_a_launcher_after_aot(made: Made) -> None:
     found = loaded(the("minifier_launcher.py", made("aot")))
     assert (found.repro_after, found.accuracy) == ("aot", True)
@@ -145,6 +149,8 @@ def test_a_repro_that_was_moved_with_its_folder(made: Made, tmp_path: Path) -> N
     assert torch.equal(found.inputs[0], loaded(original).inputs[0])
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_sizes_that_are_inputs(made: Made) -> None:
     found = loaded(the("minifier_launcher.py", made("symbolic")))
     assert found.dynamic is True
@@ -153,6 +159,8 @@ def test_sizes_that_are_inputs(made: Made) -> None:
     assert first_failing(found) == "inductor"
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_command_takes_fx_graph_runnable(
     made: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,6 +173,8 @@ def test_the_command_takes_fx_graph_runnable(
     assert inductor.cpp.inject_relu_bug_TESTING_ONLY is None
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_its_process_groups_are_there_while_it_is_in_force(made: Made) -> None:
     found = loaded(the("fx_graph_runnable.py", made("ranks")))
     assert found.groups == {"0": {"size": 2, "rank": 1}}

@@ -24,6 +24,8 @@ from fullgraph.minifier.extract.stubs import Recording
 from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
 from tests.minifier.extracting import network
 
+pytestmark = pytest.mark.compiles
+
 X = torch.linspace(-1, 1, 8).view(2, 4)
 
 

@@ -159,6 +159,7 @@ def test_special_tensors_stay_what_they_are(make: Callable[[], torch.Tensor]) ->
     assert graph.key == _graph(lambda x: x.detach().clone(), tensor).key
 
 
+@pytest.mark.compiles
 def test_regions_stay_around_what_is_in_them() -> None:
     def function(x: torch.Tensor) -> Any:
         with torch.no_grad():
@@ -176,6 +177,7 @@ def test_regions_stay_around_what_is_in_them() -> None:
     assert not graph.values()[_call(graph, "sin")].requires_grad and torch.is_grad_enabled()
 
 
+@pytest.mark.compiles
 def test_a_region_cannot_be_an_input_and_stays() -> None:
     def function(x: torch.Tensor) -> Any:
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -186,6 +188,7 @@ def test_a_region_cannot_be_an_input_and_stays() -> None:
     assert part.calls[1].target == "sin" and len(part.calls) == 3
 
 
+@pytest.mark.compiles
 def test_a_tensor_inside_of_a_transform_cannot_be_an_input() -> None:
     def function(x: torch.Tensor) -> Any:
         return torch.func.vmap(lambda row: row.sin().cos())(x)
@@ -195,6 +198,7 @@ def test_a_tensor_inside_of_a_transform_cannot_be_an_input() -> None:
         graph.part([_call(graph, "cos")], connected=False)
 
 
+@pytest.mark.compiles
 def test_a_write_inside_of_nested_transforms_is_left_to_them() -> None:
     """Their tensors have no memory that could be copied."""
 
@@ -207,6 +211,7 @@ def test_a_write_inside_of_nested_transforms_is_left_to_them() -> None:
     assert torch.is_tensor(values[_call(graph, "sin")]) and values.writes
 
 
+@pytest.mark.compiles
 def test_a_branch_keeps_its_bodies() -> None:
     def function(x: torch.Tensor) -> Any:
         return torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x * 2,))[0]
@@ -218,6 +223,7 @@ def test_a_branch_keeps_its_bodies() -> None:
     assert torch.equal(_run(part)[0][0], torch.full((3,), 2.0).sin())
 
 
+@pytest.mark.compiles
 def test_symbolic_sizes_are_plain_numbers() -> None:
     graph = capture_graphs(
         lambda x: (x + 1).reshape(x.shape[0] * x.shape[1]), torch.randn(3, 4), dynamic=True
@@ -235,6 +241,7 @@ def test_random_numbers_are_the_same_each_time() -> None:
     assert torch.equal(torch.get_rng_state(), state)
 
 
+@pytest.mark.compiles
 def test_a_custom_op_that_writes_is_seen_to() -> None:
     @torch.library.custom_op("fullgraph_test::double_", mutates_args={"x"})
     def double(x: torch.Tensor) -> None:
@@ -329,6 +336,7 @@ class TestKey:
         shared = _graph(lambda a, b: a + b, x, x.view(3))
         assert shared.key != _graph(lambda a, b: a + b, x, torch.zeros(3)).key
 
+    @pytest.mark.compiles
     def test_the_bodies_of_a_branch_do(self) -> None:
         def graph(scale: int) -> BoundGraph:
             def function(x: torch.Tensor) -> Any:

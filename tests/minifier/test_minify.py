@@ -18,6 +18,8 @@ from fullgraph.cli import main
 from fullgraph.compiler.isolation import pause_openmp, preload_inductor
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 
+pytestmark = pytest.mark.compiles
+
 SECONDS = 240
 READER = Path(__file__).with_name("reduce") / "reader.py"
 
@@ -63,6 +65,7 @@ def check(found, ops, lines=20):
     assert "/" + "home" not in found.text and str(Path.cwd()) not in found.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "depth", "error"),
     [("compile_error", 1, "InductorError"), ("accuracy", 3, "AssertionError")],
@@ -85,6 +88,7 @@ def test_a_model_comes_down_to_its_relu(relu_bug, how, depth, error, tmp_path):
     assert "relu" in found.issue().splitlines()[0]
 
 
+@pytest.mark.slow
 def test_a_crash_by_signal():
     weights = torch.randn(3, requires_grad=True)
     (zero,) = torch.autograd.grad(torch.sgn(weights).sum(), weights)
@@ -93,6 +97,7 @@ def test_a_crash_by_signal():
     assert found.bisection.failure.kind == "crash"
 
 
+@pytest.mark.slow
 def test_inside_transforms_of_torch_func(relu_bug):
     relu_bug("compile_error")
 
@@ -104,6 +109,7 @@ def test_inside_transforms_of_torch_func(relu_bug):
     assert "aten.relu" in found.text and "functorch" not in found.text
 
 
+@pytest.mark.slow
 def test_wrong_metadata():
     found = minify(lambda x: (x.sin().to_mkldnn().to_dense() * 2).cos(), torch.randn(4, 4))
     check(found, 2)
@@ -150,6 +156,7 @@ def test_limits(compile_relu, kind, limits):
     assert not found.standalone and "register_backend" in found.notes[-1]
 
 
+@pytest.mark.slow
 def test_what_dynamo_itself_does_wrong_comes_from_the_source():
     def percentiles(a):
         b = np.sin(a) * 2
@@ -203,6 +210,7 @@ def held(x):
     return (z,) if torch.compiler.is_compiling() else [z]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "inputs", "where"),
     [
@@ -220,6 +228,7 @@ def test_what_a_call_leaves_behind_is_looked_at_in_the_script(program, inputs, w
     assert (found.unit, found.check.where) == ("lines", where)
 
 
+@pytest.mark.slow
 def test_a_failure_between_graphs_comes_from_the_source():
     class Gradient(nn.Module):
         def forward(self, x):
@@ -239,6 +248,7 @@ class Speaking(Block):
         return x
 
 
+@pytest.mark.slow
 def test_a_break_deep_in_a_live_model_is_left_with_its_module():
     blocks = [Speaking(12) if number == 4 else Block(12) for number in range(6)]
     seen = []
@@ -262,12 +272,14 @@ class Taking(nn.Module):
         return x * 2
 
 
+@pytest.mark.slow
 def test_a_forward_that_takes_from_its_input_is_given_it_again():
     found = minify(Taking(), ({"x": torch.randn(2, 4)},), kind="break")
     check(found, 1)
     assert "graph_break" in found.text and "Linear" not in found.text
 
 
+@pytest.mark.slow
 def test_a_graph_break_in_a_file_of_300_lines(tmp_path):
     out = tmp_path / "repro.py"
     assert main(["minify", str(READER), "--kind", "break", "--out", str(out)]) == 0
@@ -338,6 +350,7 @@ def differently_alone(graph):
         raise TypeError("alone")
 
 
+@pytest.mark.slow
 def test_what_a_call_shows_before_the_program_does_may_be_another_failure(inductor):
     inductor.post_grad_custom_pre_pass = differently_alone
     found = minify(several, torch.randn(8), jobs=2)
@@ -366,6 +379,7 @@ def wrong_beside(graph):
             graph.erase_node(node)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_what_fails_only_with_several_threads(inductor, two_threads, jobs):
     inductor.post_grad_custom_pre_pass = wrong_beside
@@ -429,6 +443,7 @@ def forked(file, out):
     return child
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_killed_at_any_moment_it_goes_on(tmp_path):
     file, out, whole = (tmp_path / name for name in ("net.py", "repro.py", "whole.py"))
@@ -466,6 +481,7 @@ def lines(journal, word):
     return sum(1 for line in text.splitlines() if word in line)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_best_so_far(tmp_path):
     file, out = tmp_path / "net.py", tmp_path / "repro.py"
     file.write_text(FILE)
@@ -480,6 +496,7 @@ def test_ctrl_c_leaves_the_best_so_far(tmp_path):
     assert "relu" in out.read_text()
 
 
+@pytest.mark.slow
 def test_the_budget_gives_the_best_so_far(tmp_path):
     file, out = tmp_path / "net.py", tmp_path / "repro.py"
     file.write_text(FILE)

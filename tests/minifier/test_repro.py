@@ -88,6 +88,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("inputs", INPUTS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_a_text_is_called_with_is_looked_at_under_its_name(fault: str, inputs: str) -> None:
@@ -150,6 +151,7 @@ def test_inputs_that_change_are_made_anew() -> None:
     assert made.count("x = make_inputs()") == 2 and "def make_inputs():" in made
 
 
+@pytest.mark.compiles
 def test_what_the_function_finds_outside_is_made_anew_with_its_inputs() -> None:
     lines = ["count = [0]", "rows = [[n] for n in range(3)]", "x = torch.tensor(rows)", "y = 2"]
     body = "for n in range(2): count[0] += torch.compiler.is_compiling()\n    return x + count[0]"
@@ -189,6 +191,8 @@ RAISES = "return x.reshape(3) if torch.compiler.is_compiling() else x"
 WRITES = "x.add_(1 + torch.compiler.is_compiling()); return x"
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "body", "more"),
     [
@@ -227,6 +231,7 @@ def test_fails_alone_and_not_without_the_compiler(
     assert found.ok, f"{found.reason}\n{made}\n{found.ran.output}"
 
 
+@pytest.mark.compiles
 def test_one_rung_down_modes_and_settings_are_those_of_a_fresh_interpreter() -> None:
     made = lower(text(Check(Kind.RESULT, where="output[0]"), "return x * 2"), "aot_eager")
     made += "\nimport torch._dynamo.config as config\n"
@@ -237,18 +242,22 @@ def test_one_rung_down_modes_and_settings_are_those_of_a_fresh_interpreter() -> 
         assert not fresh.passes_below(made + "assert False\n", SECONDS)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_a_script_that_passes_does_not_stand() -> None:
     check = Check(Kind.RESULT, where="output[0]")
     found = fresh.stands_alone(text(check, "return x"), check, seconds=SECONDS)
     assert not found.ok and found.ran.passed and "passes" in found.reason
 
 
+@pytest.mark.compiles
 def test_a_script_that_needs_no_compiler_to_fail_does_not_stand() -> None:
     check = Check(Kind.EXCEPTION, got="RuntimeError: x")
     found = fresh.stands_alone(text(check, "return x.reshape(3)"), check, seconds=SECONDS)
     assert not found.ok
 
 
+@pytest.mark.compiles
 def test_another_error_is_not_the_failure() -> None:
     ran = fresh.run("import no_such_module", seconds=SECONDS)
     assert ran.error == "ModuleNotFoundError" and ran.code == 1
@@ -285,6 +294,7 @@ def test_a_signature_is_found_in_what_was_printed() -> None:
         assert not fresh.shows(ran, Check(Kind.EXCEPTION, signature=other))
 
 
+@pytest.mark.compiles
 def test_a_rank_says_the_same() -> None:
     ran = fresh.run(
         "print('[rank0]: Traceback (most recent call last):\\n[rank0]: KeyError: 3')", seconds=9
@@ -292,6 +302,7 @@ def test_a_rank_says_the_same() -> None:
     assert (ran.error, ran.message) == ("KeyError", "3")
 
 
+@pytest.mark.compiles
 def test_a_crash_is_a_signal() -> None:
     ran = fresh.run("import os\nos.kill(os.getpid(), 11)", seconds=SECONDS)
     assert ran.signal == "SIGSEGV" and ran.code is None
@@ -299,16 +310,20 @@ def test_a_crash_is_a_signal() -> None:
     assert not fresh.shows(ran, Check(Kind.CRASH, signature=("SIGABRT",)))
 
 
+@pytest.mark.compiles
 def test_what_does_not_end_is_ended_with_its_children() -> None:
     ran = fresh.run("import os\nos.fork()\nwhile True: pass", seconds=2)
     assert ran.code is None and not ran.signal and "did not end" in str(ran)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_a_gigabyte_of_output_is_cut() -> None:
     ran = fresh.run("for _ in range(1000): print('x' * 1000000)", seconds=SECONDS)
     assert ran.passed and len(ran.output) < 2_000_000
 
 
+@pytest.mark.compiles
 def test_it_runs_in_an_empty_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     monkeypatch.setenv("TORCH_LOGS", "+dynamo")
@@ -317,6 +332,7 @@ def test_it_runs_in_an_empty_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) 
     assert ran.output.strip() == "['repro.py'] None False"
 
 
+@pytest.mark.compiles
 def test_threads_handlers_and_hooks_are_waited_for_after_an_exception() -> None:
     code = (
         "import atexit, sys, threading, time\n"
@@ -330,6 +346,7 @@ def test_threads_handlers_and_hooks_are_waited_for_after_an_exception() -> None:
     assert re.search("hook.*thread.*handler", ran.output, re.DOTALL)
 
 
+@pytest.mark.compiles
 def test_an_environments_own_start_is_the_scripts(tmp_path: Path) -> None:
     venv.create(tmp_path, with_pip=False)
     (site,) = tmp_path.glob("lib/python*/site-packages")
@@ -343,6 +360,8 @@ def test_an_environments_own_start_is_the_scripts(tmp_path: Path) -> None:
     assert ran.passed, ran.output
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_other_versions() -> None:
     check = Check(Kind.RESULT)
     found = fresh.elsewhere("assert 0", check, [sys.executable, "0.0.1"], seconds=SECONDS)

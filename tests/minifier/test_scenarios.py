@@ -9,6 +9,8 @@ from torch import nn
 
 from fullgraph import bisect, minify
 
+pytestmark = pytest.mark.compiles
+
 
 def raises_on(name):
     """A backend that cannot compile a graph with a call of that name."""
@@ -60,6 +62,7 @@ def test_forty_operators_and_one_relu():
     assert found.calls <= 25
 
 
+@pytest.mark.slow
 def test_autocast_is_kept(inductor):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"
 
@@ -106,6 +109,7 @@ def test_a_buffer_on_the_meta_device():
 # --- Inductor ---
 
 
+@pytest.mark.slow
 def test_a_constant_in_the_graph(inductor):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
     constant = torch.arange(4.0) - 1
@@ -117,6 +121,7 @@ def test_a_constant_in_the_graph(inductor):
     assert found.standalone and found.ops == 1
 
 
+@pytest.mark.slow
 def test_the_relu_and_not_the_mask_that_comes_of_it(inductor):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
 
@@ -128,12 +133,14 @@ def test_the_relu_and_not_the_mask_that_comes_of_it(inductor):
     assert found.standalone and found.ops == 1 and "relu" in found.text
 
 
+@pytest.mark.slow
 def test_an_error_when_it_runs(inductor):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "runtime_error"
     found = minify(Tower().requires_grad_(False), torch.randn(4, 6))
     assert found.standalone and found.ops == 1 and "relu" in found.text
 
 
+@pytest.mark.slow
 def test_a_function_that_only_backward_uses(inductor):
     def backend(module, inputs):
         from torch._dynamo.backends.common import aot_autograd
@@ -155,6 +162,7 @@ def test_a_function_that_only_backward_uses(inductor):
 # --- after AOT ---
 
 
+@pytest.mark.slow
 def test_dynamic_shapes(inductor):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"
 
@@ -191,6 +199,7 @@ def test_exact_tensors(x):
     assert found.ops == 1
 
 
+@pytest.mark.slow
 def test_random_operators_draw_the_same_numbers(inductor):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
 
@@ -201,12 +210,14 @@ def test_random_operators_draw_the_same_numbers(inductor):
     assert found.standalone and found.ops == 1 and "relu" in found.text
 
 
+@pytest.mark.slow
 def test_aot_graphs_can_be_asked_for(inductor):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
     found = minify(Tower().requires_grad_(False), torch.randn(4, 6), repro_after="aot")
     assert found.standalone and "torch.ops.aten.relu" in found.text
 
 
+@pytest.mark.slow
 def test_a_setting_of_ones_own_is_in_the_script(inductor):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
     inductor.max_fusion_size = 7
@@ -243,6 +254,7 @@ def test_a_bad_pass_is_found(inductor, name, others):
     assert found.culprit is not None and name in f"{found.culprit.part} {found.culprit.what}"
 
 
+@pytest.mark.slow
 def test_a_custom_operator_whose_fake_lies():
     @torch.library.custom_op("fullgraph_tests::doubled", mutates_args=())
     def doubled(x: torch.Tensor) -> torch.Tensor:
@@ -257,12 +269,14 @@ def test_a_custom_operator_whose_fake_lies():
     assert found.cut is not None and found.cut.target == "doubled.default"
 
 
+@pytest.mark.slow
 def test_a_pass_of_ones_own_comes_along(inductor):
     inductor.post_grad_custom_pre_pass = breaking_pass
     found = minify(lambda x: torch.relu(x.sin()) + 1, torch.randn(8))
     assert found.standalone and "def breaking_pass(graph):" in found.text, found
 
 
+@pytest.mark.slow
 def test_a_pass_that_cannot_be_written_is_told(inductor):
     exec("def nameless(graph): breaking_pass(graph)", globals(), scope := {})
     inductor.post_grad_custom_pre_pass = scope["nameless"]

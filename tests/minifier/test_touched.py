@@ -20,6 +20,8 @@ from fullgraph.compiler.private import get_configs
 from fullgraph.minifier.minify import minify
 from tests.minifier.touched import touched
 
+pytestmark = pytest.mark.compiles
+
 
 @pytest.fixture(autouse=True)
 def run_where_forks_are_safe():
@@ -52,6 +54,7 @@ def state():
     return torch.get_rng_state().tolist(), get_configs(), os.environ.copy(), [*sys.path]
 
 
+@pytest.mark.slow
 def test_a_setting_goes_along_and_nothing_is_changed(inductor):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
     net, x = Net().eval(), torch.randn(2, 6)
@@ -66,6 +69,7 @@ def test_a_setting_goes_along_and_nothing_is_changed(inductor):
     assert not any("fork_server" in Path(f"/proc/{pid}/cmdline").read_text() for pid in children)
 
 
+@pytest.mark.slow
 def test_a_model_comes_down_to_its_relu(inductor, tmp_path):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
     told = []
@@ -76,12 +80,14 @@ def test_a_model_comes_down_to_its_relu(inductor, tmp_path):
     assert out.read_text() == found.text and [*tmp_path.iterdir()] == [out]
 
 
+@pytest.mark.slow
 def test_a_crash_is_survived():
     found = bisect(lambda x: (x + 1).cos(), torch.randn(3), backend=crashing)
     assert found.first_failing == "crashing"
     assert found.failure.kind == "crash" and found.failure.signature == ("SIGSEGV",)
 
 
+@pytest.mark.slow
 def test_the_source_of_a_break_is_reduced():
     def broken(x):
         y = x * 2
@@ -99,6 +105,7 @@ def drawn(x, noise):
     return torch.dropout(x @ x.t(), 0.5, True) + noise[1:]
 
 
+@pytest.mark.slow
 def test_a_healthy_program_is_healthy():
     base = torch.randn(5, 4)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -133,6 +140,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_script_goes_along_with_its_operators_and_modes(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -147,6 +155,7 @@ def test_a_script_goes_along_with_its_operators_and_modes(tmp_path):
     assert "It was tried in a fresh process" in told.stdout
 
 
+@pytest.mark.slow
 def test_what_cannot_go_along_is_said():
     class Locked(nn.Module):
         def __init__(self):
@@ -176,6 +185,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_where_it_is_ended(sent, tmp_path):
     script = tmp_path / "long.py"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.oracle.attempt import RungOutcome
 from fullgraph.minifier.oracle.failure import Failure, Kind
@@ -24,6 +26,7 @@ got = torch.compile(f, backend="inductor")(x)
 CHECK = Check(Kind.RESULT, "nan", "0", aspect="nan", where="output[0]")
 
 
+@pytest.mark.compiles
 def test_an_issue_has_what_a_maintainer_asks_for() -> None:
     failure = Failure("inductor", Kind.RESULT, ("nan",), "output[0] (nan): expected nan, got 0")
     rungs = {

@@ -39,6 +39,7 @@ def sources(draw):
     return f"{HEAD}def f(x):\n    y = x\n{body}    return y\n"
 
 
+@pytest.mark.slow
 @pytest.mark.compiles
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sources())

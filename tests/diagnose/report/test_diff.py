@@ -124,6 +124,7 @@ def test_to_dict_is_json():
     assert data["gone"][0]["line"] == 14
 
 
+@pytest.mark.compiles
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(EXPLANATION, EXPLANATION)
 def test_nothing_is_lost_or_counted_twice(old, new):

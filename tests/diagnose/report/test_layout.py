@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fullgraph.diagnose.report.layout import fold_stack, graph_strips, graph_width, order_causes
@@ -24,6 +25,7 @@ def test_hidden_causes_follow_the_one_they_were_found_behind():
     ]
 
 
+@pytest.mark.compiles
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tuples(CAUSE, 8))
 def test_every_cause_is_shown_once(causes):

@@ -145,11 +145,13 @@ class TestScenarios:
 
 
 class TestBigGraphs:
+    @pytest.mark.compiles
     def test_one_bad_call_of_hundreds(self, vit_aten: BoundGraph) -> None:
         assert vit_aten.ops > 300
         found = _reduced(vit_aten, lambda g: "relu" in targets(g))
         assert targets(found.current) == ["relu"] and found.counts.calls <= 25
 
+    @pytest.mark.compiles
     def test_each_call_of_a_captured_graph_is_found(self, vit: BoundGraph) -> None:
         for name in ("softmax", "layer_norm", "permute", "matmul"):
             found = _reduced(vit, lambda g, name=name: name in targets(g))
@@ -160,6 +162,7 @@ class TestBigGraphs:
         assert sorted(targets(found.current)) == ["_softmax", "relu"]
         assert found.counts.calls <= 45
 
+    @pytest.mark.compiles
     def test_three_calls_in_a_row(self, vit: BoundGraph) -> None:
         def fails(graph: BoundGraph) -> bool:
             return any(
@@ -261,6 +264,7 @@ class TestTogether:
 
 
 class TestKept:
+    @pytest.mark.compiles
     def test_a_branch(self) -> None:
         def function(x: torch.Tensor) -> Any:
             y = (x * 2).tan()
@@ -272,6 +276,7 @@ class TestKept:
         ).current
         assert targets(found) == ["cond"] and len(found.constants) == 2
 
+    @pytest.mark.compiles
     def test_what_is_not_needed_in_a_body_goes(self) -> None:
         def body(x: torch.Tensor) -> torch.Tensor:
             y = x.sin()
@@ -292,6 +297,7 @@ class TestKept:
         assert targets(found.current) == ["cond"] and found.current.ops == 2
         assert torch.equal(run(found.current)[0][0], torch.ones(3).tanh())
 
+    @pytest.mark.compiles
     def test_what_is_in_a_checkpoint_comes_out(self) -> None:
         def body(x: torch.Tensor) -> torch.Tensor:
             return (x.sin() @ x).relu()
@@ -309,6 +315,7 @@ class TestKept:
         ).current
         assert targets(found) == ["relu"]
 
+    @pytest.mark.compiles
     def test_a_region_that_is_needed(self) -> None:
         def function(x: torch.Tensor) -> Any:
             y = x.sin()
@@ -324,6 +331,7 @@ class TestKept:
         found = _reduced(capture_graphs(function, torch.randn(3, 3)), fails).current
         assert targets(found) == ["_enter_autocast", "matmul", "_exit_autocast"]
 
+    @pytest.mark.compiles
     def test_a_region_that_is_not_needed_goes(self) -> None:
         def function(x: torch.Tensor) -> Any:
             with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
@@ -334,6 +342,7 @@ class TestKept:
         )
         assert targets(found.current) == ["relu"]
 
+    @pytest.mark.compiles
     def test_a_transform(self) -> None:
         def function(x: torch.Tensor) -> Any:
             return torch.func.vmap(lambda row: row.sin().cos())(x + 1).exp()
@@ -423,6 +432,7 @@ def test_the_call_whose_result_is_wrong_is_asked_first() -> None:
     assert asked(where=where) == 2 < asked()
 
 
+@pytest.mark.compiles
 @settings(deadline=None, max_examples=60)
 @given(graph=_graphs(), data=st.data())
 def test_what_is_left_fails_and_no_call_can_be_missed(

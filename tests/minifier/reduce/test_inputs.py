@@ -169,6 +169,7 @@ class TestSizes:
         ).current
         assert found.inputs[0].numel() == 1
 
+    @pytest.mark.compiles
     def test_symbolic_sizes_follow(self) -> None:
         graph = capture_graphs(
             lambda x: x.reshape(x.shape[0] * x.shape[1]), torch.randn(6, 8), dynamic=True
@@ -258,6 +259,7 @@ class TestElements:
         assert [f"{value:.6g}" for value in found.inputs[0].tolist()] == ["0.12", "-2"]
 
 
+@pytest.mark.compiles
 @settings(deadline=None, max_examples=40)
 @given(
     shape=st.lists(st.integers(1, 9), min_size=1, max_size=3),

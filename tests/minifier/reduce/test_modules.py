@@ -121,6 +121,7 @@ def test_a_module_that_was_not_recorded_is_refused() -> None:
     assert isinstance(model.drop, nn.Dropout)
 
 
+@pytest.mark.compiles
 def test_the_block_that_breaks_is_left() -> None:
     model = Model(odd=3).eval()
     recorded = record_modules(model, lambda: model(IDS))

@@ -15,6 +15,8 @@ from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
 from tests.minifier.capture import capture_graphs
 from tests.minifier.judged import problem, targets
 
+pytestmark = pytest.mark.compiles
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
 
 

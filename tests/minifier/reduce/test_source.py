@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from fullgraph.compiler.isolation import run_isolated
@@ -13,6 +14,8 @@ from fullgraph.minifier.oracle.problem import Problem, Verdict
 from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
 from fullgraph.minifier.reduce.source.passes import reduce_source
 from tests.minifier.reduce.judging import breaks, lines, reduced
+
+pytestmark = pytest.mark.compiles
 
 READER = Path(__file__).with_name("reader.py").read_text()
 
@@ -30,6 +33,7 @@ def runs(text: str, fails) -> bool:
     return bool(run_isolated(job, seconds=60).value)
 
 
+@pytest.mark.slow
 def test_a_graph_break_in_a_model_of_300_lines() -> None:
     assert len(READER.splitlines()) >= 300
     kind = breaks(READER)
@@ -40,6 +44,7 @@ def test_a_graph_break_in_a_model_of_300_lines() -> None:
     assert "if " in small
 
 
+@pytest.mark.slow
 def test_a_wrong_result_of_dynamo_in_a_longer_function() -> None:
     text = clean("""
     import numpy as np

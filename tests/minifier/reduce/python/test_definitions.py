@@ -1,9 +1,12 @@
 """Functions, classes, and what is written once."""
 
+import pytest
+
 from fullgraph.minifier.reduce.source import definitions, inlining
 from tests.minifier.reduce.python.proposing import clean, proposed, together
 
 
+@pytest.mark.compiles
 def test_annotations_and_docstrings_go() -> None:
     text = '''
     """A module."""

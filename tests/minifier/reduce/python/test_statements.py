@@ -65,6 +65,7 @@ def test_what_is_assigned_and_never_read() -> None:
     """)
 
 
+@pytest.mark.compiles
 def test_lines_that_do_not_run() -> None:
     text = clean("""
     def f(x):

@@ -3,8 +3,12 @@
 import ast
 import textwrap
 
+import pytest
+
 from fullgraph.minifier.reduce.source.formatting import drop_unbound, drop_unreachable, normalize
 from fullgraph.minifier.reduce.source.unbound_names import find_names
+
+pytestmark = pytest.mark.compiles
 
 
 def clean(text: str) -> str:
