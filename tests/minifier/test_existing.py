@@ -23,6 +23,8 @@ from fullgraph.cli import main
 from fullgraph.compiler.isolation import compiler_environment, preload_inductor
 from fullgraph.minifier.repro.pytorch_scripts import Loaded, load
 
+pytestmark = pytest.mark.compiles
+
 AFTER_AOT = {"TORCHDYNAMO_REPRO_AFTER": "aot"}
 AFTER_DYNAMO = {"TORCHDYNAMO_REPRO_AFTER": "dynamo"}
 MADE = {
@@ -106,7 +108,6 @@ def test_any_other_file_is_left_alone(tmp_path: Path) -> None:
     assert load(tmp_path / "nothing.py") is None
 
 
-@pytest.mark.compiles
 @pytest.mark.slow
 def test_a_launcher_after_dynamo(made: Made) -> None:
     found = loaded(the("minifier_launcher.py", made("dynamo")))
@@ -119,7 +120,6 @@ def test_a_launcher_after_dynamo(made: Made) -> None:
     assert first_failing(found) == "inductor"
 
 
-@pytest.mark.compiles
 @pytest.mark.slow
 def test_a_launcher_after_aot(made: Made) -> None:
     found = loaded(the("minifier_launcher.py", made("aot")))
@@ -149,7 +149,6 @@ def test_a_repro_that_was_moved_with_its_folder(made: Made, tmp_path: Path) -> N
     assert torch.equal(found.inputs[0], loaded(original).inputs[0])
 
 
-@pytest.mark.compiles
 @pytest.mark.slow
 def test_sizes_that_are_inputs(made: Made) -> None:
     found = loaded(the("minifier_launcher.py", made("symbolic")))
@@ -159,7 +158,6 @@ def test_sizes_that_are_inputs(made: Made) -> None:
     assert first_failing(found) == "inductor"
 
 
-@pytest.mark.compiles
 @pytest.mark.slow
 def test_the_command_takes_fx_graph_runnable(
     made: Made, capsys: pytest.CaptureFixture[str]
@@ -173,7 +171,6 @@ def test_the_command_takes_fx_graph_runnable(
     assert inductor.cpp.inject_relu_bug_TESTING_ONLY is None
 
 
-@pytest.mark.compiles
 @pytest.mark.slow
 def test_its_process_groups_are_there_while_it_is_in_force(made: Made) -> None:
     found = loaded(the("fx_graph_runnable.py", made("ranks")))
