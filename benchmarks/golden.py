@@ -13,6 +13,10 @@ on where it stopped; `--fresh` records them again. `compare` prints what changed
 `path: old → new`, and exits with 1 if anything did; with `--resume` it goes on where the last
 comparison stopped, and takes its answers on trust. The bugs are scripts outside of the repository:
 without their folder (`--bugs`) these cases are left out. The exit code is 2 if no case matches.
+
+Two things vary unless they are held, and are held here. Python seeds `random` anew in every fork,
+so each case sets the seed again there. `explain` stops looking for causes after `seconds` of wall
+time, so on a busy machine it finds fewer in a large model; models get more time than they need.
 """
 
 from __future__ import annotations
