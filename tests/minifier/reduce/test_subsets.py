@@ -1,6 +1,6 @@
 """Searches for the fewest or the most items, on an oracle that is a plain function."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fullgraph.minifier.oracle.problem import Problem, Verdict
@@ -45,6 +45,7 @@ def test_a_choice_that_cannot_be_built_is_skipped():
     assert take_first(problem, [1, 2], lambda choice: [()] if choice == 2 else []) == 2
 
 
+@settings(deadline=None)
 @given(st.sets(st.sampled_from(ITEMS)), st.integers(0, 5))
 def test_the_most_leaves_exactly_what_the_failure_needs(needed, chunk):
     problem = problem_of(lambda candidate: needed <= set(candidate))
@@ -53,18 +54,21 @@ def test_the_most_leaves_exactly_what_the_failure_needs(needed, chunk):
     assert taken == [item for item in ITEMS if item not in needed]
 
 
+@settings(deadline=None)
 @given(st.sets(st.sampled_from(ITEMS), min_size=1))
 def test_the_needed_items_are_found(needed):
     problem = problem_of(lambda candidate: needed <= set(candidate))
     assert set(find_needed(problem, ITEMS, only)) == needed
 
 
+@settings(deadline=None)
 @given(st.integers(1, 100), st.integers(0, 8))
 def test_the_smallest_number_is_found_near_and_far(least, leap):
     problem = problem_of(lambda candidate: candidate[0] >= least, start=(100,))
     assert find_smallest(problem, 1, 100, lambda n: [(n,)], leap=leap) == least
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=1), st.integers(1, 6))
 def test_parts_keep_the_order_of_items(weights, count):
     parts = list(split_by_weight(weights, float, count))
