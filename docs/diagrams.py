@@ -16,12 +16,12 @@ PAGE = Path(__file__).parent / "architecture.md"
 PARTS = ("compiler", "diagnose", "rewrites", "minifier")
 
 
-def rooms(part: str) -> list[str]:
+def rooms(graph: grimp.ImportGraph, part: str) -> list[str]:
     """Return the rooms of one top-level folder: its subfolders and its files."""
     return sorted(graph.find_children(f"fullgraph.{part}"))
 
 
-def diagram(names: list[str]) -> str:
+def diagram(graph: grimp.ImportGraph, names: list[str]) -> str:
     """Return a Mermaid flowchart: an arrow from each name to every one that it imports.
 
     An arrow is left out where a longer path says the same.
@@ -59,14 +59,16 @@ def reachable(name: str, edges: dict[str, set[str]]) -> set[str]:
     return found
 
 
-def drawn(page: str) -> str:
+def drawn(graph: grimp.ImportGraph, page: str) -> str:
     """Return the page with each diagram between its marks brought up to date."""
     for part in ("fullgraph", *PARTS):
-        names = [f"fullgraph.{p}" for p in PARTS] if part == "fullgraph" else rooms(part)
+        names = [f"fullgraph.{p}" for p in PARTS] if part == "fullgraph" else rooms(graph, part)
         mark = f"<!-- diagram: {part} -->"
         page = re.sub(
             rf"{mark}\n.*?<!-- end of diagram -->",
-            lambda _, mark=mark, names=names: f"{mark}\n{diagram(names)}\n<!-- end of diagram -->",
+            lambda _, mark=mark, names=names: (
+                f"{mark}\n{diagram(graph, names)}\n<!-- end of diagram -->"
+            ),
             page,
             flags=re.DOTALL,
         )
@@ -74,9 +76,8 @@ def drawn(page: str) -> str:
 
 
 if __name__ == "__main__":
-    graph = grimp.build_graph("fullgraph")
     before = PAGE.read_text(encoding="utf-8")
-    after = drawn(before)
+    after = drawn(grimp.build_graph("fullgraph"), before)
     if "--check" in sys.argv[1:]:
         sys.exit(0 if before == after else "docs/architecture.md: run `make docs`.")
     PAGE.write_text(after, encoding="utf-8")

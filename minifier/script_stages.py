@@ -62,101 +62,103 @@ class DraftScript:
     """The unit of `before`."""
 
 
-def minified(work: Reduction, text: str | None) -> Minified:
+def minified(reduction: Reduction, text: str | None) -> Minified:
     """Return the minified form of a program that fails; `text` is its source, if known.
 
-    Raises UnexpectedFailure where it does not fail as `work` expects."""
+    Raises UnexpectedFailure where it does not fail as `reduction` expects."""
     try:
-        draft = _best(work, text)
+        draft = _best(reduction, text)
     except ReductionRefused as error:
-        refused = replace(work.bisection(), refused=str(error))
-        return Minified(refused, calls=work.sandbox.calls)
-    found = work.bisection()
+        refused = replace(reduction.bisection(), refused=str(error))
+        return Minified(refused, calls=reduction.sandbox.calls)
+    found = reduction.bisection()
     if draft is None:
-        return _done(work, found, None)
-    return _done(work, replace(found, culprit=draft.culprit), draft)
+        return _done(reduction, found, None)
+    return _done(reduction, replace(found, culprit=draft.culprit), draft)
 
 
-def _best(work: Reduction, text: str | None) -> DraftScript | None:
+def _best(reduction: Reduction, text: str | None) -> DraftScript | None:
     """Return the first standalone script, from a graph or from source; else the first made."""
     made = []
     for way in (_from_graph, _from_source):
         try:
-            draft = way(work, text)
+            draft = way(reduction, text)
         except Unwritable as error:
-            work.notes.append(str(error))
+            reduction.notes.append(str(error))
             continue
         if draft is None:
             continue
         if not draft.standing.ok:
-            work.notes.append(draft.standing.reason)
+            reduction.notes.append(draft.standing.reason)
         if draft.standing.ok or not draft.standing.tried:
             return draft
         made.append(draft)
     return made[0] if made else None
 
 
-def _from_graph(work: Reduction, _: str | None) -> DraftScript | None:
+def _from_graph(reduction: Reduction, _: str | None) -> DraftScript | None:
     try:
-        return _of_graph(work)
+        return _of_graph(reduction)
     except UnexpectedFailure:
-        work.begin()
-        work.confirm()
-        return _of_graph(work)
+        reduction.begin()
+        reduction.confirm()
+        return _of_graph(reduction)
 
 
-def _of_graph(work: Reduction) -> DraftScript | None:
+def _of_graph(reduction: Reduction) -> DraftScript | None:
     """Return the script of the smallest graph. Raises UnexpectedFailure."""
-    work.show = lambda graph: _ScriptWriter(work).script(written(graph.module, graph.inputs))[0]
-    found = reduced(work)
+    reduction.show = lambda graph: _ScriptWriter(reduction).script(
+        written(graph.module, graph.inputs)
+    )[0]
+    found = reduced(reduction)
     if found is None:
         return None
     parts = written(found.graph.module, found.graph.inputs)
-    writer = _ScriptWriter(work)
+    writer = _ScriptWriter(reduction)
     writer.backward = bool(found.case.loss)
     make = functools.partial(replace, found.case)
     draft = writer.draft(parts, found.settings, make, found.before)
-    work.confirm()
+    reduction.confirm()
     return draft
 
 
-def _from_source(work: Reduction, text: str | None) -> DraftScript | None:
-    work.steady.end()
-    before = _smaller_text(work) if text is None else None
-    before = before or _failing_text(work, text)
+def _from_source(reduction: Reduction, text: str | None) -> DraftScript | None:
+    reduction.steady.end()
+    before = _smaller_text(reduction) if text is None else None
+    before = before or _failing_text(reduction, text)
     if before is None:
         return None
-    writer = _ScriptWriter(work)
+    writer = _ScriptWriter(reduction)
     usual = Facts("tuple", False, False)
-    work.show = lambda text: writer.script(program(text, usual))[0]
-    after = reduce_text(work, before)
-    make = functools.partial(case_of_text, after, work.case)
-    parts = program(after, _facts(after, work.case))
+    reduction.show = lambda text: writer.script(program(text, usual))[0]
+    after = reduce_text(reduction, before)
+    make = functools.partial(case_of_text, after, reduction.case)
+    parts = program(after, _facts(after, reduction.case))
     draft = writer.draft(parts, tuple(non_default_config()), make, len(before.splitlines()))
     return replace(draft, unit="lines")
 
 
-def _smaller_text(work: Reduction) -> str | None:
+def _smaller_text(reduction: Reduction) -> str | None:
     """Return the program's source without modules it does not need, if that fails.
 
     Otherwise the program is restored."""
-    notes, undo = list(work.notes), None
-    with tolerate_reducer_errors(work):
-        undo = reduce_tree(work)
+    notes, undo = list(reduction.notes), None
+    with tolerate_reducer_errors(reduction):
+        undo = reduce_tree(reduction)
     if undo is None:
         return None
-    found = _failing_text(work, None)
+    found = _failing_text(reduction, None)
     if found is None:
         undo()
-        work.notes[:] = notes
+        reduction.notes[:] = notes
     return found
 
 
-def _failing_text(work: Reduction, text: str | None) -> str | None:
+def _failing_text(reduction: Reduction, text: str | None) -> str | None:
     """Return the program's source if it shows the failure.
 
     The known source, else extracted: first with drawn values, then with the exact ones."""
-    case = work.case
+    case = reduction.case
     ended: object = "it does not fail"
     for exact in (None, False, True):
         try:
@@ -168,12 +170,12 @@ def _failing_text(work: Reduction, text: str | None) -> str | None:
             continue
         if found is None:
             continue
-        tries = work.tries(f"text {digest(found)}")
-        start = tries.report(functools.partial(case_of_text, found, case), [work.rung])
-        if work.failure.same(start.failure):
+        tries = reduction.tries(f"text {digest(found)}")
+        start = tries.report(functools.partial(case_of_text, found, case), [reduction.rung])
+        if reduction.failure.same(start.failure):
             return found
         ended = start.broken or start.failure or ended
-    work.notes.append(f"The source alone does not show the failure ({ended}).")
+    reduction.notes.append(f"The source alone does not show the failure ({ended}).")
     return None
 
 
@@ -204,10 +206,10 @@ def _run(text: str, case: Case, _: object) -> Facts:
 class _ScriptWriter:
     """Scripts of programs that fail in one way."""
 
-    def __init__(self, work: Reduction) -> None:
-        self._work, self._rung, self._failure = work, work.rung, work.failure
+    def __init__(self, reduction: Reduction) -> None:
+        self._work, self._rung, self._failure = reduction, reduction.rung, reduction.failure
         self._changed = non_default_config()
-        self.backward = bool(work.case.loss)
+        self.backward = bool(reduction.case.loss)
         backend = self._rung.backend
         self._named = isinstance(backend, str) and not is_local_backend(backend)
         self._backend = backend if isinstance(backend, str) else self._rung.name
@@ -216,22 +218,22 @@ class _ScriptWriter:
         self, parts: Program, needed: Iterable[str] | None = None
     ) -> tuple[str, repro.Check]:
         """Return a script and its check; `needed` are the settings it makes, None for all."""
-        work, rung, failure = self._work, self._rung, self._failure
-        if work.sandbox.threads > 1:
-            prelude = f"torch.set_num_threads({work.sandbox.threads})\n{parts.prelude}"
+        reduction, rung, failure = self._work, self._rung, self._failure
+        if reduction.sandbox.threads > 1:
+            prelude = f"torch.set_num_threads({reduction.sandbox.threads})\n{parts.prelude}"
             parts = replace(parts, prelude=prelude)
         check = repro.check(
             failure,
-            tol=work.case.tol,
+            tol=reduction.case.tol,
             backward=self.backward,
-            limit=work.sandbox.seconds if failure.kind is Kind.HANG else 0.0,
-            calls=work.case.calls,
+            limit=reduction.sandbox.seconds if failure.kind is Kind.HANG else 0.0,
+            calls=reduction.case.calls,
         )
         text = repro.script(
             parts,
             check,
             backend=self._backend,
-            dynamic=work.case.dynamic,
+            dynamic=reduction.case.dynamic,
             fullgraph=rung.fullgraph,
             mode=rung.mode,
             options=rung.options,
@@ -299,13 +301,13 @@ class _ScriptWriter:
         return culprit(case, self._rung, self._failure, tries)
 
 
-def _done(work: Reduction, found: Bisection, draft: DraftScript | None) -> Minified:
+def _done(reduction: Reduction, found: Bisection, draft: DraftScript | None) -> Minified:
     told = Minified(
-        replace(found, calls=work.sandbox.calls),
-        calls=work.sandbox.calls,
-        candidates=work.counts.calls,
-        cached=work.cached,
-        notes=tuple(work.notes),
+        replace(found, calls=reduction.sandbox.calls),
+        calls=reduction.sandbox.calls,
+        candidates=reduction.counts.calls,
+        cached=reduction.cached,
+        notes=tuple(reduction.notes),
     )
     if draft is None:
         return told

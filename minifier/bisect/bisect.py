@@ -85,11 +85,10 @@ def bisect(
             goes wrong.
 
     Every try runs in a forked child; nothing here changes. Where this process has touched a device,
-    a fresh one forks, and the program is handed on to it, see `compiler.standby`. Where a process
-    group is live, the child computes its collectives without the other ranks, see
-    `compiler.groups`. Raises FullgraphError for arguments that cannot be called, and for a program
-    that cannot be handed on; a model that fails in eager, not at all or only sometimes gives a
-    `Bisection` that is `refused`.
+    a fork server forks, and the program is serialized for it. Where a process group is live, the
+    child computes its collectives without the other ranks. Raises FullgraphError for arguments that
+    cannot be called, and for a program that cannot be handed on; a model that fails in eager, not
+    at all or only sometimes gives a `Bisection` that is `refused`.
     """
     case, rungs = make_case(
         model,

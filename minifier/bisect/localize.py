@@ -47,12 +47,12 @@ def localize(
             tempfile.TemporaryDirectory(prefix="fullgraph-") as folder,
             closing(Journal(Path(folder, "journal"), "")) as journal,
         ):
-            work = Reduction(
+            reduction = Reduction(
                 case, tuple(rungs), rung, lambda: found, sandbox, journal, deadline=deadline
             )
             try:
-                cut, smaller = _beginning(work)
-                part = None if work.spent() else culprit(smaller, rung, failure, sandbox)
+                cut, smaller = _beginning(reduction)
+                part = None if reduction.spent() else culprit(smaller, rung, failure, sandbox)
             finally:
                 if process_with_own_memory() == "fork":  # else it is used on
                     sandbox.stop()
@@ -65,17 +65,17 @@ def localize(
     return replace(found, cut=cut, culprit=part)
 
 
-def _beginning(work: Reduction) -> tuple[Cut | None, Case]:
+def _beginning(reduction: Reduction) -> tuple[Cut | None, Case]:
     """Return where the first failing graph is cut, and what precedes the cut as a case."""
-    graph = find_failing_graph(work)
+    graph = find_failing_graph(reduction)
     if graph is None:
-        return None, work.case
-    problem = of_graph(work, graph)
+        return None, reduction.case
+    problem = of_graph(reduction, graph)
     cut = None
     with suppress(OutOfBudget):
         last = shorten(problem)
         cut = None if last is None else _cut(graph, last)
-    return cut, work.alone(problem.current)
+    return cut, reduction.alone(problem.current)
 
 
 def _cut(graph: BoundGraph, last: Node) -> Cut:

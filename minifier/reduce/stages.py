@@ -54,118 +54,120 @@ class Reduced:
     before: int
 
 
-def reduced(work: Reduction) -> Reduced | None:
+def reduced(reduction: Reduction) -> Reduced | None:
     """Return the smallest graph that fails like the program; None if no graph does.
 
     Raises UnexpectedFailure."""
-    problem = _begun(work)
+    problem = _begun(reduction)
     if problem is None:
         return None
     before = problem.start.ops
     needed = tuple(non_default_config())
     try:
-        with tolerate_reducer_errors(work):
+        with tolerate_reducer_errors(reduction):
             reduce_graph(problem)
-            work.tell("inputs", before, problem.current.ops)
+            reduction.tell("inputs", before, problem.current.ops)
             reduce_inputs(problem)
             reduce_graph(problem)
-            needed = _needed(work, problem.current)
+            needed = _needed(reduction, problem.current)
     except OutOfBudget:
-        work.notes.append(OVER)
-    case = work.alone(problem.current)
+        reduction.notes.append(OVER)
+    case = reduction.alone(problem.current)
     return Reduced(problem.current, case, needed, before)
 
 
 @contextmanager
-def tolerate_reducer_errors(work: Reduction) -> Iterator[None]:
+def tolerate_reducer_errors(reduction: Reduction) -> Iterator[None]:
     """A bug of ours costs the steps in here, not the result."""
     try:
         yield
     except (UnexpectedFailure, OutOfBudget):
         raise
     except Exception:
-        work.notes.append(OURS + traceback.format_exc())
+        reduction.notes.append(OURS + traceback.format_exc())
 
 
-def _begun(work: Reduction) -> Problem[BoundGraph] | None:
+def _begun(reduction: Reduction) -> Problem[BoundGraph] | None:
     """A graph that fails alone, each time. Transforms of torch.func are better seen in
     AOTAutograd's graph, where they are done."""
-    levels = list(work.possible)
+    levels = list(reduction.possible)
     while levels:
         level = levels.pop(0)
-        found = capture_graphs(work.case, level)
+        found = capture_graphs(reduction.case, level)
         if levels and any(has_functorch_transform(graph.module) for graph in found):
             levels.append(level)
             continue
-        problem = _first(work, found)
+        problem = _first(reduction, found)
         if problem is not None:
             return problem
     return None
 
 
-def _first(work: Reduction, graphs: Sequence[BoundGraph]) -> Problem[BoundGraph] | None:
+def _first(reduction: Reduction, graphs: Sequence[BoundGraph]) -> Problem[BoundGraph] | None:
     """The first graph that fails. If there is only one, its calls are asked first: a whole graph
     takes longer, and so does the whole program, which must fail each time if no call does."""
-    found = _single(work, graphs[0]) if len(graphs) == 1 else None
+    found = _single(reduction, graphs[0]) if len(graphs) == 1 else None
     if found is not None:
         return found
-    work.steady.begin()
-    failing = _failing(work, graphs)
-    work.steady.end()
-    return None if failing is None else of_graph(work, failing)
+    reduction.steady.begin()
+    failing = _failing(reduction, graphs)
+    reduction.steady.end()
+    return None if failing is None else of_graph(reduction, failing)
 
 
-def _single(work: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | None:
+def _single(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | None:
     """The calls of a graph that fail by themselves each time, and without a loss."""
-    loss, work.loss = work.loss, None
-    problem = of_graph(work, graph)
-    with suppress(OutOfBudget), tolerate_reducer_errors(work):
+    loss, reduction.loss = reduction.loss, None
+    problem = of_graph(reduction, graph)
+    with suppress(OutOfBudget), tolerate_reducer_errors(reduction):
         isolate_calls(problem)
     if problem.current is not graph:
-        case, key = work.alone(problem.current), _key(work, problem.current, None)
-        if not work.check_reproducible(case, f"steady {key}")():
+        case, key = reduction.alone(problem.current), _key(reduction, problem.current, None)
+        if not reduction.check_reproducible(case, f"steady {key}")():
             return problem
-        work.doubt(key)
-    work.loss = loss
+        reduction.doubt(key)
+    reduction.loss = loss
     return None
 
 
-def of_graph(work: Reduction, graph: BoundGraph) -> Problem[BoundGraph]:
+def of_graph(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph]:
     """A graph that fails so, to be made smaller."""
     before = graph.ops
-    work.tell("graph", before, before)
-    return work.problem(
+    reduction.tell("graph", before, before)
+    return reduction.problem(
         graph,
-        work.alone,
-        lambda graph: _key(work, graph, work.loss),
-        lambda graph: work.step("graph", before, graph.ops, graph),
+        reduction.alone,
+        lambda graph: _key(reduction, graph, reduction.loss),
+        lambda graph: reduction.step("graph", before, graph.ops, graph),
     )
 
 
-def find_failing_graph(work: Reduction) -> BoundGraph | None:
+def find_failing_graph(reduction: Reduction) -> BoundGraph | None:
     """The first graph of the program that fails alone in the same way."""
-    for level in work.possible:
-        found = _failing(work, capture_graphs(work.case, level))
+    for level in reduction.possible:
+        found = _failing(reduction, capture_graphs(reduction.case, level))
         if found is not None:
             return found
     return None
 
 
-def _failing(work: Reduction, graphs: Sequence[BoundGraph]) -> BoundGraph | None:
-    return next((graph for graph in graphs if _fails(work, graph)), None)
+def _failing(reduction: Reduction, graphs: Sequence[BoundGraph]) -> BoundGraph | None:
+    return next((graph for graph in graphs if _fails(reduction, graph)), None)
 
 
-def _fails(work: Reduction, graph: BoundGraph) -> bool:
+def _fails(reduction: Reduction, graph: BoundGraph) -> bool:
     """Whether a graph fails alone; from then on with a loss, where it does only so."""
-    for loss in (None, True) if work.loss else (None,):
-        if work.fails(_key(work, graph, loss), replace(work.alone(graph), loss=loss)):
-            work.loss = loss
+    for loss in (None, True) if reduction.loss else (None,):
+        if reduction.fails(
+            _key(reduction, graph, loss), replace(reduction.alone(graph), loss=loss)
+        ):
+            reduction.loss = loss
             return True
     return False
 
 
-def _key(work: Reduction, graph: BoundGraph, loss: Loss) -> str:
-    return f"{work.name} {loss} {graph.key}"
+def _key(reduction: Reduction, graph: BoundGraph, loss: Loss) -> str:
+    return f"{reduction.name} {loss} {graph.key}"
 
 
 def capture_graphs(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]:
@@ -194,15 +196,15 @@ def capture_graphs(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]
     return found
 
 
-def _needed(work: Reduction, graph: BoundGraph) -> tuple[str, ...]:
+def _needed(reduction: Reduction, graph: BoundGraph) -> tuple[str, ...]:
     """The settings that are not torch's own and without which `graph` does not fail."""
-    case, tries = work.alone(graph), work.tries(f"settings {graph.key}")
+    case, tries = reduction.alone(graph), reduction.tries(f"settings {graph.key}")
     needed = list(non_default_config())
     for name in list(needed):
         rest = [other for other in needed if other != name]
         made = functools.partial(_with, case, rest)
-        report = tries.report(made, [work.rung])
-        if report.verdict(work.failure) is Verdict.SAME:
+        report = tries.report(made, [reduction.rung])
+        if report.verdict(reduction.failure) is Verdict.SAME:
             needed = rest
     return tuple(needed)
 
@@ -215,10 +217,10 @@ def _with(case: Case, kept: Sequence[str]) -> Case:
     return case
 
 
-def reduce_tree(work: Reduction) -> Callable[[], None]:
+def reduce_tree(reduction: Reduction) -> Callable[[], None]:
     """Let modules of the program that the failure does not need stand for themselves, in this
     process. Returns what undoes that."""
-    module, case = work.case.module, work.case
+    module, case = reduction.case.module, reduction.case
     if module is None or not module._modules:
         return lambda: None
     before = snapshot(case.objects)
@@ -226,19 +228,19 @@ def reduce_tree(work: Reduction) -> Callable[[], None]:
         recorded = record_modules(module, lambda: case.target(*case.args, **case.kwargs))
     finally:
         before.restore()
-    if work.failure.kind is Kind.RECOMPILE:
+    if reduction.failure.kind is Kind.RECOMPILE:
         recorded = recorded.called_once()
 
     def left(plan: ModulePlan) -> int:
         return sum(not plan.touches(path) for path in recorded.outputs)
 
     count = len(recorded.outputs)
-    work.tell("modules", count, count)
-    problem = work.problem(
+    reduction.tell("modules", count, count)
+    problem = reduction.problem(
         ModulePlan(),
         lambda plan: functools.partial(_planned, case, plan, recorded),
-        lambda plan: f"{work.name} modules {plan}",
-        lambda plan: work.tell("modules", count, left(plan)),
+        lambda plan: f"{reduction.name} modules {plan}",
+        lambda plan: reduction.tell("modules", count, left(plan)),
     )
     with suppress(OutOfBudget):
         reduce_modules(problem, module, recorded)
@@ -251,21 +253,21 @@ def _planned(case: Case, plan: ModulePlan, recorded: ModuleRecording) -> Case:
     return case
 
 
-def reduce_text(work: Reduction, text: str) -> str:
+def reduce_text(reduction: Reduction, text: str) -> str:
     """Return the smallest source whose `build()` gives a program that fails the same way."""
     before = len(text.splitlines())
-    work.tell("source", before, before)
+    reduction.tell("source", before, before)
 
-    problem = work.problem(
+    problem = reduction.problem(
         text,
-        lambda text: functools.partial(case_of_text, text, work.case),
-        lambda text: f"{work.name} {digest(text)}",
-        lambda text: work.step("source", before, len(text.splitlines()), text),
+        lambda text: functools.partial(case_of_text, text, reduction.case),
+        lambda text: f"{reduction.name} {digest(text)}",
+        lambda text: reduction.step("source", before, len(text.splitlines()), text),
     )
     try:
         reduce_source(problem)
     except OutOfBudget:
-        work.notes.append(OVER)
+        reduction.notes.append(OVER)
     return problem.current
 
 
