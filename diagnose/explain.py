@@ -42,6 +42,7 @@ def explain(
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
     progress: Callable[[Explanation], object] | None = None,
+    offer: Callable[[Program, Explanation], Explanation] | None = None,
 ) -> Explanation:
     """Explain what keeps `model(inputs)` from being one graph, where, and what to try.
 
@@ -59,6 +60,8 @@ def explain(
         measure: whether to time eager against compiled, in this process.
         progress: called with each partial explanation and with the last one. In a notebook, the
             default displays them.
+        offer: returns an explanation with `edits` in its causes; `fullgraph.explain` passes the
+            rewrite rules' own. The first explanation goes without, so that it comes at once.
 
     On CPU the user's code runs in a forked child. Otherwise it runs in this process, and what it
     changed is restored: parameters, buffers, gradients, attributes, inputs, random streams, caches.
@@ -78,7 +81,9 @@ def explain(
     )
     progress = progress or display_progress()
     steps = explanations(program, unmask=unmask, measure=measure, rounds=rounds, seconds=seconds)
-    for explanation in steps:
+    for number, explanation in enumerate(steps):
+        if offer is not None and (number or explanation.complete):
+            explanation = offer(program, explanation)
         if progress is not None:
             progress(explanation)
     return explanation

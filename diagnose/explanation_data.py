@@ -25,6 +25,34 @@ class Advice:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """One edit of the user's own source that removes a cause."""
+
+    rule: str
+    """The code of the rewrite rule that offers it: "FG401"."""
+    file: str
+    line: int
+    before: tuple[str, ...]
+    """The lines that it removes, without their common indentation."""
+    after: tuple[str, ...]
+    """The lines that it adds, without their common indentation."""
+    why: str
+    """One sentence: what the edit does, and why that removes the cause."""
+    diff: str
+    """The edit as a unified diff of the file; "" for a setting alone."""
+    applicability: str = "safe"
+    """"safe" (same meaning), "unsafe" (see `assumes`) or "display" (an idea to adapt)."""
+    assumes: tuple[str, ...] = ()
+    """What must hold for the meaning to stay, one clause each."""
+    settings: tuple[str, ...] = ()
+    """Statements that set configuration: "torch._dynamo.config.allow_rnn = True"."""
+    removes: tuple[str, ...] = ()
+    """Ids of all causes for which the same edit is offered."""
+    tried: str = ""
+    """What a run of the user's model with the edit showed; "" if it was not run."""
+
+
+@dataclass(frozen=True)
 class Cause:
     """One reason for graph breaks at one expression, with all its events."""
 
@@ -65,6 +93,8 @@ class Cause:
     state: tuple[str, ...] = ()
     """"no_grad", "autocast(cpu, bfloat16)" …: what was active at the break."""
     advice: tuple[Advice, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    """Edits that the rewrite rules offer, best first."""
     consequences: tuple[str, ...] = ()
     """What broke only because of this cause, one sentence each."""
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fullgraph.compiler.errors import FullgraphError as FullgraphError
     from fullgraph.compiler.fallback import compile as compile
-    from fullgraph.diagnose.explain import explain as explain
     from fullgraph.diagnose.explanation import Explanation as Explanation
     from fullgraph.minifier.bisect.bisect import bisect as bisect
     from fullgraph.minifier.minified import Minified as Minified
     from fullgraph.minifier.minify import minify as minify
     from fullgraph.minifier.rungs.bisection import Bisection as Bisection
     from fullgraph.rewrites.fix import Fixes as Fixes
+    from fullgraph.rewrites.fix import explain as explain
     from fullgraph.rewrites.fix import fix as fix
 
 _HOMES = {
@@ -26,7 +26,7 @@ _HOMES = {
     "bisect": "fullgraph.minifier.bisect.bisect",
     "Minified": "fullgraph.minifier.minified",
     "minify": "fullgraph.minifier.minify",
-    "explain": "fullgraph.diagnose.explain",
+    "explain": "fullgraph.rewrites.fix",
     "fix": "fullgraph.rewrites.fix",
     "Fixes": "fullgraph.rewrites.fix",
     "Explanation": "fullgraph.diagnose.explanation",

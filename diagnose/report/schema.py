@@ -42,6 +42,21 @@ _ADVICE = _object(
     modes=_list(_MODE),
 )
 
+_EDIT = _object(
+    rule=_TEXT,
+    file=_TEXT,
+    line=_LINE,
+    before=_list(_TEXT),
+    after=_list(_TEXT),
+    why=_TEXT,
+    diff=_TEXT,
+    applicability={"enum": ["safe", "unsafe", "display"]},
+    assumes=_list(_TEXT),
+    settings=_list(_TEXT),
+    removes=_list(_TEXT),
+    tried=_TEXT,
+)
+
 _CAUSE = _object(
     id=_TEXT,
     category=_TEXT,
@@ -54,6 +69,7 @@ _CAUSE = _object(
     modes=_list(_MODE),
     events=_COUNT,
     advice=_list(_ADVICE),
+    edits=_list(_EDIT),
 )
 
 EXPLAIN: dict[str, object] = {

@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from fullgraph.diagnose.explain import explain
+    from fullgraph.rewrites.fix import explain
 
     saved = saved_report(args.against)
     draw = Stream(quiet=args.json)

@@ -1,5 +1,6 @@
 """`fix`: rewrites that remove the causes of an explanation, each proved."""
 
+from fullgraph.rewrites.fix.edits import explain
 from fullgraph.rewrites.fix.fix_report import render, render_diff
 from fullgraph.rewrites.fix.fixes import Fixes
 from fullgraph.rewrites.fix.offers import apply_offers, places_to_observe, propose
@@ -14,6 +15,7 @@ __all__ = [
     "Suggestion",
     "Unfixed",
     "apply_offers",
+    "explain",
     "fix",
     "patched",
     "places_to_observe",

@@ -10,15 +10,14 @@ from typing import Any
 
 import torch
 
-from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.private import patch_config
 from fullgraph.compiler.program import Loss, Program, parse_program
 from fullgraph.compiler.sources import index_live_functions, is_user_code, override_sources
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.rewrites.analysis import Facts, observe
 from fullgraph.rewrites.fix.config_ideas import Config, ConfigRun, prove_config_ideas
+from fullgraph.rewrites.fix.edits import observe_program
 from fullgraph.rewrites.fix.fixes import Fixes
 from fullgraph.rewrites.fix.offers import (
     Offer,
@@ -177,11 +176,7 @@ def _propose_with_facts(
     causes = [c for c in edited.explanation.causes if is_user_code(c.position.file)]
     places = tuple(places_to_observe(causes))
     with override_sources(edited.texts):
-        outcome = run_isolated(
-            lambda emit: observe(lambda: program.run(program.target), places),
-            objects=program.objects(),
-        )
-        return propose(causes, outcome.value or Facts(), rules)
+        return propose(causes, observe_program(program, places), rules)
 
 
 def _explain_with(program: Program, texts: Texts) -> Explanation:

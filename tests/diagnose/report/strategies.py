@@ -9,6 +9,7 @@ from fullgraph.diagnose.explanation_data import (
     Advice,
     Cause,
     Crash,
+    Edit,
     ExplanationData,
     Fallback,
     GraphInfo,
@@ -48,6 +49,21 @@ ADVICE = st.builds(
     trap=TEXT,
     modes=MODES,
 )
+EDIT = st.builds(
+    Edit,
+    rule=st.just("FG101"),
+    file=TEXT,
+    line=st.integers(1, 6),
+    before=tuples(LINE),
+    after=tuples(LINE),
+    why=TEXT,
+    diff=TEXT,
+    applicability=st.sampled_from(["safe", "unsafe", "display"]),
+    assumes=tuples(TEXT),
+    settings=tuples(TEXT),
+    removes=tuples(IDS),
+    tried=TEXT,
+)
 CAUSE = st.builds(
     Cause,
     id=IDS,
@@ -72,6 +88,7 @@ CAUSE = st.builds(
     ops_after=st.none() | SMALL,
     state=tuples(TEXT),
     advice=tuples(ADVICE),
+    edits=tuples(EDIT, 2),
     consequences=tuples(TEXT),
 )
 GRAPH = st.builds(
