@@ -1,0 +1,199 @@
+"""Mutation test: small faults in the source, each run against the tests that cover its file.
+
+    python benchmarks/mutants.py draw rewrites diagnose minifier [--count 20] [--seed 0]
+    python benchmarks/mutants.py run [--tree PATH]... [--seconds 60]
+
+`draw` writes mutants to benchmarks/results/mutants.jsonl, `--count` for each folder. A mutant edits
+one line in the body of a function, a line that its folder has once. `--also PATH` draws from lines
+that a second checkout has, too, so that `run --tree . --tree PATH` compares the tests of both.
+
+`run` applies one mutant at a time to a copy of the checkout and adds a line to
+benchmarks/results/mutants-<commit>.jsonl, so an interrupted run resumes. The tests that cover its
+file (`covering_tests`) run until one fails or they have used `--seconds` of processor time; a test
+that hangs fails. At the end the tests that killed run on the source as it is: one that fails there
+kills nothing. benchmarks/results/mutants.json says what killed which mutant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from itertools import zip_longest
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import covering_tests
+from benchmarks.mutations import draw, single_lines
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = Path(__file__).parent / "results"
+MUTANTS, SUMMARY = RESULTS / "mutants.jsonl", RESULTS / "mutants.json"
+HANGS = 200
+"""Seconds after which a test hangs."""
+
+
+class Copy:
+    """A copy of a checkout's committed files in which one line at a time is another."""
+
+    def __init__(self, tree: Path, root: Path, seconds: float) -> None:
+        self.root, self.python, self.seconds = root, tree / ".venv" / "bin" / "python", seconds
+        self.commit = _git(tree, "rev-parse", "--short", "HEAD").strip()
+        self.path = RESULTS / f"mutants-{self.commit}.jsonl"
+        self.answers = {(row["before"], row["after"]): row for row in _read(self.path)}
+        for name in filter(None, _git(tree, "ls-files", "-z").split("\0")):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(tree / name, root / name, follow_symlinks=False)
+        plugin = Path(covering_tests.__file__)
+        shutil.copy2(plugin, root / "benchmarks" / plugin.name)
+        self.tests = covering_tests.CoveringTests(root)
+
+    def run(self, mutant: dict[str, Any], killer: str = "") -> dict[str, Any]:
+        """Run the tests on a mutant, first the one that killed it in another checkout."""
+        single = single_lines(self.root / mutant["file"].partition("/")[0])
+        if mutant["before"] not in single:
+            return {"killed": None, "by": "the line is not in this tree"}
+        path, number = single[mutant["before"]]
+        file, text, start = str(path.relative_to(self.root)), path.read_text(), monotonic()
+        lines = text.splitlines(keepends=True)
+        lines[number] = lines[number].replace(mutant["before"], mutant["after"])
+        tests = self.tests.covering(file)
+        path.write_text("".join(lines))
+        try:
+            failed, timed_out = [], False
+            for some in filter(None, (self._named(killer, tests), tests)):
+                if not failed and not timed_out:
+                    failed, timed_out = self.pytest("-x", *some)
+        finally:
+            path.write_text(text)
+        by = failed[0] if failed else "(time limit)" if timed_out else None
+        tried = {"file": file, "line": number + 1, "killed": by is not None, "by": by}
+        return {**tried, "seconds": round(monotonic() - start), "tests": tests}
+
+    def check(self) -> None:
+        """Withdraw the verdicts of tests that fail on the source as it is."""
+        tests = {row["by"] for row in self.answers.values() if "::" in (row["by"] or "")}
+        self.seconds = 60.0 * len(tests)
+        failing = self.pytest(*sorted(tests))[0] if tests else []
+        for row in self.answers.values():
+            if row["by"] in failing:
+                row |= {"killed": None, "by": f"{row['by']}, which fails anyway"}
+
+    def _named(self, killer: str, tests: list[str]) -> list[str]:
+        """The tests of these modules that are functions of the killer's name."""
+        name = killer.partition("::")[2].partition("[")[0]
+        modules = [test for test in tests if name and "::" not in test]
+        text = f"def {name}("
+        return [f"{file}::{name}" for file in modules if text in (self.root / file).read_text()]
+
+    def pytest(self, *arguments: str) -> tuple[list[str], bool]:
+        """The tests that fail, and whether the run had to be stopped."""
+        command = [str(self.python), "-m", "pytest", "--hypothesis-seed=0", "--tb=no"]
+        command += ["-p", "no:cacheprovider", "-p", "benchmarks.covering_tests"]
+        command += [f"--timeout={HANGS}", *arguments]
+        environment = {"PYTHONPATH": str(self.root), covering_tests.SECONDS: str(self.seconds)}
+        quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "text": True}
+        where = {"cwd": self.root, "env": os.environ | environment, "start_new_session": True}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, **quiet, **where)
+        try:
+            output, timed_out = process.communicate(timeout=10 * self.seconds + HANGS)[0], False
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, timed_out = process.communicate()[0], True
+        failed = re.findall(f"^{covering_tests.FAILED}(.+)$", output, re.MULTILINE)
+        if process.returncode in (3, 4):  # pytest itself is at fault, or its arguments
+            raise RuntimeError(f"{' '.join(command)}\n{output}")
+        if process.returncode < 0 and not timed_out:
+            failed = [f"(signal {-process.returncode})"]
+        return failed, timed_out
+
+
+def run(trees: list[Path], seconds: float) -> None:
+    """Run the mutants that have no answer yet, then check the tests that killed."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        numbered = [(tree.resolve(), Path(folder, str(n))) for n, tree in enumerate(trees)]
+        copies = [Copy(tree, root, seconds) for tree, root in numbered]
+        for mutant in _read(MUTANTS):
+            edit, killer = (mutant["before"], mutant["after"]), ""
+            for copy in copies:
+                if edit not in copy.answers:
+                    copy.answers[edit] = mutant | copy.run(mutant, killer)
+                    _write(copy.path, [*copy.answers.values()])
+                    _show(copy.commit, copy.answers[edit])
+                killer = copy.answers[edit]["by"] or ""
+        for copy in copies:
+            copy.check()
+            _write(copy.path, [*copy.answers.values()])
+            verdicts = [row["killed"] for row in copy.answers.values()]
+            print(f"{copy.commit}: {verdicts.count(True)} of {len(verdicts)} killed")
+    SUMMARY.write_text(json.dumps(summary(copies), indent=1, ensure_ascii=False) + "\n")
+
+
+def summary(copies: list[Copy]) -> dict[str, Any]:
+    """What killed each mutant in each checkout, by commit."""
+    killed = {
+        copy.commit: sum(row["killed"] is True for row in copy.answers.values()) for copy in copies
+    }
+    rows = [
+        {name: row[name] for name in ("file", "line", "kind", "before", "after")}
+        | {"killed by": {copy.commit: copy.answers[edit]["by"] for copy in copies}}
+        for edit, row in copies[0].answers.items()
+        if all(edit in copy.answers for copy in copies)
+    ]
+    return {"mutants": len(rows), "killed": killed, "rows": rows}
+
+
+def _show(commit: str, row: dict[str, Any]) -> None:
+    verdict = {True: "killed", False: "SURVIVED", None: "?"}[row["killed"]]
+    print(f"{commit} {verdict} {row['file']}:{row['line']} {row['kind']} ({row.get('seconds')} s)")
+    print(f"    - {row['before']}\n    + {row['after']}\n    {row['by'] or ''}", flush=True)
+
+
+def _git(tree: Path, *arguments: str) -> str:
+    return subprocess.run(
+        ["git", "-C", str(tree), *arguments], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    drawing = commands.add_parser("draw", help="draw mutants")
+    drawing.add_argument("folders", nargs="+")
+    drawing.add_argument("--count", type=int, default=20, help="mutants of each folder")
+    drawing.add_argument("--seed", type=int, default=0)
+    drawing.add_argument("--also", type=Path, help="draw from lines that this checkout has, too")
+    running = commands.add_parser("run", help="run tests on the mutants")
+    running.add_argument("--tree", type=Path, action="append", help="a checkout to test")
+    running.add_argument("--seconds", type=float, default=60, help="processor time for one")
+    options = parser.parse_args()
+    if options.command == "run":
+        return run(options.tree or [ROOT], options.seconds)
+    drawn = [
+        draw(ROOT, folder, options.also, options.count, options.seed) for folder in options.folders
+    ]
+    mutants = [mutant for group in zip_longest(*drawn) for mutant in group if mutant]
+    _write(MUTANTS, mutants)
+    print(f"{len(mutants)} mutants: {MUTANTS}")
+
+
+if __name__ == "__main__":
+    main()
