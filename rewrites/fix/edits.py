@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +17,15 @@ from fullgraph.diagnose.explain import explain as explain_causes
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause, Edit
 from fullgraph.rewrites.analysis import Facts, observe
-from fullgraph.rewrites.fix.offers import EditKey, Offer, Offers, places_to_observe, propose
+from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, propose
 from fullgraph.rewrites.fix.results import unified_diff
+
+OUTPUT_GUARD = "FG113"
+"""The rule that keeps output for eager code alone."""
+_OPERATOR = re.compile(r"\bcustom_op\b|\btorch\._(?!assert_async|check)|\bordered_op\b")
+"""New code that defines an operator or calls a private function."""
+
+_Identity = tuple[str, str, tuple[tuple[str, object], ...]]
 
 
 @functools.wraps(explain_causes)
@@ -59,23 +67,60 @@ def observe_program(program: Program, places: Collection[Position]) -> Facts:
 
 def offer_edits(explanation: Explanation, answers: Collection[Offers]) -> Explanation:
     """Return `explanation` with the offered edits in its causes, best first."""
-    removes: dict[EditKey, list[str]] = {}
+    removes: dict[_Identity, dict[str, None]] = {}
     for answer in answers:
         for offer in answer.offers:
-            removes.setdefault(offer.key, []).append(answer.cause.id)
-    edits = {
-        answer.cause.id: tuple(_edit(offer, removes[offer.key]) for offer in answer.offers)
-        for answer in answers
-    }
-    causes = tuple(_with_edits(cause, edits) for cause in explanation.causes)
+            removes.setdefault(_identity(offer), {})[answer.cause.id] = None
+    edits = {answer.cause.id: tuple(_edits_of(answer, removes)) for answer in answers}
+    causes = tuple(replace(c, edits=edits.get(c.id, ())) for c in explanation.causes)
     return replace(explanation, causes=causes)
 
 
-def _with_edits(cause: Cause, edits: Mapping[str, tuple[Edit, ...]]) -> Cause:
-    return replace(cause, edits=edits.get(cause.id, ()))
+def _identity(offer: Offer) -> _Identity:
+    """Return what makes two offers the same edit: rule, new text, settings."""
+    return *offer.key, tuple(offer.rewrite.settings.items())
 
 
-def _edit(offer: Offer, removes: Collection[str]) -> Edit:
+def _edits_of(answer: Offers, removes: Mapping[_Identity, Iterable[str]]) -> list[Edit]:
+    """Return the edits for one cause, best first; what is an idea in words alone is advice."""
+    offers = {
+        _identity(offer): offer
+        for offer in answer.offers
+        if offer.rewrite.replacements or _helps(offer, answer.cause)
+    }
+    edits = [_edit(offer, removes[identity]) for identity, offer in offers.items()]
+    return sorted(edits, key=_rank)
+
+
+def _helps(offer: Offer, cause: Cause) -> bool:
+    """Return whether the settings of an offer may remove `cause`.
+
+    `fullgraph=True` captures scalars and shapes, so what breaks there breaks with both settings.
+    """
+    settings = offer.rewrite.settings
+    captures = all(".config.capture_" in name for name in settings)
+    return bool(settings) and not (captures and "fullgraph" in cause.modes)
+
+
+def _rank(edit: Edit) -> tuple[object, ...]:
+    """Return the sort key of an edit: what a person would do first comes first.
+
+    Output is best left out. Then ordinary code comes before new operators and private functions,
+    safe before unsafe, what removes several causes before what removes one, short before long.
+    """
+    code = "\n".join(edit.after)
+    return (
+        edit.applicability == "display",
+        not edit.diff,
+        edit.rule != OUTPUT_GUARD,
+        bool(_OPERATOR.search(code)),
+        edit.applicability != "safe",
+        -len(edit.removes),
+        len(edit.before) + len(edit.after),
+    )
+
+
+def _edit(offer: Offer, removes: Iterable[str]) -> Edit:
     rewrite, document = offer.rewrite, offer.document
     diff = unified_diff(document.file, document.text, offer.text)
     return Edit(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fullgraph.compiler.sources import is_user_code
+from fullgraph.compiler.sources import is_user_code, read_source
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key
@@ -173,6 +173,8 @@ def _reason_unfixed(cause: Cause, state: SearchState) -> str:
     ]
     if failed:
         return failed[-1]
+    if read_source(cause.position.file) is None:
+        return f"the source of {cause.position.file} cannot be read"
     if not is_user_code(cause.position.file):
         return "it lies in torch or in Python itself"
     answer = state.offers.get(cause_key(cause))

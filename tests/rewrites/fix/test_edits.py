@@ -1,5 +1,7 @@
 """Edits of the rules in the causes of an explanation."""
 
+import time
+
 import pytest
 import torch
 
@@ -31,7 +33,8 @@ def test_a_cause_has_the_edit_of_its_own_line():
     assert "y = x.sum().item()" in scalar.edits[0].before
     assert scalar.edits[0].line == scalar.position.line
     assert scalar.edits[0].removes == (scalar.id,)
-    guard = next(edit for edit in printed.edits if edit.rule == "FG113")
+    guard = printed.edits[0]
+    assert guard.rule == "FG113" and guard.applicability == "unsafe"
     assert guard.after == ("if not torch.compiler.is_compiling():", "    print(x)")
     assert "+    if not torch.compiler.is_compiling():" in guard.diff
 
@@ -49,3 +52,51 @@ def test_the_first_explanation_comes_without_edits_the_last_one_with_them():
     fullgraph.explain(called_twice, torch.ones(3), progress=shown.append)
     assert not any(cause.edits for cause in shown[0].causes)
     assert all(cause.edits for cause in shown[-1].causes)
+
+
+def checked(x):
+    if torch.isnan(x).any():
+        raise ValueError("nan")
+    return x + 1
+
+
+def logged(x):
+    print(f"mean {x.mean().item():.3f}")
+    return x + 1
+
+
+def timed(x):
+    start = time.perf_counter()
+    return x * start
+
+
+def counted(x):
+    return x * names[x.argmax().item()], x[x.nonzero()[0, 0].item() :]
+
+
+names = dict.fromkeys(range(9), 2.0)
+
+
+def test_plain_code_comes_before_a_new_operator():
+    (cause,) = fullgraph.explain(checked, torch.ones(3)).causes
+    rules = [edit.rule for edit in cause.edits]
+    assert rules.index("FG102") < rules.index("FG101")
+
+
+def test_an_edit_that_removes_two_causes_names_each_once():
+    scalar, printed = fullgraph.explain(logged, torch.ones(3)).causes
+    assert scalar.edits[0].diff == printed.edits[0].diff
+    assert scalar.edits[0].removes == (scalar.id, printed.id)
+
+
+def test_an_idea_in_words_is_advice_and_no_edit():
+    (cause,) = fullgraph.explain(timed, torch.ones(3)).causes
+    assert not cause.edits
+    assert cause.advice
+
+
+def test_settings_are_offered_only_where_they_help_and_each_for_its_own_causes():
+    for cause in fullgraph.explain(counted, torch.eye(3)[0]).causes:
+        settings = [s for edit in cause.edits for s in edit.settings]
+        assert bool(settings) == (cause.modes == ("default",))
+        assert all(edit.removes == (cause.id,) for edit in cause.edits if "shape" in str(settings))
