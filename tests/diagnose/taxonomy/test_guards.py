@@ -87,17 +87,25 @@ def test_a_counter_of_a_module_is_named_with_its_path() -> None:
     assert "allow_unspec_int_on_nn_module" in advice[1].text
 
 
-def test_training_mode_is_named_with_the_users_path() -> None:
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (True, "was in training mode, now it is not."),
+        (False, "was not in training mode, now it is."),
+    ],
+)
+def test_training_mode_is_named_with_the_users_path(first: bool, said: str) -> None:
     model = nn.Sequential(nn.Dropout())
     torch._dynamo.reset()
     compiled = torch.compile(model, backend="eager")
     with record() as recorder:
+        model.train(first)
         compiled(x())
-        model.eval()
+        model.train(not first)
         compiled(x())
     (recompile,) = recorder.recording.recompiles
     text, _ = describe_guard(recompile.guards[0])
-    assert "training mode, now it is not." in text and "_modules" not in text
+    assert text.endswith(said) and "_modules" not in text
 
 
 def test_the_grad_mode_is_named() -> None:
