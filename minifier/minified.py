@@ -36,7 +36,7 @@ class Minified:
     candidates: int = 0
     """Those of them that were candidates for reduction."""
     cached: int = 0
-    """Candidates whose verdict was known."""
+    """Verdicts that were known, and answers from an earlier run."""
     seconds: float = 0.0
     standalone: bool = False
     """Whether a fresh interpreter in an empty folder fails in the same way."""

@@ -4,31 +4,48 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
-from multiprocessing import Pipe
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.isolation import has_fork_server, process_with_own_memory, run_isolated
+from fullgraph.compiler.isolation import Emit, process_with_own_memory, run_isolated
 from fullgraph.compiler.ladder import Backend, Rung
 from fullgraph.compiler.private import GraphLevel
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect.bisect import SandboxOptions, make_case, run_where_forks_are_safe
+from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.identity import identity
 from fullgraph.minifier.oracle.journal import Journal
-from fullgraph.minifier.oracle.progress import Progress
-from fullgraph.minifier.oracle.sandbox import SECONDS, JournaledSandbox
-from fullgraph.minifier.reduce.reduction import Reduction, UnexpectedFailure
+from fullgraph.minifier.oracle.oracle import Oracle
+from fullgraph.minifier.oracle.sandbox import SECONDS
+from fullgraph.minifier.reduce.reduction import Reduction
 from fullgraph.minifier.rungs.bisection import Bisection
-from fullgraph.minifier.rungs.ladder_run import LadderRun, retry_with_threads, rung_of
+from fullgraph.minifier.rungs.ladder_run import expect_failure, run_ladder, rung_of
 from fullgraph.minifier.script_stages import minified
+
+_SMALL, _PAUSE = 60, 3.0
+"""A script is shown on the way if it has at most so many operators or lines, so often (seconds)."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State of a running reduction."""
+
+    phase: str
+    """ "bisect", "graph", "inputs", "modules", "source", "script"."""
+    before: int
+    now: int
+    """Size at the start and now: operators, or lines of source."""
+    calls: int
+    cached: int
+    text: str = ""
+    """The best script so far; "" if it has not changed."""
 
 
 def minify(
@@ -92,7 +109,7 @@ def minify(
     name = identity(case, rungs)
     best = [""]
 
-    def hear(message: object) -> None:
+    def on_message(message: object) -> None:
         if isinstance(message, Progress):
             best[0] = message.text or best[0]
             progress(message)
@@ -103,9 +120,9 @@ def minify(
             case,
             rungs,
             "minify",
-            hear,
+            on_message,
             place=(_journal(path, out is not None, name), name),
-            shop=SandboxOptions(seconds, memory, jobs),
+            options=SandboxOptions(seconds, memory, jobs),
             deadline=None if budget is None else start + budget,
             repro_after=repro_after,
             source=source,
@@ -120,100 +137,74 @@ def minify(
 def _minified(
     case: Case,
     rungs: tuple[Rung, ...],
-    hear: Callable[[object], None],
+    on_message: Emit,
     *,
     place: tuple[Path, str],
-    shop: SandboxOptions,
+    options: SandboxOptions,
     deadline: float | None,
     repro_after: GraphLevel | None,
     source: str | None,
 ) -> Minified:
     """Minify in a process where forking is safe; `place` is the journal's path and name."""
     journal = Journal(*place)
-
-    def work(rung: Rung, bisection: Callable[[], Bisection]) -> Reduction:
-        work = Reduction(case, rungs, rung, bisection, sandbox, journal, seconds=shop.seconds)
-        work.deadline = deadline
-        work.levels = (repro_after,) if repro_after else work.levels
-        return work
-
-    with closing(journal), shop.sandbox() as sandbox:
-        hear(Progress("bisect", 0, 0, 0, 0))
-        tries = JournaledSandbox(sandbox, journal, "bisect")
-        climb = LadderRun(case, rungs, tries)
-        found = None
-        last = climb.last  # before the climb goes on
-        if last is not None and not has_fork_server():  # its graph is looked at meanwhile
-            coming = _PendingBisection(climb)
-            ahead = work(last, coming)
-            ahead.late = coming.late
-            found = _reduced(ahead, source, hear)
-        if found is None:
-            known = retry_with_threads(climb.bisection, case, rungs, tries)
-            found = Minified(known, calls=sandbox.calls)
-            if known.failure is not None:
-                sandbox.load(rungs)
-                rung = rung_of(rungs, known.failure)
-                found = _reduced(work(rung, lambda: known), source, hear) or found
+    with closing(journal), options.sandbox() as sandbox:
+        oracle = Oracle(sandbox, journal, deadline=deadline)
+        on_message(Progress("bisect", 0, 0, 0, 0))
+        found = run_ladder(case, rungs, oracle)
+        result = Minified(found, calls=oracle.counts.calls)
+        if found.failure is not None:
+            expect_failure(found, oracle)
+            sandbox.load(rungs)
+            reduction = Reduction(
+                case, rungs, rung_of(rungs, found.failure), oracle, seconds=options.seconds
+            )
+            if repro_after:
+                reduction = replace(reduction, levels=(repro_after,))
+            result = _reduced(reduction, found, source, on_message, journal.path)
         journal.finish()
-    return found
+    return result
 
 
 def _reduced(
-    work: Reduction, source: str | None, hear: Callable[[object], None]
-) -> Minified | None:
-    """Return the result of a reduction, run in a process of its own unless this is one.
+    reduction: Reduction, found: Bisection, source: str | None, on_message: Emit, kept: Path
+) -> Minified:
+    """Return the result of a reduction, run in a process of its own unless this is one."""
 
-    None if another rung than the expected one fails."""
-
-    def job(say: Callable[[object], None]) -> Minified | None:
-        work.say = say
+    def job(emit: Emit) -> Minified:
+        reporter = _Reporter(reduction.oracle, emit)
         try:
-            return minified(work, source)
-        except UnexpectedFailure:
-            return None
+            return minified(replace(reduction, on_progress=reporter), found, source)
         finally:
-            work.sandbox.stop()
+            reduction.oracle.sandbox.stop()
 
-    outcome = run_isolated(job, where=process_with_own_memory(), on_message=hear)
-    if outcome.status == "ok":
+    outcome = run_isolated(job, where=process_with_own_memory(), on_message=on_message)
+    if outcome.status == "ok" and outcome.value is not None:
         return outcome.value
     error = outcome.error
-    said = error.traceback or error.message if error else outcome.status
+    ending = error.traceback or error.message if error else outcome.status
     raise FullgraphError(
-        f"minify itself ended with {said}: this is a bug of fullgraph, and what was found out is "
-        f"kept in {work.journal.path}."
+        f"minify itself ended with {ending}: this is a bug of fullgraph, and what was found out is "
+        f"kept in {kept}."
     )
 
 
-class _PendingBisection:
-    """Result of a ladder run that continues here, for a process that was forked from this one."""
+class _Reporter:
+    """Sends a reduction's progress, now and then with the best script so far."""
 
-    def __init__(self, climb: LadderRun) -> None:
-        self._reader, self._writer = Pipe(duplex=False)
-        self._climb = climb
-        self._heard: list[Bisection | None] = []
-        threading.Thread(target=self._send, daemon=True).start()
+    def __init__(self, oracle: Oracle, emit: Emit) -> None:
+        self._counts, self._emit = oracle.counts, emit
+        self._written = 0.0
 
-    def _send(self) -> None:
-        found = None
-        with self._writer, suppress(BrokenPipeError):
-            with suppress(Exception):  # raised again where it is asked for
-                found = self._climb.bisection
-            self._writer.send(found)
-
-    def late(self) -> bool:
-        """Return whether the result is still pending."""
-        return not self._heard and not self._reader.poll()
-
-    def __call__(self) -> Bisection:
-        """Wait for the result. Raises UnexpectedFailure if there is none."""
-        if not self._heard:
-            self._heard.append(self._reader.recv())
-        (found,) = self._heard
-        if found is None:
-            raise UnexpectedFailure
-        return found
+    def __call__(
+        self, phase: str, before: int, now: int, write: Callable[[], str] | None = None
+    ) -> None:
+        text = ""
+        due = now <= _SMALL and time.monotonic() > self._written + _PAUSE
+        if write is not None and (due or phase == "script"):
+            with suppress(Unwritable):
+                text = write()
+            self._written = time.monotonic()
+        self._emit(Progress(phase, before, now, self._counts.calls, self._counts.cached, text))
 
 
 def _path(out: str | os.PathLike[str] | None) -> Path:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from fullgraph.compiler.isolation import (
@@ -20,11 +20,11 @@ from fullgraph.minifier.emit.emit import source as written
 from fullgraph.minifier.emit.program_text import Program, Unwritable
 from fullgraph.minifier.extract.extract import standalone
 from fullgraph.minifier.minified import Minified
+from fullgraph.minifier.oracle.candidate import Candidate
 from fullgraph.minifier.oracle.case import Case
-from fullgraph.minifier.oracle.deferred import ReductionRefused
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.identity import digest
-from fullgraph.minifier.reduce.reduction import Reduction, UnexpectedFailure
+from fullgraph.minifier.reduce.reduction import Reduction
 from fullgraph.minifier.reduce.source.entry_point import load_module
 from fullgraph.minifier.reduce.stages import (
     capture_graphs,
@@ -32,6 +32,7 @@ from fullgraph.minifier.reduce.stages import (
     reduce_text,
     reduce_tree,
     reduced,
+    source_candidate,
     tolerate_reducer_errors,
 )
 from fullgraph.minifier.repro import fresh_interpreter as fresh
@@ -39,10 +40,8 @@ from fullgraph.minifier.repro import script as repro
 from fullgraph.minifier.repro.build_parts import Facts, program
 from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.culprit import Culprit, culprit
-from fullgraph.minifier.rungs.ladder_run import again
+from fullgraph.minifier.rungs.ladder_run import ReductionRefused, check_reproducible, run_again
 
-TIMES = 2
-"""Number of consecutive reproductions required before a fresh interpreter is asked."""
 START = 120.0
 """Seconds that an interpreter may take before the failing call."""
 
@@ -62,27 +61,22 @@ class DraftScript:
     """The unit of `before`."""
 
 
-def minified(reduction: Reduction, text: str | None) -> Minified:
-    """Return the minified form of a program that fails; `text` is its source, if known.
-
-    Raises UnexpectedFailure where it does not fail as `reduction` expects."""
+def minified(reduction: Reduction, found: Bisection, text: str | None) -> Minified:
+    """Return the minified form of a program that fails; `text` is its source, if known."""
     try:
         draft = _best(reduction, text)
     except ReductionRefused as error:
-        refused = replace(reduction.bisection(), refused=str(error))
-        return Minified(refused, calls=reduction.sandbox.calls)
-    found = reduction.bisection()
-    if draft is None:
-        return _done(reduction, found, None)
-    return _done(reduction, replace(found, culprit=draft.culprit), draft)
+        found = replace(found, refused=str(error))
+        return Minified(found, calls=reduction.oracle.counts.calls)
+    return _with_draft(reduction, found, draft)
 
 
 def _best(reduction: Reduction, text: str | None) -> DraftScript | None:
     """Return the first standalone script, from a graph or from source; else the first made."""
     made = []
-    for way in (_from_graph, _from_source):
+    for make in (_from_graph, functools.partial(_from_source, text=text)):
         try:
-            draft = way(reduction, text)
+            draft = make(reduction)
         except Unwritable as error:
             reduction.notes.append(str(error))
             continue
@@ -96,45 +90,35 @@ def _best(reduction: Reduction, text: str | None) -> DraftScript | None:
     return made[0] if made else None
 
 
-def _from_graph(reduction: Reduction, _: str | None) -> DraftScript | None:
-    try:
-        return _of_graph(reduction)
-    except UnexpectedFailure:
-        reduction.begin()
-        reduction.confirm()
-        return _of_graph(reduction)
-
-
-def _of_graph(reduction: Reduction) -> DraftScript | None:
-    """Return the script of the smallest graph. Raises UnexpectedFailure."""
-    reduction.show = lambda graph: _ScriptWriter(reduction).script(
-        written(graph.module, graph.inputs)
-    )[0]
-    found = reduced(reduction)
+def _from_graph(reduction: Reduction) -> DraftScript | None:
+    """Return the script of the smallest graph."""
+    writer = _ScriptWriter(reduction)
+    found = reduced(
+        replace(
+            reduction, script_of=lambda graph: writer.script(written(graph.module, graph.inputs))[0]
+        )
+    )
     if found is None:
         return None
+    writer.backward = bool(found.candidate.case().loss)
     parts = written(found.graph.module, found.graph.inputs)
-    writer = _ScriptWriter(reduction)
-    writer.backward = bool(found.case.loss)
-    make = functools.partial(replace, found.case)
-    draft = writer.draft(parts, found.settings, make, found.before)
-    reduction.confirm()
-    return draft
+    return writer.draft(parts, found.settings, found.candidate, found.before)
 
 
 def _from_source(reduction: Reduction, text: str | None) -> DraftScript | None:
-    reduction.steady.end()
+    check_reproducible(reduction.program, reduction.oracle.expected, reduction.oracle)
     before = _smaller_text(reduction) if text is None else None
     before = before or _failing_text(reduction, text)
     if before is None:
         return None
     writer = _ScriptWriter(reduction)
     usual = Facts("tuple", False, False)
-    reduction.show = lambda text: writer.script(program(text, usual))[0]
-    after = reduce_text(reduction, before)
-    make = functools.partial(case_of_text, after, reduction.case)
+    after = reduce_text(
+        replace(reduction, script_of=lambda text: writer.script(program(text, usual))[0]), before
+    )
+    candidate = source_candidate(reduction, after)
     parts = program(after, _facts(after, reduction.case))
-    draft = writer.draft(parts, tuple(non_default_config()), make, len(before.splitlines()))
+    draft = writer.draft(parts, tuple(non_default_config()), candidate, len(before.splitlines()))
     return replace(draft, unit="lines")
 
 
@@ -158,24 +142,24 @@ def _failing_text(reduction: Reduction, text: str | None) -> str | None:
     """Return the program's source if it shows the failure.
 
     The known source, else extracted: first with drawn values, then with the exact ones."""
-    case = reduction.case
-    ended: object = "it does not fail"
+    case, oracle = reduction.case, reduction.oracle
+    ending: object = "it does not fail"
     for exact in (None, False, True):
         try:
             found = text
             if exact is not None:
                 found = standalone(case.target, case.args, case.kwargs, exact=exact)
         except Unwritable as error:
-            ended = error
+            ending = error
             continue
         if found is None:
             continue
-        tries = reduction.tries(f"text {digest(found)}")
-        start = tries.report(functools.partial(case_of_text, found, case), [reduction.rung])
-        if reduction.failure.same(start.failure):
+        candidate = replace(source_candidate(reduction, found), rungs=(reduction.rung,))
+        report = oracle.report(candidate).result()
+        if oracle.expected.same(report.failure):
             return found
-        ended = start.broken or start.failure or ended
-    reduction.notes.append(f"The source alone does not show the failure ({ended}).")
+        ending = report.broken or report.failure or ending
+    reduction.notes.append(f"The source alone does not show the failure ({ending}).")
     return None
 
 
@@ -207,7 +191,8 @@ class _ScriptWriter:
     """Scripts of programs that fail in one way."""
 
     def __init__(self, reduction: Reduction) -> None:
-        self._work, self._rung, self._failure = reduction, reduction.rung, reduction.failure
+        self._reduction, self._rung = reduction, reduction.rung
+        self._oracle, self._failure = reduction.oracle, reduction.oracle.expected
         self._changed = non_default_config()
         self.backward = bool(reduction.case.loss)
         backend = self._rung.backend
@@ -218,22 +203,23 @@ class _ScriptWriter:
         self, parts: Program, needed: Iterable[str] | None = None
     ) -> tuple[str, repro.Check]:
         """Return a script and its check; `needed` are the settings it makes, None for all."""
-        reduction, rung, failure = self._work, self._rung, self._failure
-        if reduction.sandbox.threads > 1:
-            prelude = f"torch.set_num_threads({reduction.sandbox.threads})\n{parts.prelude}"
+        case, rung, failure = self._reduction.case, self._rung, self._failure
+        sandbox = self._oracle.sandbox
+        if sandbox.threads > 1:
+            prelude = f"torch.set_num_threads({sandbox.threads})\n{parts.prelude}"
             parts = replace(parts, prelude=prelude)
         check = repro.check(
             failure,
-            tol=reduction.case.tol,
+            tol=case.tol,
             backward=self.backward,
-            limit=reduction.sandbox.seconds if failure.kind is Kind.HANG else 0.0,
-            calls=reduction.case.calls,
+            limit=sandbox.seconds if failure.kind is Kind.HANG else 0.0,
+            calls=case.calls,
         )
         text = repro.script(
             parts,
             check,
             backend=self._backend,
-            dynamic=reduction.case.dynamic,
+            dynamic=case.dynamic,
             fullgraph=rung.fullgraph,
             mode=rung.mode,
             options=rung.options,
@@ -246,74 +232,69 @@ class _ScriptWriter:
         return text, check
 
     def draft(
-        self, parts: Program, needed: Iterable[str], make: Callable[[], Case], before: int
+        self, parts: Program, needed: Iterable[str], candidate: Candidate, before: int
     ) -> DraftScript:
         """Return the final script, run in fresh interpreters."""
-        asked = again(make, self._rung, self._work.sandbox, TIMES)
-        last = [wait().failure for wait in asked]
+        last = [report.failure for report in run_again(candidate, self._oracle)]
         steady = all(self._failure.same(failure) for failure in last)
         if steady and last[0] is not None:
             self._failure = last[0]
         text, check = self.script(parts, needed)
-        self._work.tell("script", before, before, text)
-        stands = self._stands(text, check)
+        self._reduction.on_progress("script", before, before, lambda: text)
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(stands)
-            if self._work.sandbox.jobs == 1:
+            waiting = self._standing(text, check, pool)
+            if self._oracle.sandbox.jobs == 1:
                 waiting.result()
-            part = self._culprit(make, text) if steady else None
-            sizes = _sizes(make)
+            part = culprit(candidate, self._oracle) if steady else None
+            sizes = _sizes(candidate)
             standing = waiting.result()
         if standing.ok and not steady:
-            reason = f"It fails only sometimes: {self._failure}, but not in {TIMES} tries."
+            reason = f"It fails only sometimes: {self._failure}, but not in {len(last)} tries."
             standing = replace(standing, ok=False, reason=reason)
         return DraftScript(text, check, before, standing, part, sizes)
 
-    def _stands(self, text: str, check: repro.Check) -> Callable[[], fresh.Standing]:
-        """Return a function that asks fresh interpreters whether a script stands alone.
+    def _standing(
+        self, text: str, check: repro.Check, pool: ThreadPoolExecutor
+    ) -> Future[fresh.Standing]:
+        """Begin to ask fresh interpreters whether a script stands alone.
 
         A fork checks first whether it passes one rung down."""
-        if not self._named:
-            reason = (
-                f"The backend {self._backend} is a function of this process: the script needs a "
-                "line that registers it with torch._dynamo.register_backend."
+        sandbox = self._oracle.sandbox
+
+        def begin() -> Future[fresh.Standing]:
+            return pool.submit(
+                fresh.stands_alone,
+                text,
+                check,
+                seconds=START + self._reduction.seconds,
+                environment=compiler_environment(),
+                passes_below=fresh.passes_below(text, sandbox.seconds),
+                beside=sandbox.jobs > 1,
             )
-            return lambda: fresh.Standing(False, reason, fresh.Ran(None), tried=False)
-        key = f"script {digest(text)}"
-        known = key in self._work.journal.answers
-        alone = functools.partial(
-            fresh.stands_alone,
-            *(text, check),
-            seconds=START + self._work.seconds,
-            environment=compiler_environment(),
-            passes_below=not known and fresh.passes_below(text, self._work.sandbox.seconds),
-            beside=self._work.sandbox.jobs > 1,
+
+        if self._named:
+            return self._oracle.once(f"script {digest(text)}", begin)
+        reason = (
+            f"The backend {self._backend} is a function of this process: the script needs a "
+            "line that registers it with torch._dynamo.register_backend."
         )
-        return functools.partial(self._work.journal.once, key, alone)
-
-    def _culprit(self, make: Callable[[], Case], text: str) -> Culprit | None:
-        """Return the part of the rung without which the reduced program does not fail."""
-        try:
-            case = make()
-        except Exception:
-            return None
-        tries = self._work.tries(f"culprit {digest(text)}")
-        return culprit(case, self._rung, self._failure, tries)
+        return pool.submit(fresh.Standing, False, reason, fresh.Ran(None), tried=False)
 
 
-def _done(reduction: Reduction, found: Bisection, draft: DraftScript | None) -> Minified:
-    told = Minified(
-        replace(found, calls=reduction.sandbox.calls),
-        calls=reduction.sandbox.calls,
-        candidates=reduction.counts.calls,
-        cached=reduction.cached,
+def _with_draft(reduction: Reduction, found: Bisection, draft: DraftScript | None) -> Minified:
+    counts = reduction.oracle.counts
+    result = Minified(
+        replace(found, calls=counts.calls, culprit=draft.culprit if draft else None),
+        calls=counts.calls,
+        candidates=counts.candidates,
+        cached=counts.cached,
         notes=tuple(reduction.notes),
     )
     if draft is None:
-        return told
+        return result
     ops, aten = draft.sizes
     return replace(
-        told,
+        result,
         text=draft.text,
         check=draft.check,
         ops=ops,
@@ -324,17 +305,17 @@ def _done(reduction: Reduction, found: Bisection, draft: DraftScript | None) -> 
     )
 
 
-def _sizes(make: Callable[[], Case]) -> tuple[int, int]:
+def _sizes(candidate: Candidate) -> tuple[int, int]:
     """Return a program's calls in Dynamo's graphs and in the ATen graphs."""
-    jobs = [functools.partial(size, make) for size in (_in_dynamo, _in_aten)]
+    jobs = [functools.partial(size, candidate) for size in (_in_dynamo, _in_aten)]
     found = [run_isolated(job, where="fork", seconds=60).value for job in jobs]
     return found[0] or 0, found[1] or 0
 
 
-def _in_dynamo(make: Callable[[], Case], _: object) -> int:
-    return sum(graph.ops for graph in capture_graphs(make()))
+def _in_dynamo(candidate: Candidate, _: object) -> int:
+    return sum(graph.ops for graph in capture_graphs(candidate.case()))
 
 
-def _in_aten(make: Callable[[], Case], _: object) -> int:
-    case = make()
+def _in_aten(candidate: Candidate, _: object) -> int:
+    case = candidate.case()
     return count_aten_calls(case.target, case.args, case.kwargs, case.dynamic)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fullgraph.commands.arguments import BAD_INPUT, Commands, add_failure, failure_arguments
 
 if TYPE_CHECKING:
-    from fullgraph.minifier.oracle.progress import Progress
+    from fullgraph.minifier.minify import Progress
 
 
 def add(commands: Commands) -> None:

@@ -15,6 +15,7 @@ import torch
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.isolation import (
+    Emit,
     available_memory,
     choose_process,
     has_fork_server,
@@ -30,14 +31,16 @@ from fullgraph.compiler.private import find_backend, is_local_backend
 from fullgraph.compiler.program import parse_program
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect.localize import localize
+from fullgraph.minifier.oracle.candidate import Candidate
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Kind
+from fullgraph.minifier.oracle.oracle import Oracle
 from fullgraph.minifier.oracle.sandbox import SECONDS, Modes, Sandbox
 from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.ladder_run import (
-    LadderRun,
+    ReductionRefused,
     check_reproducible,
-    retry_with_threads,
+    run_ladder,
     rung_of,
 )
 
@@ -110,7 +113,7 @@ def bisect(
         case,
         rungs,
         "bisect",
-        shop=SandboxOptions(seconds, memory, jobs),
+        options=SandboxOptions(seconds, memory, jobs),
         deadline=None if budget is None else start + budget,
         inside=inside,
     )
@@ -120,23 +123,25 @@ def bisect(
 def _bisected(
     case: Case,
     rungs: tuple[Rung, ...],
-    say: Callable[[object], None],
+    emit: Emit,
     *,
-    shop: SandboxOptions,
+    options: SandboxOptions,
     deadline: float | None,
     inside: bool,
 ) -> Bisection:
     """Bisect in a process where forking is safe."""
-    with shop.sandbox() as sandbox:
-        found = retry_with_threads(LadderRun(case, rungs, sandbox).bisection, case, rungs, sandbox)
-        failure = found.failure
-        if failure is not None:
-            refused = check_reproducible(case, rung_of(rungs, failure), failure, sandbox)()
-            if refused:
-                found, failure = replace(found, refused=refused), None
-        if failure is not None and inside and not (deadline and time.monotonic() > deadline):
-            found = localize(case, rungs, found, sandbox, deadline)
-    return replace(found, calls=sandbox.calls)
+    with options.sandbox() as sandbox:
+        oracle = Oracle(sandbox, deadline=deadline)
+        found = run_ladder(case, rungs, oracle)
+        if found.failure is not None:
+            program = Candidate("program", case, (rung_of(rungs, found.failure),))
+            try:
+                check_reproducible(program, found.failure, oracle)
+                if inside and not oracle.is_out_of_budget():
+                    found = localize(case, rungs, found, oracle)
+            except ReductionRefused as error:
+                found = replace(found, refused=str(error))
+    return replace(found, calls=oracle.counts.calls)
 
 
 def make_case(
@@ -192,16 +197,16 @@ def run_where_forks_are_safe(
     case: Case,
     rungs: tuple[Rung, ...],
     command: str,
-    hear: Callable[[object], None] = lambda _: None,
-    **how: Any,
+    on_message: Emit = lambda _: None,
+    **arguments: Any,
 ) -> T:
-    """Return `work(case, rungs, hear, **how)`, run where forking is safe.
+    """Return `work(case, rungs, on_message, **arguments)`, run where forking is safe.
 
     That is here, or a fresh process that receives everything `work` uses. Raises FullgraphError
     where neither is possible."""
     where, why = choose_process(case.objects, fake_collectives=True)
     if where == "fork":
-        return work(case, rungs, hear, **how)
+        return work(case, rungs, on_message, **arguments)
     if has_process_group() or sys.platform != "linux":
         reason = (
             "a process group cannot be handed to another process" if has_process_group() else why
@@ -211,10 +216,10 @@ def run_where_forks_are_safe(
             "a process that has not touched the device, or move the model to CPU."
         )
     advice = "define the model in a module that can be imported, or move it to CPU"
-    job = functools.partial(work, case, tuple(map(_known_elsewhere, rungs)), **how)
+    job = functools.partial(work, case, tuple(map(_known_elsewhere, rungs)), **arguments)
     with running_fork_server(work.__module__, inductor=any(rung.needs_inductor for rung in rungs)):
         try:
-            outcome = run_isolated(job, where="fork", on_message=hear)
+            outcome = run_isolated(job, where="fork", on_message=on_message)
         except FullgraphError as refused:
             raise FullgraphError(
                 f"{command} works in a fresh process, since {why}. {refused}: {advice}."
@@ -224,9 +229,9 @@ def run_where_forks_are_safe(
     error = outcome.error
     if error is not None and isinstance(error.exception, FullgraphError):
         raise error.exception
-    said = f"{error.type}: {error.message}" if error else outcome.signal or outcome.status
+    ending = f"{error.type}: {error.message}" if error else outcome.signal or outcome.status
     raise FullgraphError(
-        f"{command} works in a fresh process, since {why}, and that ended with {said}: {advice}."
+        f"{command} works in a fresh process, since {why}, and that ended with {ending}: {advice}."
     )
 
 
@@ -279,10 +284,10 @@ def _inductor() -> str:
     try:
         return preload_inductor()
     except Exception as error:
-        said = str(error).strip().partition("\n")[0]
+        message = str(error).strip().partition("\n")[0]
         raise FullgraphError(
             f"Inductor cannot compile even x + 1 on this machine "
-            f"({type(error).__name__}: {said}): mend its C++ compiler first."
+            f"({type(error).__name__}: {message}): mend its C++ compiler first."
         ) from error
 
 

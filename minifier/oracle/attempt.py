@@ -64,35 +64,35 @@ class RungOutcome:
 def attempt(
     case: Case,
     rungs: Sequence[Rung],
-    say: Callable[[object], None],
+    emit: Callable[[object], None],
     *,
     stop: bool = True,
     repeat_eager: bool = False,
 ) -> None:
-    """Run `case` in eager and then on each rung; send each outcome with `say`.
+    """Run `case` in eager and then on each rung; `emit` each outcome.
 
     Ends at the first failure unless `stop` is False. With `repeat_eager` eager runs twice, and a
     difference between the two is a refusal."""
     before = snapshot(case.objects)
-    say(RungStarted(EAGER))
+    emit(RungStarted(EAGER))
     start = time.monotonic()
     try:
         expected, random = _eager(case, before)
         again = _eager(case, before)[0] if repeat_eager else None
     except Exception as error:
-        say(RungOutcome(EAGER, of_exception(EAGER, error), time.monotonic() - start))
+        emit(RungOutcome(EAGER, of_exception(EAGER, error), time.monotonic() - start))
         return
     difference = again and find_mismatch(expected, again, tolerance=_noise(case), strides=False)
     refused = f"eager itself gives something else each time ({difference})" if difference else ""
-    say(RungOutcome(EAGER, None, time.monotonic() - start, refused))
+    emit(RungOutcome(EAGER, None, time.monotonic() - start, refused))
     if refused:
         return
     for rung in rungs:
-        say(RungStarted(rung.name))
+        emit(RungStarted(rung.name))
         start = time.monotonic()
         with silence_torch_logs(), compile_uncached(random):  # each time: restoring ends them
             failure, note = _compiled(case, rung, before, expected)
-        say(RungOutcome(rung.name, failure, time.monotonic() - start, note))
+        emit(RungOutcome(rung.name, failure, time.monotonic() - start, note))
         if failure is not None and (stop or not devices_are_usable()):
             return
 

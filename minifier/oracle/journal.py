@@ -6,13 +6,10 @@ import base64
 import json
 import os
 import pickle
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fullgraph.compiler.errors import FullgraphError
-
-T = TypeVar("T")
 
 
 class Journal:
@@ -25,8 +22,6 @@ class Journal:
         """`work` names the reduction; answers of another one are forgotten."""
         self.path = path
         self.answers: dict[str, Any] = {}
-        self.recalled = 0
-        """How often an answer was known."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         if os.fstat(self._file).st_uid != os.getuid():
@@ -38,8 +33,6 @@ class Journal:
         else:
             os.truncate(self._file, 0)
             self._append({"work": work})
-        self.resumed = len(self.answers)
-        """How many answers were there already."""
 
     def _read(self, lines: list[str]) -> None:
         for line in lines:
@@ -53,24 +46,11 @@ class Journal:
     def _append(self, entry: dict[str, str]) -> None:
         os.write(self._file, f"\n{json.dumps(entry)}\n".encode())
 
-    def answer(self, key: str) -> Any:
-        """Return a noted answer, possibly from an earlier run; None if there is none."""
-        self.recalled += key in self.answers
-        return self.answers.get(key)
-
     def note(self, key: str, answer: object) -> None:
         """Keep an answer that is not None."""
         self.answers[key] = answer
         text = base64.b64encode(pickle.dumps(answer)).decode()
         self._append({"key": key, "answer": text})
-
-    def once(self, key: str, ask: Callable[[], T]) -> T:
-        """Return what `ask` answers, or answered in an earlier run."""
-        found: T | None = self.answer(key)
-        if found is None:
-            found = ask()
-            self.note(key, found)
-        return found
 
     def close(self) -> None:
         """Close the file; the answers stay."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.isolation import (
+    Emit,
     JobOutcome,
     begin_isolated,
     deferred_interrupts,
@@ -24,7 +23,6 @@ from fullgraph.compiler.isolation import (
 )
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import (
-    Subsystem,
     disable_subsystems,
     inductor_cache_dir,
     limit_subsystem,
@@ -32,12 +30,8 @@ from fullgraph.compiler.private import (
     use_compile_threads,
 )
 from fullgraph.minifier.oracle.attempt import EAGER, RungOutcome, RungStarted, attempt
-from fullgraph.minifier.oracle.case import Case
+from fullgraph.minifier.oracle.candidate import Candidate, Report
 from fullgraph.minifier.oracle.failure import Failure, Kind
-from fullgraph.minifier.oracle.journal import Journal
-from fullgraph.minifier.oracle.problem import Verdict
-
-T = TypeVar("T")
 
 SECONDS = 300.0
 """Default time limit of a candidate, in seconds."""
@@ -47,36 +41,8 @@ _BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileN
 """Exceptions about the machine rather than the program."""
 
 
-@dataclass(frozen=True)
-class Report:
-    """Outcomes of a case on some rungs."""
-
-    ends: tuple[RungOutcome, ...]
-    broken: str = ""
-    """One sentence on why it could not be tried."""
-    applied: tuple[str, ...] = ()
-    """What a limited subsystem did, one entry an application."""
-
-    @property
-    def failure(self) -> Failure | None:
-        """Return the first failure."""
-        return next((end.failure for end in self.ends if end.failure is not None), None)
-
-    def verdict(self, wanted: Failure) -> Verdict:
-        """Return the verdict on a candidate that should fail like `wanted`."""
-        failure = self.failure
-        if self.broken or (failure is not None and failure.rung == EAGER):
-            return Verdict.UNRESOLVED
-        if failure is None:
-            return Verdict.PASSES
-        if failure.same(wanted):
-            return Verdict.SAME
-        limits = (Kind.HANG, Kind.MEMORY)
-        return Verdict.UNRESOLVED if failure.kind in limits else Verdict.OTHER
-
-
 class Sandbox:
-    """Runs cases, each in a child that the asking thread forks."""
+    """Runs candidates, each in a child that the asking thread forks."""
 
     def __init__(
         self,
@@ -102,8 +68,6 @@ class Sandbox:
         self._most = threads
         self._stop = threading.Event()
         self._listening: list[threading.Thread] = []
-        self.calls = 0
-        """How many cases were tried."""
 
     def load(self, rungs: Sequence[Rung]) -> str | None:
         """Load Inductor if one of `rungs` needs it, so that children find it loaded.
@@ -124,50 +88,33 @@ class Sandbox:
         self.threads = self._most
         return True
 
+    @property
+    def stopped(self) -> bool:
+        """Return whether `stop` was called: what still ran then has no real outcome."""
+        return self._stop.is_set()
+
     def stop(self) -> None:
         """Stop everything that runs; the sandbox is unusable afterwards."""
         self._stop.set()
         for thread in self._listening:
             thread.join()
 
-    def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
-        """Return the report of `ask`, waited for."""
-        return self.ask(case, rungs, **how)()
+    def begin(self, candidate: Candidate) -> Future[Report]:
+        """Begin to run a candidate.
 
-    def ask(
-        self,
-        case: Case | Callable[[], Case],
-        rungs: Sequence[Rung],
-        *,
-        every: bool = False,
-        repeat_eager: bool = False,
-        limit: tuple[Subsystem, int] | None = None,
-        without: Sequence[Subsystem] = (),
-    ) -> Callable[[], Report]:
-        """Start running `case` in eager and on `rungs`; return a function that waits.
-
-        It ends at the first failure, or with `every` after all rungs. `limit` applies a subsystem
-        at most that often; those in `without` are off. A function that makes the case is called in
-        the child; if it raises, the case could not be tried."""
-
-        cache, before = self.load(rungs), inductor_cache_dir()
+        It ends at the first failure, or with `every` after all rungs."""
+        cache, before = self.load(candidate.rungs), inductor_cache_dir()
         if self.threads > 1:
             pause_openmp()  # this process may have started some since
         job = _Try(
-            case,
-            tuple(rungs),
+            candidate,
             self._modes,
             self.threads,
             folders=(cache, before) if cache else None,
             # the whole program takes longest
-            building=self.jobs if every else None,
-            limit=limit,
-            without=tuple(without),
-            every=every,
-            repeat_eager=repeat_eager,
+            building=self.jobs if candidate.every else None,
         )
-        self.calls += 1
-        outcome: Future[JobOutcome[None]] = Future()
+        report: Future[Report] = Future()
         with deferred_interrupts():  # else a child could have nobody who listens to it
             try:
                 wait = begin_isolated(
@@ -178,12 +125,12 @@ class Sandbox:
                     stop=self._stop.is_set,
                 )
             except FullgraphError as error:
-                broken = Report((), str(error))
-                return lambda: broken
-            thread = threading.Thread(target=_settle, args=(outcome, wait), daemon=True)
+                report.set_result(Report((), str(error)))
+                return report
+            thread = threading.Thread(target=_settle, args=(report, wait), daemon=True)
             thread.start()
             self._listening = [each for each in self._listening if each.is_alive()] + [thread]
-        return lambda: _report(outcome.result())
+        return report
 
 
 @dataclass(frozen=True)
@@ -214,104 +161,42 @@ _OF_A_THREAD = ("grad mode", "autocast")
 
 @dataclass(frozen=True)
 class _Try:
-    """Job of a child, see `Sandbox.ask`."""
+    """Job of a child, see `Sandbox.begin`."""
 
-    case: Case | Callable[[], Case]
-    rungs: tuple[Rung, ...]
+    candidate: Candidate
     modes: Modes
     threads: int
     folders: tuple[str, str | None] | None
     """For Inductor's output, and of what it built before; None if missing."""
     building: int | None
     """How many kernels are built at a time."""
-    limit: tuple[Subsystem, int] | None
-    without: tuple[Subsystem, ...]
-    every: bool
-    repeat_eager: bool
 
-    def __call__(self, say: Callable[[object], None]) -> None:
+    def __call__(self, emit: Emit) -> None:
+        candidate = self.candidate
         if self.threads > 1:
             torch.set_num_threads(self.threads)
         with self.modes.in_force(), contextlib.ExitStack() as stack:
             if self.folders:
                 stack.enter_context(reuse_kernel_builds(*self.folders))
-            if self.limit:
-                stack.enter_context(limit_subsystem(*self.limit, say))
-            stack.enter_context(disable_subsystems(self.without))
+            if candidate.limit:
+                stack.enter_context(limit_subsystem(*candidate.limit, emit))
+            stack.enter_context(disable_subsystems(candidate.without))
             if self.building is not None:
                 stack.enter_context(use_compile_threads(self.building))
-            made = self.case if isinstance(self.case, Case) else self.case()
-            attempt(made, self.rungs, say, stop=not self.every, repeat_eager=self.repeat_eager)
+            attempt(
+                candidate.case(),
+                candidate.rungs,
+                emit,
+                stop=not candidate.every,
+                repeat_eager=candidate.repeat_eager,
+            )
 
 
-class JournaledSandbox:
-    """A sandbox that takes answers from the journal when the same work runs again.
-
-    A question is identified by its number among equal ones."""
-
-    def __init__(self, sandbox: Sandbox, journal: Journal, name: str) -> None:
-        """`name` identifies this part of the work."""
-        self._sandbox, self._journal = sandbox, journal
-        self._name = name
-        self._asked: Counter[str] = Counter()
-
-    @property
-    def jobs(self) -> int:
-        """Return `Sandbox.jobs`."""
-        return self._sandbox.jobs
-
-    @property
-    def threads(self) -> int:
-        """Return `Sandbox.threads`."""
-        return self._sandbox.threads
-
-    def many_threads(self) -> bool:
-        """Do as `Sandbox.many_threads`."""
-        return self._sandbox.many_threads()
-
-    def one_at_a_time(self) -> None:
-        """Do as `Sandbox.one_at_a_time`."""
-        self._sandbox.one_at_a_time()
-
-    def report(self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any) -> Report:
-        """Do as `Sandbox.report`."""
-        return self.ask(case, rungs, **how)()
-
-    def ask(
-        self, case: Case | Callable[[], Case], rungs: Sequence[Rung], **how: Any
-    ) -> Callable[[], Report]:
-        """Do as `Sandbox.ask`."""
-        part, limit = how.get("limit") or (None, None)
-        names = [rung.name for rung in rungs]
-        without = [each.name for each in how.get("without", ())]
-        question = f"{self._name} {names} {part and part.name} {limit} {without}"
-        question += f" {self.threads} threads" if self.threads > 1 else ""
-        self._asked[question] += 1
-        key = f"{question} {self._asked[question]}"
-        known: Report | None = self._journal.answer(key)
-        if known is not None:
-            return lambda: known
-        wait = self._sandbox.ask(case, rungs, **how)
-
-        @functools.cache
-        def told() -> Report:
-            report = wait()
-            if not report.broken:  # that is of the machine, which may be mended
-                self._journal.note(key, report)
-            return report
-
-        return told
-
-
-Tries = Sandbox | JournaledSandbox
-"""Any object that runs cases."""
-
-
-def _settle(future: Future[T], wait: Callable[[], T]) -> None:
+def _settle(report: Future[Report], wait: Callable[[], JobOutcome[None]]) -> None:
     try:
-        future.set_result(wait())
+        report.set_result(_report(wait()))
     except BaseException as error:
-        future.set_exception(error)
+        report.set_exception(error)
 
 
 def _report(outcome: JobOutcome[None]) -> Report:
@@ -323,8 +208,8 @@ def _report(outcome: JobOutcome[None]) -> Report:
     began = [m.rung for m in outcome.messages if isinstance(m, RungStarted)]
     if outcome.status == "raised" or len(began) == len(ends):
         assert outcome.error is not None or outcome.status != "raised"
-        said = outcome.error.message if outcome.error else f"the process ended: {outcome.status}"
-        return Report(ends, f"It could not be tried: {said}.")
+        reason = outcome.error.message if outcome.error else f"the process ended: {outcome.status}"
+        return Report(ends, f"It could not be tried: {reason}.")
     kind, signature, message = _ended(outcome)
     details = outcome.output[-4000:]
     failure = Failure(began[-1], kind, signature, message, details)

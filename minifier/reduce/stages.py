@@ -21,10 +21,12 @@ from fullgraph.compiler.private import (
 )
 from fullgraph.compiler.results import Loss, backward
 from fullgraph.minifier.graphs import BoundGraph
+from fullgraph.minifier.oracle.candidate import Candidate, Verdict
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.identity import digest
-from fullgraph.minifier.oracle.problem import OutOfBudget, Problem, Verdict
+from fullgraph.minifier.oracle.oracle import OutOfBudget
+from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.graph.calls import reduce_graph
 from fullgraph.minifier.reduce.graph.single_call import isolate_calls
 from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
@@ -35,9 +37,10 @@ from fullgraph.minifier.reduce.modules import (
     record_modules,
     reduce_modules,
 )
-from fullgraph.minifier.reduce.reduction import Reduction, UnexpectedFailure
+from fullgraph.minifier.reduce.reduction import Reduction
 from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
 from fullgraph.minifier.reduce.source.passes import reduce_source
+from fullgraph.minifier.rungs.ladder_run import ReductionRefused, check_reproducible, run_again
 
 OURS = "The reducer itself failed: "
 OVER = "The budget was over while something could still be taken away."
@@ -48,7 +51,8 @@ class Reduced:
     """The smallest failing graph, and what it needs."""
 
     graph: BoundGraph
-    case: Case
+    candidate: Candidate
+    """The graph as the oracle runs it."""
     settings: tuple[str, ...]
     """Names of the settings without which it does not fail."""
     before: int
@@ -57,7 +61,7 @@ class Reduced:
 def reduced(reduction: Reduction) -> Reduced | None:
     """Return the smallest graph that fails like the program; None if no graph does.
 
-    Raises UnexpectedFailure."""
+    Raises ReductionRefused."""
     problem = _begun(reduction)
     if problem is None:
         return None
@@ -66,14 +70,13 @@ def reduced(reduction: Reduction) -> Reduced | None:
     try:
         with tolerate_reducer_errors(reduction):
             reduce_graph(problem)
-            reduction.tell("inputs", before, problem.current.ops)
+            reduction.on_progress("inputs", before, problem.current.ops)
             reduce_inputs(problem)
             reduce_graph(problem)
-            needed = _needed(reduction, problem.current)
+            needed = _needed(problem)
     except OutOfBudget:
         reduction.notes.append(OVER)
-    case = reduction.alone(problem.current)
-    return Reduced(problem.current, case, needed, before)
+    return Reduced(problem.current, problem.candidate, needed, before)
 
 
 @contextmanager
@@ -81,7 +84,7 @@ def tolerate_reducer_errors(reduction: Reduction) -> Iterator[None]:
     """A bug of ours costs the steps in here, not the result."""
     try:
         yield
-    except (UnexpectedFailure, OutOfBudget):
+    except OutOfBudget:
         raise
     except Exception:
         reduction.notes.append(OURS + traceback.format_exc())
@@ -109,65 +112,54 @@ def _first(reduction: Reduction, graphs: Sequence[BoundGraph]) -> Problem[BoundG
     found = _single(reduction, graphs[0]) if len(graphs) == 1 else None
     if found is not None:
         return found
-    reduction.steady.begin()
-    failing = _failing(reduction, graphs)
-    reduction.steady.end()
-    return None if failing is None else of_graph(reduction, failing)
+    oracle = reduction.oracle
+    run_again(reduction.program, oracle)  # beside the graphs
+    failing = find_failing_graph(reduction, graphs)
+    check_reproducible(reduction.program, oracle.expected, oracle)
+    return failing
 
 
 def _single(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | None:
     """The calls of a graph that fail by themselves each time, and without a loss."""
-    loss, reduction.loss = reduction.loss, None
-    problem = of_graph(reduction, graph)
+    problem = of_graph(reduction, graph, None)
     with suppress(OutOfBudget), tolerate_reducer_errors(reduction):
         isolate_calls(problem)
-    if problem.current is not graph:
-        case, key = reduction.alone(problem.current), _key(reduction, problem.current, None)
-        if not reduction.check_reproducible(case, f"steady {key}")():
-            return problem
-        reduction.doubt(key)
-    reduction.loss = loss
-    return None
+    if problem.current is graph:
+        return None
+    try:
+        check_reproducible(problem.candidate, reduction.oracle.expected, reduction.oracle)
+    except ReductionRefused:
+        reduction.oracle.doubt(problem.candidate)
+        return None
+    return problem
 
 
-def of_graph(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph]:
-    """A graph that fails so, to be made smaller."""
+def of_graph(reduction: Reduction, graph: BoundGraph, loss: Loss) -> Problem[BoundGraph]:
+    """A graph that fails with `loss`, to be made smaller."""
     before = graph.ops
-    reduction.tell("graph", before, before)
-    return reduction.problem(
-        graph,
-        reduction.alone,
-        lambda graph: _key(reduction, graph, reduction.loss),
-        lambda graph: reduction.step("graph", before, graph.ops, graph),
-    )
+    reduction.on_progress("graph", before, before)
+
+    def candidate(graph: BoundGraph) -> Candidate:
+        case = replace(reduction.case, target=graph.module, args=graph.inputs, kwargs={}, loss=loss)
+        return reduction.candidate(f"graph {loss} {graph.key}", case)
+
+    def on_step(graph: BoundGraph) -> None:
+        write = functools.partial(reduction.script_of, graph)
+        reduction.on_progress("graph", before, graph.ops, write)
+
+    return Problem(graph, reduction.oracle, candidate, on_step)
 
 
-def find_failing_graph(reduction: Reduction) -> BoundGraph | None:
-    """The first graph of the program that fails alone in the same way."""
-    for level in reduction.possible:
-        found = _failing(reduction, capture_graphs(reduction.case, level))
-        if found is not None:
-            return found
+def find_failing_graph(
+    reduction: Reduction, graphs: Sequence[BoundGraph]
+) -> Problem[BoundGraph] | None:
+    """The first graph that fails alone in the same way: with a loss, if only so."""
+    for graph in graphs:
+        for loss in (None, True) if reduction.case.loss else (None,):
+            problem = of_graph(reduction, graph, loss)
+            if reduction.oracle.ask(problem.candidate).result() is Verdict.SAME:
+                return problem
     return None
-
-
-def _failing(reduction: Reduction, graphs: Sequence[BoundGraph]) -> BoundGraph | None:
-    return next((graph for graph in graphs if _fails(reduction, graph)), None)
-
-
-def _fails(reduction: Reduction, graph: BoundGraph) -> bool:
-    """Whether a graph fails alone; from then on with a loss, where it does only so."""
-    for loss in (None, True) if reduction.loss else (None,):
-        if reduction.fails(
-            _key(reduction, graph, loss), replace(reduction.alone(graph), loss=loss)
-        ):
-            reduction.loss = loss
-            return True
-    return False
-
-
-def _key(reduction: Reduction, graph: BoundGraph, loss: Loss) -> str:
-    return f"{reduction.name} {loss} {graph.key}"
 
 
 def capture_graphs(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]:
@@ -196,15 +188,20 @@ def capture_graphs(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]
     return found
 
 
-def _needed(reduction: Reduction, graph: BoundGraph) -> tuple[str, ...]:
-    """The settings that are not torch's own and without which `graph` does not fail."""
-    case, tries = reduction.alone(graph), reduction.tries(f"settings {graph.key}")
+def _needed(problem: Problem[BoundGraph]) -> tuple[str, ...]:
+    """The settings that are not torch's own and without which the graph does not fail."""
+    oracle, candidate = problem.oracle, problem.candidate
+    case = candidate.case()
     needed = list(non_default_config())
     for name in list(needed):
         rest = [other for other in needed if other != name]
-        made = functools.partial(_with, case, rest)
-        report = tries.report(made, [reduction.rung])
-        if report.verdict(reduction.failure) is Verdict.SAME:
+        changed = replace(
+            candidate,
+            name=f"{candidate.name} with settings {rest}",
+            program=functools.partial(_with, case, rest),
+            rungs=candidate.rungs[-1:],
+        )
+        if oracle.report(changed).result().verdict(oracle.expected) is Verdict.SAME:
             needed = rest
     return tuple(needed)
 
@@ -228,19 +225,21 @@ def reduce_tree(reduction: Reduction) -> Callable[[], None]:
         recorded = record_modules(module, lambda: case.target(*case.args, **case.kwargs))
     finally:
         before.restore()
-    if reduction.failure.kind is Kind.RECOMPILE:
+    if reduction.oracle.expected.kind is Kind.RECOMPILE:
         recorded = recorded.called_once()
 
     def left(plan: ModulePlan) -> int:
         return sum(not plan.touches(path) for path in recorded.outputs)
 
     count = len(recorded.outputs)
-    reduction.tell("modules", count, count)
-    problem = reduction.problem(
+    reduction.on_progress("modules", count, count)
+    problem = Problem(
         ModulePlan(),
-        lambda plan: functools.partial(_planned, case, plan, recorded),
-        lambda plan: f"{reduction.name} modules {plan}",
-        lambda plan: reduction.tell("modules", count, left(plan)),
+        reduction.oracle,
+        lambda plan: reduction.candidate(
+            f"modules {plan}", functools.partial(_planned, case, plan, recorded)
+        ),
+        lambda plan: reduction.on_progress("modules", count, left(plan)),
     )
     with suppress(OutOfBudget):
         reduce_modules(problem, module, recorded)
@@ -256,19 +255,25 @@ def _planned(case: Case, plan: ModulePlan, recorded: ModuleRecording) -> Case:
 def reduce_text(reduction: Reduction, text: str) -> str:
     """Return the smallest source whose `build()` gives a program that fails the same way."""
     before = len(text.splitlines())
-    reduction.tell("source", before, before)
+    reduction.on_progress("source", before, before)
 
-    problem = reduction.problem(
-        text,
-        lambda text: functools.partial(case_of_text, text, reduction.case),
-        lambda text: f"{reduction.name} {digest(text)}",
-        lambda text: reduction.step("source", before, len(text.splitlines()), text),
-    )
+    def on_step(text: str) -> None:
+        write = functools.partial(reduction.script_of, text)
+        reduction.on_progress("source", before, len(text.splitlines()), write)
+
+    candidate = functools.partial(source_candidate, reduction)
+    problem = Problem(text, reduction.oracle, candidate, on_step)
     try:
         reduce_source(problem)
     except OutOfBudget:
         reduction.notes.append(OVER)
     return problem.current
+
+
+def source_candidate(reduction: Reduction, text: str) -> Candidate:
+    """Return a source text as the oracle runs it."""
+    program = functools.partial(case_of_text, text, reduction.case)
+    return reduction.candidate(f"source {digest(text)}", program)
 
 
 def case_of_text(text: str, case: Case) -> Case:

@@ -12,7 +12,7 @@ from fullgraph.minifier.oracle.attempt import RungOutcome
 from fullgraph.minifier.oracle.failure import Failure
 from fullgraph.minifier.rungs.culprit import Culprit
 
-_TOLD = 160
+_WIDTH = 160
 """Characters of a message shown in a table."""
 
 
@@ -32,9 +32,9 @@ class Cut:
     """The source of that line."""
 
     def __str__(self) -> str:
-        told = f"call {self.call} of {self.calls}, {self.target}"
+        call = f"call {self.call} of {self.calls}, {self.target}"
         where = f", {self.place}" if self.place else ""
-        return f"{told}{where}{f': {self.code}' if self.code else ''}"
+        return f"{call}{where}{f': {self.code}' if self.code else ''}"
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,6 @@ def _words(end: RungOutcome | None) -> str:
     if end is None:
         return "not tried"
     if end.failure is not None:
-        told = end.failure.message.partition(os.linesep)[0]
-        return f"{end.failure.kind}: {textwrap.shorten(told, _TOLD, placeholder=' …')}"
+        line = end.failure.message.partition(os.linesep)[0]
+        return f"{end.failure.kind}: {textwrap.shorten(line, _WIDTH, placeholder=' …')}"
     return f"ok ({end.refused})" if end.refused else "ok"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 
-from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import Subsystem, list_subsystems
-from fullgraph.minifier.oracle.case import Case
-from fullgraph.minifier.oracle.failure import Failure
-from fullgraph.minifier.oracle.problem import Verdict
-from fullgraph.minifier.oracle.sandbox import Report, Tries
+from fullgraph.minifier.oracle.candidate import Candidate, Report, Verdict
+from fullgraph.minifier.oracle.oracle import Oracle
 
 _FAR = 1 << 16
 """More applications than any program needs."""
@@ -37,15 +34,16 @@ class Culprit:
         return f"{self.part}, application {self.number}{self.what and f': {self.what}'}"
 
 
-def culprit(case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> Culprit | None:
-    """Return the first part of `rung` without which `case` no longer fails.
+def culprit(candidate: Candidate, oracle: Oracle) -> Culprit | None:
+    """Return the first part of a candidate's last rung without which it no longer fails.
 
     None if there is none, or if this torch cannot switch parts off."""
+    (rung,) = candidate.rungs[-1:]
     parts = [part for part in list_subsystems() if part.rung == rung.backend]
-    search = _Search(case, rung, failure, sandbox)
+    search = _Search(replace(candidate, rungs=(rung,)), oracle)
     groups = _groups(parts)
     for number, group in enumerate(groups):
-        for ahead in groups[number : number + sandbox.jobs]:
+        for ahead in groups[number : number + oracle.sandbox.jobs]:
             search.without(ahead)
         for part in search.mending(group):
             if part.setting is not None:
@@ -65,46 +63,40 @@ def _groups(parts: Sequence[Subsystem]) -> list[Sequence[Subsystem]]:
     return [group for group in groups if group]
 
 
+@dataclass(frozen=True)
 class _Search:
-    """Outcomes of a failing case without parts of a rung."""
+    """Outcomes of a failing candidate without parts of its rung."""
 
-    def __init__(self, case: Case, rung: Rung, failure: Failure, sandbox: Tries) -> None:
-        self._case, self._rung, self._failure = case, rung, failure
-        self.sandbox = sandbox
-        self._asked: dict[object, Callable[[], Report]] = {}
+    candidate: Candidate
+    oracle: Oracle
 
-    def without(self, parts: Sequence[Subsystem]) -> Callable[[], Report]:
-        """Start trying the case without some parts, unless that was done."""
-        return self._ask(tuple(parts), without=parts)
+    def without(self, parts: Sequence[Subsystem]) -> Future[Report]:
+        """Begin to run the candidate without some parts."""
+        return self.oracle.report(replace(self.candidate, without=tuple(parts)))
 
-    def limited(self, part: Subsystem, limit: int) -> Callable[[], Report]:
-        """Start trying the case with a limited number of applications of a part."""
-        return self._ask((part, limit), limit=(part, limit))
+    def limited(self, part: Subsystem, limit: int) -> Future[Report]:
+        """Begin to run the candidate with a limited number of applications of a part."""
+        return self.oracle.report(replace(self.candidate, limit=(part, limit)))
 
-    def _ask(self, key: object, **how: Any) -> Callable[[], Report]:
-        if key not in self._asked:
-            self._asked[key] = self.sandbox.ask(self._case, [self._rung], **how)
-        return self._asked[key]
-
-    def same(self, wait: Callable[[], Report]) -> bool:
-        return wait().verdict(self._failure) is Verdict.SAME
+    def fails(self, report: Future[Report]) -> bool:
+        return report.result().verdict(self.oracle.expected) is Verdict.SAME
 
     def mending(self, parts: Sequence[Subsystem]) -> Iterator[Subsystem]:
         """Return the parts without each of which the case no longer fails.
 
         Empty if it fails without all of them. More and more parts are left out to find the first.
         """
-        if self.same(self.without(parts)):
+        if self.fails(self.without(parts)):
             return
         low, high = 0, len(parts)
         while high - low > 1:
             middle = (low + high) // 2
-            if self.same(self.without(parts[:middle])):
+            if self.fails(self.without(parts[:middle])):
                 low = middle
             else:
                 high = middle
         for part in (parts[low], *parts[:low], *parts[high:]):
-            if not self.same(self.without([part])):
+            if not self.fails(self.without([part])):
                 yield part
 
 
@@ -115,18 +107,18 @@ class _Applications:
         self._search, self._part = search, part
 
     def _fails(self, limit: int) -> bool:
-        return self._search.same(self._search.limited(self._part, limit))
+        return self._search.fails(self._search.limited(self._part, limit))
 
     @property
     def _applied(self) -> tuple[str, ...]:
-        return self._search.limited(self._part, _FAR)().applied
+        return self._search.limited(self._part, _FAR).result().applied
 
     def least(self) -> int | None:
         """Return the least number of applications with which the case fails."""
         if not self._fails(_FAR):
             return None  # counting itself changes what happens
         low, high = 0, len(self._applied)
-        parts = self._search.sandbox.jobs + 1
+        parts = self._search.oracle.sandbox.jobs + 1
         while high - low > 1:
             cuts = sorted({low + max(1, (high - low) * n // parts) for n in range(1, parts)})
             for cut in cuts:

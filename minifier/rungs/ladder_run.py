@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import torch
 
@@ -12,83 +11,82 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.isolation import has_fork_server, has_process_group
 from fullgraph.compiler.ladder import RUNGS, Rung
 from fullgraph.minifier.oracle.attempt import EAGER, RungOutcome
+from fullgraph.minifier.oracle.candidate import Candidate, Report
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Failure, Kind
-from fullgraph.minifier.oracle.sandbox import OUT_OF_MEMORY, Report, Tries
+from fullgraph.minifier.oracle.oracle import Oracle
+from fullgraph.minifier.oracle.sandbox import OUT_OF_MEMORY
 from fullgraph.minifier.rungs.bisection import Bisection
 
 TIMES = 3
-"""How often a failure must come to be one."""
+"""Number of consecutive reproductions required before a failure is reduced."""
+_BEGUN = 60.0
+"""Seconds until a candidate starts in another process that opens a device."""
 _INTERPRETED = tuple(rung.backend for rung in RUNGS if rung.backend != "inductor")
 """Backends whose operators are eager's."""
 
 
-class LadderRun:
-    """A program's outcomes on the rungs, requested in groups."""
-
-    def __init__(self, case: Case, rungs: Sequence[Rung], sandbox: Tries) -> None:
-        """Try what is below Inductor. What is above it begins meanwhile, if several are tried at a
-        time: Inductor is loaded beside."""
-        if case.wanted in NOT_BESIDE:
-            sandbox.one_at_a_time()
-        self._case, self._rungs, self._sandbox = case, rungs, sandbox
-        low = [rung for rung in rungs if rung.backend not in (None, "inductor")]
-        top = [rung for rung in rungs if rung.backend == "inductor"]
-        self._groups = [group for group in (low, top) if group]
-        self._waits = [self._begin(0)]
-        if sandbox.jobs > 1:
-            self._waits += [self._begin(number) for number in range(1, len(self._groups))]
-        self._ends = _run_remaining_rungs(case, self._groups[0], self._waits[0], sandbox)
-
-    @property
-    def last(self) -> Rung | None:
-        """The rung that is still being tried, if it is one and nothing below it is wrong."""
-        alone = len(self._waits) == 2 and len(self._groups[1]) == 1
-        wrong = any(end.failure or end.refused for end in self._ends.values())
-        return self._groups[1][0] if alone and not wrong else None
-
-    @cached_property
-    def bisection(self) -> Bisection:
-        """Wait for every rung's outcome.
-
-        Afterwards cases run one at a time if the failure depends on what runs beside it."""
-        for number in range(1, len(self._groups)):
-            if self._ends[EAGER].failure or self._ends[EAGER].refused:
-                break
-            if any(map(_hangs, self._ends.values())):
-                break
-            wait = self._waits[number] if number < len(self._waits) else self._begin(number)
-            ends = _run_remaining_rungs(self._case, self._groups[number], wait, self._sandbox)
-            self._ends = ends | self._ends
-        told = {rung.name: self._ends.get(rung.name) for rung in self._rungs}
-        refused = _refusal(self._ends) or None
-        found = Bisection(torch.__version__, told, refused=refused, notes=(*_ranks(), *_away()))
-        if found.failure is not None and found.failure.kind in NOT_BESIDE:
-            self._sandbox.one_at_a_time()
-        return found
-
-    def _begin(self, number: int) -> Callable[[], Report]:
-        return self._sandbox.ask(
-            self._case, self._groups[number], every=True, repeat_eager=number == 0
-        )
+class ReductionRefused(Exception):
+    """Raised where a failure cannot be reduced, with one sentence as the reason."""
 
 
-def retry_with_threads(
-    found: Bisection, case: Case, rungs: Sequence[Rung], sandbox: Tries
-) -> Bisection:
-    """Return `found`; if nothing fails, the bisection with the process's thread count.
+def run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
+    """Return the program's outcome on every rung.
 
-    If that fails, later candidates run with those threads. Only compiled code depends on them."""
+    If nothing fails it is tried again with the process's thread count, on which compiled code
+    depends; if that fails, later candidates run with those threads. They run one at a time if the
+    failure depends on what runs beside it."""
+    found = _run_ladder(case, rungs, oracle)
     compiles = any(rung.backend not in _INTERPRETED for rung in rungs)
     if case.wanted in (Kind.BREAK, Kind.RECOMPILE) or not (found.healthy and compiles):
         return found
-    if not sandbox.many_threads():
+    if not oracle.sandbox.many_threads():
         return found
-    again = LadderRun(case, rungs, sandbox).bisection
+    again = _run_ladder(case, rungs, oracle)
     if again.failure is None:
         return found
-    note = f"It fails with {sandbox.threads} threads, and not with one."
+    note = f"It fails with {oracle.sandbox.threads} threads, and not with one."
     return replace(again, notes=(*again.notes, note))
+
+
+def _run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
+    """Run what is below Inductor, then the rest, which begins meanwhile if several may run."""
+    if case.wanted in NOT_BESIDE:
+        oracle.sandbox.one_at_a_time()
+    low = tuple(rung for rung in rungs if rung.backend not in (None, "inductor"))
+    top = tuple(rung for rung in rungs if rung.backend == "inductor")
+    groups = [
+        Candidate("ladder", case, group, every=True, repeat_eager=number == 0)
+        for number, group in enumerate(filter(None, (low, top)))
+    ]
+    if oracle.sandbox.jobs > 1:
+        for candidate in groups:
+            oracle.report(candidate)  # Inductor is loaded while the first one runs
+    ends: dict[str, RungOutcome] = {}
+    for candidate in groups:
+        if ends and (ends[EAGER].failure or ends[EAGER].refused or any(map(_hangs, ends.values()))):
+            break
+        ends = _run_remaining_rungs(candidate, oracle) | ends
+    outcomes = {rung.name: ends.get(rung.name) for rung in rungs}
+    refused = _refusal(ends) or None
+    found = Bisection(torch.__version__, outcomes, refused=refused, notes=(*_ranks(), *_away()))
+    if found.failure is not None and found.failure.kind in NOT_BESIDE:
+        oracle.sandbox.one_at_a_time()
+    return found
+
+
+def expect_failure(found: Bisection, oracle: Oracle) -> None:
+    """Compare later candidates with the program's failure.
+
+    Each may take little longer than the whole program did."""
+    assert found.failure is not None
+    oracle.expected = found.failure
+    ends = [end for end in found.rungs.values() if end is not None]
+    hangs = any(map(_hangs, ends))
+    took = sum(end.seconds for end in ends if not _hangs(end))
+    begun = _BEGUN if has_fork_server() else 0.0
+    limit = begun + max(5.0 if hangs else 30.0, 10 * took)
+    oracle.sandbox.seconds = min(oracle.sandbox.seconds, limit)
 
 
 def _away() -> tuple[str, ...]:
@@ -104,63 +102,55 @@ def rung_of(rungs: Sequence[Rung], failure: Failure) -> Rung:
     return next(rung for rung in rungs if rung.name == failure.rung)
 
 
-def check_reproducible(
-    case: Case, rung: Rung, failure: Failure, sandbox: Tries
-) -> Callable[[], str]:
-    """Start running the failure again; the returned function waits for the verdict.
+def run_again(candidate: Candidate, oracle: Oracle) -> Iterator[Report]:
+    """Begin to run a candidate on its last rung again; return the reports, waited for.
 
-    It returns why the failure cannot be reduced (it is intermittent, or varies), or ""."""
-    asked = again(case, rung, sandbox, TIMES - 1)
-
-    def why() -> str:
-        for number, wait in enumerate(asked, 2):
-            found = wait().failure
-            if found is None:
-                return (
-                    f"It fails only sometimes: {failure}, but not in try {number} of {TIMES}; "
-                    "make the program deterministic first."
-                )
-            if not failure.same(found):
-                return f"It fails differently each time: {failure}, then {found}."
-        return ""
-
-    return why
+    All attempts begin at once if several may run at a time."""
+    attempts = [
+        replace(candidate, rungs=candidate.rungs[-1:], attempt=number + 2)
+        for number in range(TIMES - 1)
+    ]
+    reports = []
+    for attempt in attempts:
+        reports.append(oracle.report(attempt))
+        if oracle.sandbox.jobs == 1:
+            reports[-1].result()
+    return (report.result() for report in reports)
 
 
-def again(
-    case: Case | Callable[[], Case], rung: Rung, sandbox: Tries, times: int
-) -> list[Callable[[], Report]]:
-    """Start running `case` repeatedly, all at once if several may run at a time."""
-    asked = []
-    for _ in range(times):
-        asked.append(sandbox.ask(case, [rung]))
-        if sandbox.jobs == 1:
-            asked[-1]()
-    return asked
+def check_reproducible(candidate: Candidate, failure: Failure, oracle: Oracle) -> None:
+    """Wait for `run_again`. Raises ReductionRefused if the failure is intermittent, or varies."""
+    for number, report in enumerate(run_again(candidate, oracle), 2):
+        found = report.failure
+        if found is None:
+            raise ReductionRefused(
+                f"It fails only sometimes: {failure}, but not in try {number} of {TIMES}; "
+                "make the program deterministic first."
+            )
+        if not failure.same(found):
+            raise ReductionRefused(f"It fails differently each time: {failure}, then {found}.")
 
 
-def _run_remaining_rungs(
-    case: Case, left: list[Rung], wait: Callable[[], Report], sandbox: Tries
-) -> dict[str, RungOutcome]:
-    """Return the outcomes of the rungs `left`, which `wait` reports.
+def _run_remaining_rungs(candidate: Candidate, oracle: Oracle) -> dict[str, RungOutcome]:
+    """Return the outcomes of a candidate's rungs.
 
     A rung that kills its child is followed by a new child."""
     ends: dict[str, RungOutcome] = {}
     while True:
-        report = wait()
-        if OUT_OF_MEMORY in report.broken and sandbox.jobs > 1:
-            sandbox.one_at_a_time()  # they shared a device
-            wait = sandbox.ask(case, left, every=True)
+        report = oracle.report(candidate).result()
+        if OUT_OF_MEMORY in report.broken and oracle.sandbox.jobs > 1:
+            oracle.sandbox.one_at_a_time()  # they shared a device
+            candidate = replace(candidate, attempt=candidate.attempt + 1)
             continue
         if report.broken and (OUT_OF_MEMORY in report.broken or not report.ends):
             raise FullgraphError(report.broken)
         ends = {end.rung: end for end in report.ends} | ends
         last = report.ends[-1]
-        names = [rung.name for rung in left]
+        names = [rung.name for rung in candidate.rungs]
         if last.rung not in names[:-1] or _hangs(last):
             return ends
-        left = left[names.index(last.rung) + 1 :]
-        wait = sandbox.ask(case, left, every=True)
+        left = candidate.rungs[names.index(last.rung) + 1 :]
+        candidate = replace(candidate, rungs=left, repeat_eager=False)
 
 
 def _hangs(end: RungOutcome) -> bool:

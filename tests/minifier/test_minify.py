@@ -488,7 +488,7 @@ def test_ctrl_c_leaves_the_best_so_far(tmp_path):
     child = subprocess.Popen(
         command(file, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    while child.poll() is None and lines(out.with_suffix(".journal"), '"inductor ') < 4:
+    while child.poll() is None and lines(out.with_suffix(".journal"), '"graph ') < 4:
         time.sleep(0.02)
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=60)

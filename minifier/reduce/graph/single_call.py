@@ -72,7 +72,7 @@ def _reported_call(
     problem: Problem[BoundGraph], group: Sequence[_SuspectCall]
 ) -> list[_SuspectCall]:
     """Return the call of a group whose result the oracle reported as wrong, if it named one."""
-    describe = re.match(r"output\[(\d+)\]", problem.where(problem.current))
+    describe = re.match(r"output\[(\d+)\]", problem.where())
     if describe is None or len(group) == 1:
         return []
     node = problem.current.outputs[int(describe[1])]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
 
 from fullgraph.compiler.isolation import run_isolated
-from fullgraph.minifier.oracle.problem import Problem, Verdict
+from fullgraph.minifier.oracle.candidate import Verdict
 from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
 from fullgraph.minifier.reduce.source.passes import reduce_source
+from tests.minifier.judged import judged
 
 
 def breaks(text: str) -> str:
@@ -55,9 +55,9 @@ def reduced(text: str, fails: Callable[[str], bool]) -> tuple[str, int]:
     def judge(candidate: str) -> Verdict:
         return Verdict.SAME if fails(candidate) else Verdict.PASSES
 
-    problem = Problem(text, partial(partial, judge), key=str)
+    problem = judged(text, judge)
     reduce_source(problem)
-    return problem.current, problem.counts.calls
+    return problem.current, problem.oracle.counts.candidates
 
 
 def lines(text: str) -> int:

@@ -42,7 +42,7 @@ class TestPlain:
         x = torch.randn(3, 5, 128, requires_grad=True).transpose(0, 1)
         found = _reduced(lambda x: x.relu(), x, fails=lambda g: True)
         assert torch.equal(found.current.inputs[0], torch.zeros(1))
-        assert not found.current.inputs[0].requires_grad and found.counts.calls <= 6
+        assert not found.current.inputs[0].requires_grad and found.oracle.counts.candidates <= 6
 
     def test_a_parameter_that_needs_no_gradient_is_a_tensor(self) -> None:
         parameter = torch.nn.Parameter(torch.randn(4))
@@ -142,7 +142,7 @@ class TestSizes:
             fails=lambda g: _output(g).numel() >= 16 and g.inputs[1].isinf().any(),
         )
         assert [len(value) for value in found.current.inputs] in ([1, 16], [16, 1], [16, 16])
-        assert found.counts.calls <= 20
+        assert found.oracle.counts.candidates <= 20
 
     def test_sizes_that_belong_together(self) -> None:
         def function(x: Any, weight: Any) -> Any:
@@ -278,6 +278,6 @@ def test_it_ends_and_what_is_left_fails(
 
     found = _reduced(lambda x: x.clone(), x, fails=fails)
     value = found.current.inputs[0]
-    assert not value.any() and value.is_contiguous() and found.counts.calls <= 40
+    assert not value.any() and value.is_contiguous() and found.oracle.counts.candidates <= 40
     if least == 1:
         assert value.numel() == 1

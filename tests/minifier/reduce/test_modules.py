@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
 from fullgraph.compiler.isolation import run_isolated, state_digest
-from fullgraph.minifier.oracle.problem import Problem, Verdict
+from fullgraph.minifier.oracle.candidate import Verdict
+from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.modules import (
     ModulePlan,
     ModuleRecording,
@@ -20,6 +20,7 @@ from fullgraph.minifier.reduce.modules import (
     record_modules,
     reduce_modules,
 )
+from tests.minifier.judged import judged
 
 
 @contextmanager
@@ -76,7 +77,7 @@ def problem(
         failed = run_isolated(job, seconds=60).value
         return Verdict.SAME if failed else Verdict.PASSES
 
-    return Problem(ModulePlan(), partial(partial, judge), key=str)
+    return judged(ModulePlan(), judge)
 
 
 def test_recording_leaves_the_model_alone() -> None:
@@ -137,7 +138,7 @@ def test_the_block_that_breaks_is_left() -> None:
     found = problem(model, recorded, breaks)
     reduce_modules(found, model, recorded)
     plan = found.current
-    assert found.counts.calls <= 40
+    assert found.oracle.counts.candidates <= 40
     assert not plan.touches("blocks.3")
     for path in ("embed", "blocks.2", "blocks.4", "blocks.5", "blocks.3.up", "head", "drop"):
         assert plan.touches(path), str(plan)

@@ -141,4 +141,4 @@ def test_each_call_is_found(graph: BoundGraph) -> None:
         reduce_graph(given)
         reduce_inputs(given)
         assert fails(given.current) and len(given.current.calls) == 1
-        assert given.counts.calls <= 40
+        assert given.oracle.counts.candidates <= 40

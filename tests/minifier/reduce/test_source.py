@@ -2,7 +2,6 @@
 
 import ast
 import textwrap
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,10 @@ import pytest
 import torch
 
 from fullgraph.compiler.isolation import run_isolated
-from fullgraph.minifier.oracle.problem import Problem, Verdict
+from fullgraph.minifier.oracle.candidate import Verdict
 from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
 from fullgraph.minifier.reduce.source.passes import reduce_source
+from tests.minifier.judged import judged
 from tests.minifier.reduce.judging import breaks, lines, reduced
 
 pytestmark = pytest.mark.compiles
@@ -208,7 +208,7 @@ def test_one_job_and_three_give_the_same() -> None:
 
     results = []
     for jobs in (1, 3):
-        problem = Problem(text, partial(partial, judge), key=str, jobs=jobs)
+        problem = judged(text, judge, jobs=jobs)
         reduce_source(problem)
         results.append(problem.current)
     assert results[0] == results[1]

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fullgraph.minifier.oracle.problem import Problem, Verdict
+from fullgraph.minifier.oracle.candidate import Verdict
 from fullgraph.minifier.reduce.subsets import (
     find_needed,
     find_smallest,
@@ -11,6 +11,7 @@ from fullgraph.minifier.reduce.subsets import (
     take_first,
     take_most,
 )
+from tests.minifier.judged import judged
 
 ITEMS = tuple(range(12))
 
@@ -18,10 +19,10 @@ ITEMS = tuple(range(12))
 def problem_of(fails, start=ITEMS):
     """Return a problem whose candidates are tuples; `fails` is the oracle."""
 
-    def ask(candidate):
-        return lambda: Verdict.SAME if fails(candidate) else Verdict.PASSES
+    def judge(candidate):
+        return Verdict.SAME if fails(candidate) else Verdict.PASSES
 
-    return Problem(start, ask, str)
+    return judged(start, judge)
 
 
 def without(items):

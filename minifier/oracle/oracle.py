@@ -1,0 +1,152 @@
+"""The oracle: whether a candidate fails like the program."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, TypeVar
+
+from fullgraph.minifier.oracle.candidate import Candidate, Report, Verdict
+from fullgraph.minifier.oracle.failure import Failure
+from fullgraph.minifier.oracle.journal import Journal
+from fullgraph.minifier.oracle.sandbox import Sandbox
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class OutOfBudget(Exception):
+    """Raised when the budget is over; `Problem.current` is the best so far."""
+
+
+@dataclass
+class Counts:
+    """Cost of the answers."""
+
+    calls: int = 0
+    """Programs that ran, each in a process of its own."""
+    candidates: int = 0
+    """Those of them that were asked for a verdict, including speculative ones."""
+    cached: int = 0
+    """Verdicts that were known, and answers from an earlier run."""
+
+
+class Oracle:
+    """Runs each candidate once, and compares its failure with the expected one.
+
+    Reducers are deterministic: an interrupted reduction asks the same again, and the journal has
+    the answers."""
+
+    expected: Failure
+    """The program's failure; set once it is known."""
+
+    def __init__(
+        self, sandbox: Sandbox, journal: Journal | None = None, *, deadline: float | None = None
+    ) -> None:
+        """`deadline` is the end of the budget, in `time.monotonic` seconds."""
+        self.sandbox = sandbox
+        self.counts = Counts()
+        self._journal, self._deadline = journal, deadline
+        self._memo: dict[str, Future[Any]] = {}
+
+    def is_out_of_budget(self) -> bool:
+        return self._deadline is not None and time.monotonic() > self._deadline
+
+    def report(self, candidate: Candidate) -> Future[Report]:
+        """Begin to run a candidate unless that was done."""
+        return self.once(self._key(candidate), partial(self._run, candidate))
+
+    def ask(self, candidate: Candidate) -> Future[Verdict]:
+        """Begin to find the verdict on a candidate, regardless of the budget."""
+        self.counts.cached += self._key(candidate) in self._memo
+        calls = self.counts.calls
+        report = self.report(candidate)
+        self.counts.candidates += self.counts.calls - calls
+        return _then(report, lambda report: report.verdict(self.expected))
+
+    def verdicts(self, candidates: Iterable[Candidate]) -> Iterator[Verdict]:
+        """Yield the verdicts on candidates in order; raise OutOfBudget.
+
+        Candidates are drawn lazily. As many run at a time as the sandbox allows: the first, and
+        the next ones ahead of need. None of these runs any more when the iterator is closed."""
+        drawn = iter(candidates)
+        ahead: deque[Future[Verdict]] = deque()
+        over = False
+        try:
+            while True:
+                for candidate in islice(drawn, max(1, self.sandbox.jobs) - len(ahead)):
+                    over = not self._is_known(self._key(candidate)) and self.is_out_of_budget()
+                    if over:
+                        drawn = iter(())  # the verdicts on those ahead still count
+                        break
+                    ahead.append(self.ask(candidate))
+                if not ahead:
+                    break
+                yield ahead.popleft().result()
+        except GeneratorExit:
+            wait(ahead)
+            raise
+        if over:
+            raise OutOfBudget
+
+    def doubt(self, candidate: Candidate) -> None:
+        """Make a candidate unresolved from now on: its outcomes vary."""
+        self._memo[self._key(candidate)] = _done(Report((), "It fails only sometimes."))
+
+    def once(self, key: str, begin: Callable[[], Future[T]]) -> Future[T]:
+        """Return the answer to `key`: known, or from an earlier run, or of `begin()`.
+
+        The journal has it before it is used."""
+        if key not in self._memo:
+            recalled = self._is_known(key)
+            self.counts.cached += recalled
+            self._memo[key] = (
+                _done(self._answers[key]) if recalled else _then(begin(), partial(self._note, key))
+            )
+        return self._memo[key]
+
+    @property
+    def _answers(self) -> dict[str, Any]:
+        return self._journal.answers if self._journal else {}
+
+    def _is_known(self, key: str) -> bool:
+        return key in self._memo or key in self._answers
+
+    def _key(self, candidate: Candidate) -> str:
+        threads = self.sandbox.threads
+        return f"{candidate.key} {threads} threads" if threads > 1 else candidate.key
+
+    def _run(self, candidate: Candidate) -> Future[Report]:
+        self.counts.calls += 1
+        return self.sandbox.begin(candidate)
+
+    def _note(self, key: str, answer: T) -> T:
+        broken = isinstance(answer, Report) and answer.broken  # the machine, which may be mended
+        if self._journal and not broken and not self.sandbox.stopped:
+            self._journal.note(key, answer)
+        return answer
+
+
+def _done(answer: T) -> Future[T]:
+    future: Future[T] = Future()
+    future.set_result(answer)
+    return future
+
+
+def _then(future: Future[S], function: Callable[[S], T]) -> Future[T]:
+    """Return the future of `function` of a result."""
+    following: Future[T] = Future()
+
+    def settle(done: Future[S]) -> None:
+        try:
+            following.set_result(function(done.result()))
+        except BaseException as error:
+            following.set_exception(error)
+
+    future.add_done_callback(settle)
+    return following
