@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from fullgraph.compiler.events import Break, Position, Recording
+from fullgraph.compiler.isolation import JobOutcome
 from fullgraph.compiler.observe import Observations, observe
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.recording import RECOMPILE_LIMIT
@@ -18,7 +19,7 @@ from fullgraph.diagnose.causes import (
 from fullgraph.diagnose.cost import TimingOutcome
 from fullgraph.diagnose.explanation_data import Fallback, Note
 from fullgraph.diagnose.hidden_search import HiddenSearch, add_values
-from fullgraph.diagnose.trace import Trace, isolate
+from fullgraph.diagnose.trace import IsolatedJob, Trace
 
 
 @dataclass(frozen=True)
@@ -103,13 +104,15 @@ def break_places(evidence: Evidence) -> list[Position]:
     return [group.place for group in groups]
 
 
-def run_eager(program: Program, evidence: Evidence) -> EagerRun:
-    """Run the program in eager: for the values at its causes, and to see whether it raises."""
+def observing(program: Program, evidence: Evidence) -> IsolatedJob[Observations]:
+    """Return the job of a run in eager that observes the values at the causes."""
     places = break_places(evidence)
-    outcome = isolate(
-        program, lambda emit, in_process: observe(lambda: program.run(program.target), places)
-    )
-    values = outcome.value or Observations()
+    return lambda emit, in_process: observe(lambda: program.run(program.target), places)
+
+
+def with_eager_run(evidence: Evidence, program: Program, outcome: JobOutcome[object]) -> Evidence:
+    """Return `evidence` with a run in eager: its values, and why it fails if it does."""
+    values = outcome.value if isinstance(outcome.value, Observations) else Observations()
     error = None
     if outcome.status == "signal":
         error = f"{program.name} dies in eager, without torch.compile, by {outcome.signal}."
@@ -121,9 +124,5 @@ def run_eager(program: Program, evidence: Evidence) -> EagerRun:
             f"{program.name} raises in eager, without torch.compile: {values.raised}{line}; "
             "mend that first, or give inputs that it accepts."
         )
-    return EagerRun(values, error, evidence.eager.runs + 1, outcome.unrestored)
-
-
-def with_eager_run(evidence: Evidence, eager: EagerRun) -> Evidence:
-    """Return `evidence` with a run in eager, and with the error that the run showed."""
-    return replace(evidence, eager=eager, error=eager.error)
+    eager = EagerRun(values, error, evidence.eager.runs + 1, outcome.unrestored)
+    return replace(evidence, eager=eager, error=error)

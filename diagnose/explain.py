@@ -15,12 +15,19 @@ from fullgraph.compiler.sources import find_live_functions, index_live_functions
 from fullgraph.diagnose.causes import ModeName, note_guards
 from fullgraph.diagnose.compose import compose_explanation, explain_silence
 from fullgraph.diagnose.cost import time_program
-from fullgraph.diagnose.evidence import Evidence, break_places, run_eager, with_eager_run
+from fullgraph.diagnose.evidence import Evidence, break_places, observing, with_eager_run
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Note
 from fullgraph.diagnose.hidden_search import search_hidden
 from fullgraph.diagnose.report import display_progress
-from fullgraph.diagnose.trace import Trace, trace_program
+from fullgraph.diagnose.trace import (
+    Trace,
+    isolate,
+    isolate_together,
+    trace_of,
+    trace_program,
+    tracing,
+)
 
 ROUNDS, SECONDS = 12, 60.0
 """Default limits of the search for hidden breaks: rounds, and seconds of wall time."""
@@ -102,14 +109,7 @@ def explanations(
         evidence = trace_default_mode(program)
         yield compose_explanation(evidence)
         if evidence.error is None and evidence.is_broken:
-            if not evidence.values.places:
-                evidence = with_eager_run(evidence, run_eager(program, evidence))
-            preload_dynamic_shapes()
-            evidence = replace(
-                evidence,
-                capture=trace_program(program, capture=True),
-                fullgraph=trace_program(program, fullgraph=True),
-            )
+            evidence = trace_fullgraph_mode(program, evidence)
             yield compose_explanation(evidence)
             if unmask:
                 for search in search_hidden(program, _traces_to_unmask(evidence), rounds, seconds):
@@ -148,11 +148,30 @@ def trace_default_mode(program: Program) -> Evidence:
         fallbacks=() if silence is None else (silence,),
         notes=(*_note_unknown(trace.recording), *note_guards(program, trace.counters)),
     )
-    if evidence.is_broken:  # searched for once here, instead of in each forked child
-        find_live_functions(place.file for place in break_places(evidence))
     if trace.raised or trace.crash:
-        evidence = with_eager_run(evidence, run_eager(program, evidence))
+        _find_functions(evidence)
+        evidence = with_eager_run(evidence, program, isolate(program, observing(program, evidence)))
     return evidence
+
+
+def trace_fullgraph_mode(program: Program, evidence: Evidence) -> Evidence:
+    """Return `evidence` with the causes under `fullgraph=True`, and values in eager if missing.
+
+    The runs take place at the same time where each has a forked child.
+    """
+    preload_dynamic_shapes()
+    _find_functions(evidence)
+    jobs = [tracing(program, capture=True), tracing(program, fullgraph=True)]
+    unobserved = () if evidence.values.places else (observing(program, evidence),)
+    capture, fullgraph, *eager = isolate_together(program, [*jobs, *unobserved])
+    for outcome in eager:
+        evidence = with_eager_run(evidence, program, outcome)
+    return replace(evidence, capture=trace_of(capture), fullgraph=trace_of(fullgraph))
+
+
+def _find_functions(evidence: Evidence) -> None:
+    """Search for the functions at the causes here, once, instead of in each forked child."""
+    find_live_functions(place.file for place in break_places(evidence))
 
 
 def _traces_to_unmask(evidence: Evidence) -> dict[ModeName, Trace]:

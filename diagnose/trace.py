@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -12,13 +13,21 @@ from typing import TypeVar
 import torch
 
 from fullgraph.compiler.events import Event, Position, Recording
-from fullgraph.compiler.isolation import Emit, JobOutcome, choose_process, run_isolated
+from fullgraph.compiler.isolation import (
+    Emit,
+    JobOutcome,
+    choose_process,
+    run_isolated,
+    run_isolated_together,
+)
 from fullgraph.compiler.private import capture_scalars_and_shapes, silence_torch_logs
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.recording import record
 from fullgraph.compiler.sources import is_user_code
 
 T = TypeVar("T")
+IsolatedJob = Callable[[Emit, bool], T]
+"""Called with where to emit messages, and whether it runs in the user's process."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +58,29 @@ class Trace:
     """What could not be restored afterwards, one sentence each."""
 
 
-def trace_program(program: Program, *, fullgraph: bool = False, capture: bool = False) -> Trace:
-    """Compile and call `program` in isolation; return what the compiler recorded.
+def trace_program(program: Program) -> Trace:
+    """Compile and call `program` in default mode, in isolation; return what was recorded.
 
-    `capture` records, in default mode, the graph breaks that `fullgraph=True` would hit. If the
-    process ends early, the trace holds the events received until then.
+    If the process ends early, the trace holds the events received until then.
     """
-    outcome = isolate(
-        program,
-        lambda emit, in_process: trace_here(
-            program, emit, fullgraph=fullgraph, capture=capture, in_process=in_process
-        ),
+    return trace_of(isolate(program, tracing(program)))
+
+
+def tracing(
+    program: Program, *, fullgraph: bool = False, capture: bool = False
+) -> IsolatedJob[Trace]:
+    """Return the job of a trace.
+
+    `capture` records, in default mode, the graph breaks that `fullgraph=True` would hit.
+    """
+    return lambda emit, in_process: trace_here(
+        program, emit, fullgraph=fullgraph, capture=capture, in_process=in_process
     )
-    if outcome.value is not None:
+
+
+def trace_of(outcome: JobOutcome[object]) -> Trace:
+    """Return the trace that a job made, or what is left of it if its process ended early."""
+    if isinstance(outcome.value, Trace):
         return replace(outcome.value, output=outcome.output, unrestored=outcome.unrestored)
     events = tuple(message for message in outcome.messages if isinstance(message, Event))
     return Trace(
@@ -73,9 +92,7 @@ def trace_program(program: Program, *, fullgraph: bool = False, capture: bool = 
     )
 
 
-def isolate(
-    program: Program, job: Callable[[Emit, bool], T], seconds: float | None = None
-) -> JobOutcome[T]:
+def isolate(program: Program, job: IsolatedJob[T], seconds: float | None = None) -> JobOutcome[T]:
     """Run `job(emit, in_process)` in isolation: in a forked child where a fork is safe."""
     process, _ = choose_process(program.objects())
     return run_isolated(
@@ -86,7 +103,21 @@ def isolate(
     )
 
 
-def end_of(outcome: JobOutcome[T]) -> str:
+def isolate_together(
+    program: Program, jobs: Sequence[IsolatedJob[object]]
+) -> list[JobOutcome[object]]:
+    """Run each job as `isolate` does, at the same time where a fork is safe."""
+    process, _ = choose_process(program.objects())
+    in_process = process == "process"
+    started = [functools.partial(_run_job, job, in_process) for job in jobs]
+    return run_isolated_together(started, objects=program.objects(), where=process)
+
+
+def _run_job(job: IsolatedJob[T], in_process: bool, emit: Emit) -> T:
+    return job(emit, in_process)
+
+
+def end_of(outcome: JobOutcome[object]) -> str:
     """Return what ended a job that returned no value: an error, a signal or a limit."""
     if outcome.error is not None:
         return f"{outcome.error.type}: {outcome.error.message}"

@@ -20,6 +20,7 @@ from fullgraph.compiler.isolation.isolated_job import (
     begin_isolated,
     process_with_own_memory,
     run_isolated,
+    run_isolated_together,
 )
 from fullgraph.compiler.isolation.job_outcome import JobError, JobOutcome
 from fullgraph.compiler.isolation.openmp import pause_openmp
@@ -72,6 +73,7 @@ __all__ = [
     "process_with_own_memory",
     "random_states",
     "run_isolated",
+    "run_isolated_together",
     "running_fork_server",
     "set_random_states",
     "snapshot",

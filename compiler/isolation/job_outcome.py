@@ -7,7 +7,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 JobStatus = Literal["ok", "raised", "signal", "timeout", "memory"]
 JobProcess = Literal["fork", "process"]
@@ -29,14 +29,14 @@ class JobError:
 
 
 @dataclass(frozen=True)
-class JobOutcome(Generic[T]):
+class JobOutcome(Generic[T_co]):
     """How an isolated job ended, and everything it emitted before."""
 
     status: JobStatus
     where: JobProcess
     seconds: float
     """Wall time of the job, isolation included."""
-    value: T | None = None
+    value: T_co | None = None
     """What the job returned, if `status` is "ok"."""
     messages: tuple[object, ...] = ()
     """What the job emitted, in order, however the job ended."""
