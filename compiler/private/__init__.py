@@ -45,6 +45,7 @@ from fullgraph.compiler.private.context_regions import (
 )
 from fullgraph.compiler.private.dynamo_caches import DynamoCaches
 from fullgraph.compiler.private.dynamo_hooks import listen
+from fullgraph.compiler.private.dynamo_objects import Frame, OutputGraph, Tracer
 from fullgraph.compiler.private.fake_process_groups import (
     group_name_of,
     group_size_and_rank,
@@ -154,14 +155,17 @@ __all__ = [
     "REPRO_PACKAGE",
     "Configs",
     "DynamoCaches",
+    "Frame",
     "GraphLevel",
     "KernelTable",
     "NumpyCall",
+    "OutputGraph",
     "RegionCall",
     "ReproCall",
     "ReproInputs",
     "ReproReached",
     "Subsystem",
+    "Tracer",
     "active_modes",
     "add_triton_constants",
     "add_triton_kernel",

@@ -17,21 +17,29 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from types import CodeType
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
+
+from fullgraph.compiler.private.dynamo_objects import Frame, OutputGraph, Tracer
+
+if TYPE_CHECKING:
+    from torch._dynamo.convert_frame import ConvertFrameReturn
+
+T = TypeVar("T")
 
 
 class CompileListener(Protocol):
     """Receiver of compile events. Arguments are live objects of torch: read them, keep none."""
 
-    def broke(self, tx: Any, reason: str, exc: BaseException | None) -> None: ...
-    def escaped(self, frame: Any, exc: BaseException, one_graph: bool) -> None: ...
-    def skipped(self, code: Any, reason: str) -> None: ...
-    def graph(self, output: Any, gm: torch.fx.GraphModule) -> None: ...
+    def broke(self, tx: Tracer, reason: str, exc: BaseException | None) -> None: ...
+    def escaped(self, frame: Frame, exc: BaseException, one_graph: bool) -> None: ...
+    def skipped(self, code: CodeType, reason: str) -> None: ...
+    def graph(self, output: OutputGraph, gm: torch.fx.GraphModule) -> None: ...
     def split(self, pieces: int) -> None: ...
-    def recompiled(self, frame: Any, reasons: list[str]) -> None: ...
-    def timed(self, metrics: Any) -> None: ...
+    def recompiled(self, frame: Frame, reasons: list[str]) -> None: ...
+    def timed(self, metrics: object) -> None: ...
 
 
 @contextlib.contextmanager
@@ -44,12 +52,17 @@ def listen(listener: CompileListener) -> Iterator[tuple[str, ...]]:
         yield tuple(sentence for install, sentence in _HOOKS if not install(stack, listener))
 
 
-def _wrap(stack: contextlib.ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> bool:
-    """Replace `owner.name` with `make(old)` until `stack` closes; return False if it is absent."""
+def _replace(
+    stack: contextlib.ExitStack,
+    owner: object,
+    name: str,
+    wrap: Callable[[Callable[..., T]], Callable[..., T]],
+) -> bool:
+    """Replace `owner.name` with `wrap(old)` until `stack` closes; return False if it is absent."""
     old = vars(owner).get(name)
     if old is None:
         return False
-    setattr(owner, name, make(old))
+    setattr(owner, name, wrap(old))
     stack.callback(setattr, owner, name, old)
     return True
 
@@ -57,22 +70,24 @@ def _wrap(stack: contextlib.ExitStack, owner: Any, name: str, make: Callable[[An
 def _hook_breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
-    def make(old: Any) -> Any:
-        def log_graph_break(tx: Any, code_options: Any, reason: str = "", *a: Any, **k: Any) -> Any:
+    def wrap(old: Callable[..., T]) -> Callable[..., T]:
+        def log_graph_break(
+            tx: Tracer, code_options: object, reason: str = "", *a: object, **k: object
+        ) -> T:
             exc = next((x for x in (*a, *k.values()) if isinstance(x, BaseException)), None)
             listener.broke(tx, reason, exc)
             return old(tx, code_options, reason, *a, **k)
 
         return log_graph_break
 
-    return _wrap(stack, InstructionTranslatorBase, "log_graph_break", make)
+    return _replace(stack, InstructionTranslatorBase, "log_graph_break", wrap)
 
 
 def _hook_exceptions(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo.convert_frame import ConvertFrameAssert
 
-    def make(old: Any) -> Any:
-        def __call__(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
+    def wrap(old: Callable[..., T]) -> Callable[..., T]:
+        def __call__(self: object, frame: Frame, *args: object, **kwargs: object) -> T:
             try:
                 return old(self, frame, *args, **kwargs)
             except Exception as exc:
@@ -81,28 +96,30 @@ def _hook_exceptions(stack: contextlib.ExitStack, listener: CompileListener) -> 
 
         return __call__
 
-    return _wrap(stack, ConvertFrameAssert, "__call__", make)
+    return _replace(stack, ConvertFrameAssert, "__call__", wrap)
 
 
 def _hook_skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo.convert_frame import CatchErrorsWrapper
 
-    def make(old: Any) -> Any:
-        def _handle_skip(self: Any, result: Any, frame: Any) -> Any:
+    def wrap(old: Callable[..., T]) -> Callable[..., T]:
+        def _handle_skip(self: object, result: ConvertFrameReturn, frame: Frame) -> T:
             if result.skip_reason is not None and result.guarded_code is None:
                 listener.skipped(frame.f_code, result.skip_reason)
             return old(self, result, frame)
 
         return _handle_skip
 
-    return _wrap(stack, CatchErrorsWrapper, "_handle_skip", make)
+    return _replace(stack, CatchErrorsWrapper, "_handle_skip", wrap)
 
 
 def _hook_graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
-    from torch._dynamo.output_graph import OutputGraph
+    from torch._dynamo.output_graph import OutputGraph as TorchOutputGraph
 
-    def make(old: Any) -> Any:
-        def call_user_compiler(self: Any, gm: Any, example_inputs: Any) -> Any:
+    def wrap(old: Callable[..., T]) -> Callable[..., T]:
+        def call_user_compiler(
+            self: TorchOutputGraph, gm: torch.fx.GraphModule, example_inputs: object
+        ) -> T:
             listener.graph(self, gm)
             compiled = old(self, gm, example_inputs)
             buckets = getattr(getattr(self.compiler_fn, "__self__", None), "buckets", None)
@@ -112,22 +129,24 @@ def _hook_graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool
 
         return call_user_compiler
 
-    return _wrap(stack, OutputGraph, "call_user_compiler", make)
+    return _replace(stack, TorchOutputGraph, "call_user_compiler", wrap)
 
 
 def _hook_recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     from torch._dynamo import convert_frame
 
-    def make(old: Any) -> Any:
-        def wrapped(entries: Any, frame: Any, backend: Any, skip_logging: bool = False) -> Any:
+    def wrap(old: Callable[..., list[str]]) -> Callable[..., list[str]]:
+        def get_and_maybe_log_recompilation_reasons(
+            entries: object, frame: Frame, backend: object, skip_logging: bool = False
+        ) -> list[str]:
             reasons = old(entries, frame, backend, skip_logging)
             if reasons and not skip_logging:
                 listener.recompiled(frame, reasons)
             return reasons
 
-        return wrapped
+        return get_and_maybe_log_recompilation_reasons
 
-    return _wrap(stack, convert_frame, "get_and_maybe_log_recompilation_reasons", make)
+    return _replace(stack, convert_frame, "get_and_maybe_log_recompilation_reasons", wrap)
 
 
 def _hook_timings(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
@@ -135,9 +154,9 @@ def _hook_timings(stack: contextlib.ExitStack, listener: CompileListener) -> boo
 
     context = utils.get_metrics_context()  # of this thread, where CPU backward runs too
 
-    def make(old: Any) -> Any:
+    def wrap(old: Callable[..., T]) -> Callable[..., T]:
         @torch.compiler.disable  # a lazily compiled backward exits it while user code runs
-        def on_exit(*args: Any, **kwargs: Any) -> Any:
+        def on_exit(*args: object, **kwargs: object) -> T:
             result = old(*args, **kwargs)
             metrics = utils.get_compilation_metrics()
             if metrics:
@@ -146,7 +165,7 @@ def _hook_timings(stack: contextlib.ExitStack, listener: CompileListener) -> boo
 
         return on_exit
 
-    return _wrap(stack, context, "_on_exit", make)
+    return _replace(stack, context, "_on_exit", wrap)
 
 
 _HOOKS: tuple[tuple[Callable[[contextlib.ExitStack, CompileListener], bool], str], ...] = (

@@ -5,14 +5,28 @@ The fake backend of torch 2.10 leaves the outputs of all collectives but gathers
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import torch
+
+if TYPE_CHECKING:
+    from torch._C import ScriptObject
+    from torch._C._distributed_c10d import Work
+
+Tensors = list[torch.Tensor]
+
+
+class FakeBackend(Protocol):
+    """Torch's fake backend, as far as it is probed."""
+
+    def size(self) -> int: ...
+    def _reduce_scatter_base(self, output: torch.Tensor, given: torch.Tensor, /) -> Work: ...
+
 
 _library: torch.library.Library | None = None
 
 
-def register_fake_collectives(backend: Any) -> None:
+def register_fake_collectives(backend: FakeBackend) -> None:
     """Register kernels that write outputs, unless `backend` writes them; permanent for the process.
 
     As in later versions of torch, a scatter gives this rank's part, an exchange gives this rank's
@@ -35,7 +49,7 @@ def register_fake_collectives(backend: Any) -> None:
             _library.impl(kernel.__name__, kernel, key, allow_override=True)
 
 
-def _writes_outputs(backend: Any) -> bool:
+def _writes_outputs(backend: FakeBackend) -> bool:
     found = torch.full((1,), torch.nan)
     backend._reduce_scatter_base(found, torch.zeros(backend.size())).wait()
     return not found.isnan().any()
@@ -44,44 +58,61 @@ def _writes_outputs(backend: Any) -> bool:
 # Kernels with the names and parameters of the operators. Outer lists have one entry a device.
 
 
-def reduce_scatter_(outputs: Any, inputs: Any, group: Any, *_: Any, **__: Any) -> Any:
+def reduce_scatter_(
+    outputs: Tensors, inputs: list[Tensors], group: ScriptObject, *_: object, **__: object
+) -> tuple[Tensors, ScriptObject]:
+    """Write to each output this rank's part of the inputs."""
     rank = _rank(group)
     for output, parts in zip(outputs, inputs, strict=True):
         _write(output, parts[rank])
     return outputs, _finished_work()
 
 
-def _reduce_scatter_base_(output: Any, given: Any, group: Any, *_: Any, **__: Any) -> Any:
+def _reduce_scatter_base_(
+    output: torch.Tensor, given: torch.Tensor, group: ScriptObject, *_: object, **__: object
+) -> tuple[torch.Tensor, ScriptObject]:
+    """Write to `output` this rank's part of `given`, which holds every rank's."""
     _write(output, given.flatten()[_rank(group) * output.numel() :])
     return output, _finished_work()
 
 
 def reduce_scatter_tensor_coalesced_(
-    outputs: Any, inputs: Any, group: Any, *_: Any, **__: Any
-) -> Any:
+    outputs: Tensors, inputs: Tensors, group: ScriptObject, *_: object, **__: object
+) -> ScriptObject:
+    """Reduce and scatter several tensors in one call."""
     for output, given in zip(outputs, inputs, strict=True):
         _reduce_scatter_base_(output, given, group)
     return _finished_work()
 
 
-def alltoall_(outputs: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+def alltoall_(
+    outputs: Tensors, inputs: Tensors, *_: object, **__: object
+) -> tuple[Tensors, ScriptObject]:
+    """Write to each output the tensor that this rank would send."""
     for output, given in zip(outputs, inputs, strict=True):
         _write(output, given)
     return outputs, _finished_work()
 
 
-def alltoall_base_(output: Any, given: Any, *_: Any, **__: Any) -> Any:
+def alltoall_base_(
+    output: torch.Tensor, given: torch.Tensor, *_: object, **__: object
+) -> ScriptObject:
+    """Write to `output` what this rank would send, concatenated."""
     _write(output, given)
     return _finished_work()
 
 
-def scatter_(outputs: Any, inputs: Any, group: Any, *_: Any, **__: Any) -> Any:
+def scatter_(
+    outputs: Tensors, inputs: list[Tensors], group: ScriptObject, *_: object, **__: object
+) -> tuple[Tensors, ScriptObject]:
+    """Write to each output this rank's part of the inputs; zeros if another rank is the root."""
     for place, output in enumerate(outputs):
         _write(output, inputs[place][_rank(group)] if inputs else output.new_empty(0))
     return outputs, _finished_work()
 
 
-def gather_(outputs: Any, inputs: Any, *_: Any, **__: Any) -> Any:
+def gather_(outputs: list[Tensors], inputs: Tensors, *_: object, **__: object) -> ScriptObject:
+    """Write to every rank's place in the outputs this rank's input."""
     for parts, given in zip(outputs, inputs, strict=False):  # only the root has outputs
         for part in parts:
             _write(part, given)
@@ -95,12 +126,11 @@ def _write(output: torch.Tensor, given: torch.Tensor) -> None:
     output.copy_(torch.cat([taken, rest]).view_as(output))
 
 
-def _rank(group: Any) -> int:
-    rank: int = torch.distributed.ProcessGroup.unbox(group).rank()
-    return rank
+def _rank(group: ScriptObject) -> int:
+    return torch.distributed.ProcessGroup.unbox(group).rank()
 
 
-def _finished_work() -> Any:
+def _finished_work() -> ScriptObject:
     from torch._C._distributed_c10d import FakeWork
 
     return FakeWork().boxed()

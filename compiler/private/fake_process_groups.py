@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from fullgraph.compiler.private.fake_collectives import register_fake_collectives
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Backend
+    from torch.distributed import ProcessGroup
 
 
 def replace_process_groups() -> bool:
@@ -34,7 +39,7 @@ def replace_process_groups() -> bool:
     return True
 
 
-def _replace_backend(group: Any) -> None:
+def _replace_backend(group: ProcessGroup) -> None:
     """Register a backend for `group` that this process can use.
 
     A group keeps the first backend registered under each type, so a grandchild uses a type that
@@ -51,7 +56,7 @@ def _replace_backend(group: Any) -> None:
             return
 
 
-def _make_lone_backend(group: Any) -> Any:
+def _make_lone_backend(group: ProcessGroup) -> Backend:
     """Return Gloo for a group of one rank, else torch's fake backend with this rank's data."""
     from torch._C import _distributed_c10d as c10d
 
@@ -59,7 +64,9 @@ def _make_lone_backend(group: Any) -> Any:
     if group.size() == 1 and gloo is not None:
         with contextlib.suppress(RuntimeError):  # no network interface
             return gloo(torch.distributed.HashStore(), 0, 1, datetime.timedelta(minutes=5))
-    make = getattr(c10d.FakeProcessGroup, "_create_internal", c10d.FakeProcessGroup)
+    make: Callable[[int, int], Any] = getattr(
+        c10d.FakeProcessGroup, "_create_internal", c10d.FakeProcessGroup
+    )
     backend = make(group.rank(), group.size())
     register_fake_collectives(backend)
     return backend
@@ -78,7 +85,7 @@ def group_size_and_rank(name: str) -> tuple[int, int]:
 
 def group_name_of(node: torch.fx.Node) -> str | None:
     """Return the group name passed to a functional collective; None for other nodes."""
-    target: Any = node.target
+    target: object = node.target
     if isinstance(target, torch._ops.OpOverloadPacket):  # as Dynamo calls it
         target = getattr(target, target.overloads()[0])
     schema = getattr(target, "_schema", None)

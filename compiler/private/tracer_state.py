@@ -10,11 +10,11 @@ import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
 
 import torch
 
 from fullgraph.compiler.events import Node, Position
+from fullgraph.compiler.private.dynamo_objects import Instruction, OutputGraph, Tracer
 from fullgraph.compiler.sources import is_user_code
 
 _RESUME = re.compile(r"^torch_dynamo_resume_in_(.*)_at_\d+$")
@@ -52,7 +52,7 @@ def frame_position(code: CodeType) -> Position:
     return Position(code.co_filename, code.co_firstlineno, function=function_name(code.co_name))
 
 
-def running_tracers(tx: Any, exc: BaseException | None) -> list[Any]:
+def running_tracers(tx: Tracer | None, exc: BaseException | None) -> list[Tracer]:
     """Return the running tracers, from the compiled frame to the innermost inlined call.
 
     `tx` is the tracer that caught `exc`; the traceback holds the tracers of inlined calls.
@@ -69,10 +69,10 @@ def running_tracers(tx: Any, exc: BaseException | None) -> list[Any]:
         if isinstance(inner, InstructionTranslatorBase):
             innermost = inner
         step = step.tb_next
-    chain: list[Any] = []
+    chain: list[Tracer] = []
     while innermost is not None:
         chain.append(innermost)
-        innermost = getattr(innermost, "parent", None)
+        innermost = innermost.parent
     return chain[::-1]
 
 
@@ -89,10 +89,10 @@ def root_cause_of(exc: BaseException | None) -> BaseException | None:
     return exc
 
 
-def tx_position(tx: Any) -> Position:
+def tx_position(tx: Tracer) -> Position:
     """Return the position of the expression that `tx` was executing."""
-    code: CodeType = tx.f_code
-    where = getattr(_operand_instruction(tx), "positions", None)
+    code = tx.f_code
+    where = _operand_instruction(tx).positions
     return Position(
         code.co_filename,
         (where and where.lineno) or tx.lineno or code.co_firstlineno,
@@ -103,7 +103,7 @@ def tx_position(tx: Any) -> Position:
     )
 
 
-def _operand_instruction(tx: Any) -> Any:
+def _operand_instruction(tx: Tracer) -> Instruction:
     """Return the current instruction of `tx`, or the one that computed its operand.
 
     CPython locates a conditional jump at a whole `if` or expression, or at the comparison before
@@ -161,7 +161,7 @@ def summary_positions(stack: traceback.StackSummary | None) -> tuple[Position, .
     )
 
 
-def running_modules(txs: list[Any]) -> Iterator[torch.nn.Module]:
+def running_modules(txs: list[Tracer]) -> Iterator[torch.nn.Module]:
     """Yield the modules whose methods are running, innermost first."""
     for tx in reversed(txs):
         for name in _self_candidates(tx.f_code):
@@ -179,7 +179,7 @@ def _self_candidates(code: CodeType) -> tuple[str, ...]:
     return names if _RESUME.match(code.co_name) else names[:1]
 
 
-def _held_object(variable: Any) -> object:
+def _held_object(variable: object) -> object:
     """Return the object that a VariableTracker holds, or None; never realize a lazy one."""
     fields = getattr(variable, "__dict__", {})
     cache = fields.get("_cache")
@@ -239,7 +239,7 @@ def _target(node: torch.fx.Node, gm: torch.fx.GraphModule) -> str:
     return getattr(node.target, "__name__", None) or str(node.target)
 
 
-def guard_positions(output: Any) -> dict[str, tuple[Position, ...]]:
+def guard_positions(output: OutputGraph) -> dict[str, tuple[Position, ...]]:
     """Return the user positions behind the guards of a graph, by guarded source."""
     lines: dict[str, tuple[Position, ...]] = {}
     context = getattr(getattr(output, "tracing_context", None), "guards_context", None)

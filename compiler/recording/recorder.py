@@ -7,7 +7,7 @@ import dataclasses
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import CodeType
 
 import torch
 
@@ -24,6 +24,9 @@ from fullgraph.compiler.events import (
     Timing,
 )
 from fullgraph.compiler.private import (
+    Frame,
+    OutputGraph,
+    Tracer,
     active_modes,
     calling_position,
     current_compile_id,
@@ -95,7 +98,7 @@ class Recorder:
 
     # The methods of CompileListener.
 
-    def broke(self, tx: Any, reason: str, exc: BaseException | None) -> None:
+    def broke(self, tx: Tracer, reason: str, exc: BaseException | None) -> None:
         exc = exc or _break_in_progress()
         if exc is not None and not self._first_time(exc):
             return
@@ -109,7 +112,7 @@ class Recorder:
             fate = Fate.RESUMED
         self._add_break(txs[0].f_code, _stack_of(txs, exc), fate, text, txs)
 
-    def escaped(self, frame: Any, exc: BaseException, one_graph: bool) -> None:
+    def escaped(self, frame: Frame, exc: BaseException, one_graph: bool) -> None:
         self._broken_frames.add(frame_position(frame.f_code))
         if not self._first_time(exc):
             return
@@ -141,7 +144,7 @@ class Recorder:
                 )
             )
 
-    def skipped(self, code: Any, reason: str) -> None:
+    def skipped(self, code: CodeType, reason: str) -> None:
         frame = frame_position(code)
         # A frame that just broke is recorded already; code of torch and Python is never compiled.
         if (
@@ -153,7 +156,7 @@ class Recorder:
         self._recorded_skips.add((frame, reason))
         self._add(Skip(frame, reason))
 
-    def graph(self, output: Any, gm: torch.fx.GraphModule) -> None:
+    def graph(self, output: OutputGraph, gm: torch.fx.GraphModule) -> None:
         tx = output.root_tx
         frame = frame_position(tx.f_code)
         for source, lines in guard_positions(output).items():
@@ -186,7 +189,7 @@ class Recorder:
                 self._events[i] = dataclasses.replace(event, splits=pieces)
                 return
 
-    def recompiled(self, frame: Any, reasons: list[str]) -> None:
+    def recompiled(self, frame: Frame, reasons: list[str]) -> None:
         where = frame_position(frame.f_code)
         guards = [parse_guard(reason) for reason in reasons]
         known = [
@@ -204,29 +207,32 @@ class Recorder:
             )
         )
 
-    def timed(self, metrics: Any) -> None:
-        def seconds(name: str) -> float | None:
-            value = getattr(metrics, name, None)
-            return None if value is None else value / 1e6
-
-        def field(name: str) -> Any:
+    def timed(self, metrics: object) -> None:
+        def number(name: str) -> int | None:
             return getattr(metrics, name, None)
 
-        backward = field("is_forward") is False
-        started, ended = field("start_time_us"), field("end_time_us")
+        def text(name: str) -> str:
+            return str(getattr(metrics, name, None) or "")
+
+        def seconds(name: str) -> float | None:
+            value = number(name)
+            return None if value is None else value / 1e6
+
+        backward = getattr(metrics, "is_forward", None) is False
+        started, ended = number("start_time_us"), number("end_time_us")
         self._add(
             Timing(
-                str(field("compile_id") or ""),
+                text("compile_id"),
                 Position(
-                    field("co_filename") or "",
-                    field("co_firstlineno") or 0,
-                    function=function_name(field("co_name") or ""),
+                    text("co_filename"),
+                    number("co_firstlineno") or 0,
+                    function=function_name(text("co_name")),
                 ),
                 seconds("dynamo_cumulative_compile_time_us"),
                 seconds("aot_autograd_cumulative_compile_time_us"),
                 seconds("inductor_cumulative_compile_time_us"),
                 (ended - started) / 1e6 if started and ended else None,
-                field("guard_count"),
+                number("guard_count"),
                 "backward" if backward else "forward",
             )
         )
@@ -240,11 +246,11 @@ class Recorder:
 
     def _add_break(
         self,
-        code: Any,
+        code: CodeType,
         stack: tuple[Position, ...],
         fate: Fate,
         text: GraphBreakText,
-        txs: list[Any],
+        txs: list[Tracer],
         compile_id: str = "",
     ) -> None:
         frame = frame_position(code)
@@ -269,7 +275,7 @@ class Recorder:
             )
         )
 
-    def _module_paths(self, txs: list[Any]) -> tuple[str, ...]:
+    def _module_paths(self, txs: list[Tracer]) -> tuple[str, ...]:
         """Return the paths of the innermost running module and its siblings of the same class."""
         for module in running_modules(txs):
             path = self._names.get(id(module))
@@ -313,7 +319,7 @@ def _message_of(exc: BaseException | None) -> str:
     return getattr(exc, "msg", None) or getattr(exc, "message", None) or str(exc or "")
 
 
-def _stack_of(txs: list[Any], exc: BaseException | None) -> tuple[Position, ...]:
+def _stack_of(txs: list[Tracer], exc: BaseException | None) -> tuple[Position, ...]:
     """Return the tracers' positions, or torch's own stack if it is deeper.
 
     An exception that user code raised in an inlined call reaches only the caller's tracer.
