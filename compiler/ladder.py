@@ -5,15 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.private import find_backend
 
-Backend = str | Callable[..., Any]
-CompileOptions = Mapping[str, str | int | bool | Callable[..., Any]]
+Backend = str | Callable[..., object]
+CompileOptions = Mapping[str, str | int | bool | Callable[..., object]]
 """The `options` of torch.compile."""
 
 

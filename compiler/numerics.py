@@ -220,7 +220,7 @@ def _distance(value: RecordedTensor, exact: RecordedTensor) -> tuple[int, float]
     return int(special.sum()), float(finite.max()) if finite.numel() else 0.0
 
 
-def to_float64(module: T, args: Any, kwargs: Any) -> tuple[T, Any, Any]:
+def to_float64(module: T, args: object, kwargs: object) -> tuple[T, Any, Any]:
     """Return copies with float64 for floating-point tensors and complex128 for complex ones."""
     if isinstance(module, torch.nn.Module):
         module = copy.deepcopy(module).double()

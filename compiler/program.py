@@ -27,7 +27,7 @@ class CallArguments:
 class Program:
     """A callable, the calls to make, and the arguments of `torch.compile`."""
 
-    target: Callable[..., Any]
+    target: Callable[..., object]
     calls: tuple[CallArguments, ...]
     loss: Loss
     backend: Backend
@@ -57,7 +57,7 @@ class Program:
         return ladder(self.backend, mode=self.mode, options=self.options)
 
     def run(
-        self, function: Callable[..., Any], after: Callable[[int], object] = lambda call: None
+        self, function: Callable[..., object], after: Callable[[int], object] = lambda call: None
     ) -> None:
         """Make every call of `function`, with a backward pass after each if there is a loss.
 
@@ -79,7 +79,7 @@ class Program:
         if not backward(output, self.loss):
             raise RuntimeError("loss=True: no output requires a gradient")
 
-    def compiled(self, *, fullgraph: bool = False, isolated: bool = False) -> Callable[..., Any]:
+    def compiled(self, *, fullgraph: bool = False, isolated: bool = False) -> Callable[..., object]:
         """Return the target under `torch.compile`; `isolated` gives it a cache of its own."""
         extra: dict[str, Any] = isolate_recompiles_kwargs() if isolated else {}
         return torch.compile(

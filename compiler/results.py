@@ -6,7 +6,6 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 
@@ -54,12 +53,12 @@ class RunResults:
     """Class names of the containers of the outputs, by path."""
 
 
-Loss = Callable[[Any], torch.Tensor] | bool | None
+Loss = Callable[[object], torch.Tensor] | bool | None
 """None or False for no backward pass, True for the sum of the outputs, or a function of them."""
 
 
 def run_and_record(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     args: Sequence[object],
     kwargs: Mapping[str, object],
     *,

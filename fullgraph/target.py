@@ -31,7 +31,7 @@ class LoadedTarget:
     model: object
     inputs: object
     calls: tuple[object, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     """Arguments of `bisect` that the file asks for: "loss", "backend", "dynamic", …"""
     in_force: Callable[[], AbstractContextManager[None]] = nullcontext
     """Applies the settings and modes that the file asks for."""

@@ -8,7 +8,6 @@ step.model                       # the model alone again, for inference
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -31,6 +30,6 @@ class WithLoss(torch.nn.Module):
         self.loss = loss
         self.targets = targets
 
-    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def forward(self, *args: object, **kwargs: object) -> torch.Tensor:
         cut = len(args) - self.targets
         return self.loss(self.model(*args[:cut], **kwargs), *args[cut:])

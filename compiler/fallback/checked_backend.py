@@ -31,7 +31,7 @@ _ATTRIBUTE = "_fullgraph_backend"
 
 
 def compile(
-    model: Callable[..., Any] | None = None,
+    model: Callable[..., object] | None = None,
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
@@ -64,7 +64,7 @@ def compile(
     given = dict(options or {})
     filters = {key: given.pop(key) for key in ("guard_filter_fn",) if key in given}
 
-    def compile_target(target: Callable[..., Any]) -> Any:
+    def compile_target(target: Callable[..., object]) -> object:
         checked = CheckedBackend(
             backend,
             mode,
@@ -169,7 +169,7 @@ class CheckedBackend:
         for compiler in self._compilers:
             getattr(compiler, "reset", lambda: None)()
 
-    def __call__(self, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphFn:
+    def __call__(self, module: torch.fx.GraphModule, inputs: Sequence[object]) -> GraphFn:
         graph = _describe(module)
         if not self._rungs:
             return self._note(module.forward, graph, "dynamo")
@@ -221,7 +221,7 @@ class CheckedBackend:
         self,
         compiled: GraphFn,
         trial: GraphTrial,
-        inputs: Sequence[Any],
+        inputs: Sequence[object],
         known: Sequence[object] | None,
     ) -> GraphFn:
         """Return `compiled`, checked once more for sizes of 0, of 1 and of more."""
@@ -256,7 +256,7 @@ class CheckedBackend:
 
         usual = 3 ** len(sizes) - 1  # the key of sizes that are neither 0 nor 1
 
-        def call(*args: Any) -> Any:
+        def call(*args: Any) -> object:
             for i in sizes:
                 if args[i] < 2:
                     return pick(args)(*args)
@@ -292,7 +292,7 @@ def _relative(file: str) -> str:
     return str(with_folder.relative_to(here)) if with_folder.is_relative_to(here) else file
 
 
-def _minify_advice(target: Callable[..., Any]) -> str:
+def _minify_advice(target: Callable[..., object]) -> str:
     """Return a sentence on how to minify a failure of `target`."""
     call = "fullgraph.minify(model, inputs)"
     named = type(target) if isinstance(target, torch.nn.Module) else target

@@ -158,7 +158,7 @@ def begin_in_fork_server(
     return wait
 
 
-def _unpickled(outcome: JobOutcome[Any]) -> JobOutcome[Any]:
+def _unpickled(outcome: JobOutcome[object]) -> JobOutcome[Any]:
     """Unpickle value and error, which the server passes on as bytes: it need not import them."""
     value, error = outcome.value, outcome.error
     try:

@@ -50,7 +50,7 @@ class FoundPart:
 
     expression: str
     """How to reach it in Python."""
-    part: StatePart[Any]
+    part: StatePart[object]
     state: object
 
     @property
@@ -119,7 +119,7 @@ def _root(number: int, thing: object) -> str:
     return getattr(thing, "__qualname__", f"objects[{number}]")
 
 
-def _parts(thing: Any) -> list[StatePart[Any]]:
+def _parts(thing: object) -> list[StatePart[Any]]:
     """Return the parts of `thing`; none if the walk does not follow it."""
     if isinstance(thing, torch.Tensor):
         return [parts.TensorPart(thing), *_attributes(thing), _ClassPart(thing)]
@@ -169,7 +169,7 @@ class _ClassPart(parts.NamedPart):
         self.target.__class__ = state[0][1]
 
 
-def _attributes(thing: object) -> list[StatePart[Any]]:
+def _attributes(thing: object) -> list[StatePart[object]]:
     found: list[StatePart[Any]] = []
     if isinstance(getattr(thing, "__dict__", None), dict):
         found.append(parts.AttributesPart(thing))
@@ -190,7 +190,7 @@ def _slots(kind: type) -> tuple[str, ...]:
     )
 
 
-def _function(function: types.FunctionType) -> list[StatePart[Any]]:
+def _function(function: types.FunctionType) -> list[StatePart[object]]:
     found: list[StatePart[Any]] = [
         parts.NamedAttributesPart(function, ("__defaults__", "__kwdefaults__")),
         parts.AttributesPart(function),
@@ -234,7 +234,7 @@ def _wrapped_names(thing: object) -> tuple[str, ...]:
     return ()
 
 
-def _state(thing: Any) -> StatePart[Any] | None:
+def _state(thing: object) -> StatePart[Any] | None:
     """Return the part of an object that exposes its state through methods."""
     if isinstance(thing, torch.Generator):
         return parts.GetterPart(
@@ -259,7 +259,7 @@ def _state(thing: Any) -> StatePart[Any] | None:
     return _numpy_state(thing)
 
 
-def _numpy_state(thing: Any) -> StatePart[Any] | None:
+def _numpy_state(thing: object) -> StatePart[object] | None:
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return None

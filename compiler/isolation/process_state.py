@@ -29,7 +29,7 @@ class ProcessState:
     """One piece of process state. `read` returns a value that `==` compares and `write` takes."""
 
     name: str
-    read: Callable[[], Any]
+    read: Callable[[], object]
     write: Callable[[Any], object]
     show: Callable[[Any], str] = repr
     """Returns a value as text, for a digest."""
@@ -189,7 +189,7 @@ def _set_filters(was: list[Any]) -> None:
     warnings.filters[:] = was  # type: ignore[index]
 
 
-def _loggers() -> dict[str, tuple[Any, ...]]:
+def _loggers() -> dict[str, tuple[object, ...]]:
     named = {"": logging.root, **logging.root.manager.loggerDict}
     return {
         name: (one.level, one.propagate, one.disabled, tuple(one.handlers), tuple(one.filters))
@@ -207,6 +207,6 @@ def _set_loggers(was: dict[str, tuple[Any, ...]]) -> None:
             logger.setLevel(level)
 
 
-def _show_loggers(states: dict[str, tuple[Any, ...]]) -> str:
+def _show_loggers(states: dict[str, tuple[object, ...]]) -> str:
     """Leave out the loggers that nobody has configured: every import adds some."""
     return repr({name: s for name, s in states.items() if s[0] or any(s[2:])})

@@ -137,7 +137,7 @@ class NamedAttributesPart(NamedPart):
 
     kind = "names"
 
-    def __init__(self, target: Any, names: Sequence[str]) -> None:
+    def __init__(self, target: object, names: Sequence[str]) -> None:
         super().__init__(target)
         self.names = names
 
@@ -182,7 +182,7 @@ class GlobalsPart(NamedPart):
 
     kind = "globals"
 
-    def __init__(self, target: dict[str, Any], names: Iterable[str]) -> None:
+    def __init__(self, target: dict[str, object], names: Iterable[str]) -> None:
         super().__init__(target)
         self.names = sorted(names)
 
@@ -221,7 +221,7 @@ class GetterPart(StatePart[S]):
     kind = "state"
 
     def __init__(
-        self, target: Any, get: Callable[[], S], put: Callable[[S], object] | None = None
+        self, target: object, get: Callable[[], S], put: Callable[[S], object] | None = None
     ) -> None:
         """Without `put` the state cannot be written."""
         super().__init__(target)
@@ -239,12 +239,12 @@ class GetterPart(StatePart[S]):
         return pickle.dumps(state)
 
 
-class ArrayPart(StatePart[Any]):
+class ArrayPart(StatePart[object]):
     """Elements of a NumPy array."""
 
     kind = "array"
 
-    def read(self) -> Any:
+    def read(self) -> object:
         return self.target.copy()
 
     def write(self, state: Any) -> None:

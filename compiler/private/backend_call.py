@@ -15,12 +15,12 @@ _FRAME = re.compile(r'File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.
 
 
 def resolve_backend(
-    backend: str | Callable[..., Any],
+    backend: str | Callable[..., object],
     *,
     mode: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     dynamic: bool | None = None,
-) -> Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]:
+) -> Callable[[torch.fx.GraphModule, list[object]], Callable[..., object]]:
     """Return the callable that torch.compile makes of a backend; raise what it raises."""
     given_options = dict(options) if options else None
     if backend == "inductor":
@@ -28,7 +28,7 @@ def resolve_backend(
     return torch._TorchCompileWrapper(backend, mode, given_options, dynamic)
 
 
-def find_backend(name: str) -> Callable[..., Any] | None:
+def find_backend(name: str) -> Callable[..., object] | None:
     """Return the backend registered under `name` if its module is loaded; load nothing."""
     from torch._dynamo.backends import registry
 
@@ -107,7 +107,7 @@ def save_compilation_metrics() -> Callable[[], None]:
     return lambda: vars(metrics).update(_metrics=before)
 
 
-def _metrics() -> Any:
+def _metrics() -> object:
     from torch._dynamo.utils import get_metrics_context
 
     return get_metrics_context()
@@ -124,7 +124,7 @@ def keep_compiler_in_children() -> Iterator[None]:
         torch.compiler.reset = reset
 
 
-def unwrap_compiled_graph(compiled: Callable[..., Any]) -> Callable[..., Any]:
+def unwrap_compiled_graph(compiled: Callable[..., object]) -> Callable[..., object]:
     """Return a compiled graph without its `disable` wrapper, for a caller that Dynamo wraps.
 
     Each wrapper costs about two microseconds a call.
@@ -134,7 +134,7 @@ def unwrap_compiled_graph(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return getattr(eval_frame, "innermost_fn", lambda graph: graph)(compiled)
 
 
-def hint_of_symbol(symbol: Any) -> Any:
+def hint_of_symbol(symbol: Any) -> object:
     """Return the value of a symbolic number in the call being compiled; None if it has none."""
     return symbol.node.hint
 
@@ -146,13 +146,13 @@ def may_be_zero_or_one(symbol: Any) -> bool:
     return not statically_known_true(symbol >= 2)
 
 
-def is_fake_tensor(thing: Any) -> bool:
+def is_fake_tensor(thing: object) -> bool:
     from torch._subclasses.fake_tensor import FakeTensor
 
     return isinstance(thing, FakeTensor)
 
 
-def draws_eager_random_numbers(options: Mapping[str, Any]) -> bool:
+def draws_eager_random_numbers(options: Mapping[str, object]) -> bool:
     """Whether Inductor draws the same random numbers as eager."""
     import torch._inductor.config as config
 

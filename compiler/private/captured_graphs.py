@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-CapturedGraph = tuple[torch.fx.GraphModule, tuple[Any, ...]]
+CapturedGraph = tuple[torch.fx.GraphModule, tuple[object, ...]]
 GraphLevel = Literal["dynamo", "aot"]
 
 
@@ -16,7 +16,7 @@ class _CallReached(BaseException):
 
 
 def count_graph_calls(
-    run: Callable[[Callable[..., Any]], object], level: GraphLevel = "dynamo"
+    run: Callable[[Callable[..., object]], object], level: GraphLevel = "dynamo"
 ) -> int:
     """Return the number of graph calls while `run(backend)` runs."""
     calls = []
@@ -25,7 +25,7 @@ def count_graph_calls(
 
 
 def capture_graph(
-    run: Callable[[Callable[..., Any]], object], number: int, level: GraphLevel = "dynamo"
+    run: Callable[[Callable[..., object]], object], number: int, level: GraphLevel = "dynamo"
 ) -> CapturedGraph | None:
     """Return the graph of call `number` (from 0) while `run(backend)` runs, and its inputs.
 
@@ -34,7 +34,7 @@ def capture_graph(
     found: list[CapturedGraph] = []
     calls = 0
 
-    def listen(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
+    def listen(module: torch.fx.GraphModule, inputs: Sequence[object]) -> None:
         nonlocal calls
         calls += 1
         if calls > number:
@@ -52,12 +52,12 @@ def capture_graph(
 
 
 def _make_backend(
-    listen: Callable[[torch.fx.GraphModule, Sequence[Any]], object], level: GraphLevel
-) -> Callable[..., Any]:
+    listen: Callable[[torch.fx.GraphModule, Sequence[object]], object], level: GraphLevel
+) -> Callable[..., object]:
     """Return a backend that runs graphs uncompiled and calls `listen` before each call."""
 
-    def compiler(module: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
-        def call(*inputs: Any) -> Any:
+    def compiler(module: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        def call(*inputs: object) -> object:
             listen(module, inputs)
             return module(*inputs)
 
@@ -69,7 +69,7 @@ def _make_backend(
     from torch._functorch.aot_autograd import make_boxed_func
     from torch._inductor.decomposition import select_decomp_table
 
-    def boxed(module: torch.fx.GraphModule, inputs: Any) -> Any:
+    def boxed(module: torch.fx.GraphModule, inputs: object) -> object:
         return make_boxed_func(compiler(module, inputs))
 
     return aot_autograd(fw_compiler=boxed, bw_compiler=boxed, decompositions=select_decomp_table())
@@ -81,14 +81,14 @@ def has_functorch_transform(module: torch.fx.GraphModule) -> bool:
 
 
 def count_aten_calls(
-    target: Callable[..., Any], args: Any, kwargs: Any, dynamic: bool | None
+    target: Callable[..., object], args: Any, kwargs: Any, dynamic: bool | None
 ) -> int:
     """Return the number of call nodes in the ATen graphs of one forward."""
     from torch._dynamo.backends.common import aot_autograd
 
     calls = 0
 
-    def compiler(module: torch.fx.GraphModule, _: Any) -> Any:
+    def compiler(module: torch.fx.GraphModule, _: object) -> object:
         nonlocal calls
         calls += sum(node.op == "call_function" for node in module.graph.nodes)
         return module.forward

@@ -7,7 +7,6 @@ import inspect
 import logging
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 
@@ -45,7 +44,7 @@ def silence_torch_logs() -> Iterator[None]:
             logger.handlers = handlers
 
 
-def unwrap_compiled(target: Any) -> Any:
+def unwrap_compiled(target: object) -> object:
     """Return the module or function that `torch.compile` wrapped; `target` if it is not wrapped."""
     if getattr(target, "_torchdynamo_disable", False):  # a wrapper that the user wants
         return target

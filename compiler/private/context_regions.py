@@ -9,7 +9,6 @@ import functools
 import itertools
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -71,7 +70,7 @@ def find_region(node: Node, calls: Sequence[Node]) -> list[Node]:
     return [node]
 
 
-def _is_grad_enabled_before(node: Node, calls: Sequence[Node]) -> Any:
+def _is_grad_enabled_before(node: Node, calls: Sequence[Node]) -> object:
     """Return whether gradients are on before `node` switches them."""
     sets = [c.args[0] for c in calls[: calls.index(node)] if _name(c) == _name(node)]
     return sets[-1] if sets else torch.is_grad_enabled()
@@ -95,7 +94,7 @@ def _find_empty_region(calls: list[Node]) -> list[Node]:
 
 
 def _find_repeated_switch(calls: list[Node]) -> list[Node]:
-    now: Any = torch.is_grad_enabled()
+    now: object = torch.is_grad_enabled()
     for node in calls:
         name = _name(node)
         if name == _SETS[0]:

@@ -147,7 +147,7 @@ class DynamoCaches:
         return summary
 
 
-def _name_of(owner: Any) -> str:
+def _name_of(owner: object) -> str:
     return getattr(owner, "__name__", type(owner).__name__)
 
 
@@ -178,7 +178,7 @@ def _find_attributes(table: dict[str, tuple[str, ...]]) -> list[tuple[Any, str]]
     return found
 
 
-def _copy_content(container: Any) -> Any:
+def _copy_content(container: object) -> object:
     """Return a copy of `container`, deep where Dynamo changes the inner values in place."""
     if isinstance(container, dict) and any(isinstance(v, dict | list) for v in container.values()):
         return {key: copy.copy(value) for key, value in container.items()}
@@ -192,7 +192,7 @@ def _restore_content(container: Any, content: Any) -> None:
     container.extend(content) if hasattr(container, "extend") else container.update(content)
 
 
-def _namespaces() -> list[dict[str, Any]]:
+def _namespaces() -> list[dict[str, object]]:
     return [vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__")]
 
 
@@ -203,7 +203,7 @@ def _cleanups() -> Any:
     return CleanupManager.instance
 
 
-def _installed(namespace: dict[str, Any]) -> frozenset[str]:
+def _installed(namespace: dict[str, object]) -> frozenset[str]:
     return frozenset(n for n in list(namespace) if isinstance(n, str) and n.startswith(_INSTALLED))
 
 
@@ -271,11 +271,11 @@ def _action(code: CodeType) -> str:
         seen.append("looked")
         return hit
 
-    def called(frame: Any, *rest: Any) -> Any:
+    def called(frame: object, *rest: object) -> object:
         seen.append("called")
         raise _ProbeEnded
 
-    def started(frame: FrameType, event: str, argument: Any) -> None:
+    def started(frame: FrameType, event: str, argument: object) -> None:
         if frame.f_code is code:
             raise _ProbeEnded
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 
@@ -30,9 +29,9 @@ def force_eager() -> Iterator[None]:
                 setattr(torch, name, function)
 
 
-def _with_default_stance(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_default_stance(function: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: object, **kwargs: object) -> object:
         with torch.compiler.set_stance("default"):
             return function(*args, **kwargs)
 

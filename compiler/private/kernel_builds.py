@@ -37,7 +37,7 @@ class _CachingSubprocess:
     def __init__(self, folder: str, before: str | None) -> None:
         self._folder, self._before = folder, before
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(subprocess, name)
 
     def run(self, command: list[str], **how: Any) -> subprocess.CompletedProcess[bytes]:

@@ -35,7 +35,7 @@ class ReproCall:
 
     level: Literal["dynamo", "aot"]
     module: torch.nn.Module
-    load_args: Callable[[Any], object]
+    load_args: Callable[[object], object]
     options: Mapping[str, Any]
     grad: bool
     groups: Mapping[str, Mapping[str, int]]
@@ -70,7 +70,7 @@ def intercept_run_repro() -> Iterator[None]:
         yield
 
 
-def _replace(stack: contextlib.ExitStack, module: Any, name: str, value: object) -> None:
+def _replace(stack: contextlib.ExitStack, module: object, name: str, value: object) -> None:
     if hasattr(module, name):
         stack.callback(setattr, module, name, getattr(module, name))
         setattr(module, name, value)
@@ -94,7 +94,7 @@ def start_fake_process_groups(groups: Mapping[str, Mapping[str, int]]) -> Iterat
 class ReproInputs:
     """Inputs that the reader of such a script returns, and what was missing."""
 
-    args: tuple[Any, ...]
+    args: tuple[object, ...]
     symbolic: bool
     """Whether an input is a symbolic size."""
     lost: int
@@ -105,7 +105,7 @@ class ReproInputs:
     """Names of inputs that cannot be saved and are None."""
 
 
-def read_repro_inputs(load_args: Callable[[Any], object], folder: str | None) -> ReproInputs:
+def read_repro_inputs(load_args: Callable[[object], object], folder: str | None) -> ReproInputs:
     """Return what `load_args` reads from `folder`; torch generates storages that are missing."""
     from torch._dynamo.debug_utils import InputReader
 
@@ -139,8 +139,8 @@ def read_repro_inputs(load_args: Callable[[Any], object], folder: str | None) ->
     return ReproInputs(tuple(reader.args), **found_out)
 
 
-Configs = dict[str, dict[str, Any]]
-KernelTable = tuple[Any, ...]
+Configs = dict[str, dict[str, object]]
+KernelTable = tuple[object, ...]
 
 
 def load_configs() -> Configs:
@@ -171,7 +171,7 @@ def configs_in_environment(environment: Mapping[str, str]) -> Configs:
     return changed_configs(here, there)
 
 
-def _import_afresh(name: str) -> dict[str, Any]:
+def _import_afresh(name: str) -> dict[str, object]:
     """Return the settings of a config module imported afresh."""
     origin = importlib.util.find_spec(name)
     assert origin is not None and origin.origin is not None

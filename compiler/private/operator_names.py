@@ -12,7 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -86,7 +86,7 @@ def _public_names() -> dict[int, str]:
 
 
 def _resolve(path: str) -> object:
-    thing: Any = torch
+    thing: object = torch
     for name in path.split(".")[1:]:
         thing = getattr(thing, name, None)
     return thing
@@ -146,7 +146,7 @@ class NumpyCall:
 
     kind: Literal["function", "method", "operator", "attribute"]
     name: str
-    operator: Callable[..., Any] | None = None
+    operator: Callable[..., object] | None = None
 
 
 def numpy_call(target: object) -> NumpyCall | None:
@@ -178,7 +178,7 @@ def custom_op_name(target: object) -> str | None:
     return None if name.split("::")[0] in _BUILT_IN else name
 
 
-def custom_op_functions(name: str) -> tuple[Callable[..., Any], ...]:
+def custom_op_functions(name: str) -> tuple[Callable[..., object], ...]:
     """Return the functions that `torch.library.custom_op` registered for an operator.
 
     The body, fake, setup_context and backward that exist; empty for any other operator.
@@ -202,7 +202,7 @@ def is_collective(target: object) -> bool:
     )
 
 
-def triton_function(thing: object) -> Callable[..., Any] | None:
+def triton_function(thing: object) -> Callable[..., object] | None:
     """Return the Python function of a Triton kernel, autotuned or not; None for anything else."""
     while type(thing).__module__.startswith("triton."):
         thing = getattr(thing, "fn", None)
@@ -218,21 +218,21 @@ def triton_kernel(index: int) -> object:
     return kernel_side_table.get_kernel(index)
 
 
-def triton_constants(index: int) -> Mapping[str, Any]:
+def triton_constants(index: int) -> Mapping[str, object]:
     """Return the non-tensor kernel arguments that graphs refer to by `index`."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table.get_constant_args(index)
 
 
-def add_triton_kernel(kernel: Any) -> int:
+def add_triton_kernel(kernel: object) -> int:
     """Add a Triton kernel to the table of this process and return its index."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     return kernel_side_table.add_kernel(kernel)
 
 
-def add_triton_constants(arguments: dict[str, Any]) -> int:
+def add_triton_constants(arguments: dict[str, object]) -> int:
     """Add non-tensor kernel arguments to the table of this process and return their index."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 

@@ -69,7 +69,7 @@ class _Pickler(cloudpickle.Pickler):
             self.globals_ref.setdefault(id(own), _Globals(own))
         return super()._function_getnewargs(function)
 
-    def reducer_override(self, thing: Any) -> Any:
+    def reducer_override(self, thing: object) -> object:
         if isinstance(thing, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
             return _rebuild_operator, (str(thing), *self._origin(str(thing)))
         if isinstance(thing, CustomOpDef):
@@ -124,7 +124,7 @@ class _PickleModule:
 
 def _rebuild_operator(
     name: str, modules: tuple[str, ...], definition: _CustomOpDefinition | None
-) -> Any:
+) -> object:
     if definition is not None:
         _rebuild_custom_op("::".join(name.split(".")[:2]), definition)
     for module in (*modules, ""):
@@ -140,12 +140,12 @@ class _CustomOpDefinition:
     """Definition of a custom operator."""
 
     schema: str
-    body: Callable[..., Any]
-    kernels: Mapping[str, Callable[..., Any]]
+    body: Callable[..., object]
+    kernels: Mapping[str, Callable[..., object]]
     """Kernels by device type."""
-    fake: Callable[..., Any] | None
-    setup_context: Callable[..., Any] | None
-    backward: Callable[..., Any] | None
+    fake: Callable[..., object] | None
+    setup_context: Callable[..., object] | None
+    backward: Callable[..., object] | None
 
 
 def _custom_op_definition(made: CustomOpDef) -> _CustomOpDefinition:
@@ -179,7 +179,7 @@ def _file(name: str) -> str:
     return getattr(sys.modules[name], "__file__", None) or ""
 
 
-def _rebuild_higher_order_op(module: str, name: str) -> Any:
+def _rebuild_higher_order_op(module: str, name: str) -> object:
     importlib.import_module(module)  # registers it
     return getattr(torch.ops.higher_order, name)
 
@@ -187,7 +187,7 @@ def _rebuild_higher_order_op(module: str, name: str) -> Any:
 # --- tensors ---
 
 
-def _reduce_tensor(tensor: torch.Tensor) -> Any:
+def _reduce_tensor(tensor: torch.Tensor) -> object:
     if tensor._is_zerotensor():
         return _rebuild_zeros, (tuple(tensor.shape), tensor.dtype, tensor.device)
     if tensor.layout is torch._mkldnn:  # type: ignore[attr-defined]
@@ -211,10 +211,10 @@ def _reduce_tensor(tensor: torch.Tensor) -> Any:
 
 def _rebuild_leaf(
     made: Callable[..., torch.Tensor],
-    arguments: tuple[Any, ...],
+    arguments: tuple[object, ...],
     gradient: torch.Tensor | None,
-    before: tuple[Callable[..., Any], ...],
-    after: tuple[Callable[..., Any], ...],
+    before: tuple[Callable[..., object], ...],
+    after: tuple[Callable[..., object], ...],
 ) -> torch.Tensor:
     """Rebuild a leaf with its gradient, and the hooks before and after gradient accumulation."""
     tensor = made(*arguments)
@@ -236,7 +236,7 @@ def _rebuild_non_leaf(tensor: torch.Tensor) -> torch.Tensor:
     return compute_from_leaf(tensor)[0]
 
 
-def _rebuild_in_inference(made: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def _rebuild_in_inference(made: Callable[..., object], arguments: tuple[object, ...]) -> object:
     with torch.inference_mode():
         return made(*arguments)
 
@@ -253,7 +253,7 @@ _INDEX_READERS = {"kernel_idx": triton_kernel, "constant_args_idx": triton_const
 _INDEX_WRITERS = {"kernel_idx": add_triton_kernel, "constant_args_idx": add_triton_constants}
 
 
-def _graph_parts(module: GraphModule) -> tuple[Any, ...]:
+def _graph_parts(module: GraphModule) -> tuple[object, ...]:
     """Return a graph module as its nodes; its own `__reduce__` would retrace its code."""
     nodes = module.graph.nodes
     paths = {str(node.target) for node in nodes if node.op in ("get_attr", "call_module")}
@@ -268,7 +268,7 @@ def _graph_parts(module: GraphModule) -> tuple[Any, ...]:
     )
 
 
-def _node_fields(node: Node) -> tuple[Any, ...]:
+def _node_fields(node: Node) -> tuple[object, ...]:
     args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda used: _NodeName(used.name))
     known = {
         name: look(cast(int, node.kwargs[name]))
@@ -280,7 +280,7 @@ def _node_fields(node: Node) -> tuple[Any, ...]:
 
 
 def _rebuild_graph_module(
-    attributes: dict[str, Any], lines: list[tuple[Any, ...]], codegen: Any, state: dict[str, Any]
+    attributes: dict[str, object], lines: list[tuple[Any, ...]], codegen: Any, state: dict[str, Any]
 ) -> GraphModule:
     root = torch.nn.Module()
     for name, value in attributes.items():
@@ -315,10 +315,10 @@ def _rebuild_parametrized(kind: type[torch.nn.Module], state: dict[str, Any]) ->
 # --- functions ---
 
 
-class _Globals(dict[str, Any]):
+class _Globals(dict[str, object]):
     """Stand-in for the globals of a function: pickled as the name of their module."""
 
-    def __init__(self, own: Mapping[str, Any]) -> None:
+    def __init__(self, own: Mapping[str, object]) -> None:
         super().__init__()
         self.module = own["__name__"], own.get("__file__")
 
@@ -326,7 +326,7 @@ class _Globals(dict[str, Any]):
         return _rebuild_globals, self.module
 
 
-def _rebuild_globals(name: str, file: str | None) -> dict[str, Any]:
+def _rebuild_globals(name: str, file: str | None) -> dict[str, object]:
     with contextlib.suppress(Exception):  # no such module, or it cannot be imported
         return vars(importlib.import_module(name))
     module = sys.modules[name] = types.ModuleType(name)
@@ -334,7 +334,7 @@ def _rebuild_globals(name: str, file: str | None) -> dict[str, Any]:
     return vars(module)
 
 
-def _reduce_kernel(thing: Any, function: Callable[..., Any]) -> Any:
+def _reduce_kernel(thing: Any, function: Callable[..., object]) -> object:
     """Reduce a Triton kernel to its name, or to its type and function."""
     home = sys.modules.get(function.__module__)
     with contextlib.suppress(AttributeError):
@@ -345,7 +345,7 @@ def _reduce_kernel(thing: Any, function: Callable[..., Any]) -> Any:
     return NotImplemented
 
 
-def _import_attribute(module: str, name: str) -> Any:
+def _import_attribute(module: str, name: str) -> object:
     return operator.attrgetter(name)(importlib.import_module(module))
 
 

@@ -8,23 +8,23 @@ from typing import Any
 from torch.utils import _pytree
 
 
-def tree_leaves(tree: Any) -> list[Any]:
+def tree_leaves(tree: object) -> list[object]:
     """Return the leaves of a pytree, in order."""
     return list(_pytree.tree_leaves(tree))
 
 
-def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:
+def tree_map(change: Callable[[object], object], tree: object) -> Any:
     """Return a copy of a pytree with `change` applied to each leaf."""
     return _pytree.tree_map(change, tree)
 
 
-def named_tree_leaves(tree: Any) -> list[tuple[str, Any]]:
+def named_tree_leaves(tree: object) -> list[tuple[str, object]]:
     """Return the leaves of a pytree with their key paths: "[0]", "['logits']", ""."""
     found, _ = _pytree.tree_flatten_with_path(tree)
     return [(_pytree.keystr(path), leaf) for path, leaf in found]
 
 
-def container_types(tree: Any) -> list[tuple[str, type]]:
+def container_types(tree: object) -> list[tuple[str, type]]:
     """Return the classes of a pytree's containers with their key paths, outermost first."""
     parts, spec = _pytree.tree_flatten_with_path(tree, is_leaf=lambda part: part is not tree)
     if spec.is_leaf():

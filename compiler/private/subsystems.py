@@ -23,7 +23,7 @@ class Subsystem:
     rung: str
     name: str
     """PyTorch's name: "decomposition", "joint_graph_passes", "lowerings"."""
-    setting: tuple[str, str, Any] | None = None
+    setting: tuple[str, str, object] | None = None
     """Config module, name and value that disable it; None if its applications are counted."""
 
 
@@ -82,7 +82,7 @@ def _from_bisector(rung: str, part: Any) -> Subsystem:
 @contextlib.contextmanager
 def disable_subsystems(parts: Iterable[Subsystem]) -> Iterator[None]:
     """Disable subsystems. Only for a process of its own, see `limit_subsystem`."""
-    made: dict[tuple[str, str], Any] = {}
+    made: dict[tuple[str, str], object] = {}
     for part in parts:
         if part.setting is not None:
             module, name, value = part.setting

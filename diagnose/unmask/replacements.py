@@ -26,7 +26,7 @@ class Replay:
         self.order = list(order)
         self.index = 0
 
-    def __call__(self) -> Any:
+    def __call__(self) -> object:
         value = self.values[self.order[self.index]]
         self.index += 1
         if self.index == len(self.order):
@@ -66,7 +66,7 @@ def differs(recorder: NodeRecorder) -> bool:
     return len({signature(_usable(recorder, value)) for value in recorder.kept}) > 1
 
 
-def _usable(recorder: NodeRecorder, value: Any) -> Any:
+def _usable(recorder: NodeRecorder, value: object) -> object:
     """A kept value as its use needs it."""
     if isinstance(value, Elements):
         return value.items

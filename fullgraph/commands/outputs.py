@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from fullgraph.compiler.errors import FullgraphError
 
@@ -67,7 +67,10 @@ class Stream:
 
 
 def write(
-    explanation: Explanation, args: argparse.Namespace, saved: dict[str, Any] | None, draw: Stream
+    explanation: Explanation,
+    args: argparse.Namespace,
+    saved: dict[str, object] | None,
+    draw: Stream,
 ) -> None:
     """Write `explanation` to the outputs that the arguments select."""
     draw.end(explanation)
@@ -90,7 +93,7 @@ def write(
             ) from None
 
 
-def saved_report(path: str | None) -> dict[str, Any] | None:
+def saved_report(path: str | None) -> dict[str, object] | None:
     """Return the report saved at `path`; None for None. Raises FullgraphError if it is none."""
     if path is None:
         return None

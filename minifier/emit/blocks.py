@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import fx
@@ -13,7 +12,7 @@ from torch import fx
 from fullgraph.compiler.private import RegionCall
 from fullgraph.minifier.emit import syntax
 
-Write = Callable[[Any], ast.expr]
+Write = Callable[[object], ast.expr]
 
 
 @dataclass
@@ -69,7 +68,7 @@ class Blocks:
         self.add(ast.With([ast.withitem(context)], body))
         self._blocks.append(_Block(body, kind, node))
 
-    def _leave(self, begins: Any) -> None:
+    def _leave(self, begins: object) -> None:
         """End the block that `begins` began; a gradient mode set inside stays in force."""
         if all(block.begins is not begins for block in self._blocks):
             return
@@ -95,7 +94,7 @@ def _context(kind: str, node: fx.Node, write: Write) -> ast.expr:
     if kind == "sdpa":
         return syntax.call(syntax.path("torch.nn.attention.sdpa_kernel"), [write(node.args[0])], {})
     device, dtype, enabled, cache = (*node.args, None, None, None)[:4]
-    wanted: Mapping[str, Any] = {"dtype": dtype, "enabled": enabled, "cache_enabled": cache}
+    wanted: Mapping[str, object] = {"dtype": dtype, "enabled": enabled, "cache_enabled": cache}
     told = {
         key: write(arg)
         for key, arg in wanted.items()

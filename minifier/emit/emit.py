@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import fx
@@ -20,7 +19,7 @@ from fullgraph.minifier.emit.program_text import Program
 from fullgraph.minifier.graphs import KnownValues, draws_random, find_known_values, nested_nodes
 
 
-def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> Program:
+def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") -> Program:
     """Return `graph` as a function called `name`, and `inputs` as statements.
 
     Raises Unwritable."""
@@ -48,13 +47,13 @@ def source(graph: fx.GraphModule, inputs: Sequence[Any], *, name: str = "f") -> 
     )
 
 
-def _returned(graph: fx.GraphModule, knowledge: KnownValues) -> list[Any]:
+def _returned(graph: fx.GraphModule, knowledge: KnownValues) -> list[object]:
     """Return what is known of a graph's outputs, flattened."""
     found = tree_leaves(graph.graph.output_node().args[0])
     return [knowledge.of(node) if isinstance(node, fx.Node) else node for node in found]
 
 
-def _loss(returned: Sequence[Any], outputs: int | None) -> str:
+def _loss(returned: Sequence[object], outputs: int | None) -> str:
     """Return how to reduce the outputs to a scalar; "" if nothing requires grad."""
     tensors = [value for value in returned if isinstance(value, torch.Tensor)]
     if len(tensors) == len(returned) and not any(value.requires_grad for value in tensors):

@@ -44,7 +44,7 @@ class Writer(NodeWriter):
         self.shared = shared
         self.names = Names()
         self.knowledge = knowledge or KnownValues()
-        self.arguments: dict[str, Any] = {}
+        self.arguments: dict[str, object] = {}
         """By name, what the function is to be called with."""
         self.places: dict[str, str] = {}
         """By "input[2]": the argument's name."""
@@ -60,7 +60,7 @@ class Writer(NodeWriter):
     # --- the function ---
 
     def function(
-        self, module: fx.GraphModule, name: str, inputs: Sequence[Any] | None = None
+        self, module: fx.GraphModule, name: str, inputs: Sequence[object] | None = None
     ) -> ast.FunctionDef:
         """Return the definition of `module`'s graph.
 
@@ -268,7 +268,7 @@ class Writer(NodeWriter):
         """Return an argument of a node as an expression. Raises Unwritable."""
         return syntax.value(thing, self._of)
 
-    def _of(self, thing: Any) -> ast.expr | None:
+    def _of(self, thing: object) -> ast.expr | None:
         if isinstance(thing, torch.Tensor):
             return syntax.expression(literal(thing))
         if not isinstance(thing, fx.Node):
@@ -305,7 +305,7 @@ class Writer(NodeWriter):
             return ast.Attribute(args[0], str(node.args[1]), ast.Load())
         return syntax.call(self._callee(target), args, kwargs)
 
-    def _callee(self, target: Any) -> ast.expr:
+    def _callee(self, target: object) -> ast.expr:
         foreign = custom_op_name(target)
         if foreign is not None:
             texts, lines = definitions(foreign)
@@ -330,7 +330,7 @@ class Writer(NodeWriter):
     # --- attributes ---
 
     def _attribute(self, node: fx.Node) -> None:
-        thing: Any = self._module
+        thing: object = self._module
         for part in str(node.target).split("."):
             thing = getattr(thing, part)
         if isinstance(thing, fx.GraphModule):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import torch
 
@@ -12,7 +11,7 @@ from fullgraph.minifier.emit.literals import BUDGET, literal, memory, skipped_be
 from fullgraph.minifier.emit.program_text import Unwritable
 
 
-def assigned(values: Mapping[str, Any], *, budget: int = BUDGET) -> str:
+def assigned(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
     """Return statements that assign each name its value: tensors, numbers, strings, generators."""
     lines: list[str] = []
     named: dict[int, str] = {}
@@ -41,7 +40,7 @@ def assigned(values: Mapping[str, Any], *, budget: int = BUDGET) -> str:
     return "\n".join(lines)
 
 
-def _statements(name: str, value: Any, budget: int) -> list[str]:
+def _statements(name: str, value: object, budget: int) -> list[str]:
     if isinstance(value, torch.Generator):
         return [f"{name} = {_generator(value)}"]
     if not isinstance(value, torch.Tensor):
@@ -55,7 +54,7 @@ def _statements(name: str, value: Any, budget: int) -> list[str]:
     return [f"{name} = {text}"]
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         value = value.node.hint
     if not isinstance(value, bool | int | float | complex | str | type(None)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 import torch
 from torch import fx
@@ -35,7 +34,7 @@ def is_view_for(node: fx.Node) -> bool:
     return same and all(numpy_call(user.target) for user in node.users)
 
 
-def _array(thing: Any, writer: NodeWriter) -> ast.expr:
+def _array(thing: object, writer: NodeWriter) -> ast.expr:
     made = writer.value(thing)
     if not isinstance(thing, fx.Node) or numpy_call(thing.target) is not None:
         return made

@@ -7,7 +7,6 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from types import CodeType, ModuleType
-from typing import Any
 
 import torch
 
@@ -30,7 +29,7 @@ def definitions(name: str) -> tuple[dict[str, str], set[str]]:
     return texts, imports
 
 
-def kernel(function: Callable[..., Any]) -> tuple[dict[str, str], set[str]]:
+def kernel(function: Callable[..., object]) -> tuple[dict[str, str], set[str]]:
     """Return what defines a Triton kernel: texts by title, and import lines.
 
     Raises Unwritable."""
@@ -40,7 +39,7 @@ def kernel(function: Callable[..., Any]) -> tuple[dict[str, str], set[str]]:
     return texts, imports
 
 
-def _collect(function: Callable[..., Any], texts: dict[str, str], imports: set[str]) -> None:
+def _collect(function: Callable[..., object], texts: dict[str, str], imports: set[str]) -> None:
     """Add a function's source and everything it names."""
     try:
         text = textwrap.dedent(inspect.getsource(function)).strip()
@@ -67,7 +66,7 @@ def _free(tree: ast.AST, code: CodeType) -> set[str]:
     return names
 
 
-def _name(used: str, thing: Any, texts: dict[str, str], imports: set[str]) -> None:
+def _name(used: str, thing: object, texts: dict[str, str], imports: set[str]) -> None:
     if isinstance(thing, ModuleType):
         if thing is not torch:
             tail = "" if thing.__name__ == used else f" as {used}"

@@ -14,7 +14,6 @@ import operator
 import re
 import tokenize
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import torch
 
@@ -109,7 +108,7 @@ def function(name: str, arguments: Iterable[str], body: list[ast.stmt]) -> ast.F
     return made
 
 
-def operation(function: Callable[..., Any], args: list[ast.expr]) -> ast.expr | None:
+def operation(function: Callable[..., object], args: list[ast.expr]) -> ast.expr | None:
     """Return a call of a function of module `operator` as an operator; None if there is none."""
     title = function.__name__
     if len(args) == 2 and title in BINARY:
@@ -125,7 +124,7 @@ def operation(function: Callable[..., Any], args: list[ast.expr]) -> ast.expr | 
     return None
 
 
-def value(thing: Any, of: Callable[[Any], ast.expr | None]) -> ast.expr:
+def value(thing: object, of: Callable[[object], ast.expr | None]) -> ast.expr:
     """Return an argument as an expression; `of` gives the expressions of nodes.
 
     Raises Unwritable."""
@@ -160,7 +159,7 @@ def value(thing: Any, of: Callable[[Any], ast.expr | None]) -> ast.expr:
     return constant(thing)
 
 
-def constant(thing: Any) -> ast.expr:
+def constant(thing: object) -> ast.expr:
     """Return a value that contains no others as an expression. Raises Unwritable."""
     match thing:
         case enum.Enum():
@@ -190,7 +189,7 @@ def constant(thing: Any) -> ast.expr:
     raise Unwritable(f"A {type(thing).__name__} in the graph cannot be written as Python source.")
 
 
-def _function(thing: Callable[..., Any]) -> str | None:
+def _function(thing: Callable[..., object]) -> str | None:
     """Return the name of a standard library function that graphs use."""
     title = getattr(thing, "__name__", "")
     for module in (builtins, math, operator):
@@ -206,7 +205,7 @@ def _member(thing: enum.Enum) -> ast.expr:
     return path(f"{kind.__module__}.{kind.__qualname__}.{thing.name}")
 
 
-def _slice(thing: slice, inner: Callable[[Any], ast.expr]) -> ast.expr:
+def _slice(thing: slice, inner: Callable[[object], ast.expr]) -> ast.expr:
     parts = [
         None if part is None else inner(part) for part in (thing.start, thing.stop, thing.step)
     ]

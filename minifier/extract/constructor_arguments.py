@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from types import FunctionType
-from typing import Any
 
 import torch
 from torch import nn
@@ -18,7 +17,7 @@ from torch import nn
 from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.sources import Owner, owner_of
 
-Arguments = dict[str, tuple[Any, bool]]
+Arguments = dict[str, tuple[object, bool]]
 """By parameter: the value, and whether it is passed by keyword."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), torch.dtype)
@@ -79,7 +78,7 @@ def _choices(value: object) -> Iterator[Arguments]:
             yield _given(parameters, chosen)
 
 
-def _options(value: object, parameter: inspect.Parameter) -> Sequence[Any]:
+def _options(value: object, parameter: inspect.Parameter) -> Sequence[object]:
     """Return likely values of one parameter, the likeliest first."""
     known, argument = _argument(value, parameter)
     default = parameter.default
@@ -95,7 +94,7 @@ def _options(value: object, parameter: inspect.Parameter) -> Sequence[Any]:
     return [_OMIT]
 
 
-def _adding_up(options: Sequence[Sequence[Any]], total: int) -> Iterator[tuple[Any, ...]]:
+def _adding_up(options: Sequence[Sequence[object]], total: int) -> Iterator[tuple[object, ...]]:
     """Return one of each of `options` such that their positions add up to `total`."""
     if not options:
         if total == 0:
@@ -106,7 +105,7 @@ def _adding_up(options: Sequence[Sequence[Any]], total: int) -> Iterator[tuple[A
             yield (each, *rest)
 
 
-def _given(parameters: Sequence[inspect.Parameter], chosen: Sequence[Any]) -> Arguments:
+def _given(parameters: Sequence[inspect.Parameter], chosen: Sequence[object]) -> Arguments:
     found: Arguments = {}
     skipped = False
     for parameter, argument in zip(parameters, chosen, strict=True):
@@ -133,15 +132,15 @@ def _parameters(kind: type) -> list[inspect.Parameter] | None:
     return None
 
 
-def _guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[Any]:
+def _guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[object]:
     """Return plain values that `value` and its parts hold.
 
     Those with a similar name come first, then the most frequent."""
     if kind is bool:
         return [False, True]
     modules = list(value.modules()) if isinstance(value, nn.Module) else [value]
-    held: Counter[Any] = Counter()
-    like: Counter[Any] = Counter()
+    held: Counter[object] = Counter()
+    like: Counter[object] = Counter()
     for module in modules:
         for name, each in getattr(module, "__dict__", {}).items():
             for one in each if isinstance(each, tuple | list) else (each,):
@@ -160,7 +159,7 @@ def _guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[An
     return sorted(held, key=lambda one: (-like[one], -held[one]))[:_SEEN]
 
 
-def _argument(value: object, parameter: inspect.Parameter) -> tuple[bool, Any]:
+def _argument(value: object, parameter: inspect.Parameter) -> tuple[bool, object]:
     """Return whether an argument is known, and its value."""
     name, own = parameter.name, vars(value) if hasattr(value, "__dict__") else {}
     if isinstance(value, nn.Module):
@@ -202,7 +201,7 @@ def structure(value: object) -> object:
     return type(value), _attributes(getattr(value, "__dict__", {}))
 
 
-def _attributes(held: Mapping[str, Any]) -> dict[str, Any]:
+def _attributes(held: Mapping[str, object]) -> dict[str, object]:
     return {
         name: _comparable(each)
         for name, each in held.items()
@@ -212,7 +211,7 @@ def _attributes(held: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: object) -> object:
     if isinstance(value, tuple | list):
         return [_comparable(each) for each in value]
     if isinstance(value, torch.Tensor):
@@ -224,12 +223,12 @@ def _comparable(value: Any) -> Any:
     return type(value)
 
 
-def _tensors(module: nn.Module) -> dict[str, Any]:
+def _tensors(module: nn.Module) -> dict[str, object]:
     held = {**module._parameters, **module._buffers}
     return {name: t if t is None else (t.dtype, tuple(t.shape)) for name, t in held.items()}
 
 
-def equal(one: Any, other: Any) -> bool:
+def equal(one: object, other: object) -> bool:
     """Return whether two arguments are the same; tensors by identity."""
     if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
         return one is other

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
-from typing import Any
 
 import torch
 
@@ -80,7 +79,7 @@ class Sources:
 
     # Classes and functions.
 
-    def _defined(self, thing: Any) -> str | None:
+    def _defined(self, thing: object) -> str | None:
         title = getattr(thing, "__name__", "")
         if title in vars(builtins) and vars(builtins)[title] is thing:
             return str(title)
@@ -96,7 +95,7 @@ class Sources:
             )
         return self._piece(place, thing)
 
-    def _imported(self, thing: Any) -> str | None:
+    def _imported(self, thing: object) -> str | None:
         """Return a library's name, written out from an imported module."""
         for path, alias in _ALIASES.items():
             library = sys.modules.get(path)
@@ -208,7 +207,7 @@ class Sources:
                 holder, value, at = value, getattr(value, attribute.attr), attribute
             yield at, self._global(attribute.attr, value, vars(holder))
 
-    def _global(self, name: str, value: Any, names: Mapping[str, object]) -> str:
+    def _global(self, name: str, value: object, names: Mapping[str, object]) -> str:
         """Define a global name of the user's code in the script."""
         if self._bound.get(name, self) is value:
             return name
@@ -309,7 +308,7 @@ def _import_line(path: str, name: str) -> str:
     return f"from {head} import {last}" if last == name else f"import {path} as {name}"
 
 
-def _path(thing: Any) -> str | None:
+def _path(thing: object) -> str | None:
     """Return the "module:name" that imports a library's object; None if there is none."""
     public = public_name(thing) if callable(thing) else None
     if public is not None and not public.startswith("torch.ops."):
@@ -319,7 +318,7 @@ def _path(thing: Any) -> str | None:
     if not home or not own:
         return None
     for path in (home.partition(".")[0], home):
-        value: Any = sys.modules.get(path)
+        value: object = sys.modules.get(path)
         for part in own.split("."):
             value = getattr(value, part, None)
         if value is thing:
@@ -329,7 +328,7 @@ def _path(thing: Any) -> str | None:
 
 def _reachable(path: str) -> bool:
     """Return whether `import torch` alone makes a dotted path available."""
-    value: Any = torch
+    value: object = torch
     for part in path.split(".")[1:]:
         value = getattr(value, part, None)
     return value is not None

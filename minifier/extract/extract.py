@@ -27,9 +27,9 @@ _INTERNAL = frozenset(vars(nn.Module()))
 
 
 def standalone(
-    target: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any] | None = None,
+    target: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object] | None = None,
     *,
     exact: bool = False,
 ) -> str:
@@ -44,7 +44,7 @@ def standalone(
     return writer.text(model, inputs)
 
 
-def from_builder(build: Callable[[], Any]) -> str:
+def from_builder(build: Callable[[], object]) -> str:
     """Return source that defines a live `build` function with everything it reaches.
 
     Raises Unwritable."""
@@ -120,7 +120,7 @@ class _ScriptWriter:
         indented = "\n".join(f"    {line}" for line in body)
         return space_definitions(f"{self.sources.text()}\ndef build():\n{indented}\n")
 
-    def model(self, target: Any) -> str:
+    def model(self, target: object) -> str:
         """Return the first value that `build` returns."""
         holder = getattr(target, "__self__", None)
         if inspect.ismethod(target) and holder is not None:
@@ -137,7 +137,7 @@ class _ScriptWriter:
         self.lines += [line.replace("{}", name) for line in finish]
         return name
 
-    def inputs(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    def inputs(self, target: Any, args: Sequence[object], kwargs: dict[str, object]) -> str:
         """Return the second value that `build` returns: a tuple, or a dict of keyword arguments."""
         if kwargs:
             function = target.forward if isinstance(target, nn.Module) else target
@@ -154,7 +154,7 @@ class _ScriptWriter:
     def _plain(self, value: object) -> str:
         return self.spelling.of(value)
 
-    def _construction(self, value: Any) -> str | None:
+    def _construction(self, value: object) -> str | None:
         """Return an expression for an object that only its class can make."""
         known = self.made.get(id(value))
         if known is not None:
@@ -179,7 +179,7 @@ class _ScriptWriter:
             del self.made[id(value)]
         return made
 
-    def _by_hand(self, value: Any) -> str:
+    def _by_hand(self, value: object) -> str:
         """Make an object without its constructor, attribute by attribute."""
         kind = self.spelling.of(type(value))
         name = self._variable(value, f"{kind}.__new__({kind})")

@@ -56,7 +56,7 @@ class Spelling:
             text += f".to({', '.join(self._value(each) for each in (device, dtype) if each)})"
         return text if value.training else f"{text}.eval()"
 
-    def _value(self, value: Any) -> str:
+    def _value(self, value: object) -> str:
         if isinstance(value, enum.Enum):
             return f"{self._named(type(value))}.{value.name}"
         if isinstance(value, _SAID_BY_REPR):

@@ -24,7 +24,7 @@ class Origin:
     names: Mapping[str, object]
 
 
-def is_own(thing: Any) -> bool:
+def is_own(thing: object) -> bool:
     """Return whether a module, class or function is the user's, not Python's or a package's.
 
     Stubs that stand for modules of the user's count as theirs."""
@@ -37,7 +37,7 @@ def is_own(thing: Any) -> bool:
     return file is not None and owner_of(file) is Owner.USER
 
 
-def origin(thing: Any) -> Origin | None:
+def origin(thing: object) -> Origin | None:
     """Return where a class or function is defined; None where the source cannot be read."""
     if isinstance(thing, type):
         return _class_origin(thing)
@@ -70,7 +70,7 @@ def _class_origin(kind: type) -> Origin | None:
     return Origin(source, best[-1], names) if best else None
 
 
-def _file(thing: Any) -> str | None:
+def _file(thing: object) -> str | None:
     if isinstance(thing, type):
         for method in _methods(thing):
             return method.__code__.co_filename
@@ -93,7 +93,7 @@ def _methods(kind: type) -> list[FunctionType]:
     return found
 
 
-def unwrapped(thing: Any) -> Any:
+def unwrapped(thing: object) -> Any:
     return inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else thing
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import nn
 
@@ -15,7 +14,7 @@ class Passing(nn.Module):
         super().__init__()
         self.argument = argument
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> object:
         if isinstance(self.argument, int):
             return args[self.argument]
         return kwargs[self.argument]
@@ -24,12 +23,12 @@ class Passing(nn.Module):
 class Recording(nn.Module):
     """Gives what another module gave, call for call and then again from the first."""
 
-    def __init__(self, values: Sequence[Any]) -> None:
+    def __init__(self, values: Sequence[object]) -> None:
         super().__init__()
         self.values = list(values)
         self.calls = 0
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> object:
         if len(self.values) == 1:  # no counter, which would be guarded on
             return self.values[0]
         value = self.values[self.calls % len(self.values)]

@@ -112,7 +112,7 @@ class BoundGraph:
         keep: Collection[Node],
         *,
         outputs: Sequence[Node] | None = None,
-        replacements: Mapping[Node, Any] | None = None,
+        replacements: Mapping[Node, object] | None = None,
         arguments: Mapping[Node, Arguments] | None = None,
         connected: bool = True,
         constants: bool = True,
@@ -154,7 +154,7 @@ class _PartBuilder:
         self._values = old.values()
         self._graph = torch.fx.Graph()
         self._copies: dict[Node, Any] = {}
-        self._inputs: dict[Node, Any] = {}
+        self._inputs: dict[Node, object] = {}
         self._input_nodes: dict[int, Node] = {}
         self._bound = dict(zip(old.placeholders, old.inputs, strict=True))
 
@@ -223,7 +223,7 @@ class _PartBuilder:
             return not writers
         return not writers or any(writer in self._keep for writer in writers)
 
-    def _tree(self, value: Any, node: Node) -> Any:
+    def _tree(self, value: Any, node: Node) -> object:
         """Return a value as arguments of the new graph; its tensors become inputs."""
         if isinstance(value, torch.Tensor):
             return self._input(value, node)
@@ -250,7 +250,7 @@ class _PartBuilder:
             self._input_nodes[id(value)] = new
         return self._input_nodes[id(value)]
 
-    def _placeholder(self, name: str, value: Any, kind: Any) -> Node:
+    def _placeholder(self, name: str, value: object, kind: object) -> Node:
         new = self._graph.create_node("placeholder", name, name=name, type_expr=kind)
         new.target = new.name
         self._inputs[new] = value
@@ -291,7 +291,7 @@ def _as_input(value: torch.Tensor, written: bool) -> torch.Tensor:
         return fresh.clone() if written else fresh
 
 
-def is_returnable(value: Any) -> bool:
+def is_returnable(value: object) -> bool:
     """Return whether a graph can return `value`: it contains tensors and nothing else."""
     if isinstance(value, list | tuple):
         return bool(value) and all(is_returnable(item) for item in value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -14,14 +13,14 @@ from fullgraph.compiler.private import disable_torch_function, inner_tensors
 from fullgraph.compiler.results import elements_of
 
 
-def fingerprint(module: GraphModule, inputs: Sequence[Any]) -> str:
+def fingerprint(module: GraphModule, inputs: Sequence[object]) -> str:
     """Return a hash of a graph's calls, constants and inputs, bit for bit; names do not count."""
     places: dict[int, int] = {}
     text = [*_lines(module, places), *(describe_value(value, places) for value in inputs)]
     return hashlib.sha256("\n".join(text).encode()).hexdigest()
 
 
-def describe_value(value: Any, places: dict[int, int] | None = None) -> str:
+def describe_value(value: object, places: dict[int, int] | None = None) -> str:
     """Describe an input completely; of a tensor also its memory layout, autograd state and content.
 
     `places` numbers the storages seen so far, so that shared memory shows.
@@ -37,7 +36,7 @@ def describe_value(value: Any, places: dict[int, int] | None = None) -> str:
         return " ".join(map(str, parts))
 
 
-def tensor_properties(tensor: torch.Tensor) -> tuple[Any, ...]:
+def tensor_properties(tensor: torch.Tensor) -> tuple[object, ...]:
     """Return the properties of a tensor except its content and the place of its memory."""
     strided = tensor.layout is torch.strided
     return (
@@ -54,7 +53,7 @@ def tensor_properties(tensor: torch.Tensor) -> tuple[Any, ...]:
     )
 
 
-def target_name(target: Any) -> str:
+def target_name(target: object) -> str:
     """Return a name of a call target that is the same in every process."""
     if isinstance(target, str):
         return target
@@ -79,7 +78,7 @@ def _lines(module: torch.nn.Module, places: dict[int, int]) -> list[str]:
 
 
 def _attribute(module: torch.nn.Module, path: str, places: dict[int, int]) -> str:
-    thing: Any = module
+    thing: object = module
     for name in path.split("."):
         thing = getattr(thing, name)
     if isinstance(thing, GraphModule):
@@ -91,7 +90,7 @@ def _attribute(module: torch.nn.Module, path: str, places: dict[int, int]) -> st
     return describe_value(thing, places)
 
 
-def _argument(value: Any, names: Mapping[Node, str]) -> str:
+def _argument(value: object, names: Mapping[Node, str]) -> str:
     if isinstance(value, Node):
         return names[value]
     if isinstance(value, torch.Tensor):
@@ -109,7 +108,7 @@ def _argument(value: Any, names: Mapping[Node, str]) -> str:
     return f"{type(value).__name__} {re.sub(r' at 0x[0-9a-f]+', '', repr(value))}"
 
 
-def _memory(tensor: torch.Tensor, places: dict[int, int]) -> list[Any]:
+def _memory(tensor: torch.Tensor, places: dict[int, int]) -> list[object]:
     """Return the number of a tensor's storage and its offset; nothing without elements."""
     if tensor.layout is not torch.strided or tensor._is_zerotensor() or not tensor.numel():
         return []
@@ -120,7 +119,7 @@ def _memory(tensor: torch.Tensor, places: dict[int, int]) -> list[Any]:
     return [places.setdefault(start, len(places)) if start else None, tensor.storage_offset()]
 
 
-def _quantisation(tensor: torch.Tensor) -> tuple[Any, ...]:
+def _quantisation(tensor: torch.Tensor) -> tuple[object, ...]:
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         return tensor.qscheme(), tensor.q_scale(), tensor.q_zero_point()
     scales, points = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()

@@ -68,7 +68,7 @@ def _body(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] | None:
     return part, operands
 
 
-def _copied(graph: BoundGraph, new: torch.fx.Graph, part: Node, operands: list[Any]) -> Any:
+def _copied(graph: BoundGraph, new: torch.fx.Graph, part: Node, operands: list[Any]) -> object:
     """Copy a body into `new` and return its result there."""
     module = _module(graph, part)
     assert module is not None

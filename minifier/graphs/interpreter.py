@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import torch
 from torch.fx import Interpreter, Node
@@ -24,7 +23,7 @@ class RegionInterpreter(Interpreter):
         }
         self._open: list[Node] = []
 
-    def run_inputs(self, inputs: Sequence[Any]) -> None:
+    def run_inputs(self, inputs: Sequence[object]) -> None:
         """Run with one value for each placeholder. Raises what a call raises."""
         grad = torch.is_grad_enabled()
         try:
@@ -35,7 +34,7 @@ class RegionInterpreter(Interpreter):
                     super().run_node(left)
             torch.set_grad_enabled(grad)
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> object:
         if n.op == "output":
             return None
         value = super().run_node(n)

@@ -18,18 +18,18 @@ from fullgraph.minifier.graphs.purity import nested_nodes, writes_arguments
 class KnownValues:
     """The values of a graph's nodes, where they are known."""
 
-    results: Mapping[fx.Node, Any] = field(default_factory=dict)
+    results: Mapping[fx.Node, object] = field(default_factory=dict)
     mutates: bool = False
     """Whether the graph writes to one of its inputs."""
 
-    def of(self, node: Any) -> Any:
+    def of(self, node: Any) -> object:
         """Return the value of a node or its fake tensor; None if unknown."""
         if node in self.results:
             return self.results[node]
         return node.meta.get("example_value", node.meta.get("val"))
 
 
-def find_known_values(graph: fx.GraphModule, inputs: Sequence[Any]) -> KnownValues:
+def find_known_values(graph: fx.GraphModule, inputs: Sequence[object]) -> KnownValues:
     """Run `graph` in eager; if it cannot run here, rely on the names of its operators."""
     placeholders = graph.graph.find_nodes(op="placeholder")
     try:
@@ -41,7 +41,7 @@ def find_known_values(graph: fx.GraphModule, inputs: Sequence[Any]) -> KnownValu
 
 
 def find_size_inputs(
-    nodes: Sequence[fx.Node], inputs: Sequence[Any]
+    nodes: Sequence[fx.Node], inputs: Sequence[object]
 ) -> Iterator[tuple[fx.Node, tuple[fx.Node, int]]]:
     """Yield each input that is the size of another input, with that input and the axis."""
     for node, value in zip(nodes, inputs, strict=True):
@@ -60,7 +60,7 @@ def find_size_inputs(
                     break
 
 
-def is_python_float(node: fx.Node, value: Any) -> bool:
+def is_python_float(node: fx.Node, value: object) -> bool:
     """Return whether an input is a Python float that Dynamo turned into a tensor."""
     if not isinstance(value, torch.Tensor) or value.dtype != torch.float64 or value.dim():
         return False

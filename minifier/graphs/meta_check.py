@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -42,7 +41,7 @@ def _runs(graph: BoundGraph) -> bool:
 class _MetaInterpreter(RegionInterpreter):
     """Interpreter that runs calls, constants and modules on the meta device."""
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> object:
         if n.op == "call_module":
             args, kwargs = self.fetch_args_kwargs_from_env(n)
             return copy.deepcopy(self.fetch_attr(str(n.target))).to("meta")(*args, **kwargs)
@@ -50,7 +49,7 @@ class _MetaInterpreter(RegionInterpreter):
         return _to_meta(value) if n.op == "get_attr" else value
 
 
-def _to_meta(value: Any) -> Any:
+def _to_meta(value: object) -> object:
     if not isinstance(value, torch.Tensor):
         return value
     with torch.no_grad():

@@ -23,17 +23,17 @@ StorageId = int
 class NodeValues:
     """The values of one run. Values of memory that was written to are copies from before."""
 
-    results: Mapping[Node, Any]
+    results: Mapping[Node, object]
     """The value of each node, before any later write to it."""
     writes: Mapping[Node, frozenset[StorageId]]
     """The calls that wrote to existing storages, and those storages."""
     effects: frozenset[Node]
     """The calls with a side effect: writes, mode switches, checks, and calls without users."""
-    _versions: Mapping[Node, tuple[tuple[int, Any], ...]]
+    _versions: Mapping[Node, tuple[tuple[int, object], ...]]
     _order: Mapping[Node, int]
     _storages: Mapping[Node, frozenset[StorageId]]
 
-    def __getitem__(self, node: Node) -> Any:
+    def __getitem__(self, node: Node) -> object:
         return self.results[node]
 
     def seen_by(self, node: Node, user: Node) -> Any:
@@ -84,18 +84,18 @@ class _RecordingInterpreter(RegionInterpreter):
         super().__init__(module)
         self.writes: dict[Node, frozenset[StorageId]] = {}
         self._known = writes
-        self._values: dict[Node, Any] = {}
+        self._values: dict[Node, object] = {}
         self._storages: dict[Node, frozenset[StorageId]] = {}
-        self._versions: dict[Node, list[tuple[int, Any]]] = {}
+        self._versions: dict[Node, list[tuple[int, object]]] = {}
         self._order = {node: index for index, node in enumerate(module.graph.nodes)}
 
-    def run_inputs(self, inputs: Sequence[Any]) -> None:
+    def run_inputs(self, inputs: Sequence[object]) -> None:
         seed_generators(0)
         super().run_inputs(inputs)
         written = {place for places in self.writes.values() for place in places}
         self._keep_versions(written, len(self._order))
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> object:
         if n in self._known:
             places = {
                 place for tensor in self._argument_tensors(n) for place in _storage_ids(tensor)
@@ -160,7 +160,7 @@ def _attributes(module: GraphModule) -> Iterator[torch.Tensor]:
     """Yield the tensors that a graph module holds."""
     for node in module.graph.nodes:
         if node.op == "get_attr":
-            thing: Any = module
+            thing: object = module
             for name in str(node.target).split("."):
                 thing = getattr(thing, name)
             if isinstance(thing, torch.Tensor):
@@ -170,7 +170,7 @@ def _attributes(module: GraphModule) -> Iterator[torch.Tensor]:
         yield from child.buffers()
 
 
-def _detach_result(value: Any) -> Any:
+def _detach_result(value: object) -> object:
     """Return a copy of a non-leaf: a write to the original would change its history."""
     if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf:
         with torch.enable_grad():
@@ -178,7 +178,7 @@ def _detach_result(value: Any) -> Any:
     return value
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
+def _tensors(value: object) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
@@ -217,7 +217,7 @@ def _writes_by_name(node: Node) -> str:
     return "maybe" if inplace or "out" in node.kwargs else ""
 
 
-def _copy_leaf(leaf: Any, copies: dict[StorageId, torch.UntypedStorage]) -> Any:
+def _copy_leaf(leaf: object, copies: dict[StorageId, torch.UntypedStorage]) -> object:
     """Copy a tensor; tensors that share memory share their copy too."""
     if not isinstance(leaf, torch.Tensor):
         return leaf

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import fx
@@ -40,7 +39,7 @@ def nested_nodes(module: fx.GraphModule) -> Iterator[fx.Node]:
 
 
 def _title(node: fx.Node) -> str:
-    target: Any = node.target
+    target: object = node.target
     if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         return (public_name(target) or "").split(".")[3]
     return target if isinstance(target, str) else str(getattr(target, "__name__", ""))
@@ -74,7 +73,7 @@ def is_barrier(node: fx.Node) -> bool:
     """Return whether other nodes must not be moved across a node."""
     if node.op == "call_method":
         return writes_arguments(node) or draws_random(node)
-    target: Any = node.target
+    target: object = node.target
     if is_higher_order_op(target) or custom_op_name(target) is not None:
         return True
     title = _title(node)
@@ -86,7 +85,7 @@ def is_barrier(node: fx.Node) -> bool:
     )
 
 
-def _is_private(target: Any, title: str) -> bool:
+def _is_private(target: object, title: str) -> bool:
     """Return whether a target is internal to torch: modes, levels, assertions."""
     if isinstance(target, torch._ops.OpOverload):
         return title.startswith("_assert")

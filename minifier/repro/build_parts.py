@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from fullgraph.minifier.emit.program_text import Program
 
@@ -144,7 +143,7 @@ def _arguments(
     """Return statements for the inputs, how each is passed, and its expression.
 
     Expressions are keyed by the inputs' names in results."""
-    keys: list[Any]
+    keys: list[object]
     match inputs:
         case ast.Tuple(elts=items) if not any(isinstance(i, ast.Starred) for i in items):
             keys = [*range(len(items))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from fullgraph.compiler.private import mode_options
 from fullgraph.minifier.emit import syntax
@@ -15,15 +14,15 @@ from fullgraph.minifier.extract.objects import Spelling
 
 def statements(
     mode: str | None,
-    options: Mapping[str, Any] | None,
-    settings: Mapping[str, Any] | None,
+    options: Mapping[str, object] | None,
+    settings: Mapping[str, object] | None,
     program: Program,
     backend: str,
     sources: Sources,
 ) -> list[str]:
     """Return a line for each setting; what the lines need is defined in `sources`."""
     told = dict(settings or {})
-    inductor: dict[str, Any] = mode_options(mode) if mode else {}
+    inductor: dict[str, object] = mode_options(mode) if mode else {}
     told |= {f"torch._inductor.config.{k}": v for k, v in {**inductor, **(options or {})}.items()}
     if program.random and backend == "inductor":
         told.setdefault("torch._inductor.config.fallback_random", True)

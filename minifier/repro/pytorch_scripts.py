@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -67,7 +67,7 @@ class Loaded:
     """Contents of a script by PyTorch's minifier; call and compile it only while `in_force`."""
 
     module: torch.nn.Module
-    inputs: tuple[Any, ...]
+    inputs: tuple[object, ...]
     repro_after: Literal["dynamo", "aot"]
     """What its graph was captured after: Dynamo, or AOTAutograd."""
     backend: Backend = "inductor"
@@ -90,7 +90,7 @@ class Loaded:
     kernels: KernelTable = ()
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """Return arguments for `bisect` and `minify`; such scripts never check strides."""
         return {
             "backend": self.backend,

@@ -8,7 +8,6 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -99,8 +98,8 @@ def script(
     dynamic: bool | None = None,
     fullgraph: bool = False,
     mode: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    settings: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
+    settings: Mapping[str, object] | None = None,
     environment: str | None = None,
 ) -> str:
     """Return a file that exits with an error exactly if `backend` fails as `check` says.

@@ -58,11 +58,11 @@ class FixStep:
 
 @index_live_functions()
 def fix(
-    model: Callable[..., Any],
-    inputs: Any,
+    model: Callable[..., object],
+    inputs: object,
     *,
-    kwargs: Mapping[str, Any] | None = None,
-    calls: Sequence[Any] = (),
+    kwargs: Mapping[str, object] | None = None,
+    calls: Sequence[object] = (),
     loss: Loss = None,
     backend: Backend = "eager",
     mode: str | None = None,

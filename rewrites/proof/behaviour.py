@@ -73,7 +73,7 @@ class Behaviour:
 
 def record_behaviour(
     subject: Program,
-    function: Callable[..., Any],
+    function: Callable[..., object],
     calls: tuple[CallArguments, ...],
     *,
     backward: bool,

@@ -13,7 +13,7 @@ from fullgraph.compiler.private import is_mode_switch
 from fullgraph.minifier.graphs import Arguments, BoundGraph, Inseparable, MetaCheck
 from fullgraph.minifier.oracle.problem import Problem
 
-ArgumentPath = tuple[Any, ...]
+ArgumentPath = tuple[object, ...]
 """Path to a leaf of a call's arguments: keys and indices."""
 
 
@@ -89,7 +89,7 @@ def _literals(node: Node) -> list[ArgumentPath]:
     ]
 
 
-def leaf_paths(tree: Any, path: ArgumentPath = ()) -> Iterator[tuple[ArgumentPath, Any]]:
+def leaf_paths(tree: object, path: ArgumentPath = ()) -> Iterator[tuple[ArgumentPath, Any]]:
     """Yield each leaf of a call's arguments with its path."""
     if isinstance(tree, dict | list | tuple):
         for key, item in tree.items() if isinstance(tree, dict) else enumerate(tree):
@@ -107,7 +107,7 @@ def _plainer_literals(node: Node, path: ArgumentPath) -> Iterator[Arguments]:
         yield replace_leaf(whole, path, simpler)
 
 
-def replace_leaf(tree: Any, path: ArgumentPath, new: Any) -> Any:
+def replace_leaf(tree: Any, path: ArgumentPath, new: object) -> Any:
     """Return a copy of a call's arguments with the leaf at `path` replaced."""
     if not path:
         return new
@@ -120,7 +120,7 @@ def replace_leaf(tree: Any, path: ArgumentPath, new: Any) -> Any:
     return type(tree)(items) if isinstance(tree, list) else tuple(items)
 
 
-def _simpler_literals(value: Any) -> list[Any]:
+def _simpler_literals(value: object) -> list[object]:
     """Return plainer literals than `value`, the plainest first."""
     if value is True:
         return [False]

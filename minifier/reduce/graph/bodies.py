@@ -85,7 +85,7 @@ def _substitute(node: Node, removed: set[Node]) -> Node | None:
     return None
 
 
-def _tensor_kind(node: Node) -> tuple[Any, ...]:
+def _tensor_kind(node: Node) -> tuple[object, ...]:
     """Return the traced shape, dtype and device; () for anything but a float tensor.
 
     Integers are excluded: a loop without its counter would not end.

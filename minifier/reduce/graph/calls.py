@@ -267,7 +267,7 @@ def _tensor_arguments(graph: BoundGraph, node: Node) -> list[Node]:
     return [n for n in node.all_input_nodes if isinstance(values[n], torch.Tensor)]
 
 
-def _is_interchangeable(one: Any, other: Any) -> bool:
+def _is_interchangeable(one: object, other: object) -> bool:
     """Return whether two values are tensors of the same shape, dtype, layout and device."""
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
         return False

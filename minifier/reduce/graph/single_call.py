@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -84,7 +83,7 @@ def _reported_call(
 def _rank_suspects(graph: BoundGraph) -> list[_SuspectCall]:
     """Return one call of each kind, the most suspicious first."""
     values = graph.values()
-    kinds: dict[Any, Node] = {}
+    kinds: dict[object, Node] = {}
     properties = functools.cache(_special_properties)
     for node in graph.calls:
         if not (is_mode_switch(node) or node.target is operator.getitem):
@@ -116,10 +115,10 @@ def _runs_alone(graph: BoundGraph, node: Node) -> bool:
 
 def _call_kind(
     graph: BoundGraph, node: Node, properties: Callable[[torch.Tensor], tuple[bool, ...]]
-) -> Any:
+) -> object:
     """Return a key that is equal for calls of which only one needs to be tried."""
 
-    def describe(argument: Any) -> Any:
+    def describe(argument: object) -> object:
         if isinstance(argument, Node):
             if argument.op == "get_attr" and not isinstance(graph.values()[argument], torch.Tensor):
                 return argument.target

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -84,7 +83,7 @@ def _try_change(
 ) -> bool:
     """Try the graph with inputs changed by `change`; return whether it still fails."""
     graph = problem.current
-    made: dict[int, Any] = {}
+    made: dict[int, object] = {}
     for number, value in enumerate(graph.inputs):
         wanted = only is None or number in only
         if isinstance(value, torch.Tensor) and wanted and id(value) not in made:
@@ -95,7 +94,7 @@ def _try_change(
     return problem.first([BoundGraph(graph.module, inputs)])
 
 
-def _plainer_elements(value: Any, number: int) -> list[str]:
+def _plainer_elements(value: object, number: int) -> list[str]:
     """Return the names of patterns that are plainer than the elements of an input."""
     if not isinstance(value, torch.Tensor) or not _has_elements(value):
         return []

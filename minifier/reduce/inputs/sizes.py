@@ -151,7 +151,7 @@ def _drop_axes(problem: Problem[BoundGraph]) -> None:
             return
 
 
-def _first_ones(value: Any) -> int:
+def _first_ones(value: object) -> int:
     """Return how many leading axes of a tensor can be dropped."""
     if not isinstance(value, torch.Tensor) or not (is_plain(value) or value._is_zerotensor()):
         return 0
@@ -200,7 +200,7 @@ def _resize(graph: BoundGraph, sizes: dict[Any, int]) -> Iterator[BoundGraph]:
     for place, new in sizes.items():
         if isinstance(place, CallLiteral):
             by_call.setdefault(place.call, {})[place.path] = new
-    made: dict[int, Any] = {}
+    made: dict[int, object] = {}
     for number, value in enumerate(graph.inputs):
         if isinstance(value, torch.Tensor):
             shape = [sizes.get(InputAxis(number, axis), n) for axis, n in enumerate(value.shape)]

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, ModuleType
-from typing import Any
 
 from fullgraph.compiler.sources import first_line
 
@@ -87,7 +86,7 @@ def load_module(
 
 def entry_call(
     module: ModuleType,
-) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
     """Return the model of a module's entry point, its positional and its keyword arguments."""
     if hasattr(module, "build"):
         model, inputs = module.build()[:2]
