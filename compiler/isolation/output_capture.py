@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterator
 from typing import Any, TextIO
 
@@ -75,8 +76,8 @@ def _writer(descriptor: int) -> TextIO:
 
 
 def _stream_handlers() -> list[logging.StreamHandler[TextIO]]:
-    every: list[Any] = logging._handlerList  # type: ignore[attr-defined]
-    handlers = [reference() for reference in every]
+    references: list[weakref.ref[logging.Handler]] = vars(logging)["_handlerList"]
+    handlers = [reference() for reference in references]
     # a delayed FileHandler has no stream yet, and the handler of last resort owns none
     return [h for h in handlers if isinstance(h, logging.StreamHandler) and vars(h).get("stream")]
 

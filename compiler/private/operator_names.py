@@ -62,7 +62,7 @@ def public_name(target: object) -> str | None:
         return known
     owner = getattr(target, "__objclass__", None)
     if owner is torch._C.TensorBase or owner is torch.Tensor:
-        return f"torch.Tensor.{target.__name__}"  # type: ignore[attr-defined]
+        return f"torch.Tensor.{getattr(target, '__name__', '')}"
     for name in ("__qualname__", "__name__"):  # pybind's functions have no qualified name of use
         path = f"{getattr(target, '__module__', '')}.{getattr(target, name, '')}"
         if path.startswith("torch.") and _resolve(path) is target:

@@ -7,10 +7,13 @@ applies a decomposition, a pass or a lowering; this file replaces that method.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from torch.utils._config_module import ConfigModule
 
 _OPERATOR = re.compile(r"<OpOverload\(op='([\w.]+)', overload='(\w+)'\)>")
 """`repr` of an operator."""
@@ -90,7 +93,7 @@ def disable_subsystems(parts: Iterable[Subsystem]) -> Iterator[None]:
             made[module, name] = f"{made[module, name]},{value}" if several else value
     with contextlib.ExitStack() as stack:
         for (module, name), value in made.items():
-            stack.enter_context(_config(module).patch(**{name: value}))
+            stack.enter_context(_config(module).patch({name: value}))
         counted = {part.name for part in parts if part.setting is None}
         if counted:
             stack.enter_context(_replace_disable_subsystem(lambda name, _: name in counted))
@@ -141,9 +144,9 @@ def _replace_disable_subsystem(
         CompilerBisector.disable_subsystem, CompilerBisector.bisection_enabled = kept  # type: ignore[method-assign]
 
 
-def _config(module: str) -> Any:
-    if module == "functorch":
-        import torch._functorch.config as config
-    else:
-        import torch._inductor.config as config  # type: ignore[no-redef]
+def _config(module: str) -> ConfigModule:
+    """Return the config module of AOTAutograd for "functorch", else Inductor's."""
+    owner = "_functorch" if module == "functorch" else "_inductor"
+    config = importlib.import_module(f"torch.{owner}.config")
+    assert isinstance(config, ConfigModule)
     return config

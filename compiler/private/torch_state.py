@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.utils._config_module import ConfigModule
 
 _CONFIGS = (
     "torch._dynamo.config",
@@ -21,12 +22,25 @@ _CONFIGS = (
 )
 
 
-def get_configs() -> dict[str, dict[str, Any]]:
+Settings = dict[str, object]
+"""Values of compiler settings by name."""
+
+
+def get_configs() -> dict[str, Settings]:
     """Return every setting of the compiler's loaded config modules."""
-    return {name: sys.modules[name].get_config_copy() for name in _CONFIGS if name in sys.modules}
+    return {
+        name: config.get_config_copy()
+        for name in _CONFIGS
+        if (config := _loaded_config(name)) is not None
+    }
 
 
-def set_configs(saved: dict[str, dict[str, Any]]) -> None:
+def _loaded_config(name: str) -> ConfigModule | None:
+    config = sys.modules.get(name)
+    return config if isinstance(config, ConfigModule) else None
+
+
+def set_configs(saved: dict[str, Settings]) -> None:
     now = get_configs()
     for name, settings in saved.items():
         for key, value in settings.items():
@@ -34,7 +48,7 @@ def set_configs(saved: dict[str, dict[str, Any]]) -> None:
                 setattr(sys.modules[name], key, value)
 
 
-def non_default_config() -> dict[str, Any]:
+def non_default_config() -> Settings:
     """Return the compiler settings that differ from torch's defaults, by full name.
 
     For example {"torch._inductor.config.cpp.simdlen": 8}. Settings that change no result are left
@@ -42,10 +56,12 @@ def non_default_config() -> dict[str, Any]:
     """
     found = {}
     for module in _CONFIGS:
-        config: Any = sys.modules.get(module)
+        config = _loaded_config(module)
+        if config is None:
+            continue
         others = {
             name: entry.default
-            for name, entry in getattr(config, "_config", {}).items()
+            for name, entry in config._config.items()
             if name.rpartition(".")[2] not in _HARMLESS and entry.alias is None
             if not config._is_default(name)
         }
@@ -62,7 +78,8 @@ _HARMLESS = {"compile_threads", "verbose", "fx_graph_cache", "enable_autograd_ca
 def reset_config(name: str) -> None:
     """Reset a setting, named as in `non_default_config`, to torch's default."""
     module, short = _split(name)
-    config: Any = sys.modules[module]
+    config = _loaded_config(module)
+    assert config is not None
     setattr(config, short, config._config[short].default)
 
 
@@ -98,7 +115,7 @@ def patch_config(settings: Mapping[str, object]) -> Iterator[None]:
         set_configs(before)
 
 
-def mode_options(mode: str) -> dict[str, Any]:
+def mode_options(mode: str) -> Settings:
     """Return the Inductor settings of a torch.compile mode."""
     import torch._inductor
 
@@ -108,9 +125,9 @@ def mode_options(mode: str) -> dict[str, Any]:
 def compile_in_process() -> None:
     """Make Inductor compile in this process, without a pool of processes."""
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-    config = sys.modules.get("torch._inductor.config")
+    config = _loaded_config("torch._inductor.config")
     if config is not None:
-        config.compile_threads = 1  # type: ignore[attr-defined]
+        config.compile_threads = 1
 
 
 def skip_guard_profiling() -> None:
@@ -141,7 +158,7 @@ def compile_uncached(random: bool) -> Iterator[None]:
     import torch._functorch.config as functorch
     import torch._inductor.config as inductor
 
-    patch: dict[str, Any] = {"fx_graph_cache": False}
+    patch: dict[str, bool] = {"fx_graph_cache": False}
     if random:
         patch["fallback_random"] = True
     with inductor.patch(patch), functorch.patch(enable_autograd_cache=False):
@@ -164,13 +181,13 @@ def get_default_device() -> torch.device | None:
     return getattr(mode, "device", None)
 
 
-def get_log_state() -> dict[str, Any]:
+def get_log_state() -> dict[str, object]:
     """Return the loggers and artifacts that `torch._logging.set_logs` switched on."""
     state = getattr(getattr(torch._logging, "_internal", None), "log_state", None)
     return {name: copy.copy(value) for name, value in vars(state).items()} if state else {}
 
 
-def set_log_state(saved: dict[str, Any]) -> None:
+def set_log_state(saved: dict[str, object]) -> None:
     if saved != get_log_state():
         vars(torch._logging._internal.log_state).update(saved)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
+from typing import TypeGuard
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.sources.code_objects import (
@@ -23,7 +24,7 @@ from fullgraph.compiler.sources.code_objects import (
     pair_codes,
 )
 from fullgraph.compiler.sources.live_functions import find_live_functions
-from fullgraph.compiler.sources.source import Source, first_line, read_source
+from fullgraph.compiler.sources.source import FunctionNode, Source, first_line, read_source
 
 ORIGINAL = "_fullgraph_original"
 """Name, in an edit's text, of the replaced expression or statement."""
@@ -156,10 +157,10 @@ def _check_edit(source: Source, node: ast.AST | None, edit: FunctionEdit) -> tup
     top: ast.AST = node
     while not isinstance(parent := source.parents[top], ast.Module):
         top = parent
-    return "", source.tree.body.index(top)  # type: ignore[arg-type]
+    return "", next(i for i, one in enumerate(source.tree.body) if one is top)
 
 
-def _is_function(node: ast.AST) -> bool:
+def _is_function(node: ast.AST) -> TypeGuard[FunctionNode]:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
 
 
@@ -170,7 +171,7 @@ def _find_reason_not_run(
     running: set[CodeIdentity],
 ) -> str:
     """Return why no live function is known to run the code around `node`; "" if one does."""
-    lines = {first_line(f) for f in source.around(node) if _is_function(f)}  # type: ignore[arg-type]
+    lines = {first_line(f) for f in source.around(node) if _is_function(f)}
     for key, (old, new) in pairs.items():
         if old.co_firstlineno in lines and key in running:
             if old.co_freevars != new.co_freevars:
