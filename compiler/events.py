@@ -111,6 +111,7 @@ class Graph:
 
     @property
     def ops(self) -> int:
+        """Number of call nodes."""
         return len(self.nodes)
 
 

@@ -102,6 +102,7 @@ def is_pointwise(graph: torch.fx.GraphModule) -> bool:
 
 
 def _is_pointwise_call(node: torch.fx.Node) -> bool:
+    """Whether a node calls an operator that computes each element from the same elements."""
     if node.target is operator.getitem:
         return True
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
@@ -159,7 +160,7 @@ def find_mismatch(
             kind, tolerance, pointwise and kind != "gradient", strides and kind == "result"
         )
         for name in [*one, *(other.keys() - one.keys())]:
-            found = compare.leaves(name, one.get(name), other.get(name))
+            found = compare.compare_leaves(name, one.get(name), other.get(name))
             if found is None:
                 continue
             if found.aspect in ("nan", "infinite", "value"):
@@ -190,7 +191,7 @@ def _find_missing(
         names = (", ".join(each) or NOTHING for each in (one, other))
         return Mismatch("metadata", "output", "keys", *names)
     name = next(name for name in [*one, *other] if (name in one) != (name in other))
-    shown = (_show(run[name]) if name in run else NOTHING for run in (one, other))
+    shown = (_format_value(run[name]) if name in run else NOTHING for run in (one, other))
     return Mismatch(kind, name, "keys", *shown)
 
 
@@ -224,10 +225,11 @@ def to_float64(module: T, args: object, kwargs: object) -> tuple[T, Any, Any]:
     """Return copies with float64 for floating-point tensors and complex128 for complex ones."""
     if isinstance(module, torch.nn.Module):
         module = copy.deepcopy(module).double()
-    return module, tree_map(_to_float64, args), tree_map(_to_float64, kwargs)
+    return module, tree_map(_leaf_to_float64, args), tree_map(_leaf_to_float64, kwargs)
 
 
-def _to_float64(leaf: object) -> object:
+def _leaf_to_float64(leaf: object) -> object:
+    """Copy a tensor to float64 or complex128, without its history; keep other leaves."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
     wide = leaf.detach()
@@ -248,12 +250,13 @@ class _Comparison:
     pointwise: bool
     strides: bool
 
-    def leaves(self, where: str, one: object, other: object) -> Mismatch | None:
+    def compare_leaves(self, where: str, one: object, other: object) -> Mismatch | None:
+        """Compare tensors by tolerance, and plain values by equality."""
         if self.kind == "gradient":  # no gradient equals one of zeros
             one, other = _or_zeros(one, other), _or_zeros(other, one)
         if not (isinstance(one, RecordedTensor) and isinstance(other, RecordedTensor)):
-            return self._plain(where, one, other)
-        for aspect, expected, got in _aspects(one, other, self.strides):
+            return self._compare_plain(where, one, other)
+        for aspect, expected, got in _metadata_aspects(one, other, self.strides):
             if expected != got:
                 kind: MismatchKind = "metadata" if self.kind == "result" else self.kind
                 return Mismatch(kind, where, aspect, str(expected), str(got))
@@ -265,7 +268,8 @@ class _Comparison:
                 return Mismatch(self.kind, where, aspect, *shown)
         return None
 
-    def _plain(self, where: str, one: object, other: object) -> Mismatch | None:
+    def _compare_plain(self, where: str, one: object, other: object) -> Mismatch | None:
+        """Compare values that are not tensors; floats with the tolerance of float64."""
         if one == other or (one != one and other != other):
             return None
         if isinstance(one, float) and isinstance(other, float):
@@ -277,7 +281,9 @@ class _Comparison:
             return Mismatch(self.kind, where, "value", repr(one), repr(other))
         same = type(one) is type(other)
         kind: MismatchKind = "metadata" if self.kind == "result" and not same else self.kind
-        return Mismatch(kind, where, "value" if same else "type", _show(one), _show(other))
+        return Mismatch(
+            kind, where, "value" if same else "type", _format_value(one), _format_value(other)
+        )
 
 
 def _or_zeros(value: object, other: object) -> object:
@@ -286,9 +292,10 @@ def _or_zeros(value: object, other: object) -> object:
     return value
 
 
-def _aspects(
+def _metadata_aspects(
     one: RecordedTensor, other: RecordedTensor, strides: bool
 ) -> Iterator[tuple[str, object, object]]:
+    """Yield aspects of metadata by name, with the values of both tensors."""
     yield "type", one.kind, other.kind
     yield "dtype", one.dtype, other.dtype
     yield "shape", one.shape, other.shape
@@ -331,5 +338,5 @@ def _unequal(
     return expected, got, {"nan": nan, "infinite": infinite, "value": far}
 
 
-def _show(value: object) -> str:
+def _format_value(value: object) -> str:
     return value.kind if isinstance(value, RecordedTensor) else repr(value)

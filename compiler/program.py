@@ -153,6 +153,7 @@ def _parse_call(inputs: object, kwargs: Mapping[str, object] | None) -> CallArgu
 
 
 def _check_signature(target: Any, call: CallArguments, number: int) -> None:
+    """Raise FullgraphError if the target does not accept the arguments of a call."""
     function = target.forward if isinstance(target, torch.nn.Module) else target
     try:
         signature = inspect.signature(function)
@@ -170,6 +171,7 @@ def _check_signature(target: Any, call: CallArguments, number: int) -> None:
 
 
 def _check_devices(target: object, calls: tuple[CallArguments, ...]) -> None:
+    """Raise FullgraphError if only some tensors are on the meta device."""
     tensors = tree_leaves([(c.args, dict(c.kwargs)) for c in calls])
     if isinstance(target, torch.nn.Module):
         tensors += [*target.parameters(), *target.buffers()]

@@ -73,7 +73,7 @@ def run_and_record(
     if seed is not None:
         seed_generators(seed)
     inputs = dict(_named_inputs(args, kwargs))
-    places = dict(_places({**inputs, **_tensors(module)}))
+    places = dict(_data_pointers({**inputs, **_named_tensors(module)}))
     inner = [t for t in inputs.values() if isinstance(t, torch.Tensor) and not t.is_leaf]
     if loss:
         for tensor in inner:
@@ -83,14 +83,14 @@ def run_and_record(
     recorded = _record_outputs(outputs, places)
     if loss:
         backward(output, loss, retain_graph=bool(inner))
-    every = {**inputs, **_tensors(module)}
+    every = {**inputs, **_named_tensors(module)}
     gradients = {
         name: record_tensor(t.grad)
         for name, t in every.items()
         if isinstance(t, torch.Tensor) and (t.is_leaf or t.retains_grad) and t.grad is not None
     }
-    left = {**dict(_named_inputs(args, kwargs)), **_tensors(module)}
-    state = {name: _leaf(thing) for name, thing in left.items()}
+    left = {**dict(_named_inputs(args, kwargs)), **_named_tensors(module)}
+    state = {name: _record_leaf(thing) for name, thing in left.items()}
     held = {f"output{path}": kind.__qualname__ for path, kind in container_types(output)}
     return RunResults(recorded, gradients, {**state, **_attributes(module)}, held)
 
@@ -169,7 +169,8 @@ def _named_inputs(
         yield f"input{path}", leaf
 
 
-def _tensors(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
+def _named_tensors(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
+    """Return the parameters and buffers of a module by name."""
     if module is None:
         return {}
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
@@ -183,7 +184,7 @@ def _attributes(module: torch.nn.Module | None) -> dict[str, object]:
     if module is None:
         return {}
     return {
-        f"{path}.{name}{inner}".lstrip("."): _leaf(leaf)
+        f"{path}.{name}{inner}".lstrip("."): _record_leaf(leaf)
         for path, each in module.named_modules()
         for name, thing in vars(each).items()
         if isinstance(thing, _HELD) and not name.startswith("_")
@@ -192,7 +193,8 @@ def _attributes(module: torch.nn.Module | None) -> dict[str, object]:
     }
 
 
-def _places(tensors: Mapping[str, object]) -> Iterator[tuple[int, str]]:
+def _data_pointers(tensors: Mapping[str, object]) -> Iterator[tuple[int, str]]:
+    """Yield the memory address of each tensor, with its name."""
     for name, tensor in tensors.items():
         place = _place(tensor)
         if place:
@@ -216,13 +218,14 @@ def _record_outputs(outputs: Mapping[str, object], places: dict[int, str]) -> di
     recorded = {}
     for name, leaf in outputs.items():
         place = _place(leaf)
-        recorded[name] = _leaf(leaf, places.get(place, "") if place else "")
+        recorded[name] = _record_leaf(leaf, places.get(place, "") if place else "")
         if place:
             places.setdefault(place, name)
     return recorded
 
 
-def _leaf(thing: object, alias: str = "") -> object:
+def _record_leaf(thing: object, alias: str = "") -> object:
+    """Return a leaf of the outputs as recorded data."""
     if isinstance(thing, torch.Tensor):
         return record_tensor(thing, alias)
     if type(thing).__module__ == "numpy":

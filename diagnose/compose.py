@@ -123,6 +123,7 @@ def _find_crashes(evidence: Evidence) -> Iterator[Crash]:
 
 
 def _crashes_of(trace: Trace, mode: str, function: Position | None) -> Iterator[Crash]:
+    """Yield the compile failures of a run, and the exception that ended it."""
     failures = trace.recording.failures
     for failure in failures:
         yield _describe_failure(failure, mode)
@@ -154,6 +155,7 @@ def _describe_failure(failure: CompileFailure, mode: str) -> Crash:
 
 
 def _describe_graphs(recording: Recording, causes: tuple[Cause, ...]) -> tuple[GraphInfo, ...]:
+    """Return the graphs in order, each with the cause that ended it."""
     ended = {id: cause.id for cause in reversed(causes) for id in cause.graphs}
     infos = []
     for i, graph in enumerate(recording.graphs, 1):
@@ -200,6 +202,7 @@ def _find_fallbacks(recording: Recording) -> Iterator[Fallback]:
 
 
 def _note_syncs(causes: tuple[Cause, ...]) -> Iterator[Note]:
+    """Yield a note for each cause that makes the host wait for the device."""
     for cause in causes:
         if cause.category in _NEEDS_HOST_VALUE:
             yield Note(
@@ -248,31 +251,35 @@ def verdict(e: ExplanationData) -> str:
     if e.error is not None:
         return f"{e.error}{end}"
     shown = [c for c in e.causes if not c.hidden and "default" in c.modes]
-    parts = [_count(e.default.graphs, "graph")]
+    parts = [_format_count(e.default.graphs, "graph")]
     if e.default.breaks:
-        parts.append(f"{_count(e.default.breaks, 'break')} from {_count(len(shown), 'cause')}")
+        parts.append(
+            f"{_format_count(e.default.breaks, 'break')} from {_format_count(len(shown), 'cause')}"
+        )
     hidden = sum(c.hidden for c in e.causes)
     if hidden:
         parts.append(f"{hidden} more hidden behind them")
     versions = sum(r.count for r in e.recompiles)
     if versions:
-        parts.append(_count(versions, "recompile"))
+        parts.append(_format_count(versions, "recompile"))
     if e.fallbacks:
-        parts.append(f"{_count(len(e.fallbacks), 'function')} silently eager")
+        parts.append(f"{_format_count(len(e.fallbacks), 'function')} silently eager")
     if e.crashes:
-        parts.append(f"the compiler crashed {_times(len(e.crashes))}")
+        parts.append(f"the compiler crashed {_format_times(len(e.crashes))}")
     if len(parts) == 1 and e.default.graphs:
         whole = " in both modes" if e.fullgraph.ok else ""
         end = f" · torch {e.torch.partition('+')[0]}"
-        return f"{e.target} is {_count(e.default.graphs, 'graph')}, without a break{whole}{end}"
+        return (
+            f"{e.target} is {_format_count(e.default.graphs, 'graph')}, without a break{whole}{end}"
+        )
     if len(parts) == 1:
         return f"{e.target} holds no tensor operation to compile{end}"
     return ", ".join(parts) + end
 
 
-def _count(n: int | None, noun: str) -> str:
+def _format_count(n: int | None, noun: str) -> str:
     return f"unknown {noun}s" if n is None else f"{n} {noun}{'' if n == 1 else 's'}"
 
 
-def _times(n: int) -> str:
+def _format_times(n: int) -> str:
     return "once" if n == 1 else f"{n} times"

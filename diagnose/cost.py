@@ -46,13 +46,14 @@ def measure(program: Program) -> Measurement:
     memory is CUDA's, in bytes; None on CPU.
     """
     with silence_torch_logs():
-        return _measure(program)
+        return _measure_program(program)
 
 
-def _measure(program: Program) -> Measurement:
+def _measure_program(program: Program) -> Measurement:
+    """Time eager and compiled runs in turn, after the compilations."""
     compiled = program.compiled(isolated=True)
-    eager_step = _step(program, program.target)
-    compiled_step = _step(program, compiled)
+    eager_step = _step_of(program, program.target)
+    compiled_step = _step_of(program, compiled)
     eager_step()  # fills lazy caches
     first = _seconds_of(compiled_step)
     _seconds_of(compiled_step)  # a second compile: sizes that vary become dynamic
@@ -78,19 +79,19 @@ def _measure(program: Program) -> Measurement:
     )
 
 
-def _step(program: Program, function: Callable[..., object]) -> Callable[[], None]:
+def _step_of(program: Program, function: Callable[..., object]) -> Callable[[], None]:
     return lambda: program.run(function)
 
 
 def _seconds_of(step: Callable[[], None]) -> float:
-    _synchronize()
+    _wait_for_device()
     start = time.perf_counter()
     step()
-    _synchronize()
+    _wait_for_device()
     return time.perf_counter() - start
 
 
-def _synchronize() -> None:
+def _wait_for_device() -> None:
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.synchronize()
 

@@ -73,7 +73,7 @@ def _perform(
 ) -> UnmaskResult:
     """Make one trial in isolation; collect in `unrestored` what it could not restore."""
 
-    def job(in_process: bool) -> UnmaskResult:
+    def trace_trial(in_process: bool) -> UnmaskResult:
         before = snapshot(program.objects())
 
         def trace_again() -> Recording:
@@ -84,7 +84,7 @@ def _perform(
 
         return trace_with_replacements(trial, lambda: program.run(program.target), trace_again)
 
-    outcome = isolate(program, lambda emit, in_process: job(in_process), trial.seconds)
+    outcome = isolate(program, lambda emit, in_process: trace_trial(in_process), trial.seconds)
     unrestored |= dict.fromkeys(outcome.unrestored)
     if outcome.value is not None:
         return outcome.value

@@ -150,6 +150,7 @@ def trace_here(
 
 
 def _describe_error(error: BaseException) -> RaisedError:
+    """Describe an exception: type, message, last user position, traceback."""
     steps = [s for s in traceback.extract_tb(error.__traceback__) if is_user_code(s.filename)]
     position = None
     if steps:

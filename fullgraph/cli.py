@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done. 1: done, and `--exit-nonzero-on-break` found a break. 2: bad input, said in one
     sentence. `run` returns the script's own code.
     """
-    args = _parser().parse_args(argv)
+    args = _make_parser().parse_args(argv)
     try:
         command: Callable[[argparse.Namespace], int] = args.command
         return command(args)
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fullgraph",
         description="What keeps a model from torch.compile(model, fullgraph=True).",

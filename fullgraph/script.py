@@ -29,7 +29,7 @@ def run(script: str, args: Sequence[str], report: Callable[[Explanation], object
 
     before = sys.argv, sys.path[0], signal.getsignal(signal.SIGTERM)
     sys.argv, sys.path[0] = [script, *args], str(path.resolve().parent)
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _raise_exit)
     error = None
     with record() as recorder:
         try:
@@ -53,7 +53,7 @@ def run(script: str, args: Sequence[str], report: Callable[[Explanation], object
     return code
 
 
-def _terminated(number: int, frame: FrameType | None) -> None:
+def _raise_exit(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 

@@ -47,14 +47,15 @@ def load_target(spec: str, *, train: bool = False) -> LoadedTarget:
     its only module. `NAME_calls`, else `calls`, holds further inputs. A script of PyTorch's own
     minifier needs no NAME. Raises FullgraphError if there is no such program.
     """
-    target = _load(spec)
+    target = _load_target(spec)
     if train and hasattr(target.model, "train"):
         target.model.train()
     return target
 
 
-def _load(spec: str) -> LoadedTarget:
-    where, name = _split(spec)
+def _load_target(spec: str) -> LoadedTarget:
+    """Return what `spec` names: FILE.py:NAME, pkg.mod:NAME, or a script of PyTorch's minifier."""
+    where, name = _split_spec(spec)
     if not name and Path(where).is_file():
         from fullgraph.minifier.repro import pytorch_scripts
 
@@ -68,7 +69,7 @@ def _load(spec: str) -> LoadedTarget:
                 in_force=script.in_force,
                 notes=script.notes,
             )
-    module = _import(where)
+    module = _import_target(where)
     if not name:
         name = _only_name(module, where)
     if not hasattr(module, name):
@@ -76,12 +77,12 @@ def _load(spec: str) -> LoadedTarget:
     found = getattr(module, name)
     if name == "build" or (not hasattr(module, f"{name}_inputs") and _is_build(found, name)):
         return _call_build(found, f"{where}:{name}", module)
-    inputs = _inputs(module, name, where)
+    inputs = _find_inputs(module, name, where)
     calls = getattr(module, f"{name}_calls", getattr(module, "calls", ()))
-    return LoadedTarget(f"{where}:{name}", _instance(found, name), inputs, tuple(calls))
+    return LoadedTarget(f"{where}:{name}", _make_instance(found, name), inputs, tuple(calls))
 
 
-def _split(spec: str) -> tuple[str, str]:
+def _split_spec(spec: str) -> tuple[str, str]:
     where, colon, name = spec.rpartition(":")
     if not colon or "/" in name or name.endswith(".py"):
         where, name = spec, ""
@@ -90,7 +91,8 @@ def _split(spec: str) -> tuple[str, str]:
     return where, name
 
 
-def _import(where: str) -> ModuleType:
+def _import_target(where: str) -> ModuleType:
+    """Import a file or a module; raise FullgraphError if it cannot be imported."""
     path = Path(where)
     if where.endswith(".py") or path.is_file():
         if not path.is_file():
@@ -106,12 +108,13 @@ def _import(where: str) -> ModuleType:
                 f"There is no module named {error.name!r}: write FILE.py:NAME, or pkg.mod:NAME "
                 f"for a module that can be imported here.{hint}"
             ) from None
-        raise _import_error(where, error) from error
+        raise _describe_import_error(where, error) from error
     except Exception as error:
-        raise _import_error(where, error) from error
+        raise _describe_import_error(where, error) from error
 
 
 def _import_file(path: Path) -> ModuleType:
+    """Import a Python file under the name of its stem."""
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -122,11 +125,11 @@ def _import_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise _import_error(str(path), error) from error
+        raise _describe_import_error(str(path), error) from error
     return module
 
 
-def _import_error(where: str, error: Exception) -> FullgraphError:
+def _describe_import_error(where: str, error: Exception) -> FullgraphError:
     if isinstance(error, SyntaxError):
         place = f"{error.filename}:{error.lineno}"
     else:
@@ -142,6 +145,7 @@ def _import_error(where: str, error: Exception) -> FullgraphError:
 
 
 def _only_name(module: ModuleType, where: str) -> str:
+    """Return the name to load where the spec gives none: `build`, `model`, or the only module."""
     for name in ("build", "model"):
         if hasattr(module, name):
             return name
@@ -168,10 +172,13 @@ def _is_own_module(module: ModuleType, name: str) -> bool:
 
 def _is_build(found: object, name: str) -> bool:
     """Return whether `found` is a function like `build_resnet` that returns (model, inputs)."""
-    return inspect.isfunction(found) and name.startswith("build_") and not _required(found)
+    return (
+        inspect.isfunction(found) and name.startswith("build_") and not _required_parameters(found)
+    )
 
 
 def _call_build(build: Callable[[], object], name: str, module: ModuleType) -> LoadedTarget:
+    """Call `build` and check that it returns (model, inputs) or (model, inputs, kwargs)."""
     try:
         result = build()
     except Exception as error:
@@ -187,7 +194,8 @@ def _call_build(build: Callable[[], object], name: str, module: ModuleType) -> L
     return LoadedTarget(name, result[0], result[1], tuple(calls))
 
 
-def _inputs(module: ModuleType, name: str, where: str) -> object:
+def _find_inputs(module: ModuleType, name: str, where: str) -> object:
+    """Return the inputs that a file gives for `name`."""
     for candidate in (f"{name}_inputs", "inputs"):
         if hasattr(module, candidate):
             value = getattr(module, candidate)
@@ -200,10 +208,11 @@ def _inputs(module: ModuleType, name: str, where: str) -> object:
     )
 
 
-def _instance(found: object, name: str) -> object:
+def _make_instance(found: object, name: str) -> object:
+    """Return an instance of a class without required arguments; other objects as they are."""
     if not inspect.isclass(found):
         return found
-    needed = _required(found)
+    needed = _required_parameters(found)
     if needed:
         raise FullgraphError(
             f"{name} is a class that needs {', '.join(needed)}: make an instance in the file, "
@@ -212,7 +221,7 @@ def _instance(found: object, name: str) -> object:
     return found()
 
 
-def _required(function: Any) -> list[str]:
+def _required_parameters(function: Any) -> list[str]:
     kinds = (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,

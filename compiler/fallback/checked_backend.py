@@ -21,7 +21,7 @@ from fullgraph.compiler.private import (
     current_compile_id,
     draws_eager_random_numbers,
     find_graph_origin,
-    may_be_zero_or_one,
+    may_have_size_zero_or_one,
     resolve_backend,
     unwrap_compiled_graph,
 )
@@ -65,6 +65,7 @@ def compile(
     filters = {key: given.pop(key) for key in ("guard_filter_fn",) if key in given}
 
     def compile_target(target: Callable[..., object]) -> object:
+        """Compile `target` with a CheckedBackend, which `report` finds on the result."""
         checked = CheckedBackend(
             backend,
             mode,
@@ -73,7 +74,7 @@ def compile(
             check=check,
             strides=check_strides,
             seconds=seconds,
-            log=log or _warn,
+            log=log or _log_warning,
             advice=_minify_advice(target),
         )
         compiled = torch.compile(
@@ -170,12 +171,12 @@ class CheckedBackend:
             getattr(compiler, "reset", lambda: None)()
 
     def __call__(self, module: torch.fx.GraphModule, inputs: Sequence[object]) -> GraphFn:
-        graph = _describe(module)
+        graph = _describe_graph(module)
         if not self._rungs:
-            return self._note(module.forward, graph, "dynamo")
+            return self._report_rung(module.forward, graph, "dynamo")
         if self._is_off():
             top = self._compilers[0](module, list(inputs))
-            return self._note(top, graph, self._rungs[0].name)
+            return self._report_rung(top, graph, self._rungs[0].name)
         eager = copy_graph_module(module)
         known = example_inputs(inputs)
         reasons: list[str] = []
@@ -201,6 +202,7 @@ class CheckedBackend:
         return eager.forward
 
     def _is_off(self) -> bool:
+        """Whether to skip the checks: `check="off"`, or ranks that must agree on each rung."""
         if self._check is not None:
             return self._check == "off"
         if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
@@ -228,14 +230,15 @@ class CheckedBackend:
         sizes = [
             i
             for i, thing in enumerate(inputs)
-            if isinstance(thing, torch.SymInt) and may_be_zero_or_one(thing)
+            if isinstance(thing, torch.SymInt) and may_have_size_zero_or_one(thing)
         ]
         if known is not None and not sizes:
             return compiled
         table: dict[int, GraphFn] = {}
         index, bare = len(self.graphs) - 1, unwrap_compiled_graph(compiled)
 
-        def check_first(key: int, args: Sequence[Any]) -> GraphFn:
+        def check_key(key: int, args: Sequence[Any]) -> GraphFn:
+            """Check the graph for sizes of class `key` and remember the callable to run."""
             verdict, graph = trial.check(compiled, args), self.graphs[index]
             if not verdict.fails:
                 self.graphs[index] = replace(graph, checked=verdict.kind == "same")
@@ -247,24 +250,26 @@ class CheckedBackend:
             self._log_fallback(self.graphs[index], [reason])
             return table.setdefault(key, trial.eager.forward)
 
-        def pick(args: Sequence[Any]) -> GraphFn:
+        def find_callable(args: Sequence[Any]) -> GraphFn:
+            """Return the callable for the classes of these sizes: 0, 1, or at least 2."""
             key = 0
             for i in sizes:
                 size = args[i]
                 key = 3 * key + (size if 0 <= size < 2 else 2)
-            return table.get(key) or check_first(key, args)
+            return table.get(key) or check_key(key, args)
 
         usual = 3 ** len(sizes) - 1  # the key of sizes that are neither 0 nor 1
 
         def call(*args: Any) -> object:
             for i in sizes:
                 if args[i] < 2:
-                    return pick(args)(*args)
-            return (table.get(usual) or pick(args))(*args)
+                    return find_callable(args)(*args)
+            return (table.get(usual) or find_callable(args))(*args)
 
         return call
 
-    def _note(self, compiled: GraphFn, graph: ReportedGraph, rung: str) -> GraphFn:
+    def _report_rung(self, compiled: GraphFn, graph: ReportedGraph, rung: str) -> GraphFn:
+        """List the graph with its rung in the report; return `compiled`."""
         self.graphs.append(replace(graph, rung=rung))
         return compiled
 
@@ -280,7 +285,7 @@ class CheckedBackend:
             self._log(message)
 
 
-def _describe(module: torch.fx.GraphModule) -> ReportedGraph:
+def _describe_graph(module: torch.fx.GraphModule) -> ReportedGraph:
     file, line, function = find_graph_origin(module)
     return ReportedGraph(current_compile_id(), _relative(file), line, function, "", False)
 
@@ -306,5 +311,5 @@ def _minify_advice(target: Callable[..., object]) -> str:
     return f"To make a small script of it: {call}, or `fullgraph minify {_relative(file)}:{name}`."
 
 
-def _warn(message: str) -> None:
+def _log_warning(message: str) -> None:
     logging.getLogger("fullgraph").warning(message)

@@ -111,7 +111,9 @@ class _Runs:
         """Run `graph`; return its results and whether it drew random numbers."""
         set_random_states(self._start)
         with _restore_buffers(self._eager):
-            results = _run(graph, self._inputs if inputs is None else inputs, self._copy_parameters)
+            results = _run_graph(
+                graph, self._inputs if inputs is None else inputs, self._copy_parameters
+            )
         return results, has_drawn_random_numbers(self._start)
 
     def in_float64(self) -> RunResults | None:
@@ -150,9 +152,10 @@ NOISE_FACTOR = 4
 """How many times as many elements may differ as differ in eager with rounded inputs."""
 
 
-def _run(graph: GraphFn, inputs: Sequence[object], copy_parameters: bool) -> RunResults:
+def _run_graph(graph: GraphFn, inputs: Sequence[object], copy_parameters: bool) -> RunResults:
+    """Run forward and backward on copies of `inputs` and return everything it computed."""
     given = copy_inputs(inputs, parameters=copy_parameters)
-    versions = [_version(thing) for thing in given.values]
+    versions = [_version_of(thing) for thing in given.values]
     output = graph(*given.values)
     outputs = list(output) if isinstance(output, list | tuple) else [output]
     places = {_place(thing): f"input[{i}]" for i, thing in enumerate(given.values)}
@@ -163,7 +166,7 @@ def _run(graph: GraphFn, inputs: Sequence[object], copy_parameters: bool) -> Run
     written = [
         thing
         for thing, version in zip(given.values, versions, strict=True)
-        if _version(thing) != version
+        if _version_of(thing) != version
     ]
     state = {
         f"input[{i}]": _record_leaf(thing)
@@ -201,7 +204,8 @@ def _record_leaf(thing: object, alias: str = "") -> object:
     return f"<{type(thing).__name__}>"
 
 
-def _version(thing: object) -> int:
+def _version_of(thing: object) -> int:
+    """Return the version counter of a tensor; 0 for what has none."""
     if isinstance(thing, torch.Tensor) and not thing.is_inference():
         return thing._version
     return 0
@@ -249,6 +253,7 @@ def _change_elements(thing: object, change: Callable[[torch.Tensor], torch.Tenso
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
+    """Convert floats to float64 and complex numbers to complex128."""
     if tensor.is_floating_point():
         return tensor.double()
     return tensor.to(torch.complex128) if tensor.is_complex() else tensor
@@ -295,6 +300,7 @@ def may_write(module: torch.fx.GraphModule) -> bool:
 
 
 def _only_reads(node: torch.fx.Node) -> bool:
+    """Whether a node writes to none of its arguments, as far as its name and schema tell."""
     if node.op == "call_method":
         return not str(node.target).endswith("_")
     if node.op != "call_function":

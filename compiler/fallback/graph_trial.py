@@ -62,7 +62,7 @@ class GraphTrial:
             if known is None:
                 return GraphVerdict("unknown"), compiled
             with outside_compilation():
-                return self._compare(compiled, known), compiled
+                return self._compare_with_eager(compiled, known), compiled
 
         if not _can_fork():
             take_back = save_compilation_metrics()
@@ -84,10 +84,10 @@ class GraphTrial:
     def check(self, compiled: GraphFn, inputs: Sequence[object]) -> GraphVerdict:
         """Compare a graph that was compiled before with eager."""
         if not _can_fork():
-            return self._compare(compiled, inputs)
-        return _forked(lambda: self._compare(compiled, inputs), self._seconds)
+            return self._compare_with_eager(compiled, inputs)
+        return _forked(lambda: self._compare_with_eager(compiled, inputs), self._seconds)
 
-    def _compare(self, compiled: GraphFn, inputs: Sequence[object]) -> GraphVerdict:
+    def _compare_with_eager(self, compiled: GraphFn, inputs: Sequence[object]) -> GraphVerdict:
         return check_graph(
             self.eager,
             compiled,
@@ -119,10 +119,11 @@ def _forked(job: Callable[[], GraphVerdict], seconds: float | None) -> GraphVerd
             )
     except OSError as error:
         return GraphVerdict("unknown", f"no child could be forked: {error}")
-    return _verdict(outcome, seconds)
+    return _verdict_of(outcome, seconds)
 
 
-def _verdict(outcome: JobOutcome[GraphVerdict], seconds: float | None) -> GraphVerdict:
+def _verdict_of(outcome: JobOutcome[GraphVerdict], seconds: float | None) -> GraphVerdict:
+    """Return a job's verdict; a crash, a hang or an exception is a failed one."""
     if outcome.value is not None:
         return outcome.value
     if outcome.status == "signal":

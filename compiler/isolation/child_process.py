@@ -15,7 +15,7 @@ from fullgraph.compiler.isolation.output_capture import redirect_output
 from fullgraph.compiler.isolation.process_groups import detach_process_groups
 from fullgraph.compiler.isolation.shared_memory import make_shared_memory_private
 from fullgraph.compiler.private import compile_in_process, skip_guard_profiling
-from fullgraph.compiler.sources import freeze_objects
+from fullgraph.compiler.sources import freeze_inherited_objects
 
 
 def enter_child(parent: int, output: int, cache: str) -> None:
@@ -47,10 +47,11 @@ def _detach_from(parent: int) -> None:
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    freeze_objects()
+    freeze_inherited_objects()
 
 
 def _replace_streams(output: int) -> None:
+    """Make descriptor `output` this process's stdout and stderr, and close its stdin."""
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
     sys.stdin = os.fdopen(0, closefd=False)

@@ -66,7 +66,7 @@ def _fork_for(request: ForkRequest, connection: Connection) -> None:
     """Fork a child in this thread, and pass on what it sends in another."""
 
     def on_message(message: object) -> None:
-        _send(connection, True, message)
+        _send_message(connection, True, message)
 
     pause_openmp()
     try:
@@ -81,17 +81,18 @@ def _fork_for(request: ForkRequest, connection: Connection) -> None:
         )
     except OSError as error:
         outcome = JobOutcome[object]("raised", "fork", 0.0, error=describe_exception(error))
-        _send(connection, False, outcome)
+        _send_message(connection, False, outcome)
         return
-    threading.Thread(target=_answer, args=(connection, wait), daemon=True).start()
+    threading.Thread(target=_send_outcome, args=(connection, wait), daemon=True).start()
 
 
-def _answer(connection: Connection, wait: Callable[[], JobOutcome[object]]) -> None:
+def _send_outcome(connection: Connection, wait: Callable[[], JobOutcome[object]]) -> None:
+    """Wait for a job and send its outcome, as a message or an exception."""
     with connection:
-        _send(connection, False, replace(wait(), messages=()))
+        _send_message(connection, False, replace(wait(), messages=()))
 
 
-def _send(connection: Connection, message: bool, content: object) -> None:
+def _send_message(connection: Connection, message: bool, content: object) -> None:
     with contextlib.suppress(OSError):  # the client is gone
         connection.send_bytes(pickle.dumps((message, content)))
 

@@ -151,7 +151,7 @@ class ForkedChild(Generic[T]):
             status = self._listen(deadline, on_message, memory, stop)
         finally:
             self.end()
-        return self._outcome(status, time.monotonic() - self._start)
+        return self._make_outcome(status, time.monotonic() - self._start)
 
     def end(self) -> None:
         """Kill the child with all it started; a second call does nothing."""
@@ -221,7 +221,8 @@ class ForkedChild(Generic[T]):
             _, status = os.waitpid(pid, 0)
             self._exit_code = os.waitstatus_to_exitcode(status)
 
-    def _outcome(self, status: JobStatus, seconds: float) -> JobOutcome[T]:
+    def _make_outcome(self, status: JobStatus, seconds: float) -> JobOutcome[T]:
+        """Return what the child sent and printed, and how it ended."""
         shared: dict[str, Any] = {
             "where": "fork",
             "seconds": seconds,

@@ -59,7 +59,7 @@ def run_isolated(
     is restored.
     """
     if (where or choose_process(objects)[0]) == "process":
-        return _run_here(job, objects, seconds, on_message)
+        return _run_in_process(job, objects, seconds, on_message)
     if has_fork_server():
         return begin_in_fork_server(job, seconds=seconds, on_message=on_message, cache=cache)()
     return run_forked(job, seconds=seconds, on_message=on_message, cache=cache)
@@ -107,9 +107,10 @@ def process_with_own_memory() -> JobProcess:
     return "process" if has_fork_server() else "fork"
 
 
-def _run_here(
+def _run_in_process(
     job: Job[T], objects: Sequence[object], seconds: float | None, on_message: Emit | None
 ) -> JobOutcome[T]:
+    """Run a job in this process, then restore the state of `objects` and of the process."""
     start = time.monotonic()
     messages: list[object] = []
     listener_errors: list[Exception] = []

@@ -56,7 +56,7 @@ class FoundPart:
     @property
     def path(self) -> str:
         """Readable path: "Net.layers.0.weight"."""
-        return _path(self.expression)
+        return _readable_path(self.expression)
 
 
 class ObjectWalk:
@@ -65,13 +65,13 @@ class ObjectWalk:
     def __init__(self, objects: Sequence[object], *, memory: bool = True) -> None:
         """With `memory` the walk reads the bytes of tensors and arrays too."""
         self._memory = memory
-        self._numbers: dict[int, int] = {}
+        self._indices: dict[int, int] = {}
         self._alive: list[object] = []  # else an id could be reused
         self._waiting: deque[tuple[str, object]] = deque()
         self.unread: list[str] = []
         """A sentence for each part that could not be read."""
         for number, thing in enumerate(objects):
-            self._add(_root(number, thing), thing)
+            self._add(_root_expression(number, thing), thing)
 
     def __iter__(self) -> Iterator[FoundPart]:
         while self._waiting:
@@ -85,7 +85,7 @@ class ObjectWalk:
                 except Exception as error:
                     kind = type(thing).__qualname__
                     self.unread.append(
-                        f"Whether {_path(path)} changed is not known: {kind}: {error}."
+                        f"Whether {_readable_path(path)} changed is not known: {kind}: {error}."
                     )
                     continue
                 for suffix, child in children:
@@ -97,23 +97,25 @@ class ObjectWalk:
         """The functions reached so far."""
         return [thing for thing in self._alive if isinstance(thing, types.FunctionType)]
 
-    def number(self, thing: object) -> int | None:
+    def index_of(self, thing: object) -> int | None:
         """Return the index of an object in this walk; None if the walk does not follow it."""
-        return self._numbers.get(id(thing))
+        return self._indices.get(id(thing))
 
     def _add(self, path: str, thing: object) -> None:
-        if isinstance(thing, _ATOMS) or id(thing) in self._numbers:
+        if isinstance(thing, _ATOMS) or id(thing) in self._indices:
             return
-        self._numbers[id(thing)] = len(self._numbers)
+        self._indices[id(thing)] = len(self._indices)
         self._alive.append(thing)
         self._waiting.append((path, thing))
 
 
-def _path(expression: str) -> str:
+def _readable_path(expression: str) -> str:
+    """Shorten "._parameters['weight']" to ".weight"."""
     return _MODULE_DICTS.sub(r".\1", expression)
 
 
-def _root(number: int, thing: object) -> str:
+def _root_expression(number: int, thing: object) -> str:
+    """Return how to name object `number` of the walk: a module's class, a function's name."""
     if isinstance(thing, torch.nn.Module):
         return type(thing).__name__
     return getattr(thing, "__qualname__", f"objects[{number}]")
@@ -122,30 +124,30 @@ def _root(number: int, thing: object) -> str:
 def _parts(thing: object) -> list[StatePart[Any]]:
     """Return the parts of `thing`; none if the walk does not follow it."""
     if isinstance(thing, torch.Tensor):
-        return [parts.TensorPart(thing), *_attributes(thing), _ClassPart(thing)]
+        return [parts.TensorPart(thing), *_attribute_parts(thing), _ClassPart(thing)]
     if isinstance(thing, torch.UntypedStorage):
         return [parts.StoragePart(thing)]
     if isinstance(thing, list | deque | set):
-        return [parts.ItemsPart(thing), *_attributes(thing)]
+        return [parts.ItemsPart(thing), *_attribute_parts(thing)]
     if isinstance(thing, tuple | frozenset):
-        return [_ImmutableItemsPart(thing), *_attributes(thing)]
+        return [_ImmutableItemsPart(thing), *_attribute_parts(thing)]
     if isinstance(thing, dict):
-        return [parts.EntriesPart(thing), *_attributes(thing)]
+        return [parts.EntriesPart(thing), *_attribute_parts(thing)]
     if isinstance(thing, type):
         return [parts.ClassAttributesPart(thing)] if _is_users_class(thing) else []
     if isinstance(thing, types.FunctionType):
-        return _function(thing)
+        return _function_parts(thing)
     if isinstance(thing, types.CellType):
         return [parts.CellPart(thing)]
     wrapped = _wrapped_names(thing)
     if wrapped:
-        return [parts.NamedAttributesPart(thing, wrapped), *_attributes(thing)]
-    state = _state(thing)
+        return [parts.NamedAttributesPart(thing, wrapped), *_attribute_parts(thing)]
+    state = _getter_part(thing)
     if state is not None:
-        return [state, *_attributes(thing)]
+        return [state, *_attribute_parts(thing)]
     if _is_opaque(type(thing)) and not isinstance(thing, torch.nn.Module):
         return []
-    return [*_attributes(thing), _ClassPart(thing)]
+    return [*_attribute_parts(thing), _ClassPart(thing)]
 
 
 class _ImmutableItemsPart(parts.ItemsPart):
@@ -153,7 +155,8 @@ class _ImmutableItemsPart(parts.ItemsPart):
 
     kind = "_fixed"
 
-    def same(self, one: object, other: object) -> bool:
+    def equal_states(self, one: object, other: object) -> bool:
+        """Return True: the items cannot change."""
         return True
 
 
@@ -163,13 +166,16 @@ class _ClassPart(parts.NamedPart):
     kind = "_class"
 
     def read(self) -> parts.NamedObjects:
+        """Return the class under the name "'s class"."""
         return (("'s class", type(self.target)),)
 
     def write(self, state: parts.NamedObjects) -> None:
+        """Assign the class to `__class__` again."""
         self.target.__class__ = state[0][1]
 
 
-def _attributes(thing: object) -> list[StatePart[object]]:
+def _attribute_parts(thing: object) -> list[StatePart[object]]:
+    """Return the parts that hold the `__dict__` and the slots of an object."""
     found: list[StatePart[Any]] = []
     if isinstance(getattr(thing, "__dict__", None), dict):
         found.append(parts.AttributesPart(thing))
@@ -190,7 +196,8 @@ def _slots(kind: type) -> tuple[str, ...]:
     )
 
 
-def _function(function: types.FunctionType) -> list[StatePart[object]]:
+def _function_parts(function: types.FunctionType) -> list[StatePart[object]]:
+    """Return the parts of a function: defaults, attributes, cells, and globals of the user's."""
     found: list[StatePart[Any]] = [
         parts.NamedAttributesPart(function, ("__defaults__", "__kwdefaults__")),
         parts.AttributesPart(function),
@@ -201,7 +208,7 @@ def _function(function: types.FunctionType) -> list[StatePart[object]]:
         found.append(parts.GlobalsPart(space, _globals(function.__code__)))
         for name in _globals(function.__code__):
             module = space.get(name)
-            if isinstance(module, types.ModuleType) and _is_users(_file(module)):
+            if isinstance(module, types.ModuleType) and _is_users(_file_of(module)):
                 used = _attribute_names(function.__code__) & vars(module).keys()
                 found.append(parts.GlobalsPart(vars(module), used))
     return found
@@ -210,14 +217,16 @@ def _function(function: types.FunctionType) -> list[StatePart[object]]:
 def _globals(code: types.CodeType) -> frozenset[str]:
     """Return the global names that `code` and its inner functions use."""
     own = (i.argval for i in dis.get_instructions(code) if i.opname.endswith("_GLOBAL"))
-    return frozenset(own).union(*map(_globals, _inner(code)))
+    return frozenset(own).union(*map(_globals, _inner_codes(code)))
 
 
 def _attribute_names(code: types.CodeType) -> frozenset[str]:
-    return frozenset(code.co_names).union(*map(_attribute_names, _inner(code)))
+    """Return the attribute and global names that `code` and its inner functions use."""
+    return frozenset(code.co_names).union(*map(_attribute_names, _inner_codes(code)))
 
 
-def _inner(code: types.CodeType) -> list[types.CodeType]:
+def _inner_codes(code: types.CodeType) -> list[types.CodeType]:
+    """Return the code objects of the functions defined directly in `code`."""
     return [const for const in code.co_consts if isinstance(const, types.CodeType)]
 
 
@@ -234,7 +243,7 @@ def _wrapped_names(thing: object) -> tuple[str, ...]:
     return ()
 
 
-def _state(thing: object) -> StatePart[Any] | None:
+def _getter_part(thing: object) -> StatePart[Any] | None:
     """Return the part of an object that exposes its state through methods."""
     if isinstance(thing, torch.Generator):
         return parts.GetterPart(
@@ -256,10 +265,11 @@ def _state(thing: object) -> StatePart[Any] | None:
         return parts.GetterPart(thing, lambda: repr(thing))
     if isinstance(thing, _LRU_CACHE):
         return parts.GetterPart(thing, lambda: thing.cache_info().currsize)
-    return _numpy_state(thing)
+    return _numpy_part(thing)
 
 
-def _numpy_state(thing: object) -> StatePart[object] | None:
+def _numpy_part(thing: object) -> StatePart[object] | None:
+    """Return the part of a NumPy array or random generator; None for other objects."""
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return None
@@ -286,11 +296,11 @@ def _is_users(file: str) -> bool:
     return owner_of(file) is Owner.USER or (file.startswith("<") and not file.startswith("<frozen"))
 
 
-def _file(module: types.ModuleType | None) -> str:
+def _file_of(module: types.ModuleType | None) -> str:
     return getattr(module, "__file__", None) or "<frozen>"
 
 
 def _is_users_class(kind: type) -> bool:
     if kind.__module__ == "__main__":
         return True
-    return _is_users(_file(sys.modules.get(kind.__module__)))
+    return _is_users(_file_of(sys.modules.get(kind.__module__)))

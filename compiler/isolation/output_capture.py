@@ -125,6 +125,7 @@ class OutputCapture:
             self.start()
 
     def _release(self) -> None:
+        """Flush what is buffered, then restore descriptors and streams."""
         flush_streams()
         self._undo.close()
 

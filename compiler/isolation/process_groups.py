@@ -69,7 +69,7 @@ def group_statements(groups: Iterable[GroupSpec] = (GroupSpec(),)) -> str:
         f"rank={rank}, world_size={size})"
     )
     made = 0
-    for group in sorted(found.values(), key=_order):
+    for group in sorted(found.values(), key=_name_order):
         ranks = _ranks(group, rank, size)
         if group.name.isdecimal():  # torch numbers the groups it makes
             lines += [f"torch.distributed.new_group({ranks})"] * (int(group.name) - made)
@@ -82,7 +82,8 @@ def group_statements(groups: Iterable[GroupSpec] = (GroupSpec(),)) -> str:
     return "\n".join(lines)
 
 
-def _order(group: GroupSpec) -> tuple[bool, int, str]:
+def _name_order(group: GroupSpec) -> tuple[bool, int, str]:
+    """Sort names that torch numbered first, by number; then the others by name."""
     counted = group.name.isdecimal()
     return (not counted, int(group.name) if counted else 0, group.name)
 

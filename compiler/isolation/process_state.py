@@ -46,36 +46,42 @@ class ProcessState:
 
 def process_states() -> list[ProcessState]:
     """Return all readable state; a library that is not loaded has none."""
-    return [each for each in (*_random(), *_torch(), *_python()) if each.is_readable]
+    return [
+        each
+        for each in (*_random_states(), *_torch_states(), *_python_states())
+        if each.is_readable
+    ]
 
 
-def _bytes(state: torch.Tensor) -> bytes:
+def _to_bytes(state: torch.Tensor) -> bytes:
     return state.numpy().tobytes()
 
 
-def _tensor(state: bytes) -> torch.Tensor:
+def _from_bytes(state: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(state), dtype=torch.uint8)
 
 
-def _random() -> Iterator[ProcessState]:
+def _random_states() -> Iterator[ProcessState]:
+    """Yield the states of random generators: torch's, Python's, NumPy's."""
+
     def device_generators(backend: Any) -> ProcessState:
         return ProcessState(
             f"{backend.__name__} random numbers",
-            lambda: [_bytes(state) for state in backend.get_rng_state_all()],
-            lambda states: backend.set_rng_state_all([_tensor(state) for state in states]),
+            lambda: [_to_bytes(state) for state in backend.get_rng_state_all()],
+            lambda states: backend.set_rng_state_all([_from_bytes(state) for state in states]),
         )
 
     yield ProcessState(
         "torch random numbers",
-        lambda: _bytes(torch.get_rng_state()),
-        lambda state: torch.set_rng_state(_tensor(state)),
+        lambda: _to_bytes(torch.get_rng_state()),
+        lambda state: torch.set_rng_state(_from_bytes(state)),
     )
     yield from (device_generators(one) for one in (torch.cuda, torch.xpu) if one.is_initialized())
     if torch.backends.mps.is_available():
         yield ProcessState(
             "torch.mps random numbers",
-            lambda: _bytes(torch.mps.get_rng_state()),
-            lambda state: torch.mps.set_rng_state(_tensor(state)),
+            lambda: _to_bytes(torch.mps.get_rng_state()),
+            lambda state: torch.mps.set_rng_state(_from_bytes(state)),
         )
     numpy = sys.modules.get("numpy")
     if numpy is not None:
@@ -97,7 +103,8 @@ _SETTINGS = (
 )
 
 
-def _torch() -> Iterator[ProcessState]:
+def _torch_states() -> Iterator[ProcessState]:
+    """Yield torch's process-wide settings."""
     yield ProcessState("grad mode", torch.is_grad_enabled, torch.set_grad_enabled)
     yield ProcessState("default dtype", torch.get_default_dtype, torch.set_default_dtype)
     yield ProcessState("default device", get_default_device, torch.set_default_device)
@@ -123,7 +130,7 @@ def _torch() -> Iterator[ProcessState]:
     for device in ("cpu", "cuda"):
         yield ProcessState(
             f"autocast on {device}",
-            functools.partial(_autocast, device),
+            functools.partial(_autocast_state, device),
             functools.partial(_set_autocast, device),
         )
     sdp = torch.backends.cuda
@@ -144,7 +151,7 @@ def _torch() -> Iterator[ProcessState]:
     yield ProcessState("logging of torch", get_log_state, set_log_state)
 
 
-def _autocast(device: str) -> tuple[bool, torch.dtype]:
+def _autocast_state(device: str) -> tuple[bool, torch.dtype]:
     return torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
 
 
@@ -153,21 +160,23 @@ def _set_autocast(device: str, now: tuple[bool, torch.dtype]) -> None:
     torch.set_autocast_dtype(device, now[1])
 
 
-def _python() -> Iterator[ProcessState]:
+def _python_states() -> Iterator[ProcessState]:
+    """Yield Python's process-wide state: paths, streams, environment, warnings, loggers."""
     yield ProcessState("environment variables", lambda: dict(os.environ), _set_environment)
     yield ProcessState("current folder", os.getcwd, os.chdir)
     yield ProcessState("sys.path", lambda: list(sys.path), _set_path)
     yield ProcessState("recursion limit", sys.getrecursionlimit, sys.setrecursionlimit)
-    yield ProcessState("standard streams", _streams, _set_streams)
+    yield ProcessState("standard streams", _standard_streams, _set_streams)
     yield ProcessState("warnings filters", lambda: list(warnings.filters), _set_filters)
-    yield ProcessState("loggers", _loggers, _set_loggers, _show_loggers)
+    yield ProcessState("loggers", _logger_states, _set_logger_states, _show_logger_states)
 
 
 def _set_path(was: list[str]) -> None:
     sys.path[:] = was
 
 
-def _streams() -> tuple[object, ...]:
+def _standard_streams() -> tuple[object, ...]:
+    """Return the standard streams, and the hooks that print to them."""
     return sys.stdin, sys.stdout, sys.stderr, sys.excepthook, sys.displayhook
 
 
@@ -189,7 +198,8 @@ def _set_filters(was: list[Any]) -> None:
     warnings.filters[:] = was  # type: ignore[index]
 
 
-def _loggers() -> dict[str, tuple[object, ...]]:
+def _logger_states() -> dict[str, tuple[object, ...]]:
+    """Return level, propagation, handlers and filters of each logger by name."""
     named = {"": logging.root, **logging.root.manager.loggerDict}
     return {
         name: (one.level, one.propagate, one.disabled, tuple(one.handlers), tuple(one.filters))
@@ -198,7 +208,7 @@ def _loggers() -> dict[str, tuple[object, ...]]:
     }
 
 
-def _set_loggers(was: dict[str, tuple[Any, ...]]) -> None:
+def _set_logger_states(was: dict[str, tuple[Any, ...]]) -> None:
     for name, (level, propagate, disabled, handlers, filters) in was.items():
         logger = logging.getLogger(name)
         logger.propagate, logger.disabled = propagate, disabled
@@ -207,6 +217,6 @@ def _set_loggers(was: dict[str, tuple[Any, ...]]) -> None:
             logger.setLevel(level)
 
 
-def _show_loggers(states: dict[str, tuple[object, ...]]) -> str:
+def _show_logger_states(states: dict[str, tuple[object, ...]]) -> str:
     """Leave out the loggers that nobody has configured: every import adds some."""
     return repr({name: s for name, s in states.items() if s[0] or any(s[2:])})

@@ -36,13 +36,14 @@ def shared_mappings() -> list[SharedMapping]:
             span, access, offset, _device, inode, *path = line.rstrip("\n").split(maxsplit=5)
             if access[1] != "w" or access[3] != "s":
                 continue
-            mapping = _mapping(span, offset, inode, path[0] if path else "")
+            mapping = _parse_mapping(span, offset, inode, path[0] if path else "")
             if not _is_device(mapping.path):
                 found.append(mapping)
     return found
 
 
-def _mapping(span: str, offset: str, inode: str, path: str) -> SharedMapping:
+def _parse_mapping(span: str, offset: str, inode: str, path: str) -> SharedMapping:
+    """Build a mapping from hexadecimal fields of `/proc/self/maps`."""
     start, end = (int(part, 16) for part in span.split("-"))
     return SharedMapping(start, end - start, int(offset, 16), int(inode), path)
 

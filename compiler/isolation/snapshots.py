@@ -98,9 +98,9 @@ def _content(found: FoundPart, walk: ObjectWalk) -> bytes:
     """Return the content of a part as bytes."""
     children = []
     for name, child in found.part.children(found.state):
-        number = walk.number(child)
+        number = walk.index_of(child)
         children.append(f"{name}={child!r}" if number is None else f"{name}=#{number}")
     if isinstance(found.part.target, set | frozenset):
         children.sort()
     kind = found.part.kind
-    return "\0".join((kind, *children)).encode() + found.part.content(found.state)
+    return "\0".join((kind, *children)).encode() + found.part.digest_content(found.state)

@@ -46,30 +46,32 @@ class StatePart(Generic[S]):
 
     def changed(self, state: S) -> bool:
         """Return whether the state differs from `state`."""
-        return not self.same(state, self.read())
+        return not self.equal_states(state, self.read())
 
-    def same(self, one: S, other: S) -> bool:
+    def equal_states(self, one: S, other: S) -> bool:
         """Return whether two states are equal, with objects compared by identity."""
-        return self.content(one) == self.content(other)
+        return self.digest_content(one) == self.digest_content(other)
 
     def children(self, state: S) -> Iterable[tuple[str, object]]:
         """Return the objects in a state, each with what it adds to the path."""
         return ()
 
-    def content(self, state: S) -> bytes:
-        """Return the rest of a state, for a digest."""
+    def digest_content(self, state: S) -> bytes:
+        """Return the bytes of a state for a digest, besides its children."""
         return b""
 
 
 class NamedPart(StatePart[NamedObjects]):
     """A part whose state is named objects."""
 
-    def same(self, one: NamedObjects, other: NamedObjects) -> bool:
+    def equal_states(self, one: NamedObjects, other: NamedObjects) -> bool:
+        """Compare names, and objects by identity."""
         return len(one) == len(other) and all(
             a[0] == b[0] and a[1] is b[1] for a, b in zip(one, other, strict=True)
         )
 
     def children(self, state: NamedObjects) -> NamedObjects:
+        """The state is the children."""
         return state
 
 
@@ -79,17 +81,21 @@ class ItemsPart(StatePart[tuple[object, ...]]):
     kind = "items"
 
     def read(self) -> tuple[object, ...]:
+        """Return the items."""
         return tuple(self.target)
 
     def write(self, state: tuple[object, ...]) -> None:
+        """Replace the items in place."""
         self.target.clear()
         add = self.target.update if isinstance(self.target, set) else self.target.extend
         add(state)
 
-    def same(self, one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    def equal_states(self, one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+        """Compare items by identity, in order."""
         return len(one) == len(other) and all(map(operator.is_, one, other))
 
     def children(self, state: tuple[object, ...]) -> Iterable[tuple[str, object]]:
+        """Return the items as "[0]", "[1]", …"""
         return ((f"[{i}]", item) for i, item in enumerate(state))
 
 
@@ -99,19 +105,23 @@ class EntriesPart(StatePart[tuple[object, ...]]):
     kind = "entries"
 
     def read(self) -> tuple[object, ...]:
+        """Return keys and values in turn: k0, v0, k1, v1, …"""
         return tuple(itertools.chain.from_iterable(list(self.target.items())))
 
     def write(self, state: tuple[object, ...]) -> None:
+        """Replace the entries in place, in the order of `state`."""
         # bypass a subclass's methods, but not OrderedDict's, which keep its order
         kind = OrderedDict if isinstance(self.target, OrderedDict) else dict
         kind.clear(self.target)
         for key, value in zip(state[::2], state[1::2], strict=True):
             kind.__setitem__(self.target, key, value)
 
-    def same(self, one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    def equal_states(self, one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+        """Compare keys and values by identity, in order."""
         return len(one) == len(other) and all(map(operator.is_, one, other))
 
     def children(self, state: tuple[object, ...]) -> Iterable[tuple[str, object]]:
+        """Yield each key as "['name']'s key" and each value as "['name']"."""
         for key, value in zip(state[::2], state[1::2], strict=True):
             name = f"[{key!r}]" if isinstance(key, str | int) else f"[{type(key).__name__}]"
             yield f"{name}'s key", key
@@ -124,9 +134,11 @@ class AttributesPart(NamedPart):
     kind = "attributes"
 
     def read(self) -> NamedObjects:
+        """Return the attributes as ".name"."""
         return tuple((f".{name}", value) for name, value in list(vars(self.target).items()))
 
     def write(self, state: NamedObjects) -> None:
+        """Replace the `__dict__` in place, without calling `__setattr__`."""
         attributes = vars(self.target)
         attributes.clear()
         attributes.update((name[1:], value) for name, value in state)
@@ -142,9 +154,11 @@ class NamedAttributesPart(NamedPart):
         self.names = names
 
     def read(self) -> NamedObjects:
+        """Return the attributes as ".name"; ABSENT for one that is not set."""
         return tuple((f".{name}", getattr(self.target, name, ABSENT)) for name in self.names)
 
     def write(self, state: NamedObjects) -> None:
+        """Set the attributes that differ and delete those that were absent."""
         for name, value in state:
             if getattr(self.target, name[1:], ABSENT) is value:
                 continue
@@ -162,13 +176,16 @@ class ClassAttributesPart(NamedPart):
     _OF_PYTHON = ("__dict__", "__weakref__", "__doc__", "__annotations__", "__abstractmethods__")
 
     def read(self) -> NamedObjects:
+        """Return the class's own attributes without those that Python manages."""
         own = list(vars(self.target).items())
         return tuple((f".{name}", value) for name, value in own if name not in self._OF_PYTHON)
 
     def children(self, state: NamedObjects) -> NamedObjects:
+        """Return the attributes and the base classes."""
         return (*state, (".__bases__", self.target.__bases__))
 
     def write(self, state: NamedObjects) -> None:
+        """Delete attributes that were added and set those that differ."""
         before = {name[1:]: value for name, value in state}
         for name in [n for n in vars(self.target) if n not in before and n not in self._OF_PYTHON]:
             delattr(self.target, name)
@@ -187,9 +204,11 @@ class GlobalsPart(NamedPart):
         self.names = sorted(names)
 
     def read(self) -> NamedObjects:
+        """Return the globals as " → name"; ABSENT for one that is not bound."""
         return tuple((f" → {name}", self.target.get(name, ABSENT)) for name in self.names)
 
     def write(self, state: NamedObjects) -> None:
+        """Bind the globals again and remove those that were absent."""
         for name, (_, value) in zip(self.names, state, strict=True):
             if value is ABSENT:
                 self.target.pop(name, None)
@@ -203,12 +222,14 @@ class CellPart(NamedPart):
     kind = "cell"
 
     def read(self) -> NamedObjects:
+        """Return the content under an empty name; ABSENT for an empty cell."""
         try:
             return (("", self.target.cell_contents),)
         except ValueError:
             return (("", ABSENT),)
 
     def write(self, state: NamedObjects) -> None:
+        """Fill the cell, or empty it."""
         if state[0][1] is ABSENT:
             del self.target.cell_contents
         else:
@@ -228,14 +249,17 @@ class GetterPart(StatePart[S]):
         self._get, self._put = get, put
 
     def read(self) -> S:
+        """Call the getter."""
         return self._get()
 
     def write(self, state: S) -> None:
+        """Call the setter; raise TypeError without one."""
         if self._put is None:
             raise TypeError(f"a {type(self.target).__name__} goes one way only")
         self._put(state)
 
-    def content(self, state: S) -> bytes:
+    def digest_content(self, state: S) -> bytes:
+        """Pickle the state."""
         return pickle.dumps(state)
 
 
@@ -245,22 +269,27 @@ class ArrayPart(StatePart[object]):
     kind = "array"
 
     def read(self) -> object:
+        """Return a copy of the array."""
         return self.target.copy()
 
     def write(self, state: Any) -> None:
+        """Copy the elements back; raise ValueError if the array was resized."""
         if self.target.shape != state.shape:
             raise ValueError("the array was resized")
         self.target[...] = state
 
-    def same(self, one: Any, other: Any) -> bool:
-        return one.shape == other.shape and self.content(one) == self.content(other)
+    def equal_states(self, one: Any, other: Any) -> bool:
+        """Compare shapes and the bytes of the elements; object elements by identity."""
+        return one.shape == other.shape and self.digest_content(one) == self.digest_content(other)
 
     def children(self, state: Any) -> NamedObjects:
+        """Return the elements of an object array."""
         if state.dtype.hasobject:
             return tuple((f".flat[{i}]", item) for i, item in enumerate(state.flat))
         return ()
 
-    def content(self, state: Any) -> bytes:
+    def digest_content(self, state: Any) -> bytes:
+        """Return dtype, shape and bytes; the ids of the elements of an object array."""
         if state.dtype.hasobject:
             return repr([id(item) for item in state.flat]).encode()
         return repr((state.dtype, state.shape)).encode() + state.tobytes()
@@ -272,27 +301,32 @@ class StoragePart(StatePart[torch.Tensor]):
     kind = "memory"
 
     def read(self) -> torch.Tensor:
-        view = self._view()
+        """Return a copy of the bytes, on the CPU where the device has no memory left."""
+        view = self._as_bytes()
         try:
             return view.clone()
         except torch.OutOfMemoryError:
             return view.cpu()
 
     def write(self, state: torch.Tensor) -> None:
+        """Copy the bytes back, after resizing the storage to their number."""
         if self.target.nbytes() != state.numel():
             self.target.resize_(state.numel())
-        self._view().copy_(state)
+        self._as_bytes().copy_(state)
 
-    def _view(self) -> torch.Tensor:
+    def _as_bytes(self) -> torch.Tensor:
+        """Return the storage as a tensor of bytes."""
         # a separate tensor, so that writing does not bump the version of the user's tensors
         with torch.inference_mode(False):
             bytes_ = torch.empty(0, dtype=torch.uint8, device=self.target.device)
             return bytes_.set_(self.target)
 
     def changed(self, state: torch.Tensor) -> bool:
-        return not torch.equal(state, self._view().to(state.device))
+        """Compare the bytes without copying them."""
+        return not torch.equal(state, self._as_bytes().to(state.device))
 
-    def content(self, state: torch.Tensor) -> bytes:
+    def digest_content(self, state: torch.Tensor) -> bytes:
+        """Return the bytes."""
         return state.cpu().numpy().tobytes()
 
 
@@ -317,6 +351,7 @@ class TensorPart(StatePart[TensorMetadata]):
     kind = "place"
 
     def read(self) -> TensorMetadata:
+        """Return the metadata without calling the tensor's `__torch_function__`."""
         tensor = self.target
         with disable_torch_function():
             has_grad = tensor.is_leaf or tensor.retains_grad  # else reading it warns
@@ -330,10 +365,12 @@ class TensorPart(StatePart[TensorMetadata]):
             )
 
     def write(self, state: TensorMetadata) -> None:
+        """Restore the metadata without recording the change in autograd."""
         with disable_torch_function(), torch.no_grad():
-            self._write(self.target, state)
+            self._restore(self.target, state)
 
-    def _write(self, tensor: torch.Tensor, state: TensorMetadata) -> None:
+    def _restore(self, tensor: torch.Tensor, state: TensorMetadata) -> None:
+        """Restore each piece of metadata that differs; raise RuntimeError for lost history."""
         if state.alias is not None and not _same_place(tensor, state.alias):
             tensor.data = state.alias
         if tensor.grad_fn is not state.history:
@@ -351,7 +388,8 @@ class TensorPart(StatePart[TensorMetadata]):
         if state.version is not None and tensor._version != state.version:
             set_tensor_version(tensor, state.version)
 
-    def same(self, one: TensorMetadata, other: TensorMetadata) -> bool:
+    def equal_states(self, one: TensorMetadata, other: TensorMetadata) -> bool:
+        """Compare places and numbers by value; history, gradient and hooks by identity."""
         aliases = one.alias is None or (
             other.alias is not None and _same_place(one.alias, other.alias)
         )
@@ -364,6 +402,7 @@ class TensorPart(StatePart[TensorMetadata]):
         )
 
     def children(self, state: TensorMetadata) -> Iterable[tuple[str, object]]:
+        """Yield component tensors, the storage, the gradient and the hooks."""
         inner = inner_tensors(self.target)
         yield from ((f".{name}", tensor) for name, tensor in inner)
         alias = state.alias
@@ -372,11 +411,12 @@ class TensorPart(StatePart[TensorMetadata]):
         yield ".grad", state.grad
         yield "'s hooks", state.hooks
 
-    def content(self, state: TensorMetadata) -> bytes:
+    def digest_content(self, state: TensorMetadata) -> bytes:
+        """Return type, version, autograd state and place in memory, as text."""
         content: list[object] = [type(self.target), state.version, state.requires_grad]
         content += [type(state.history), id(state.history) if state.history else None]
         if state.alias is not None:
-            content += _place(state.alias)
+            content += _place_in_memory(state.alias)
         return repr(content).encode()
 
 
@@ -394,10 +434,11 @@ def _has_storage(tensor: torch.Tensor) -> bool:
 def _same_place(one: torch.Tensor, other: torch.Tensor) -> bool:
     if one.layout is torch.strided and one.untyped_storage() is not other.untyped_storage():
         return False
-    return _place(one) == _place(other)
+    return _place_in_memory(one) == _place_in_memory(other)
 
 
-def _place(tensor: torch.Tensor) -> list[object]:
+def _place_in_memory(tensor: torch.Tensor) -> list[object]:
+    """Return dtype, device, shape and layout, with strides and offset of a strided tensor."""
     place: list[object] = [tensor.dtype, tensor.device, tuple(tensor.shape), tensor.layout]
     if tensor.layout is torch.strided:
         place += [tensor.stride(), tensor.storage_offset()]

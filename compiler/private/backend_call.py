@@ -87,7 +87,7 @@ def outside_compilation() -> Iterator[None]:
     """Run compiled code outside of the current compilation and its metrics."""
     from torch._guards import compile_context, tracing
 
-    metrics = _metrics()
+    metrics = _metrics_context()
     before = vars(metrics).copy()
     vars(metrics).update(_metrics={}, _edits=[], _level=0)
     try:
@@ -102,12 +102,12 @@ def save_compilation_metrics() -> Callable[[], None]:
 
     A second compiler in the same compilation would otherwise raise on setting them again.
     """
-    metrics = _metrics()
+    metrics = _metrics_context()
     before = dict(vars(metrics).get("_metrics", {}))
     return lambda: vars(metrics).update(_metrics=before)
 
 
-def _metrics() -> object:
+def _metrics_context() -> object:
     from torch._dynamo.utils import get_metrics_context
 
     return get_metrics_context()
@@ -139,8 +139,8 @@ def hint_of_symbol(symbol: Any) -> object:
     return symbol.node.hint
 
 
-def may_be_zero_or_one(symbol: Any) -> bool:
-    """Whether a graph with this symbolic size may also be called with size 0 or 1."""
+def may_have_size_zero_or_one(symbol: Any) -> bool:
+    """Whether one graph serves all sizes: torch did not specialize this symbol on 0 and 1."""
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     return not statically_known_true(symbol >= 2)

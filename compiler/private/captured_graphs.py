@@ -34,7 +34,7 @@ def capture_graph(
     found: list[CapturedGraph] = []
     calls = 0
 
-    def listen(module: torch.fx.GraphModule, inputs: Sequence[object]) -> None:
+    def stop_at_call(module: torch.fx.GraphModule, inputs: Sequence[object]) -> None:
         nonlocal calls
         calls += 1
         if calls > number:
@@ -42,7 +42,7 @@ def capture_graph(
             raise _CallReached
 
     try:
-        run(_make_backend(listen, level))
+        run(_make_backend(stop_at_call, level))
     except _CallReached:
         module, inputs = found[0]
         return torch.fx.GraphModule(

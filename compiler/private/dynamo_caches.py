@@ -65,7 +65,7 @@ class DynamoCaches:
             return
         compiled = _compiled_codes()
         self._compiled = {id(code) for code in compiled}
-        self._codes = {id(code): (code, _read_state(code)) for code in [*compiled, *codes]}
+        self._codes = {id(code): (code, _read_code_state(code)) for code in [*compiled, *codes]}
         self._values = [
             (owner, name, getattr(owner, name)) for owner, name in _find_attributes(_VALUES)
         ]
@@ -75,7 +75,8 @@ class DynamoCaches:
         ]
         self._cleanups = frozenset(_cleanups().values)
         self._globals = {
-            id(namespace): (namespace, _installed(namespace)) for namespace in _namespaces()
+            id(namespace): (namespace, _installed_globals(namespace))
+            for namespace in _module_namespaces()
         }
 
     def hide(self) -> None:
@@ -85,7 +86,7 @@ class DynamoCaches:
         for key, (code, was) in self._codes.items():
             # a mark on code that was never compiled is the user's own, from torch.compiler
             if was.action != _DEFAULT and key in self._compiled:
-                _mark(code, _DEFAULT)
+                _set_action(code, _DEFAULT)
         from torch._dynamo import pgo
 
         for name in _VALUES["torch._dynamo.pgo"]:
@@ -99,7 +100,7 @@ class DynamoCaches:
         dead: dict[str, int] = {}
         for code in [*_compiled_codes(), *(code for code, _ in self._codes.values())]:
             _, was = self._codes.get(id(code), (code, _CodeState(_DEFAULT, ())))
-            left = _restore(code, was)
+            left = _restore_code(code, was)
             if left:
                 dead[f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"] = left
         for owner, name, value in self._values:
@@ -119,9 +120,9 @@ class DynamoCaches:
         cleanups = _cleanups()
         for key in [key for key in cleanups.values if key not in self._cleanups]:
             cleanups._remove_id(key)  # as Dynamo does when the compiled code dies
-        for namespace in _namespaces():
+        for namespace in _module_namespaces():
             _, had = self._globals.get(id(namespace), (namespace, frozenset()))
-            for name in _installed(namespace) - had:
+            for name in _installed_globals(namespace) - had:
                 del namespace[name]
 
     def summary(self) -> dict[str, str]:
@@ -138,16 +139,16 @@ class DynamoCaches:
         for (owner, name), (_, content) in zip(
             _find_attributes(_CONTAINERS), self._containers, strict=True
         ):
-            summary[f"dynamo: {_name_of(owner)}.{name}"] = repr(content)
+            summary[f"dynamo: {_owner_name(owner)}.{name}"] = repr(content)
         for owner, name, value in self._values:
-            summary[f"dynamo: {_name_of(owner)}.{name}"] = repr(value)
+            summary[f"dynamo: {_owner_name(owner)}.{name}"] = repr(value)
         summary["dynamo: globals"] = repr(
             sorted(set().union(*(h for _, h in self._globals.values())))
         )
         return summary
 
 
-def _name_of(owner: object) -> str:
+def _owner_name(owner: object) -> str:
     return getattr(owner, "__name__", type(owner).__name__)
 
 
@@ -186,13 +187,14 @@ def _copy_content(container: object) -> object:
 
 
 def _restore_content(container: Any, content: Any) -> None:
+    """Restore a container in place."""
     if container == content:
         return
     container.clear()
     container.extend(content) if hasattr(container, "extend") else container.update(content)
 
 
-def _namespaces() -> list[dict[str, object]]:
+def _module_namespaces() -> list[dict[str, object]]:
     return [vars(module) for module in list(sys.modules.values()) if hasattr(module, "__dict__")]
 
 
@@ -203,15 +205,16 @@ def _cleanups() -> Any:
     return CleanupManager.instance
 
 
-def _installed(namespace: dict[str, object]) -> frozenset[str]:
+def _installed_globals(namespace: dict[str, object]) -> frozenset[str]:
+    """Return the names in `namespace` that Dynamo installed."""
     return frozenset(n for n in list(namespace) if isinstance(n, str) and n.startswith(_INSTALLED))
 
 
-def _read_state(code: CodeType) -> _CodeState:
-    return _CodeState(_action(code), tuple(entry.code for entry in _entries(code)))
+def _read_code_state(code: CodeType) -> _CodeState:
+    return _CodeState(_probe_action(code), tuple(entry.code for entry in _live_entries(code)))
 
 
-def _entries(code: CodeType) -> list[Any]:
+def _live_entries(code: CodeType) -> list[Any]:
     """Return the live compiled versions of `code`, of every isolated region."""
     from torch._C._dynamo import eval_frame
 
@@ -219,7 +222,7 @@ def _entries(code: CodeType) -> list[Any]:
     return [entry for entry in entries if isinstance(entry.code, CodeType)]
 
 
-def _restore(code: CodeType, was: _CodeState) -> int:
+def _restore_code(code: CodeType, was: _CodeState) -> int:
     """Remove the entries that `code` did not have.
 
     Returns the number of dead entries left on it, which count towards the recompile limit.
@@ -231,20 +234,21 @@ def _restore(code: CodeType, was: _CodeState) -> int:
     if not was.versions:
         eval_frame.reset_code(code)
         if was.action != _DEFAULT:
-            _mark(code, was.action)
+            _set_action(code, was.action)
         return 0
-    for entry in _entries(code):
+    for entry in _live_entries(code):
         if not any(entry.code is version for version in was.versions):
             # an entry of an isolated region is counted for that region alone
             dead += getattr(entry, "isolate_recompiles_id", -1) < 0
             state = entry.guard_manager.extra_state
             state.invalidate(entry, DeletedGuardManagerWrapper("compiled in isolation"))
-    if _action(code) != was.action:
-        _mark(code, was.action)
+    if _probe_action(code) != was.action:
+        _set_action(code, was.action)
     return dead
 
 
-def _mark(code: CodeType, action: str) -> None:
+def _set_action(code: CodeType, action: str) -> None:
+    """Set Dynamo's action for frames of `code`."""
     from torch._C._dynamo import eval_frame
 
     actions = eval_frame._FrameAction
@@ -257,7 +261,7 @@ class _ProbeEnded(BaseException):
     """Raised before the first instruction of a frame that only probes Dynamo's action."""
 
 
-def _action(code: CodeType) -> str:
+def _probe_action(code: CodeType) -> str:
     """Return Dynamo's action for a frame of `code`.
 
     Torch has no getter for it. Start a frame with our own callback in place of Dynamo's, and stop
@@ -267,28 +271,28 @@ def _action(code: CodeType) -> str:
     eval_frame: Any = sys.modules["torch._C._dynamo.eval_frame"]
     seen: list[str] = []
 
-    def looked(hit: bool) -> Any:
+    def on_lookup(hit: bool) -> Any:
         seen.append("looked")
         return hit
 
-    def called(frame: object, *rest: object) -> object:
+    def on_callback(frame: object, *rest: object) -> object:
         seen.append("called")
         raise _ProbeEnded
 
-    def started(frame: FrameType, event: str, argument: object) -> None:
+    def on_frame_start(frame: FrameType, event: str, argument: object) -> None:
         if frame.f_code is code:
             raise _ProbeEnded
 
     function = FunctionType(code, {}, closure=tuple(CellType() for _ in code.co_freevars))
     positional = code.co_argcount
     named = code.co_varnames[positional : positional + code.co_kwonlyargcount]
-    _mark(started.__code__, _SKIP)  # else Dynamo would look at this frame too
+    _set_action(on_frame_start.__code__, _SKIP)  # else Dynamo would look at this frame too
     trace = sys.gettrace()
     collecting = gc.isenabled()
     gc.disable()  # a finalizer's frame would be taken for that of `code`
-    hook = eval_frame.set_guard_complete_hook(looked)
-    callback = eval_frame.set_eval_frame(called)
-    sys.settrace(started)
+    hook = eval_frame.set_guard_complete_hook(on_lookup)
+    callback = eval_frame.set_eval_frame(on_callback)
+    sys.settrace(on_frame_start)
     try:
         unstarted = function(*[None] * positional, **dict.fromkeys(named))
         unstarted.close()  # a generator or coroutine, which starts later

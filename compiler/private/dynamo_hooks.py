@@ -33,13 +33,26 @@ T = TypeVar("T")
 class CompileListener(Protocol):
     """Receiver of compile events. Arguments are live objects of torch: read them, keep none."""
 
-    def broke(self, tx: Tracer, reason: str, exc: BaseException | None) -> None: ...
-    def escaped(self, frame: Frame, exc: BaseException, one_graph: bool) -> None: ...
-    def skipped(self, code: CodeType, reason: str) -> None: ...
-    def graph(self, output: OutputGraph, gm: torch.fx.GraphModule) -> None: ...
-    def split(self, pieces: int) -> None: ...
-    def recompiled(self, frame: Frame, reasons: list[str]) -> None: ...
-    def timed(self, metrics: object) -> None: ...
+    def broke(self, tx: Tracer, reason: str, exc: BaseException | None) -> None:
+        """The tracer `tx` broke the graph."""
+
+    def escaped(self, frame: Frame, exc: BaseException, one_graph: bool) -> None:
+        """An exception left the tracer of `frame`; `one_graph` under `fullgraph=True`."""
+
+    def skipped(self, code: CodeType, reason: str) -> None:
+        """Dynamo left a frame of `code` to eager."""
+
+    def graph(self, output: OutputGraph, gm: torch.fx.GraphModule) -> None:
+        """A graph goes to the backend."""
+
+    def split(self, pieces: int) -> None:
+        """DDPOptimizer cut the last graph into `pieces`."""
+
+    def recompiled(self, frame: Frame, reasons: list[str]) -> None:
+        """Guards of `frame` failed, for `reasons`."""
+
+    def timed(self, metrics: object) -> None:
+        """A compilation ended; `metrics` are torch's `CompilationMetrics`."""
 
 
 @contextlib.contextmanager

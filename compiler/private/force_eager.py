@@ -31,8 +31,8 @@ def force_eager() -> Iterator[None]:
 
 def _with_default_stance(function: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(function)
-    def called(*args: object, **kwargs: object) -> object:
+    def call_with_default_stance(*args: object, **kwargs: object) -> object:
         with torch.compiler.set_stance("default"):
             return function(*args, **kwargs)
 
-    return called
+    return call_with_default_stance

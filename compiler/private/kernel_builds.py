@@ -41,6 +41,7 @@ class _CachingSubprocess:
         return getattr(subprocess, name)
 
     def run(self, command: list[str], **how: Any) -> subprocess.CompletedProcess[bytes]:
+        """Run a compiler command, or copy the files that the same command wrote before."""
         target = Path(command[command.index("-o") + 1]) if "-o" in command[:-1] else Path()
         if target.suffix != ".so" or not target.is_relative_to(self._folder):
             return subprocess.run(command, **how)

@@ -55,7 +55,7 @@ def intercept_run_repro() -> Iterator[None]:
     """Make `run_repro` raise `ReproReached`, with the process groups that the script set up."""
     groups: dict[str, Mapping[str, int]] = {}
 
-    def reach(level: Literal["dynamo", "aot"]) -> Callable[..., NoReturn]:
+    def replacement_for(level: Literal["dynamo", "aot"]) -> Callable[..., NoReturn]:
         def run_repro(mod: torch.nn.Module, load_args: Any, **options: Any) -> NoReturn:
             grad = torch.is_grad_enabled()
             raise ReproReached(ReproCall(level, mod, load_args, options, grad, dict(groups)))
@@ -65,12 +65,14 @@ def intercept_run_repro() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for level in _LEVELS:
             module = importlib.import_module(f"{REPRO_PACKAGE}.after_{level}")
-            _replace(stack, module, "run_repro", reach(level))
-            _replace(stack, module, "setup_fake_process_groups", groups.update)
+            _replace_attribute(stack, module, "run_repro", replacement_for(level))
+            _replace_attribute(stack, module, "setup_fake_process_groups", groups.update)
         yield
 
 
-def _replace(stack: contextlib.ExitStack, module: object, name: str, value: object) -> None:
+def _replace_attribute(
+    stack: contextlib.ExitStack, module: object, name: str, value: object
+) -> None:
     if hasattr(module, name):
         stack.callback(setattr, module, name, getattr(module, name))
         setattr(module, name, value)
@@ -112,6 +114,8 @@ def read_repro_inputs(load_args: Callable[[object], object], folder: str | None)
     found_out: dict[str, Any] = {"lost": 0, "unsaved": 0, "symbolic": False, "nothing": []}
 
     class Reader(InputReader):
+        """PyTorch's reader of inputs, which counts the inputs it had to make up."""
+
         def storage(self, storage_hash: str | None, nbytes: int, **rest: Any) -> Any:
             if storage_hash is None:
                 found_out["unsaved"] += 1

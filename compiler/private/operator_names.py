@@ -65,7 +65,7 @@ def public_name(target: object) -> str | None:
         return f"torch.Tensor.{getattr(target, '__name__', '')}"
     for name in ("__qualname__", "__name__"):  # pybind's functions have no qualified name of use
         path = f"{getattr(target, '__module__', '')}.{getattr(target, name, '')}"
-        if path.startswith("torch.") and _resolve(path) is target:
+        if path.startswith("torch.") and _resolve_path(path) is target:
             return path
     return None
 
@@ -85,7 +85,8 @@ def _public_names() -> dict[int, str]:
     return found
 
 
-def _resolve(path: str) -> object:
+def _resolve_path(path: str) -> object:
+    """Return what a path such as "torch.nn.functional.relu" names; None if nothing."""
     thing: object = torch
     for name in path.split(".")[1:]:
         thing = getattr(thing, name, None)

@@ -70,6 +70,7 @@ class _Pickler(cloudpickle.Pickler):
         return super()._function_getnewargs(function)
 
     def reducer_override(self, thing: object) -> object:
+        """Reduce what pickle cannot: operators, graphs, kernels, tensors with hooks."""
         if isinstance(thing, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
             return _rebuild_operator, (str(thing), *self._origin(str(thing)))
         if isinstance(thing, CustomOpDef):
@@ -113,7 +114,7 @@ class _Pickler(cloudpickle.Pickler):
             for module in _loaded_modules()
             if module.__name__.partition(".")[0] not in known and _importable(module)
         ]
-        return tuple(sorted(names, key=lambda name: "site-packages" in _file(name)))
+        return tuple(sorted(names, key=lambda name: "site-packages" in _file_of(name)))
 
 
 class _PickleModule:
@@ -125,6 +126,7 @@ class _PickleModule:
 def _rebuild_operator(
     name: str, modules: tuple[str, ...], definition: _CustomOpDefinition | None
 ) -> object:
+    """Return an operator, after importing the modules that may register it."""
     if definition is not None:
         _rebuild_custom_op("::".join(name.split(".")[:2]), definition)
     for module in (*modules, ""):
@@ -175,7 +177,7 @@ def _rebuild_custom_op(name: str, definition: _CustomOpDefinition) -> CustomOpDe
     return made
 
 
-def _file(name: str) -> str:
+def _file_of(name: str) -> str:
     return getattr(sys.modules[name], "__file__", None) or ""
 
 
@@ -188,6 +190,7 @@ def _rebuild_higher_order_op(module: str, name: str) -> object:
 
 
 def _reduce_tensor(tensor: torch.Tensor) -> object:
+    """Reduce a tensor that torch.save would change or refuse; NotImplemented for others."""
     if tensor._is_zerotensor():
         return _rebuild_zeros, (tuple(tensor.shape), tensor.dtype, tensor.device)
     if tensor.layout is torch._mkldnn:  # type: ignore[attr-defined]
@@ -269,6 +272,7 @@ def _graph_parts(module: GraphModule) -> tuple[object, ...]:
 
 
 def _node_fields(node: Node) -> tuple[object, ...]:
+    """Return the fields of a node as data, with other nodes by name."""
     args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda used: _NodeName(used.name))
     known = {
         name: look(cast(int, node.kwargs[name]))
@@ -282,6 +286,7 @@ def _node_fields(node: Node) -> tuple[object, ...]:
 def _rebuild_graph_module(
     attributes: dict[str, object], lines: list[tuple[Any, ...]], codegen: Any, state: dict[str, Any]
 ) -> GraphModule:
+    """Build the graph module from its attributes and its nodes' fields."""
     root = torch.nn.Module()
     for name, value in attributes.items():
         setattr(root, name, value)

@@ -60,6 +60,7 @@ def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = Fals
 
 
 def _compile_into(tiny: Any, backend: str, cache: str | None) -> bool:
+    """Compile and run `tiny` with its kernels in folder `cache`; return whether that worked."""
     if cache is None:
         torch.compile(tiny, backend=backend)(torch.ones(1, device="cpu"))
         return False
@@ -122,6 +123,7 @@ def _probe_instruction_sets() -> Iterator[None]:
 
 
 def _clear_instruction_sets() -> None:
+    """Make Inductor detect the CPU's instruction set again."""
     from torch._inductor import cpu_vec_isa
 
     for cached in (

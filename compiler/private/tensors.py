@@ -28,8 +28,10 @@ class _Identity(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: object, leaf: torch.Tensor, values: list[torch.Tensor]) -> torch.Tensor:
+        """Return the value as if computed from `leaf`."""
         return values[0]
 
     @staticmethod
     def backward(ctx: object, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Pass the gradient on to `leaf`."""
         return gradients[0], None

@@ -219,7 +219,7 @@ def describe_node(node: torch.fx.Node, gm: torch.fx.GraphModule) -> Node:
     """Return a call node as an event: target, shape, and the innermost user line."""
     found = _FRAME_LINE.findall(node.meta.get("stack_trace") or "")
     file, line = _innermost_user_line(found)
-    return Node(_target(node, gm), file, line, shape_text(node.meta.get("example_value")))
+    return Node(_target_name(node, gm), file, line, shape_text(node.meta.get("example_value")))
 
 
 _TORCH = torch.__path__[0]
@@ -233,7 +233,7 @@ def _innermost_user_line(frames: list[tuple[str, str]]) -> tuple[str | None, int
     return (frames[-1][0], int(frames[-1][1])) if frames else (None, None)
 
 
-def _target(node: torch.fx.Node, gm: torch.fx.GraphModule) -> str:
+def _target_name(node: torch.fx.Node, gm: torch.fx.GraphModule) -> str:
     if node.op == "call_module":
         return type(gm.get_submodule(str(node.target))).__name__
     return getattr(node.target, "__name__", None) or str(node.target)

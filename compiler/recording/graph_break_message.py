@@ -55,6 +55,7 @@ def parse_graph_break(message: str) -> GraphBreakText:
 
 
 def _parse_one(text: str) -> GraphBreakText:
+    """Parse the message of one graph break."""
     found = _PART.match(text)
     if found is None:
         return GraphBreakText(text.strip().partition("\n")[0])

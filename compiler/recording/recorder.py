@@ -99,6 +99,7 @@ class Recorder:
     # The methods of CompileListener.
 
     def broke(self, tx: Tracer, reason: str, exc: BaseException | None) -> None:
+        """Record a graph break; once for an exception that several tracers see."""
         exc = exc or _break_in_progress()
         if exc is not None and not self._first_time(exc):
             return
@@ -113,6 +114,7 @@ class Recorder:
         self._add_break(txs[0].f_code, _stack_of(txs, exc), fate, text, txs)
 
     def escaped(self, frame: Frame, exc: BaseException, one_graph: bool) -> None:
+        """Record a graph break that no tracer saw, a skipped frame, or a compile failure."""
         self._broken_frames.add(frame_position(frame.f_code))
         if not self._first_time(exc):
             return
@@ -132,7 +134,7 @@ class Recorder:
         elif type(exc).__name__ == "SkipFrame":
             self.skipped(frame.f_code, str(exc))
         else:
-            self._add(
+            self._add_event(
                 CompileFailure(
                     _compile_id_of(exc) or current_compile_id(),
                     frame_position(frame.f_code),
@@ -145,6 +147,7 @@ class Recorder:
             )
 
     def skipped(self, code: CodeType, reason: str) -> None:
+        """Record a skipped frame of the user's, unless its break is recorded."""
         frame = frame_position(code)
         # A frame that just broke is recorded already; code of torch and Python is never compiled.
         if (
@@ -154,9 +157,10 @@ class Recorder:
         ):
             return
         self._recorded_skips.add((frame, reason))
-        self._add(Skip(frame, reason))
+        self._add_event(Skip(frame, reason))
 
     def graph(self, output: OutputGraph, gm: torch.fx.GraphModule) -> None:
+        """Record a graph and why it ended, and remember where its guards come from."""
         tx = output.root_tx
         frame = frame_position(tx.f_code)
         for source, lines in guard_positions(output).items():
@@ -169,7 +173,7 @@ class Recorder:
             why = None
         stack = summary_positions(why.user_stack) if why else ()
         compile_id = current_compile_id()
-        self._add(
+        self._add_event(
             Graph(
                 compile_id,
                 frame,
@@ -183,6 +187,7 @@ class Recorder:
         )
 
     def split(self, pieces: int) -> None:
+        """Add to the last graph that DDPOptimizer cut it into `pieces`."""
         for i in range(len(self._events) - 1, -1, -1):
             event = self._events[i]
             if isinstance(event, Graph):
@@ -190,6 +195,7 @@ class Recorder:
                 return
 
     def recompiled(self, frame: Frame, reasons: list[str]) -> None:
+        """Record a recompile with the guards that failed and their lines."""
         where = frame_position(frame.f_code)
         guards = [parse_guard(reason) for reason in reasons]
         known = [
@@ -198,7 +204,7 @@ class Recorder:
             if code == where and any(source in guard.sources for guard in guards)
         ]
         reported = [guard.position for guard in guards if guard.position is not None]
-        self._add(
+        self._add_event(
             Recompile(
                 current_compile_id(),
                 where,
@@ -208,6 +214,8 @@ class Recorder:
         )
 
     def timed(self, metrics: object) -> None:
+        """Record the compile times of one compilation."""
+
         def number(name: str) -> int | None:
             return getattr(metrics, name, None)
 
@@ -220,7 +228,7 @@ class Recorder:
 
         backward = getattr(metrics, "is_forward", None) is False
         started, ended = number("start_time_us"), number("end_time_us")
-        self._add(
+        self._add_event(
             Timing(
                 text("compile_id"),
                 Position(
@@ -239,7 +247,7 @@ class Recorder:
 
     # Construction of events.
 
-    def _add(self, event: Event) -> None:
+    def _add_event(self, event: Event) -> None:
         self._events.append(event)
         if self._on_event is not None:
             self._on_event(event)
@@ -256,7 +264,7 @@ class Recorder:
         frame = frame_position(code)
         stack = stack or (frame,)
         users = any(is_user_code(position.file) for position in stack)
-        self._add(
+        self._add_event(
             Break(
                 compile_id or current_compile_id(),
                 frame,

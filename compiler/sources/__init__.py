@@ -8,7 +8,7 @@ from fullgraph.compiler.sources.edited_functions import (
 )
 from fullgraph.compiler.sources.live_functions import (
     find_live_functions,
-    freeze_objects,
+    freeze_inherited_objects,
     index_live_functions,
 )
 from fullgraph.compiler.sources.overrides import override_sources
@@ -25,7 +25,7 @@ __all__ = [
     "edit_functions",
     "find_live_functions",
     "first_line",
-    "freeze_objects",
+    "freeze_inherited_objects",
     "index_live_functions",
     "is_user_code",
     "override_sources",

@@ -133,7 +133,7 @@ def _compile_edits(
                 RefusedEdit(edit, f"the new code does not compile: {error}") for _, edit in group
             ]
             continue
-        pairs = {code_identity(a): (a, b) for a, b in _pairs(old, new)}
+        pairs = {code_identity(a): (a, b) for a, b in _code_pairs(old, new)}
         for node, edit in group:
             reason = _find_reason_not_run(source, node, pairs, running)
             if reason:
@@ -197,18 +197,20 @@ def _compile_block(source: Source, block: int, statement: ast.stmt, flags: int) 
     return compile_module(ast.Module(body, []), source.file, flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-def _pairs(old: CodeType, new: CodeType) -> Iterator[CodePair]:
+def _code_pairs(old: CodeType, new: CodeType) -> Iterator[CodePair]:
+    """Yield `old` with `new`, then the code objects inside them that belong together."""
     yield old, new
     yield from pair_codes(old, new, lambda c: (c.co_name, c.co_firstlineno), _match_by_start)
 
 
 def _match_by_start(olds: list[CodeType], news: list[CodeType]) -> list[CodePair]:
     """Pair codes by their first position: an edit removed one of several lambdas of a line."""
-    starts = {_start(code): code for code in news}
-    return [(code, starts[_start(code)]) for code in olds if _start(code) in starts]
+    starts = {_start_of(code): code for code in news}
+    return [(code, starts[_start_of(code)]) for code in olds if _start_of(code) in starts]
 
 
-def _start(code: CodeType) -> tuple[int, int]:
+def _start_of(code: CodeType) -> tuple[int, int]:
+    """Return the first (line, column) among a code object's instructions."""
     places = [
         (line, column)
         for line, _, column, end in code.co_positions()
@@ -238,6 +240,7 @@ def _apply_edits(
 
 
 def _replace_child(parent: ast.AST, old: ast.AST, new: list[ast.AST]) -> None:
+    """Put the nodes `new` in the place of `old` among the children of `parent`."""
     for name, value in ast.iter_fields(parent):
         if value is old:
             setattr(parent, name, new[0])

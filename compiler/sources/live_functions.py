@@ -23,12 +23,12 @@ class FunctionIndex:
 _INDEX = FunctionIndex()
 
 
-def freeze_objects() -> None:
-    """Exclude the parent's objects, garbage included, from a forked child's garbage collection.
+def freeze_inherited_objects() -> None:
+    """Exclude the objects a forked child inherited, garbage included, from its garbage collection.
 
     The parent runs their finalizers, and looking at them would copy the memory they lie in.
     """
-    _INDEX.functions = _references(find_live_functions(_INDEX.functions or ()))
+    _INDEX.functions = _weak_references(find_live_functions(_INDEX.functions or ()))
     gc.freeze()
 
 
@@ -64,14 +64,14 @@ def find_live_functions(files: Iterable[str]) -> dict[str, list[FunctionType]]:
     if new and _are_young(new, objects):
         known.update({file: [] for file in new})
     elif new:  # this freezes the young objects, too
-        known.update(_references(_search_all(known.keys() | new)))
+        known.update(_weak_references(_search_all(known.keys() | new)))
         objects = gc.get_objects()
     young = _functions_of(asked, objects)
     old = {file: [f for one in known[file] if (f := one()) is not None] for file in asked}
     return {file: list(dict.fromkeys(old[file] + young[file])) for file in asked}
 
 
-def _references(found: dict[str, list[FunctionType]]) -> dict[str, list[ref[FunctionType]]]:
+def _weak_references(found: dict[str, list[FunctionType]]) -> dict[str, list[ref[FunctionType]]]:
     return {file: [ref(function) for function in functions] for file, functions in found.items()}
 
 

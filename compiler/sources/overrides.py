@@ -58,7 +58,7 @@ def override_sources(texts: Mapping[str, str]) -> Iterator[SourceOverride]:
             old, new = compile_module(source.text, file, flags), compile_module(text, file, flags)
             pairs = {
                 code_identity(a): (a, b)
-                for a, b in _pairs(old, new)
+                for a, b in _code_pairs(old, new)
                 if code_identity(a) != code_identity(b)
             }
             namespaces = {id(f.__globals__): f.__globals__ for f in here}
@@ -89,7 +89,7 @@ def _restore_codes(files: Sequence[str], old_codes: Mapping[CodeIdentity, CodeTy
                 function.__code__ = code
 
 
-def _pairs(old: CodeType, new: CodeType) -> Iterator[CodePair]:
+def _code_pairs(old: CodeType, new: CodeType) -> Iterator[CodePair]:
     return pair_codes(old, new, lambda code: code.co_name, _match_equal)
 
 

@@ -43,6 +43,7 @@ def _standard_library() -> tuple[str, ...]:
 
 @functools.cache
 def _package_folders(*packages: str) -> tuple[str, ...]:
+    """Return the folders of packages, with those an editable install links to."""
     found: list[str] = []
     for package in packages:
         spec = find_spec(package)

@@ -88,11 +88,12 @@ def read_source(file: str, namespace: dict[str, object] | None = None) -> Source
     `namespace` holds the globals of a function of that file: their loader may know the text.
     """
     lines = linecache.getlines(file, namespace)
-    return _parse(file, "".join(lines)) if lines else None
+    return _parse_source(file, "".join(lines)) if lines else None
 
 
 @functools.lru_cache(maxsize=64)
-def _parse(file: str, text: str) -> Source | None:
+def _parse_source(file: str, text: str) -> Source | None:
+    """Return the parsed source; None for text that is no Python."""
     try:
         tree = ast.parse(text, file)
     except (SyntaxError, ValueError, RecursionError):

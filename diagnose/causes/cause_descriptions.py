@@ -37,6 +37,7 @@ def _describe_cause(
     graphs: Sequence[Graph],
     values: Observations,
 ) -> Cause:
+    """Describe a group of breaks as a cause: expression, message, advice, graphs."""
     brk, place, hidden = group.first, group.place, group.hidden
     seen = values.at(place)
     diagnosis = diagnose(brk, place, seen.values[0] if seen and seen.values else None)
@@ -70,7 +71,7 @@ def _describe_cause(
 
 def module_range(paths: Iterable[str]) -> str | None:
     """Return submodule paths in one row: "layers.0", "layers.1", "layers.2" → "layers[0..2]"."""
-    names = sorted({p for p in paths if p}, key=_numeric)
+    names = sorted({p for p in paths if p}, key=_numeric_key)
     rows: dict[tuple[str, str], list[int]] = {}
     plain: list[str] = []
     for name in names:
@@ -80,11 +81,12 @@ def module_range(paths: Iterable[str]) -> str | None:
         else:
             rows.setdefault((found[1], found[3]), []).append(int(found[2]))
     for (head, tail), numbers in rows.items():
-        plain.append(f"{head}[{_ranges(numbers)}]{tail}")
+        plain.append(f"{head}[{_format_ranges(numbers)}]{tail}")
     return ", ".join(plain) or None
 
 
-def _ranges(numbers: list[int]) -> str:
+def _format_ranges(numbers: list[int]) -> str:
+    """Write numbers as "1..3, 7"."""
     runs: list[list[int]] = []
     for n in sorted(set(numbers)):
         if runs and n == runs[-1][-1] + 1:
@@ -94,7 +96,8 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]}..{r[-1]}" for r in runs)
 
 
-def _numeric(path: str) -> list[tuple[int, str]]:
+def _numeric_key(path: str) -> list[tuple[int, str]]:
+    """Sort key of a module path, with numbers in numeric order."""
     return [(int(p), "") if p.isdigit() else (-1, p) for p in path.split(".")]
 
 
@@ -107,6 +110,7 @@ def _worst_fate(group: BreakGroup) -> str:
 
 
 def _describe_consequences(group: BreakGroup) -> tuple[str, ...]:
+    """Return a sentence for each break that follows from the group's first."""
     sentences = []
     for brk in group.consequences:
         what, why = f"`{brk.frame.function}` at line {brk.frame.line}", "its caller ran eager"

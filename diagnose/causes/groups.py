@@ -172,10 +172,10 @@ def relate_causes(recording: Recording, function: Position | None = None) -> nx.
                 relation.add_node(("cause", cause), breaks=[event])
             else:
                 node["breaks"].append(event)
-            relation.add_edge(("cause", cause), _frame(event.frame), fate=event.fate)
+            relation.add_edge(("cause", cause), _frame_key(event.frame), fate=event.fate)
             frames[event.compile_id] = cause
         elif isinstance(event, Graph):
-            relation.add_edge(_frame(event.frame), ("graph", index))
+            relation.add_edge(_frame_key(event.frame), ("graph", index))
             if event.ended_by is not None and event.compile_id in frames:
                 relation.add_edge(("cause", frames[event.compile_id]), ("graph", index))
             index += 1
@@ -183,7 +183,7 @@ def relate_causes(recording: Recording, function: Position | None = None) -> nx.
     return relation
 
 
-def _frame(position: Position) -> tuple[object, ...]:
+def _frame_key(position: Position) -> tuple[object, ...]:
     return "frame", position.file, position.line, position.function
 
 

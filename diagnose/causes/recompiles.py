@@ -15,10 +15,11 @@ def describe_recompiles(recording: Recording) -> tuple[RecompileInfo, ...]:
     frames: dict[tuple[object, str], list[Recompile]] = {}
     for event in recording.recompiles:
         frames.setdefault((event.frame, event.compile_id.partition("/")[0]), []).append(event)
-    return tuple(_describe_frame(events) for events in frames.values())
+    return tuple(_describe_recompiles(events) for events in frames.values())
 
 
-def _describe_frame(events: list[Recompile]) -> RecompileInfo:
+def _describe_recompiles(events: list[Recompile]) -> RecompileInfo:
+    """Describe all recompiles of one frame."""
     frame = events[0].frame
     # The first guard is that of the newest version: what changed since the last call.
     guards = tuple(dict.fromkeys(event.guards[0] for event in events if event.guards))

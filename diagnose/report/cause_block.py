@@ -24,10 +24,11 @@ def text(content: str, style: str = "") -> Text:
 
 def block(cause: Cause, tried: bool = True) -> RenderableType:
     """Return all of `cause`; `tried` says whether `fullgraph=True` was tried."""
-    return Group(*_parts(cause, tried))
+    return Group(*_block_parts(cause, tried))
 
 
-def _parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
+def _block_parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
+    """Yield the title, place, facts, source and advice of a cause."""
     colour = "yellow" if cause.frame == "resumed" else "red"
     gb_id = f" · {cause.gb_id}" if cause.gb_id else ""
     name = text(f" · {cause.category}", "bold")
@@ -61,14 +62,15 @@ def tips(advice: Sequence[Advice]) -> list[RenderableType]:
     for number, one in enumerate(wording.rank_advice(advice), 1):
         tag = wording.describe_evidence(one)
         rows = [text(one.text).append_text(text(f" ({tag})", "green" if one.modes else "dim"))]
-        rows += [*_example("-", one.before, "red"), *_example("+", one.after, "green")]
+        rows += [*_code_lines("-", one.before, "red"), *_code_lines("+", one.after, "green")]
         if one.trap:
             rows.append(text(f"Mind: {one.trap}", "yellow"))
         grid.add_row(text(f"{number}."), Group(*rows))
     return [Padding(Text("Try", style="bold"), (1, 0, 0, 0)), grid]
 
 
-def _example(sign: str, code: str, style: str) -> Iterable[Text]:
+def _code_lines(sign: str, code: str, style: str) -> Iterable[Text]:
+    """Return the lines of an example, each after its sign "-" or "+"."""
     return [text(f"{sign} {line}", style) for line in code.rstrip("\n").split("\n") if code]
 
 

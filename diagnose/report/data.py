@@ -18,7 +18,7 @@ _PLACE = tuple(field.name for field in fields(Position))
 
 def to_dict(explanation: ExplanationData) -> dict[str, Any]:
     """Return `explanation` as dicts, lists, strings and numbers that fit `schema.EXPLAIN`."""
-    data: dict[str, Any] = _plain(explanation)
+    data: dict[str, Any] = _to_plain(explanation)
     modes = {"default": data.pop("default"), "fullgraph": data.pop("fullgraph")}
     data["causes"] = [cause_to_dict(cause) for cause in explanation.causes]
     head = {name: data.pop(name) for name in ("torch", "target", "backend", "verdict")}
@@ -27,7 +27,7 @@ def to_dict(explanation: ExplanationData) -> dict[str, Any]:
 
 def cause_to_dict(cause: Cause) -> dict[str, Any]:
     """Return `cause` as schema 1 has it: the fields of its position beside its own."""
-    data = _plain(cause)
+    data = _to_plain(cause)
     head = {name: data.pop(name) for name in ("id", "category", "gb_id", "gb_type")}
     return {**head, **data.pop("position"), **data}
 
@@ -47,7 +47,11 @@ def from_dict(data: object) -> ExplanationData:
             f"{SCHEMA}: save it again with `fullgraph explain … --json`."
         )
     try:
-        whole = {**data, **data["modes"], "causes": [_nested(cause) for cause in data["causes"]]}
+        whole = {
+            **data,
+            **data["modes"],
+            "causes": [_nest_position(cause) for cause in data["causes"]],
+        }
         explanation: ExplanationData = _read(ExplanationData, whole)
     except (KeyError, TypeError, ValueError) as problem:
         raise FullgraphError(
@@ -57,15 +61,17 @@ def from_dict(data: object) -> ExplanationData:
     return explanation
 
 
-def _plain(value: object) -> Any:
+def _to_plain(value: object) -> Any:
+    """Convert dataclasses to dicts and tuples to lists, recursively."""
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _to_plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     return value
 
 
-def _nested(cause: dict[str, Any]) -> dict[str, Any]:
+def _nest_position(cause: dict[str, Any]) -> dict[str, Any]:
+    """Add a cause's place as a nested `position`."""
     return {**cause, "position": {name: cause[name] for name in _PLACE}}
 
 

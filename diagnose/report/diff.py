@@ -85,9 +85,11 @@ def _pairs(old: tuple[Cause, ...], new: tuple[Cause, ...]) -> list[tuple[int, in
     """Return the pairs of indices into `new` and `old` of equal causes."""
     places: dict[Key, list[int]] = defaultdict(list)
     for i, cause in enumerate(old):
-        places[_key(cause)].append(i)
+        places[_cause_key(cause)].append(i)
     ranked = sorted(
-        (_distance(old[i], cause), i, j) for j, cause in enumerate(new) for i in places[_key(cause)]
+        (_distance(old[i], cause), i, j)
+        for j, cause in enumerate(new)
+        for i in places[_cause_key(cause)]
     )
     found: dict[int, int] = {}
     taken: set[int] = set()
@@ -98,7 +100,8 @@ def _pairs(old: tuple[Cause, ...], new: tuple[Cause, ...]) -> list[tuple[int, in
     return list(found.items())
 
 
-def _key(cause: Cause) -> Key:
+def _cause_key(cause: Cause) -> Key:
+    """Return what identifies a cause in two reports: category, file name, function, expression."""
     position = cause.position
     # Formatters change white space: ignore it.
     expression = "".join(cause.expression.split())
@@ -114,6 +117,7 @@ def _distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
 
 
 def _reservations(before: ExplanationData, after: ExplanationData) -> tuple[str, ...]:
+    """Return sentences on why a difference may not come from the code."""
     sentences = []
     for name, explanation in (("older", before), ("newer", after)):
         if explanation.error is not None or not explanation.complete:

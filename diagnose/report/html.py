@@ -19,19 +19,20 @@ _STRIP_GRAPHS = 200
 
 def page(explanation: ExplanationData) -> str:
     """Return a complete, self-contained page."""
-    body = _fragment(explanation, "fullgraph")
-    return _environment().get_template("page.html").render(e=explanation, body=body)
+    body = _render_explanation(explanation, "fullgraph")
+    return _jinja_environment().get_template("page.html").render(e=explanation, body=body)
 
 
 def fragment(explanation: ExplanationData) -> str:
     """Return one element with its own style and anchors, to embed in a page."""
-    return str(_fragment(explanation, f"fullgraph-{secrets.token_hex(4)}"))
+    return str(_render_explanation(explanation, f"fullgraph-{secrets.token_hex(4)}"))
 
 
-def _fragment(explanation: ExplanationData, name: str) -> Markup:
+def _render_explanation(explanation: ExplanationData, name: str) -> Markup:
+    """Render an explanation; `name` makes its anchors unique on a page."""
     anchors = {cause.id: f"{name}-{i}" for i, cause in enumerate(explanation.causes, 1)}
     text = (
-        _environment()
+        _jinja_environment()
         .get_template("explanation.html")
         .render(
             e=explanation,
@@ -46,7 +47,7 @@ def _fragment(explanation: ExplanationData, name: str) -> Markup:
 
 
 @cache
-def _environment() -> Environment:
+def _jinja_environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,

@@ -64,6 +64,7 @@ def graph_strips(explanation: ExplanationData, most: int = 60) -> tuple[Strip, .
 def _strip_pieces(
     graphs: list[GraphInfo], causes: tuple[Cause, ...], by_id: dict[str, Cause]
 ) -> Iterator[GraphInfo | Cause]:
+    """Yield graphs and the causes between them, in program order."""
     ending = {graph.ended_by for graph in graphs}
     # A frame skipped before its first op ends no graph; it is placed in program order.
     alone = [
@@ -113,6 +114,7 @@ def _package_of(position: Position) -> str:
 
 
 def _fold_frames(run: list[Position]) -> list[str]:
+    """Return one line for a run of frames; [] for an empty run."""
     if not run:
         return []
     folders = [os.path.dirname(short_path(position.file)) for position in run]

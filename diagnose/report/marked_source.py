@@ -34,10 +34,11 @@ def source_lines(cause: Cause) -> tuple[Line, ...]:
     """Return the lines around `cause` with its expression marked."""
     shown = tuple(_mark_line(cause, number, text.rstrip("\r\n")) for number, text in cause.source)
     indents = [len(x.text) - len(x.text.lstrip(" ")) for x in shown if x.text.strip(" ")]
-    return tuple(_dedent(line, min(indents, default=0)) for line in shown)
+    return tuple(_dedent_line(line, min(indents, default=0)) for line in shown)
 
 
 def _mark_line(cause: Cause, number: int, raw: str) -> Line:
+    """Return a source line with the columns that a cause covers."""
     position = cause.position
     last = max(position.line, position.end_line or position.line)
     hit = position.line <= number <= last
@@ -88,7 +89,8 @@ def _expand_tabs(raw: str) -> tuple[str, list[int]]:
     return text, [*offsets, len(text)]
 
 
-def _dedent(line: Line, indent: int) -> Line:
+def _dedent_line(line: Line, indent: int) -> Line:
+    """Remove `indent` columns, and move the mark along."""
     if line.start is None or line.end is None:
         return replace(line, text=line.text[indent:])
     start, end = max(0, line.start - indent), line.end - indent

@@ -30,8 +30,8 @@ def display_progress() -> Callable[[ExplanationData], None] | None:
     if handle is None:
         return None
 
-    def show(explanation: ExplanationData) -> None:
+    def update_display(explanation: ExplanationData) -> None:
         empty = {"text/plain": "", "text/html": ""}
         handle.update(empty if explanation.complete else mimebundle(explanation), raw=True)
 
-    return show
+    return update_display

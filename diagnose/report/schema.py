@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def _object(**properties: object) -> dict[str, object]:
+def _object_schema(**properties: object) -> dict[str, object]:
     return {"type": "object", "required": list(properties), "properties": properties}
 
 
-def _list(items: Mapping[str, object]) -> dict[str, object]:
+def _list_schema(items: Mapping[str, object]) -> dict[str, object]:
     return {"type": "array", "items": items}
 
 
@@ -33,31 +33,31 @@ _POSITION = {
     "function": _TEXT,
 }
 
-_ADVICE = _object(
+_ADVICE = _object_schema(
     text=_TEXT,
     kind={"enum": ["code", "config"]},
     before=_TEXT,
     after=_TEXT,
     trap=_TEXT,
-    modes=_list(_MODE),
+    modes=_list_schema(_MODE),
 )
 
-_EDIT = _object(
+_EDIT = _object_schema(
     rule=_TEXT,
     file=_TEXT,
     line=_LINE,
-    before=_list(_TEXT),
-    after=_list(_TEXT),
+    before=_list_schema(_TEXT),
+    after=_list_schema(_TEXT),
     why=_TEXT,
     diff=_TEXT,
     applicability={"enum": ["safe", "unsafe", "display"]},
-    assumes=_list(_TEXT),
-    settings=_list(_TEXT),
-    removes=_list(_TEXT),
+    assumes=_list_schema(_TEXT),
+    settings=_list_schema(_TEXT),
+    removes=_list_schema(_TEXT),
     tried=_TEXT,
 )
 
-_CAUSE = _object(
+_CAUSE = _object_schema(
     id=_TEXT,
     category=_TEXT,
     gb_id=_or_null(_TEXT),
@@ -66,27 +66,31 @@ _CAUSE = _object(
     message=_TEXT,
     frame={"enum": ["resumed", "prefix", "skipped"]},
     hidden=_BOOLEAN,
-    modes=_list(_MODE),
+    modes=_list_schema(_MODE),
     events=_COUNT,
-    advice=_list(_ADVICE),
-    edits=_list(_EDIT),
+    advice=_list_schema(_ADVICE),
+    edits=_list_schema(_EDIT),
 )
 
 EXPLAIN: dict[str, object] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "What fullgraph explain found",
-    **_object(
+    **_object_schema(
         schema={"const": 1},
         torch=_TEXT,
         verdict=_TEXT,
-        modes=_object(
-            default=_object(graphs=_or_null(_COUNT), breaks=_or_null(_COUNT)),
-            fullgraph=_object(ok=_or_null(_BOOLEAN), breaks=_or_null(_COUNT)),
+        modes=_object_schema(
+            default=_object_schema(graphs=_or_null(_COUNT), breaks=_or_null(_COUNT)),
+            fullgraph=_object_schema(ok=_or_null(_BOOLEAN), breaks=_or_null(_COUNT)),
         ),
-        causes=_list(_CAUSE),
-        graphs=_list(_object(id=_TEXT, ops=_COUNT)),
-        recompiles=_list(_object(function=_TEXT, file=_TEXT, line=_LINE, guards=_list(_TEXT))),
-        fallbacks=_list(_object(function=_TEXT, file=_TEXT, line=_LINE, reason=_TEXT)),
-        crashes=_list(_object(stage=_TEXT, error=_TEXT, message=_TEXT)),
+        causes=_list_schema(_CAUSE),
+        graphs=_list_schema(_object_schema(id=_TEXT, ops=_COUNT)),
+        recompiles=_list_schema(
+            _object_schema(function=_TEXT, file=_TEXT, line=_LINE, guards=_list_schema(_TEXT))
+        ),
+        fallbacks=_list_schema(
+            _object_schema(function=_TEXT, file=_TEXT, line=_LINE, reason=_TEXT)
+        ),
+        crashes=_list_schema(_object_schema(stage=_TEXT, error=_TEXT, message=_TEXT)),
     ),
 }

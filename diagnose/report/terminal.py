@@ -50,7 +50,7 @@ def render(explanation: ExplanationData, console: Console) -> None:
 
 def render_head(explanation: ExplanationData, console: Console) -> None:
     """Draw what comes before the causes: verdict, modes, the strip; for many, a table."""
-    show(console, *_head(explanation))
+    show(console, *_verdict_lines(explanation))
 
 
 def render_cause(
@@ -66,7 +66,7 @@ def render_cause(
 
 def render_rest(explanation: ExplanationData, console: Console) -> None:
     """Draw what comes after the causes, from recompiles to how often the user's code ran."""
-    show(console, *_rest(explanation))
+    show(console, *_other_sections(explanation))
 
 
 def show(console: Console, *parts: RenderableType) -> None:
@@ -81,9 +81,10 @@ def show(console: Console, *parts: RenderableType) -> None:
     console.out(drawn.encode(encoding, "replace").decode(encoding), end="", highlight=False)
 
 
-def _head(e: ExplanationData) -> Iterator[RenderableType]:
+def _verdict_lines(e: ExplanationData) -> Iterator[RenderableType]:
+    """Yield the verdict and what is still missing."""
     praise = wording.describe_clean_model(e)
-    yield text(e.verdict, f"bold {_mood(e)}")
+    yield text(e.verdict, f"bold {_verdict_colour(e)}")
     if e.error:
         yield text(f"Not finished: {e.error} What was found until then:", "bold red")
     if praise:
@@ -97,14 +98,14 @@ def _head(e: ExplanationData) -> Iterator[RenderableType]:
     ]
     if e.backend:
         rows.append(("backend", e.backend))
-    yield Padding(_grid(rows), (1, 0, 0, 0))
+    yield Padding(_two_column_grid(rows), (1, 0, 0, 0))
     for strip in graph_strips(e, _STRIP_GRAPHS):
         yield Padding(_strip(strip), (1, 0, 0, 0))
     if len(e.causes) >= MANY:
-        yield Padding(_table(e.causes), (1, 0, 0, 0))
+        yield Padding(_cause_table(e.causes), (1, 0, 0, 0))
 
 
-def _mood(e: ExplanationData) -> str:
+def _verdict_colour(e: ExplanationData) -> str:
     if e.crashes or e.error:
         return "red"
     troubled = e.causes or e.recompiles or e.fallbacks
@@ -131,16 +132,16 @@ def _strip(strip: Strip) -> Text:
     graphs = [piece for piece in strip.pieces if isinstance(piece, GraphInfo)]
     if len(graphs) <= 12:
         drawn.append("\n")
-        drawn.append_text(text(" · ".join(map(_legend, graphs)), "dim"))
+        drawn.append_text(text(" · ".join(map(_graph_legend, graphs)), "dim"))
     return drawn
 
 
-def _legend(graph: GraphInfo) -> str:
+def _graph_legend(graph: GraphInfo) -> str:
     cut = f" cut into {graph.splits} by DDPOptimizer" if graph.splits > 1 else ""
     return f"{graph.id} {wording.count(graph.ops, 'op')}{cut}"
 
 
-def _table(causes: Iterable[Cause]) -> Table:
+def _cause_table(causes: Iterable[Cause]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("cause", overflow="fold", max_width=8)
     table.add_column("category", overflow="fold", ratio=3)
@@ -156,7 +157,8 @@ def _table(causes: Iterable[Cause]) -> Table:
     return table
 
 
-def _rest(e: ExplanationData) -> Iterator[RenderableType]:
+def _other_sections(e: ExplanationData) -> Iterator[RenderableType]:
+    """Yield sections for recompiles, fallbacks, crashes, notes and printed output."""
     for recompile in e.recompiles:
         title = f"{recompile.function} · {wording.count(recompile.count, 'time')}"
         place = wording.format_place(recompile.file, recompile.line)
@@ -173,7 +175,7 @@ def _rest(e: ExplanationData) -> Iterator[RenderableType]:
         place = wording.format_place(fallback.file, fallback.line)
         yield from _section("ran eager", fallback.function, place, *parts)
     for crash in e.crashes:
-        yield from _crash(crash)
+        yield from _crash_section(crash)
     if e.notes:
         yield Padding(Rule(text("Notes", "bold"), align="left", style="dim"), (1, 0, 0, 0))
     for note in e.notes:
@@ -181,9 +183,9 @@ def _rest(e: ExplanationData) -> Iterator[RenderableType]:
         yield text(f"{note.kind}: {note.message}{where}")
     if e.measurement is not None:
         yield Padding(Rule(text("Measured", "bold"), align="left", style="dim"), (1, 0, 0, 0))
-        yield _grid(wording.measurement_rows(e))
+        yield _two_column_grid(wording.measurement_rows(e))
     if e.output:
-        yield from _output(e.output)
+        yield from _output_section(e.output)
     runs = wording.describe_runs(e)
     if runs:
         yield Padding(text(runs, "dim"), (1, 0, 0, 0))
@@ -196,7 +198,7 @@ def _section(kind: str, title: str, place: str, *parts: RenderableType) -> Itera
     yield from parts
 
 
-def _crash(crash: Crash) -> Iterator[RenderableType]:
+def _crash_section(crash: Crash) -> Iterator[RenderableType]:
     place = wording.format_position(crash.position) if crash.position else "place unknown"
     yield from _section(
         "crash",
@@ -207,7 +209,7 @@ def _crash(crash: Crash) -> Iterator[RenderableType]:
     )
 
 
-def _output(output: str) -> Iterator[RenderableType]:
+def _output_section(output: str) -> Iterator[RenderableType]:
     lines = output.rstrip("\n").split("\n")
     yield Padding(Rule(text("Your code printed", "bold"), align="left", style="dim"), (1, 0, 0, 0))
     yield Padding(text("\n".join(lines[:_OUTPUT_LINES]), "dim"), (0, 0, 0, 2))
@@ -215,7 +217,7 @@ def _output(output: str) -> Iterator[RenderableType]:
         yield text(f"… {wording.count(len(lines) - _OUTPUT_LINES, 'more line')}", "dim")
 
 
-def _grid(rows: Iterable[tuple[str, str]]) -> Table:
+def _two_column_grid(rows: Iterable[tuple[str, str]]) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(overflow="fold", style="dim")
     grid.add_column(overflow="fold")

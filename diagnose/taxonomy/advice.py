@@ -54,13 +54,15 @@ def _guard_call(node: ast.AST) -> str | None:
     return f"if not torch.compiler.is_compiling():\n    {ast.unparse(node)}"
 
 
-def _unwrap(node: ast.AST) -> str | None:
+def _first_argument(node: ast.AST) -> str | None:
+    """Rewrite `f(x)` as `x`."""
     if isinstance(node, ast.Call) and node.args:
         return ast.unparse(node.args[0])
     return None
 
 
-def _clone(node: ast.AST) -> str | None:
+def _clone_argument(node: ast.AST) -> str | None:
+    """Rewrite `f(x)` as `x.clone()`."""
     match node:
         case ast.Call(args=[ast.Name() | ast.Attribute() as tensor], keywords=[]):
             return f"{ast.unparse(tensor)}.clone()"
@@ -68,6 +70,7 @@ def _clone(node: ast.AST) -> str | None:
 
 
 def _call_method(node: ast.AST) -> str | None:
+    """Rewrite `math.sqrt(x)` as `x.sqrt()`."""
     match node:
         case ast.Call(
             func=ast.Attribute(value=ast.Name(id="math"), attr=name), args=[tensor], keywords=[]
@@ -91,8 +94,8 @@ _GUARD = "Guard it with `torch.compiler.is_compiling()`."
 _REWRITES: dict[tuple[C, str], Callable[[ast.AST], str | None]] = {
     (C.PRINT, _GUARD): _guard_call,
     (C.WARNING, _GUARD): _guard_call,
-    (C.VARIABLE, "Drop the wrapper."): _unwrap,
-    (C.COPY, "Clone the tensor."): _clone,
+    (C.VARIABLE, "Drop the wrapper."): _first_argument,
+    (C.COPY, "Clone the tensor."): _clone_argument,
     (C.SCALAR, "Use the tensor's own method instead of `math`."): _call_method,
     (C.NUMPY_SCALAR, "Use `math.prod` on shapes."): _multiply_shape,
 }

@@ -59,7 +59,7 @@ def classify(
     if refine := _REFINE.get(category):
         category = refine(brk, expression, statement)
     if category in _BY_CALL:
-        return _by_call(brk, expression, category, function)
+        return _classify_call(brk, expression, category, function)
     return category
 
 
@@ -102,7 +102,7 @@ def is_looked_up_early(brk: Break) -> bool:
     return bool(re.search(r"module: <unknown module>, qualname: Tensor\.", brk.context))
 
 
-def _by_call(brk: Break, expression: str, category: C, function: KnownFunction | None) -> C:
+def _classify_call(brk: Break, expression: str, category: C, function: KnownFunction | None) -> C:
     if function is not None:
         return function.category
     if _LOCK.search(brk.context):
@@ -122,13 +122,13 @@ def _by_call(brk: Break, expression: str, category: C, function: KnownFunction |
     return category
 
 
-def _branch(brk: Break, expression: str, statement: str) -> C:
+def _classify_branch(brk: Break, expression: str, statement: str) -> C:
     if re.match(r"assert\b", expression.strip()) or re.match(r"assert\b", statement.strip()):
         return C.ASSERT
     return C.RANDOM if _RANDOM.search(expression) else C.BRANCH
 
 
-def _scalar(brk: Break, expression: str, statement: str) -> C:
+def _classify_scalar(brk: Break, expression: str, statement: str) -> C:
     if re.search(r"aten\.(equal|allclose|is_nonzero)", brk.context):
         return C.COMPARISON if "nonzero" not in brk.context else C.BRANCH
     if _RANDOM.search(expression):
@@ -144,7 +144,7 @@ def _non_tensor(brk: Break, expression: str, statement: str) -> C:
     return C.NON_TENSOR
 
 
-def _builtin(brk: Break, expression: str, statement: str) -> C:
+def _classify_builtin(brk: Break, expression: str, statement: str) -> C:
     name = named_in_context(brk.context)
     if "NumpyNdarrayVariable" in brk.context:
         return C.NUMPY_LOOP
@@ -157,7 +157,7 @@ def _builtin(brk: Break, expression: str, statement: str) -> C:
     return C.BUILTIN
 
 
-def _dynamic_shape(brk: Break, expression: str, statement: str) -> C:
+def _classify_dynamic_shape(brk: Break, expression: str, statement: str) -> C:
     if "bincount" in brk.context:
         return C.BINCOUNT
     if not re.search(r"nonzero|masked_select", brk.context):
@@ -169,15 +169,15 @@ def _dynamic_shape(brk: Break, expression: str, statement: str) -> C:
     return C.MASK if not expression or "masked_select" in expression else C.DYNAMIC_SHAPE
 
 
-def _explicit(brk: Break, expression: str, statement: str) -> C:
+def _classify_explicit_break(brk: Break, expression: str, statement: str) -> C:
     return C.OPTIMIZER if _OPTIMIZER.search(brk.stack[-1].file) else C.EXPLICIT
 
 
-def _fake(brk: Break, expression: str, statement: str) -> C:
+def _classify_fake_tensor(brk: Break, expression: str, statement: str) -> C:
     return C.NESTED if "nested_tensor" in brk.context else C.FAKE
 
 
-def _exception(brk: Break, expression: str, statement: str) -> C:
+def _classify_exception(brk: Break, expression: str, statement: str) -> C:
     if "saved_variables" in brk.context + expression + statement:
         return C.SAVED_VARIABLES
     if re.search(r"\b(id|hash|data_ptr)\(", expression) and "TypeError" in brk.context:
@@ -188,14 +188,14 @@ def _exception(brk: Break, expression: str, statement: str) -> C:
 
 
 _REFINE = {
-    C.BRANCH: _branch,
-    C.SCALAR: _scalar,
+    C.BRANCH: _classify_branch,
+    C.SCALAR: _classify_scalar,
     C.NON_TENSOR: _non_tensor,
-    C.BUILTIN: _builtin,
-    C.DYNAMIC_SHAPE: _dynamic_shape,
-    C.EXCEPTION: _exception,
-    C.EXPLICIT: _explicit,
-    C.FAKE: _fake,
+    C.BUILTIN: _classify_builtin,
+    C.DYNAMIC_SHAPE: _classify_dynamic_shape,
+    C.EXCEPTION: _classify_exception,
+    C.EXPLICIT: _classify_explicit_break,
+    C.FAKE: _classify_fake_tensor,
 }
 
 

@@ -66,7 +66,7 @@ def _plain_names(guard: str) -> str:
     return re.sub(r"\.__dict__\['(\w+)'\]", r".\1", guard)
 
 
-def _size(found: re.Match[str]) -> GuardAdvice:
+def _describe_size(found: re.Match[str]) -> GuardAdvice:
     name, dimension, old, new = found.groups()
     what = f"{old} rows" if dimension == "0" else f"size {old} in dimension {dimension}"
     text = f"`{name}` had {what}, now {new}."
@@ -80,13 +80,13 @@ def _size(found: re.Match[str]) -> GuardAdvice:
     return text, (replace(_MARK, before=before, after=after), _DYNAMIC)
 
 
-def _rank(found: re.Match[str]) -> GuardAdvice:
+def _describe_rank(found: re.Match[str]) -> GuardAdvice:
     name, old, new = found.groups()
     advice = Advice("Give it the same number of dimensions at every call.", "code")
     return f"`{name}` had {old} dimensions, now {new}.", (advice,)
 
 
-def _tensor(found: re.Match[str]) -> GuardAdvice:
+def _describe_tensor(found: re.Match[str]) -> GuardAdvice:
     name, what, old, new = found.groups()
     advice = Advice(f"Give it the same {what} at every call.", "code")
     if what == "stride":
@@ -95,7 +95,7 @@ def _tensor(found: re.Match[str]) -> GuardAdvice:
     return f"`{name}` had {what} {old}, now {new}.", (advice,)
 
 
-def _dispatch_keys(found: re.Match[str]) -> GuardAdvice:
+def _describe_dispatch_keys(found: re.Match[str]) -> GuardAdvice:
     advice = Advice(
         "Write buffers in place instead of assigning new tensors to them.",
         "code",
@@ -113,7 +113,7 @@ def _requires_grad(found: re.Match[str]) -> GuardAdvice:
     return f"`{found[1]}` {before}, {now}.", (advice,)
 
 
-def _state(found: re.Match[str]) -> GuardAdvice:
+def _describe_global_state(found: re.Match[str]) -> GuardAdvice:
     what = next((text for key, text in _STATE.items() if key in found[1]), None)
     text = f"{what} changed." if what else f"The global state changed: {found[1]}."
     if "autocast" in found[1]:
@@ -122,7 +122,7 @@ def _state(found: re.Match[str]) -> GuardAdvice:
     return text, (advice,)
 
 
-def _training(found: re.Match[str]) -> GuardAdvice:
+def _describe_training_mode(found: re.Match[str]) -> GuardAdvice:
     now = "is not" if found[2] == "True" else "is"
     was = "was" if found[2] == "True" else "was not"
     advice = Advice("Expect one version for training and one for evaluation.", "code")
@@ -134,16 +134,16 @@ def _from_break(found: re.Match[str]) -> GuardAdvice:
     return f"A value that was {found[1]} came out of the graph break before it.", (advice,)
 
 
-def _length(found: re.Match[str]) -> GuardAdvice:
+def _describe_length(found: re.Match[str]) -> GuardAdvice:
     name, old = found.groups()
     return f"`{name}` had length {old}, now another.", (_SAME,)
 
 
-def _empty(found: re.Match[str]) -> GuardAdvice:
+def _describe_emptiness(found: re.Match[str]) -> GuardAdvice:
     return f"`{found[1]}` was empty, now it is not.", (_SAME,)
 
 
-def _value(found: re.Match[str]) -> GuardAdvice:
+def _describe_value(found: re.Match[str]) -> GuardAdvice:
     name, old = found.groups()
     text = f"`{name}` was {old}, now another value."
     if name.startswith("self.") and re.fullmatch(r"-?\d+", old):
@@ -153,7 +153,7 @@ def _value(found: re.Match[str]) -> GuardAdvice:
     return text, (_SAME,)
 
 
-def _range(found: re.Match[str]) -> GuardAdvice:
+def _describe_size_range(found: re.Match[str]) -> GuardAdvice:
     low, name, dimension, high = found.groups()
     bounds = f"between {low} and {high}" if high else f"at least {low}"
     text = f"The code holds only while size {dimension} of `{name}` is {bounds}."
@@ -166,13 +166,13 @@ def _fixed_size(found: re.Match[str]) -> GuardAdvice:
     return text, (Advice("Avoid tests on the size inside the compiled function.", "code"),)
 
 
-def _object(found: re.Match[str]) -> GuardAdvice:
+def _describe_identity(found: re.Match[str]) -> GuardAdvice:
     name = found[1].removesuffix(".__code__").removesuffix(".__func__")
     advice = Advice("Pass the same object at every call; make functions once, not at each.", "code")
     return f"`{name}` is another object than before.", (advice,)
 
 
-def _type(found: re.Match[str]) -> GuardAdvice:
+def _describe_type(found: re.Match[str]) -> GuardAdvice:
     name, old = found.groups()
     advice = Advice("Pass the same type at every call.", "code")
     return f"`{name}` was of type {old.rpartition('.')[2]}, now of another.", (advice,)
@@ -196,23 +196,26 @@ def _other_tensors(found: re.Match[str]) -> GuardAdvice:
 
 _NAME = r"[\w.\[\]'\"]+?"
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], GuardAdvice]], ...] = (
-    (r"tensor '(.+?)' size mismatch at index (\d+)\. expected (\d+), actual (\d+)", _size),
-    (r"tensor '(.+?)' rank mismatch\. expected (\d+), actual (\d+)", _rank),
+    (r"tensor '(.+?)' size mismatch at index (\d+)\. expected (\d+), actual (\d+)", _describe_size),
+    (r"tensor '(.+?)' rank mismatch\. expected (\d+), actual (\d+)", _describe_rank),
     (r"tensor '(.+?)' requires_grad mismatch\. expected requires_grad=(\w+)", _requires_grad),
-    (r"tensor '(.+?)' dispatch key set mismatch", _dispatch_keys),
-    (r"tensor '(.+?)' (dtype|stride|device).*? mismatch.*?expected (.+?), actual (.+)", _tensor),
-    (r"GLOBAL_STATE changed: (\S+)", _state),
+    (r"tensor '(.+?)' dispatch key set mismatch", _describe_dispatch_keys),
+    (
+        r"tensor '(.+?)' (dtype|stride|device).*? mismatch.*?expected (.+?), actual (.+)",
+        _describe_tensor,
+    ),
+    (r"GLOBAL_STATE changed: (\S+)", _describe_global_state),
     (r"Duplicate tensors found.*", _same_tensors),
     (r"expected type of '(.+?)' to be a?.*tensor.*but found <class '(.+?)'>", _no_tensor),
     (r"expected type of '(.+?)' to be .*[pP]arameter.*but found <class '(.+?)'>", _no_tensor),
-    (rf"^({_NAME})\.training == (True|False)$", _training),
+    (rf"^({_NAME})\.training == (True|False)$", _describe_training_mode),
     (r"^___stack\d+ == (\S+)$", _from_break),
-    (rf"^len\(({_NAME})\) == (\d+)$", _length),
-    (rf"^not ({_NAME})$", _empty),
+    (rf"^len\(({_NAME})\) == (\d+)$", _describe_length),
+    (rf"^not ({_NAME})$", _describe_emptiness),
     (rf"^({_NAME}) is ({_NAME})$", _other_tensors),
-    (rf"^(\d+) <= ({_NAME})\.size\(\)\[(\d+)\](?: <= (\d+))?$", _range),
+    (rf"^(\d+) <= ({_NAME})\.size\(\)\[(\d+)\](?: <= (\d+))?$", _describe_size_range),
     (rf"^({_NAME})\.size\(\)\[(\d+)\] == (\d+)$", _fixed_size),
-    (rf"^___check_obj_id\(({_NAME}), ", _object),
-    (rf"^___check_type_id\(({_NAME}), \d+\)?.*<class '(.+?)'>", _type),
-    (rf"^({_NAME}) == ([^=<>]+)$", _value),
+    (rf"^___check_obj_id\(({_NAME}), ", _describe_identity),
+    (rf"^___check_type_id\(({_NAME}), \d+\)?.*<class '(.+?)'>", _describe_type),
+    (rf"^({_NAME}) == ([^=<>]+)$", _describe_value),
 )

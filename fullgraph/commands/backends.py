@@ -10,10 +10,10 @@ from fullgraph.commands.arguments import Commands
 def add(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("backends", help="the backends and the stage each adds")
-    parser.set_defaults(command=_backends)
+    parser.set_defaults(command=_run_backends)
 
 
-def _backends(args: argparse.Namespace) -> int:
+def _run_backends(args: argparse.Namespace) -> int:
     from fullgraph.compiler.ladder import list_backends
 
     rows = list_backends()

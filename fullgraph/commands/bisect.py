@@ -14,7 +14,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "bisect", help="which stage of the compiler is wrong, from Dynamo to Inductor"
     )
-    parser.set_defaults(command=_bisect)
+    parser.set_defaults(command=_run_bisect)
     add_failure(parser)
     parser.add_argument(
         "--rungs-only",
@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
     )
 
 
-def _bisect(args: argparse.Namespace) -> int:
+def _run_bisect(args: argparse.Namespace) -> int:
     from fullgraph.minifier.bisect.bisect import bisect
 
     with failure_arguments(args) as arguments:

@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
     explain = commands.add_parser(
         "explain", help="every graph break of a model, by cause, at its expression"
     )
-    explain.set_defaults(command=_explain)
+    explain.set_defaults(command=_run_explain)
     add_target(explain)
     add_compilation(explain)
     explain.add_argument("--measure", action="store_true", help="time eager against compiled")
@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
     )
 
 
-def _explain(args: argparse.Namespace) -> int:
+def _run_explain(args: argparse.Namespace) -> int:
     from fullgraph.rewrites.fix import explain
 
     saved = saved_report(args.against)

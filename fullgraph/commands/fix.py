@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "fix", help="rewrites that mend a model's causes, each proved against eager"
     )
-    parser.set_defaults(command=_fix)
+    parser.set_defaults(command=_run_fix)
     add_target(parser)
     parser.add_argument(
         "--diff", action="store_true", help="print the edits as one diff; exit 1 if any"
@@ -45,7 +45,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--seconds", type=float, default=300.0, metavar="S", help="time to go on")
 
 
-def _fix(args: argparse.Namespace) -> int:
+def _run_fix(args: argparse.Namespace) -> int:
     from fullgraph.rewrites.fix import fix
     from fullgraph.rewrites.rules import all_rules
 
@@ -64,7 +64,7 @@ def _fix(args: argparse.Namespace) -> int:
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr)
     written = fixes.apply(unsafe=args.unsafe, force=args.force) if args.write else ()
-    _show(fixes, args)
+    _print_fixes(fixes, args)
     for path in written:
         print(f"fullgraph: wrote {path}", file=sys.stderr)
     if fixes.before.error is not None:
@@ -73,7 +73,7 @@ def _fix(args: argparse.Namespace) -> int:
     return 1 if args.diff and fixes.diff(unsafe=args.unsafe) else 0
 
 
-def _show(fixes: Fixes, args: argparse.Namespace) -> None:
+def _print_fixes(fixes: Fixes, args: argparse.Namespace) -> None:
     from rich.console import Console
 
     from fullgraph.rewrites.fix import render, render_diff

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "minify", help="the smallest script that shows what the compiler does wrong"
     )
-    parser.set_defaults(command=_minify)
+    parser.set_defaults(command=_run_minify)
     add_failure(parser)
     parser.add_argument("--out", metavar="FILE", help="where to write the script")
     parser.add_argument("--jobs", type=int, metavar="N", help="candidates at a time")
@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
     )
 
 
-def _minify(args: argparse.Namespace) -> int:
+def _run_minify(args: argparse.Namespace) -> int:
     from fullgraph.minifier.minify import minify
 
     file = Path(args.target.partition(".py:")[0] + ".py" if ".py:" in args.target else args.target)

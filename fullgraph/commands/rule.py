@@ -11,11 +11,11 @@ from fullgraph.compiler.errors import FullgraphError
 def add(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser("rule", help="a rule's page; without a code, all rules")
-    parser.set_defaults(command=_rule)
+    parser.set_defaults(command=_run_rule)
     parser.add_argument("code", nargs="?", metavar="FG101")
 
 
-def _rule(args: argparse.Namespace) -> int:
+def _run_rule(args: argparse.Namespace) -> int:
     from fullgraph.rewrites.rules import all_rules
 
     if args.code is None:

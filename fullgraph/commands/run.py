@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Declare the command."""
     run = commands.add_parser("run", help="a script under the recorder, with a report at its end")
-    run.set_defaults(command=_run)
+    run.set_defaults(command=_run_script)
     add_outputs(run)
     run.add_argument("script", metavar="SCRIPT")
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="args…")
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run_script(args: argparse.Namespace) -> int:
     from fullgraph.script import run
 
     saved = saved_report(args.against)

@@ -17,6 +17,8 @@ Write = Callable[[object], ast.expr]
 
 @dataclass
 class _Block:
+    """An open `with` block, and the node that opened it."""
+
     body: list[ast.stmt]
     kind: str
     begins: fx.Node | None = None
@@ -31,6 +33,7 @@ class Blocks:
         """Whether gradients are on, at the beginning and now."""
 
     def add(self, statement: ast.stmt) -> None:
+        """Add a statement to the innermost open block."""
         self._blocks[-1].body.append(statement)
 
     @property
@@ -53,7 +56,7 @@ class Blocks:
             case "sdpa" if self._blocks[-1].kind == "sdpa":
                 self._blocks.pop()
             case kind:
-                self._enter(node, kind, _context(kind, node, write))
+                self._open_block(node, kind, _context_expression(kind, node, write))
 
     def close(self) -> None:
         """End every block: later statements belong to the function itself."""
@@ -61,9 +64,10 @@ class Blocks:
 
     def body(self) -> list[ast.stmt]:
         """Return the function's statements, without blocks that contain nothing."""
-        return _pruned(self._blocks[0].body) or [ast.Pass()]
+        return _without_empty_blocks(self._blocks[0].body) or [ast.Pass()]
 
-    def _enter(self, node: fx.Node | None, kind: str, context: ast.expr) -> None:
+    def _open_block(self, node: fx.Node | None, kind: str, context: ast.expr) -> None:
+        """Begin a `with` block that later statements go to."""
         body: list[ast.stmt] = []
         self.add(ast.With([ast.withitem(context)], body))
         self._blocks.append(_Block(body, kind, node))
@@ -76,7 +80,7 @@ class Blocks:
             pass
         inside = any(block.kind == "grad" for block in self._blocks)
         if self._grad != self._start and not inside:
-            self._enter(None, "grad", _grad_mode(self._grad))
+            self._open_block(None, "grad", _grad_mode(self._grad))
 
     def _set_grad(self, on: bool) -> None:
         if on == self._grad:
@@ -85,10 +89,11 @@ class Blocks:
         if self._blocks[-1].kind == "grad":
             self._blocks.pop()
         if on != self._start:
-            self._enter(None, "grad", _grad_mode(on))
+            self._open_block(None, "grad", _grad_mode(on))
 
 
-def _context(kind: str, node: fx.Node, write: Write) -> ast.expr:
+def _context_expression(kind: str, node: fx.Node, write: Write) -> ast.expr:
+    """Return the context manager of a block, such as `torch.autocast("cpu")`."""
     if kind == "inference":
         return syntax.call(syntax.path("torch.inference_mode"), [], {})
     if kind == "sdpa":
@@ -107,11 +112,11 @@ def _grad_mode(on: bool) -> ast.expr:
     return syntax.call(syntax.path("torch.enable_grad" if on else "torch.no_grad"), [], {})
 
 
-def _pruned(body: list[ast.stmt]) -> list[ast.stmt]:
+def _without_empty_blocks(body: list[ast.stmt]) -> list[ast.stmt]:
     kept = []
     for statement in body:
         if isinstance(statement, ast.With):
-            statement.body = _pruned(statement.body)
+            statement.body = _without_empty_blocks(statement.body)
             if not statement.body:
                 continue
         kept.append(statement)

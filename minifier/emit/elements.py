@@ -38,9 +38,11 @@ class Form:
 
     @property
     def text(self) -> str:
+        """The whole expression."""
         return self.head + self.tail
 
     def then(self, text: str) -> Form:
+        """Append a method call or an index."""
         return replace(self, tail=self.tail + text)
 
     def on(self, device: torch.device) -> Form:
@@ -61,22 +63,25 @@ class Form:
 def shortest(tensor: torch.Tensor, budget: int) -> Form:
     """Return the shortest form of a contiguous, strided CPU tensor without autograd history."""
     if not tensor.dim():
-        for form in _listed(tensor, budget):
-            if _gives(form, tensor):
+        for form in _listed_forms(tensor, budget):
+            if _reproduces(form, tensor):
                 return form
-    found = [form for form in _regular(tensor) if _gives(form, tensor)]
+    found = [form for form in _regular(tensor) if _reproduces(form, tensor)]
     if not found:
         found = list(_patched(tensor))
     if tensor.numel() <= _MOST_LISTED:
-        found += [form for form in _listed(tensor, budget) if _gives(form, tensor)]
+        found += [form for form in _listed_forms(tensor, budget) if _reproduces(form, tensor)]
     if not found:
         found = [packed(tensor)]
         if tensor.numel() <= _MOST_LISTED:
-            found += [f for f in _listed(tensor, len(found[0].text)) if _gives(f, tensor)]
+            found += [
+                f for f in _listed_forms(tensor, len(found[0].text)) if _reproduces(f, tensor)
+            ]
     return min(found, key=lambda form: len(form.text))
 
 
-def _gives(form: Form, tensor: torch.Tensor) -> bool:
+def _reproduces(form: Form, tensor: torch.Tensor) -> bool:
+    """Whether a form evaluates to exactly the bits of `tensor`."""
     return same_bits(tensor, evaluated(form.text))
 
 
@@ -113,6 +118,7 @@ def size(shape: tuple[int, ...] | torch.Size) -> str:
 
 
 def kind(dtype: torch.dtype, implied: torch.dtype) -> str:
+    """Return ", dtype=…", or "" where the factory implies the dtype."""
     return "" if dtype == implied else f", dtype={dtype}"
 
 
@@ -122,22 +128,23 @@ def kind(dtype: torch.dtype, implied: torch.dtype) -> str:
 def _regular(tensor: torch.Tensor) -> Iterator[Form]:
     """Return forms that may give `tensor`, or all but a few of its elements."""
     if not tensor.numel():
-        yield _filled("zeros", tensor)
+        yield _factory_call("zeros", tensor)
         return
-    yield from _constant(tensor)
-    yield from _identity(tensor)
+    yield from _constant_forms(tensor)
+    yield from _identity_forms(tensor)
     yield from _spread(tensor)
     yield from _repeated(tensor)
     yield from _drawn(tensor)
 
 
-def _filled(name: str, tensor: torch.Tensor) -> Form:
+def _factory_call(name: str, tensor: torch.Tensor) -> Form:
     return Form(f"torch.{name}({size(tensor.shape)}{kind(tensor.dtype, torch.float32)}")
 
 
-def _constant(tensor: torch.Tensor) -> Iterator[Form]:
-    yield _filled("zeros", tensor)
-    yield _filled("ones", tensor)
+def _constant_forms(tensor: torch.Tensor) -> Iterator[Form]:
+    """Yield forms of a tensor of one value: zeros, ones, full."""
+    yield _factory_call("zeros", tensor)
+    yield _factory_call("ones", tensor)
     flat = tensor.reshape(-1)
     with contextlib.suppress(Exception):  # a dtype without numbers
         for number in dict.fromkeys(numbers(flat[:: max(1, len(flat) // 2)][:2])):
@@ -146,7 +153,8 @@ def _constant(tensor: torch.Tensor) -> Iterator[Form]:
                 yield Form(f"torch.full({tuple(tensor.shape)}, {number}{rest}")
 
 
-def _identity(tensor: torch.Tensor) -> Iterator[Form]:
+def _identity_forms(tensor: torch.Tensor) -> Iterator[Form]:
+    """Yield `torch.eye` for a matrix that may be one."""
     if tensor.dim() == 2 and tensor.numel() > 1:
         rows, columns = tensor.shape
         shape = str(rows) if rows == columns else f"{rows}, {columns}"
@@ -171,13 +179,16 @@ def _spread(tensor: torch.Tensor) -> Iterator[Form]:
             continue
         for start in dict.fromkeys((first, last - step * (n - 1))):
             if math.isfinite(start):
-                yield from (form.then(shaped) for form in _ranges(tensor.dtype, start, step, n))
+                yield from (
+                    form.then(shaped) for form in _range_forms(tensor.dtype, start, step, n)
+                )
     if tensor.dtype.is_floating_point and math.isfinite(first) and math.isfinite(last):
         ends = ", ".join(plain(value, tensor.dtype) for value in (first, last))
         yield Form(f"torch.linspace({ends}, {n}{kind(tensor.dtype, torch.float32)}").then(shaped)
 
 
-def _ranges(dtype: torch.dtype, start: float, step: float, n: int) -> Iterator[Form]:
+def _range_forms(dtype: torch.dtype, start: float, step: float, n: int) -> Iterator[Form]:
+    """Yield `arange` and `linspace` of `n` numbers."""
     whole = all(float(value).is_integer() for value in (start, step))
     if not whole and not dtype.is_floating_point:
         return
@@ -263,7 +274,7 @@ def _patched(tensor: torch.Tensor) -> Iterator[Form]:
 
 def patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | None:
     """Return a form, and statements that turn it into `tensor` once it is assigned to `name`."""
-    if any(_gives(form, tensor) for form in _regular(tensor)):
+    if any(_reproduces(form, tensor) for form in _regular(tensor)):
         return None
     for form, at in _nearly(tensor):
         lines = []
@@ -296,7 +307,8 @@ def _nearly(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Tensor]]:
 # --- lists and bytes ---
 
 
-def _listed(tensor: torch.Tensor, limit: int) -> Iterator[Form]:
+def _listed_forms(tensor: torch.Tensor, limit: int) -> Iterator[Form]:
+    """Yield a form that lists every element, within `limit` characters."""
     flat = tensor.reshape(-1)
     try:
         some = numbers(flat[:: 1 + len(flat) // _SOME])
@@ -309,18 +321,19 @@ def _listed(tensor: torch.Tensor, limit: int) -> Iterator[Form]:
     if not tensor.dim():
         yield Form(f"torch.tensor({texts[0]}{rest}")
         return
-    nested = _nested(texts, tuple(tensor.shape))
+    nested = _nested_list(texts, tuple(tensor.shape))
     if len(nested) <= limit:
         yield Form(f"torch.tensor({nested}{rest}")
 
 
-def _nested(texts: list[str], shape: tuple[int, ...]) -> str:
+def _nested_list(texts: list[str], shape: tuple[int, ...]) -> str:
+    """Write texts of elements as nested lists of `shape`."""
     if not shape:
         return texts[0]
     if not shape[0]:
         return "[]"
     step = len(texts) // shape[0]
-    rows = [_nested(texts[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
+    rows = [_nested_list(texts[i * step : (i + 1) * step], shape[1:]) for i in range(shape[0])]
     return f"[{', '.join(rows)}]"
 
 

@@ -25,7 +25,7 @@ from fullgraph.minifier.emit.blocks import Blocks
 from fullgraph.minifier.emit.literals import imports, literal
 from fullgraph.minifier.emit.names import Names
 from fullgraph.minifier.emit.node_writer import NodeWriter, Shared
-from fullgraph.minifier.emit.operator_definitions import definitions
+from fullgraph.minifier.emit.operator_definitions import collect_operator_sources
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.graphs import KnownValues, find_size_inputs, is_barrier, is_python_float
 
@@ -68,17 +68,18 @@ class Writer(NodeWriter):
         graph, self._module = module.graph, module
         self._nested_in = inputs is None
         placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-        names = list(self._placeholders(placeholders, inputs))
+        names = list(self._write_placeholders(placeholders, inputs))
         for node in graph.nodes:
             if node.op not in ("placeholder", "output") and node not in self._done:
-                self._node(node)
-        self._return(graph.output_node().args[0], whole=inputs is None)
+                self._write_node(node)
+        self._write_return(graph.output_node().args[0], whole=inputs is None)
         names += self.shared.constants if inputs is not None else []
         return syntax.function(name, names, self._blocks.body())
 
-    def _placeholders(
+    def _write_placeholders(
         self, nodes: Sequence[fx.Node], inputs: Sequence[Any] | None
     ) -> Iterator[str]:
+        """Yield the parameters; size inputs are read off tensors' shapes."""
         if inputs is not None and len(inputs) != len(nodes):
             raise Unwritable(f"The graph takes {len(nodes)} inputs, and there are {len(inputs)}.")
         read_off = dict(find_size_inputs(nodes, inputs)) if inputs is not None else {}
@@ -101,7 +102,8 @@ class Writer(NodeWriter):
             shape = ast.Attribute(self._values[tensor], "shape", ast.Load())
             self._values[node] = ast.Subscript(shape, ast.Constant(axis), ast.Load())
 
-    def _return(self, returned: Any, whole: bool) -> None:
+    def _write_return(self, returned: Any, whole: bool) -> None:
+        """Write the return statement and close all blocks."""
         if self._blocks.nested:
             self._flush()
             self._blocks.close()
@@ -119,16 +121,18 @@ class Writer(NodeWriter):
         """Assign every pending value to a name, in order."""
         for node in list(self._pending):
             if node in self._pending:
-                self._assign(node, self._pending.pop(node))
+                self._write_assignment(node, self._pending.pop(node))
 
-    def _assign(self, node: fx.Node, made: ast.expr) -> None:
+    def _write_assignment(self, node: fx.Node, made: ast.expr) -> None:
+        """Assign an expression to the node's variable."""
         name = self.names.local(node)
         self._values[node] = syntax.name(name)
         self._blocks.add(ast.Assign([ast.Name(name, ast.Store())], made))
 
-    def _node(self, node: fx.Node) -> None:
+    def _write_node(self, node: fx.Node) -> None:
+        """Write one node: as a statement, or kept back for the expression of its only user."""
         if node.op == "get_attr":
-            self._attribute(node)
+            self._bind_attribute(node)
             return
         if node.op == "call_module":
             raise Unwritable(
@@ -150,23 +154,24 @@ class Writer(NodeWriter):
             self._flush()
         if not node.users:
             self._blocks.add(ast.Expr(made))
-        elif self._may_wait(node, made):
+        elif self._is_inlinable(node, made):
             self._pending[node] = made
         else:
-            self._assign(node, made)
+            self._write_assignment(node, made)
 
     def _fitting(self, node: fx.Node) -> ast.expr:
         """Return a node's expression, short enough for one line."""
         inside = {used: self._pending[used] for used in _used(node) if used in self._pending}
-        made = self._expression(node)
+        made = self._call_expression(node)
         if not inside or is_higher_order_op(node.target) or len(syntax.text(made)) <= _LINE:
             return made
         self._pending.update(inside)
         longest = max(inside, key=lambda used: len(syntax.text(inside[used])))
-        self._assign(longest, self._pending.pop(longest))
+        self._write_assignment(longest, self._pending.pop(longest))
         return self._fitting(node)
 
-    def _may_wait(self, node: fx.Node, made: ast.expr) -> bool:
+    def _is_inlinable(self, node: fx.Node, made: ast.expr) -> bool:
+        """Whether a node's expression can be written inside its only user's."""
         if len(node.users) != 1:
             return False
         user = next(iter(node.users))
@@ -180,7 +185,7 @@ class Writer(NodeWriter):
     def _in_place(self, node: fx.Node) -> bool:
         """Write in-place statements: `x[0] = y`, `x += y`, `x.add_(y)`."""
         if node.target is operator.setitem:
-            self._set_item(node)
+            self._write_set_item(node)
             return True
         tensor = (
             isinstance(self.knowledge.of(node), torch.Tensor) or self.knowledge.of(node) is None
@@ -204,14 +209,15 @@ class Writer(NodeWriter):
             if node.users:
                 self._named(node.args[0])
             receiver = self.value(node.args[0])
-            made = self._method(node, receiver)
+            made = self._method_call(node, receiver)
             self._flush()
             self._blocks.add(ast.Expr(made))
             self._values[node] = receiver
             return True
         return False
 
-    def _set_item(self, node: fx.Node) -> None:
+    def _write_set_item(self, node: fx.Node) -> None:
+        """Write `x[i] = v`, or the augmented assignment it came from."""
         target, index, new = node.args
         place = ast.Subscript(self.value(target), self.value(index), ast.Store())
         right = self.value(new)
@@ -228,10 +234,10 @@ class Writer(NodeWriter):
     def _named(self, node: fx.Node) -> ast.Name:
         """Return the name of a value; assign one if it has none."""
         if node in self._pending:
-            self._assign(node, self._pending.pop(node))
+            self._write_assignment(node, self._pending.pop(node))
         made = self._values[node]
         if not isinstance(made, ast.Name):
-            self._assign(node, made)
+            self._write_assignment(node, made)
             made = self._values[node]
         assert isinstance(made, ast.Name)
         return made
@@ -249,7 +255,7 @@ class Writer(NodeWriter):
         places: dict[int, fx.Node] = {item.args[1]: item for item in items}  # type: ignore[misc]
         if len(places) != len(items) or not set(places) <= set(range(len(parts))):
             return False
-        made = self._expression(node)
+        made = self._call_expression(node)
         self._flush()
         targets = []
         for place in range(len(parts)):
@@ -266,9 +272,10 @@ class Writer(NodeWriter):
 
     def value(self, thing: Any) -> ast.expr:
         """Return an argument of a node as an expression. Raises Unwritable."""
-        return syntax.value(thing, self._of)
+        return syntax.value(thing, self._known_expression)
 
-    def _of(self, thing: object) -> ast.expr | None:
+    def _known_expression(self, thing: object) -> ast.expr | None:
+        """Return the expression of a tensor or node; None for other values."""
         if isinstance(thing, torch.Tensor):
             return syntax.expression(literal(thing))
         if not isinstance(thing, fx.Node):
@@ -281,10 +288,11 @@ class Writer(NodeWriter):
             raise Unwritable(f"{thing} is used before the graph gives it a value.")
         return self._values[thing]
 
-    def _expression(self, node: fx.Node) -> ast.expr:
+    def _call_expression(self, node: fx.Node) -> ast.expr:
+        """Return the call that a node makes."""
         if node.op == "call_method":
             made = self.value(node.args[0])
-            return made if numpy_calls.is_view_for(node) else self._method(node, made)
+            return made if numpy_calls.is_view_for(node) else self._method_call(node, made)
         target: Any = node.target
         if is_higher_order_op(target):
             public = higher_order.written(node, self)
@@ -303,12 +311,13 @@ class Writer(NodeWriter):
                 return operation
         if target is getattr and len(args) == 2 and str(node.args[1]).isidentifier():
             return ast.Attribute(args[0], str(node.args[1]), ast.Load())
-        return syntax.call(self._callee(target), args, kwargs)
+        return syntax.call(self._callee_expression(target), args, kwargs)
 
-    def _callee(self, target: object) -> ast.expr:
+    def _callee_expression(self, target: object) -> ast.expr:
+        """Return the expression of a function, with the import or definition it needs."""
         foreign = custom_op_name(target)
         if foreign is not None:
-            texts, lines = definitions(foreign)
+            texts, lines = collect_operator_sources(foreign)
             self.shared.definitions.update(texts)
             self.shared.imports.update(lines)
         made = syntax.constant(target)
@@ -320,7 +329,7 @@ class Writer(NodeWriter):
             self.shared.imports.add(f"import {dotted.partition('.')[0]}")
         return made
 
-    def _method(self, node: fx.Node, receiver: ast.expr) -> ast.expr:
+    def _method_call(self, node: fx.Node, receiver: ast.expr) -> ast.expr:
         args = [self.value(arg) for arg in node.args[1:]]
         kwargs = {key: self.value(arg) for key, arg in node.kwargs.items()}
         if isinstance(receiver, ast.Constant):  # 2.float() is no Python
@@ -329,25 +338,27 @@ class Writer(NodeWriter):
 
     # --- attributes ---
 
-    def _attribute(self, node: fx.Node) -> None:
+    def _bind_attribute(self, node: fx.Node) -> None:
+        """Make a `get_attr` node's value known: a submodule, a constant or a literal."""
         thing: object = self._module
         for part in str(node.target).split("."):
             thing = getattr(thing, part)
         if isinstance(thing, fx.GraphModule):
             self._submodules[node] = str(node.target), thing
         elif isinstance(thing, torch.Tensor):
-            self._constant(node, thing)
+            self._bind_constant(node, thing)
         else:
             self._values[node] = self.value(thing)
 
-    def _constant(self, node: fx.Node, tensor: torch.Tensor) -> None:
+    def _bind_constant(self, node: fx.Node, tensor: torch.Tensor) -> None:
+        """Make a tensor constant of the graph a literal, or a global of the script."""
         known = next((n for n, t in self.shared.constants.items() if t is tensor), None)
         if known is not None:
             self._values[node] = syntax.name(known)
             return
         text = literal(tensor)
         if len(text) <= _CONSTANT and not tensor.requires_grad:
-            self._assign(node, syntax.expression(text))
+            self._write_assignment(node, syntax.expression(text))
             self.shared.imports.update(imports(text))
             return
         if self._nested_in:

@@ -10,7 +10,7 @@ from torch import fx
 from fullgraph.compiler.private import public_name, triton_constants, triton_function, triton_kernel
 from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.node_writer import NodeWriter
-from fullgraph.minifier.emit.operator_definitions import kernel
+from fullgraph.minifier.emit.operator_definitions import collect_kernel_sources
 from fullgraph.minifier.emit.program_text import Unwritable
 
 
@@ -23,11 +23,11 @@ def written(node: fx.Node, writer: NodeWriter) -> ast.expr | None:
     return None if make is None else make(node, writer)
 
 
-def _cond(node: fx.Node, writer: NodeWriter) -> ast.expr:
+def _write_cond(node: fx.Node, writer: NodeWriter) -> ast.expr:
     return syntax.call(syntax.path("torch.cond"), [writer.value(arg) for arg in node.args], {})
 
 
-def _checkpoint(node: fx.Node, writer: NodeWriter) -> ast.expr:
+def _write_checkpoint(node: fx.Node, writer: NodeWriter) -> ast.expr:
     args = [writer.value(arg) for arg in node.args]
     kwargs = {key: writer.value(arg) for key, arg in node.kwargs.items()}
     return syntax.call(syntax.path("torch.utils.checkpoint.checkpoint"), args, kwargs)
@@ -56,7 +56,7 @@ def _kernel(node: fx.Node, writer: NodeWriter) -> ast.expr:
     function = triton_function(triton_kernel(told["kernel_idx"]))
     if function is None:
         raise Unwritable("The source of a Triton kernel cannot be found.")
-    texts, imports = kernel(function)
+    texts, imports = collect_kernel_sources(function)
     writer.shared.definitions.update(texts)
     writer.shared.imports.update(imports)
     arguments = {**told["kwargs"], **triton_constants(told["constant_args_idx"])}
@@ -77,7 +77,7 @@ def _autograd_function(node: fx.Node, writer: NodeWriter) -> ast.expr:
     constant = list(node.kwargs["non_differentiable_idx"])  # type: ignore[arg-type]
     methods = [writer.apart(forward, "forward"), writer.apart(backward, "backward")]
     _save(methods[0], kept, constant)
-    _load(methods[1], len(_saved(forward)), kept)
+    _load(methods[1], len(_saved_values(forward)), kept)
     made = ast.parse(f"class {name}(torch.autograd.Function): pass").body[0]
     assert isinstance(made, ast.ClassDef)
     made.body = [*methods]
@@ -87,27 +87,28 @@ def _autograd_function(node: fx.Node, writer: NodeWriter) -> ast.expr:
     )
 
 
-def _saved(forward: fx.GraphModule) -> Any:
+def _saved_values(forward: fx.GraphModule) -> Any:
+    """Return what a forward graph returns for its backward graph."""
     return forward.graph.output_node().args[0][1]  # type: ignore[index]
 
 
 def _save(forward: ast.FunctionDef, kept: set[int], constant: list[int]) -> None:
     """Rewrite `return outs, saved` as `ctx.save_for_backward(saved)` and `return outs`."""
-    _static(forward)
+    _make_static(forward)
     last = forward.body.pop()
     assert isinstance(last, ast.Return) and isinstance(last.value, ast.Tuple)
     outs, saved = last.value.elts
     assert isinstance(outs, ast.Tuple) and isinstance(saved, ast.Tuple)
     tensors = [item for place, item in enumerate(saved.elts) if place in kept]
     if tensors:
-        forward.body.append(_call("ctx.save_for_backward", tensors))
+        forward.body.append(_call_statement("ctx.save_for_backward", tensors))
     for place, item in enumerate(saved.elts):
         if place not in kept:
             target = ast.Attribute(syntax.name("ctx"), f"saved_{place}", ast.Store())
             forward.body.append(ast.Assign([target], item))
     if constant:
         forward.body.append(
-            _call("ctx.mark_non_differentiable", [outs.elts[place] for place in constant])
+            _call_statement("ctx.mark_non_differentiable", [outs.elts[place] for place in constant])
         )
     forward.body.append(ast.Return(outs))
 
@@ -117,7 +118,7 @@ def _load(backward: ast.FunctionDef, count: int, kept: set[int]) -> None:
     arguments = backward.args.args
     saved = arguments[len(arguments) - count :] if count else []
     del arguments[len(arguments) - count :]
-    _static(backward)
+    _make_static(backward)
     lines: list[ast.stmt] = []
     tensors = [ast.Name(arg.arg, ast.Store()) for i, arg in enumerate(saved) if i in kept]
     if tensors:
@@ -137,18 +138,19 @@ def _load(backward: ast.FunctionDef, count: int, kept: set[int]) -> None:
         last.value = last.value.elts[0]
 
 
-def _static(method: ast.FunctionDef) -> None:
+def _make_static(method: ast.FunctionDef) -> None:
+    """Make a function a static method that takes `ctx`."""
     method.args.args.insert(0, ast.arg("ctx"))
     method.decorator_list.append(syntax.name("staticmethod"))
 
 
-def _call(name: str, args: list[ast.expr]) -> ast.Expr:
+def _call_statement(name: str, args: list[ast.expr]) -> ast.Expr:
     return ast.Expr(syntax.call(syntax.path(name), args, {}))
 
 
 _WRITERS: dict[str, Any] = {
-    "cond": _cond,
-    "tag_activation_checkpoint": _checkpoint,
+    "cond": _write_cond,
+    "tag_activation_checkpoint": _write_checkpoint,
     "invoke_subgraph": _region,
     "autograd_function_apply": _autograd_function,
     "triton_kernel_wrapper_mutation": _kernel,

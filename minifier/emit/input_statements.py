@@ -20,13 +20,15 @@ def assigned(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
     names = {id(value): name for name, value in reversed(list(values.items()))}
     for name, value in values.items():
         if not isinstance(value, torch.Tensor):
-            lines += _statements(name, value, budget)
+            lines += _assignments(name, value, budget)
             continue
         place = _place(value)
         if place in groups and place not in roots:
             roots[place] = root = _root(groups[place])
-            named[id(root)] = names.get(id(root)) or _free("memory", {*values, *named.values()})
-            lines += _statements(named[id(root)], root, budget)
+            named[id(root)] = names.get(id(root)) or _unused_name(
+                "memory", {*values, *named.values()}
+            )
+            lines += _assignments(named[id(root)], root, budget)
         if id(value) in named:
             if named[id(value)] != name:
                 lines.append(f"{name} = {named[id(value)]}")
@@ -36,15 +38,16 @@ def assigned(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
             root = roots[place]
             lines.append(f"{name} = {_view(value, root, named[id(root)])}")
         else:
-            lines += _statements(name, value, budget)
+            lines += _assignments(name, value, budget)
     return "\n".join(lines)
 
 
-def _statements(name: str, value: object, budget: int) -> list[str]:
+def _assignments(name: str, value: object, budget: int) -> list[str]:
+    """Return the statements that make `value` and bind it to `name`."""
     if isinstance(value, torch.Generator):
-        return [f"{name} = {_generator(value)}"]
+        return [f"{name} = {_generator_literal(value)}"]
     if not isinstance(value, torch.Tensor):
-        return [f"{name} = {_plain(value)}"]
+        return [f"{name} = {_plain_literal(value)}"]
     text = literal(value, budget=budget)
     if ".index_fill(" in text and type(value) is torch.Tensor and value.is_leaf:
         found = patches(name, value.detach()) if value.is_contiguous() else None
@@ -54,7 +57,7 @@ def _statements(name: str, value: object, budget: int) -> list[str]:
     return [f"{name} = {text}"]
 
 
-def _plain(value: object) -> str:
+def _plain_literal(value: object) -> str:
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         value = value.node.hint
     if not isinstance(value, bool | int | float | complex | str | type(None)):
@@ -63,7 +66,7 @@ def _plain(value: object) -> str:
     return f'float("{text}")' if text in ("nan", "inf", "-inf") else text
 
 
-def _generator(generator: torch.Generator) -> str:
+def _generator_literal(generator: torch.Generator) -> str:
     seed = generator.initial_seed()
     fresh = torch.Generator(generator.device).manual_seed(seed)
     if not torch.equal(fresh.get_state(), generator.get_state()):
@@ -72,7 +75,7 @@ def _generator(generator: torch.Generator) -> str:
     return f"torch.Generator({device}).manual_seed({seed})"
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _unused_name(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_"
     return name
@@ -102,17 +105,18 @@ def _sharing(tensors: Iterable[torch.Tensor]) -> dict[int, list[torch.Tensor]]:
     return {
         place: list(group.values())
         for place, group in places.items()
-        if any(_overlap(one, other) for one in group.values() for other in group.values())
+        if any(_share_memory(one, other) for one in group.values() for other in group.values())
     }
 
 
-def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
-    begin, end = _reach(one)
-    start, stop = _reach(other)
+def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    begin, end = _memory_range(one)
+    start, stop = _memory_range(other)
     return one is not other and begin < stop and start < end
 
 
-def _reach(tensor: torch.Tensor) -> tuple[int, int]:
+def _memory_range(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the first element of a tensor in its storage, and the end."""
     begin = int(tensor.storage_offset())
     return begin, begin + memory(tensor, 0).numel()
 
@@ -121,10 +125,10 @@ def _root(group: list[torch.Tensor]) -> torch.Tensor:
     """Return the tensor that all of `group` are views of: one of them, or their memory, flat."""
     if len({(t.dtype, t.is_conj(), t.is_neg()) for t in group}) > 1:
         raise Unwritable("Inputs that share memory under two dtypes cannot be written.")
-    begin = min(_reach(tensor)[0] for tensor in group)
-    end = max(_reach(tensor)[1] for tensor in group)
+    begin = min(_memory_range(tensor)[0] for tensor in group)
+    end = max(_memory_range(tensor)[1] for tensor in group)
     for tensor in group:
-        whole = tensor.is_contiguous() and _reach(tensor) == (begin, end)
+        whole = tensor.is_contiguous() and _memory_range(tensor) == (begin, end)
         if whole and tensor.is_leaf and not skipped_before(tensor):
             return tensor
     return group[0].detach().as_strided((end - begin,), (1,), begin)
@@ -176,6 +180,7 @@ def _ways(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
 
 
 def _leads_to(way: str, root: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """Whether the expression `root` + `way` gives a view with the place of `tensor`."""
     try:
         found = eval(f"root{way}", {"root": root})
     except Exception:  # not for this shape

@@ -32,7 +32,7 @@ _COMPRESSED: dict[torch.layout, tuple[str, str, str]] = {
 
 def literal(tensor: torch.Tensor, *, budget: int = BUDGET) -> str:
     """Return an expression for `tensor`, using torch and the modules that `imports` names."""
-    return _form(tensor, budget).text
+    return _checked_form(tensor, budget).text
 
 
 def imports(text: str) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def imports(text: str) -> tuple[str, ...]:
 
 def same(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Return whether two tensors agree in everything that a compiler looks at."""
-    if type(one) is not type(other) or _facts(one) != _facts(other):
+    if type(one) is not type(other) or _metadata(one) != _metadata(other):
         return False
     if one.device.type == "meta" or one._is_zerotensor():
         return True
@@ -51,7 +51,8 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
     return all(same(a, b) for a, b in zip(_parts(one), _parts(other), strict=True))
 
 
-def _facts(tensor: torch.Tensor) -> tuple[object, ...]:
+def _metadata(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return everything but the values that a literal must reproduce."""
     strided = tensor.layout is torch.strided and not tensor.is_nested
     offset = tensor.storage_offset() * tensor.element_size() if strided and tensor.numel() else 0
     return (
@@ -67,12 +68,12 @@ def _facts(tensor: torch.Tensor) -> tuple[object, ...]:
         tensor.is_nested or tuple(tensor.shape),
         tensor.stride() if strided else None,
         offset % _ALIGNMENT,
-        _scales(tensor) if tensor.is_quantized else None,
+        _quantization(tensor) if tensor.is_quantized else None,
         tensor.is_coalesced() if tensor.layout is torch.sparse_coo else None,
     )
 
 
-def _scales(tensor: torch.Tensor) -> tuple[object, ...]:
+def _quantization(tensor: torch.Tensor) -> tuple[object, ...]:
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         return tensor.qscheme(), tensor.q_scale(), tensor.q_zero_point()
     axis = tensor.q_per_channel_axis()
@@ -95,7 +96,8 @@ def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return (plain.to_dense(),)
 
 
-def _form(tensor: torch.Tensor, budget: int) -> Form:
+def _checked_form(tensor: torch.Tensor, budget: int) -> Form:
+    """Return the first form that evaluates to the same tensor; raise Unwritable without one."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not tensor.is_nested:
         raise Unwritable(f"A {type(tensor).__name__} cannot be written as Python source.")
     for form in _whole(tensor, budget):
@@ -128,11 +130,11 @@ def _values(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
         zeros = Form(f"torch._efficientzerotensor(({shape},){dtype}").on(tensor.device)
         yield zeros if tensor.dim() else Form(f"torch._efficientzerotensor((){dtype}")
     elif tensor.is_nested:
-        yield _nested(tensor, budget)
+        yield _nested_form(tensor, budget)
     elif tensor.is_quantized:
-        yield from _quantized(tensor, budget)
+        yield from _quantized_forms(tensor, budget)
     elif tensor.layout is torch.sparse_coo or tensor.layout in _COMPRESSED:
-        yield from _sparse(tensor, budget)
+        yield from _sparse_forms(tensor, budget)
     elif tensor.layout is not torch.strided:
         yield shortest(tensor.to_dense().contiguous(), budget).then(".to_mkldnn()")
     elif tensor.device.type == "meta":
@@ -154,25 +156,25 @@ def _strided(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
     skipped = skipped_before(tensor)
     if not skipped:
         for base, text in _arrangements(tensor):
-            form = _of(base, budget, tensor.device).then(text)
+            form = _content_form(base, budget, tensor.device).then(text)
             if _lies_like(tensor, form.text):
                 yield form
                 break
     elif tensor.is_contiguous():
         flat = memory(tensor, skipped).contiguous()
-        form = _of(flat, budget, tensor.device).then(f"[{skipped}:]")
+        form = _content_form(flat, budget, tensor.device).then(f"[{skipped}:]")
         yield form if tensor.dim() == 1 else form.then(f".view({size(shape)})")
     if not skipped and _dense(tensor):
-        content = _of(tensor.contiguous(), budget, torch.device("cpu"))
+        content = _content_form(tensor.contiguous(), budget, torch.device("cpu"))
         rest = kind(tensor.dtype, torch.float32)
         made = Form(f"torch.empty_strided({shape}, {stride}{rest}").on(tensor.device)
         yield made.then(f".copy_({content.text})")
     start = f", {skipped}" if skipped else ""
-    region = _of(memory(tensor, skipped).contiguous(), budget, tensor.device)
+    region = _content_form(memory(tensor, skipped).contiguous(), budget, tensor.device)
     yield region.then(f".as_strided({shape}, {stride}{start})")
 
 
-def _of(content: torch.Tensor, budget: int, device: torch.device) -> Form:
+def _content_form(content: torch.Tensor, budget: int, device: torch.device) -> Form:
     return shortest(content.cpu(), budget).on(device)
 
 
@@ -227,10 +229,11 @@ def _arrangements(tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, str]]:
     base = tensor.permute(order)
     if base.is_contiguous() and tensor.dim() > 1:
         back = [order.index(axis) for axis in range(tensor.dim())]
-        yield base, _permuted(back)
+        yield base, _permutation_call(back)
 
 
-def _permuted(order: list[int]) -> str:
+def _permutation_call(order: list[int]) -> str:
+    """Return the method call that reorders dimensions: ".t()", ".transpose(0, 2)"."""
     moved = [axis for axis, place in enumerate(order) if axis != place]
     if len(order) == 2:
         return ".t()"
@@ -244,13 +247,13 @@ def _lies_like(tensor: torch.Tensor, text: str) -> bool:
     return again is not None and again.shape == tensor.shape and again.stride() == tensor.stride()
 
 
-def _nested(tensor: torch.Tensor, budget: int) -> Form:
+def _nested_form(tensor: torch.Tensor, budget: int) -> Form:
     parts = ", ".join(literal(part, budget=budget) for part in _parts(tensor))
     layout = ", layout=torch.jagged" if tensor.layout is torch.jagged else ""
     return Form(f"torch.nested.nested_tensor([{parts}]{layout}").on(tensor.device)
 
 
-def _quantized(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+def _quantized_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
     content = shortest(tensor.dequantize().contiguous(), budget).text
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         how = f"{tensor.q_scale()!r}, {tensor.q_zero_point()}"
@@ -267,7 +270,8 @@ def _quantized(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
         yield form.then(f".as_strided({tuple(tensor.shape)}, {tuple(tensor.stride())})")
 
 
-def _sparse(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+def _sparse_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+    """Yield forms of a sparse tensor: converted from dense, or built of its parts."""
     parts = _parts(tensor)
     coo = tensor.layout is torch.sparse_coo
     dense = shortest(tensor.to_dense().cpu().contiguous(), budget).on(tensor.device)

@@ -21,36 +21,38 @@ class Names:
 
     def argument(self, node: fx.Node) -> str:
         """Return `weight` for `L_self_modules_fc_parameters_weight_`, `x` for an unnamed input."""
-        base = _argument(str(node.target))
+        base = _name_of_placeholder(str(node.target))
         if base in _LETTERS:
             for letter in _LETTERS[_LETTERS.index(base) :]:
                 if letter not in self._taken:
-                    return self._take(letter)
-        return self._free(base, 2, "")
+                    return self._claim(letter)
+        return self._claim_free(base, 2, "")
 
     def local(self, node: fx.Node) -> str:
         """Return `relu` for `relu_12`, and `relu_1` for the next one."""
-        return self._free(_plain(re.sub(r"_\d+$", "", node.name)), 1, "_")
+        return self._claim_free(_identifier(re.sub(r"_\d+$", "", node.name)), 1, "_")
 
     def other(self, base: str) -> str:
-        return self._free(_plain(base), 1, "_")
+        """Return an unused name like `base`, for something that is no node."""
+        return self._claim_free(_identifier(base), 1, "_")
 
-    def _free(self, base: str, first: int, between: str) -> str:
+    def _claim_free(self, base: str, first: int, between: str) -> str:
         if base not in self._taken and base not in RESERVED:
-            return self._take(base)
+            return self._claim(base)
         while f"{base}{between}{first}" in self._taken:
             first += 1
-        return self._take(f"{base}{between}{first}")
+        return self._claim(f"{base}{between}{first}")
 
-    def _take(self, name: str) -> str:
+    def _claim(self, name: str) -> str:
         self._taken.add(name)
         return name
 
 
-def _argument(target: str) -> str:
+def _name_of_placeholder(target: str) -> str:
+    """Return a short name for one of Dynamo's, such as "L_self_modules_fc_parameters_weight_"."""
     member = re.search(r"_(?:parameters|buffers|params)_+(.+?)_*$", target)
     if member is not None:
-        return _plain(member[1] if not member[1][0].isdigit() else "weight")
+        return _identifier(member[1] if not member[1][0].isdigit() else "weight")
     target = re.sub(r"^[LG]_+", "", target, flags=re.IGNORECASE).strip("_")
     if re.fullmatch(r"(stack|arg|args|args_|primals|tangents|arg\d+)_?\d+", target):
         return "grad" if target.startswith("tangents") else "x"
@@ -59,10 +61,11 @@ def _argument(target: str) -> str:
         target = target.removeprefix(prefix)
     if "modules_" in target:
         target = target.rpartition("modules_")[2]
-    return _plain(target)
+    return _identifier(target)
 
 
-def _plain(name: str) -> str:
+def _identifier(name: str) -> str:
+    """Return a short identifier made of `name`."""
     name = re.sub(r"\W+", "_", name).strip("_")
     while len(name) > _LONG and "_" in name:
         name = name.partition("_")[2]

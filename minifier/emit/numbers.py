@@ -14,11 +14,11 @@ def numbers(flat: torch.Tensor) -> list[str]:
     """Return for each element the shortest spelling that evaluates to it."""
     if flat.dtype.is_complex:
         real, imaginary = (numbers(part.contiguous()) for part in (flat.real, flat.imag))
-        return [_complex(*pair) for pair in zip(real, imaginary, strict=True)]
+        return [_complex_literal(*pair) for pair in zip(real, imaginary, strict=True)]
     values = flat.tolist()
     if not flat.dtype.is_floating_point:
         return [str(value) for value in values]
-    texts = [_special(value) for value in values]
+    texts = [_special_value(value) for value in values]
     for digits in range(1, 18):
         if all(texts):
             break
@@ -41,7 +41,8 @@ def plain(value: Any, dtype: torch.dtype) -> str:
     return numbers(torch.tensor([value], dtype=dtype))[0]
 
 
-def _special(value: float) -> str:
+def _special_value(value: float) -> str:
+    """Return "torch.nan" or "torch.inf" with its sign; "" for a finite number."""
     if math.isfinite(value):
         return ""
     sign = "-" if math.copysign(1.0, value) < 0 else ""
@@ -54,7 +55,7 @@ def _point(text: str) -> str:
     return text if any(mark in text for mark in ".e") else f"{text}.0"
 
 
-def _complex(real: str, imaginary: str) -> str:
+def _complex_literal(real: str, imaginary: str) -> str:
     if any(mark in real + imaginary for mark in ("nan", "inf", "-0.0")):
         return f"complex({real}, {imaginary})"
     return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"

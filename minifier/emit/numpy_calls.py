@@ -14,8 +14,8 @@ from fullgraph.minifier.emit.node_writer import NodeWriter
 
 def written(node: fx.Node, call: NumpyCall, writer: NodeWriter) -> ast.expr:
     """Return a wrapped call as NumPy source, with tensor operands converted to arrays."""
-    args = [_array(arg, writer) for arg in node.args]
-    kwargs = {key: _array(arg, writer) for key, arg in node.kwargs.items()}
+    args = [_array_expression(arg, writer) for arg in node.args]
+    kwargs = {key: _array_expression(arg, writer) for key, arg in node.kwargs.items()}
     if call.kind == "attribute":
         return ast.Attribute(args[0], str(node.args[1]), ast.Load())
     if call.kind == "operator" and call.operator is not None:
@@ -34,7 +34,8 @@ def is_view_for(node: fx.Node) -> bool:
     return same and all(numpy_call(user.target) for user in node.users)
 
 
-def _array(thing: object, writer: NodeWriter) -> ast.expr:
+def _array_expression(thing: object, writer: NodeWriter) -> ast.expr:
+    """Return an argument as an array: `.numpy()` of a tensor."""
     made = writer.value(thing)
     if not isinstance(thing, fx.Node) or numpy_call(thing.target) is not None:
         return made

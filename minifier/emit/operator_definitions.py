@@ -15,8 +15,10 @@ from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.program_text import Unwritable
 
 
-def definitions(name: str) -> tuple[dict[str, str], set[str]]:
-    """Return what defines operator "namespace::name": texts by title, and import lines."""
+def collect_operator_sources(name: str) -> tuple[dict[str, str], set[str]]:
+    """Return the source of operator "namespace::name": definitions by title, and import lines.
+
+    Raises Unwritable for an operator that no Python function defines."""
     functions = custom_op_functions(name)
     if not functions:
         raise Unwritable(
@@ -25,21 +27,23 @@ def definitions(name: str) -> tuple[dict[str, str], set[str]]:
     texts: dict[str, str] = {}
     imports: set[str] = set()
     for function in functions:
-        _collect(function, texts, imports)
+        _collect_function(function, texts, imports)
     return texts, imports
 
 
-def kernel(function: Callable[..., object]) -> tuple[dict[str, str], set[str]]:
-    """Return what defines a Triton kernel: texts by title, and import lines.
+def collect_kernel_sources(function: Callable[..., object]) -> tuple[dict[str, str], set[str]]:
+    """Return the source of a Triton kernel: definitions by title, and import lines.
 
-    Raises Unwritable."""
+    Raises Unwritable where source is missing."""
     texts: dict[str, str] = {}
     imports = {"import triton"}
-    _collect(function, texts, imports)
+    _collect_function(function, texts, imports)
     return texts, imports
 
 
-def _collect(function: Callable[..., object], texts: dict[str, str], imports: set[str]) -> None:
+def _collect_function(
+    function: Callable[..., object], texts: dict[str, str], imports: set[str]
+) -> None:
     """Add a function's source and everything it names."""
     try:
         text = textwrap.dedent(inspect.getsource(function)).strip()
@@ -47,13 +51,13 @@ def _collect(function: Callable[..., object], texts: dict[str, str], imports: se
     except (OSError, TypeError, SyntaxError) as error:
         raise Unwritable(f"The source of {function.__qualname__} cannot be read.") from error
     found = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    for used in sorted(_free(tree.body[0], function.__code__) - {function.__name__}):
+    for used in sorted(_free_names(tree.body[0], function.__code__) - {function.__name__}):
         if used in found and found[used] is not function:
-            _name(used, found[used], texts, imports)
+            _collect_named(used, found[used], texts, imports)
     texts.setdefault(f"{function.__module__}.{function.__qualname__}.{id(function)}", text)
 
 
-def _free(tree: ast.AST, code: CodeType) -> set[str]:
+def _free_names(tree: ast.AST, code: CodeType) -> set[str]:
     """Return a function's free variables, in body, decorators, defaults and annotations."""
     names = set(code.co_names) | set(code.co_freevars)
     for inner in code.co_consts:
@@ -66,7 +70,8 @@ def _free(tree: ast.AST, code: CodeType) -> set[str]:
     return names
 
 
-def _name(used: str, thing: object, texts: dict[str, str], imports: set[str]) -> None:
+def _collect_named(used: str, thing: object, texts: dict[str, str], imports: set[str]) -> None:
+    """Collect what defines or imports a global that a function uses."""
     if isinstance(thing, ModuleType):
         if thing is not torch:
             tail = "" if thing.__name__ == used else f" as {used}"
@@ -74,9 +79,9 @@ def _name(used: str, thing: object, texts: dict[str, str], imports: set[str]) ->
     elif type(thing).__name__ == "CustomOpDef":
         return  # its definition is collected with the operator
     elif (inner := triton_function(thing)) is not None:
-        _collect(inner, texts, imports)
+        _collect_function(inner, texts, imports)
     elif inspect.isfunction(thing) and f"{thing.__module__}.{thing.__qualname__}" not in texts:
-        _collect(thing, texts, imports)
+        _collect_function(thing, texts, imports)
     elif isinstance(thing, type) or getattr(thing, "__module__", "") == "typing":
         name = getattr(thing, "__qualname__", used)
         tail = "" if name == used else f" as {used}"

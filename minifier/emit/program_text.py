@@ -62,7 +62,7 @@ class Program:
         plain = f"{owner}.{name}" if name.isidentifier() else f'getattr({owner}, "{name}")'
         return plain + inside
 
-    def holder(self, where: str) -> str:
+    def container_expression(self, where: str) -> str:
         """Return the expression for the container of a value: an input's, or the module's names."""
         for name, place in self.places.items():
             if where.startswith(f"{name}["):

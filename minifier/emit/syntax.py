@@ -147,7 +147,7 @@ def value(thing: object, of: Callable[[object], ast.expr | None]) -> ast.expr:
         case set() | frozenset():
             return ast.Set([inner(item) for item in thing])
         case slice():
-            return _slice(thing, inner)
+            return _slice_expression(thing, inner)
         case range():
             return expression(repr(thing))
         case functools.partial():
@@ -163,13 +163,13 @@ def constant(thing: object) -> ast.expr:
     """Return a value that contains no others as an expression. Raises Unwritable."""
     match thing:
         case enum.Enum():
-            return _member(thing)
+            return _enum_member(thing)
         case None | bool() | str() | bytes():
             return ast.Constant(thing)
         case int() | float() if type(thing) in (int, float):
-            return _number(thing)
+            return _number_expression(thing)
         case complex():
-            return _complex(thing)
+            return _complex_expression(thing)
         case _ if thing is Ellipsis:
             return ast.Constant(...)
         case torch.dtype() | torch.layout() | torch.memory_format():
@@ -183,13 +183,13 @@ def constant(thing: object) -> ast.expr:
                 thing.__name__ if thing.__module__ == "builtins" else f"torch.{thing.__name__}"
             )
     if callable(thing):
-        known = public_name(thing) or _function(thing)
+        known = public_name(thing) or _function_path(thing)
         if known is not None:
             return path(known)
     raise Unwritable(f"A {type(thing).__name__} in the graph cannot be written as Python source.")
 
 
-def _function(thing: Callable[..., object]) -> str | None:
+def _function_path(thing: Callable[..., object]) -> str | None:
     """Return the name of a standard library function that graphs use."""
     title = getattr(thing, "__name__", "")
     for module in (builtins, math, operator):
@@ -198,21 +198,21 @@ def _function(thing: Callable[..., object]) -> str | None:
     return None
 
 
-def _member(thing: enum.Enum) -> ast.expr:
+def _enum_member(thing: enum.Enum) -> ast.expr:
     kind = type(thing)
     if not kind.__module__.startswith("torch"):
         raise Unwritable(f"{thing} in the graph cannot be written as Python source.")
     return path(f"{kind.__module__}.{kind.__qualname__}.{thing.name}")
 
 
-def _slice(thing: slice, inner: Callable[[object], ast.expr]) -> ast.expr:
+def _slice_expression(thing: slice, inner: Callable[[object], ast.expr]) -> ast.expr:
     parts = [
         None if part is None else inner(part) for part in (thing.start, thing.stop, thing.step)
     ]
     return ast.Slice(*parts)
 
 
-def _number(thing: int | float) -> ast.expr:
+def _number_expression(thing: int | float) -> ast.expr:
     if isinstance(thing, float) and not math.isfinite(thing):
         return expression(f'float("{thing}")')
     if math.copysign(1, thing) < 0:
@@ -220,10 +220,12 @@ def _number(thing: int | float) -> ast.expr:
     return ast.Constant(thing)
 
 
-def _complex(thing: complex) -> ast.expr:
+def _complex_expression(thing: complex) -> ast.expr:
     if math.isfinite(thing.real) and math.isfinite(thing.imag):
         return expression(repr(thing))
-    return call(name("complex"), [_number(thing.real), _number(thing.imag)], {})
+    return call(
+        name("complex"), [_number_expression(thing.real), _number_expression(thing.imag)], {}
+    )
 
 
 def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) -> bool:

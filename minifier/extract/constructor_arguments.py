@@ -35,13 +35,13 @@ def arguments(value: object) -> Arguments | None:
     kind = type(value)
     wanted = structure(value)
 
-    def job(say: Callable[[object], None]) -> int | None:
+    def find_choice(say: Callable[[object], None]) -> int | None:
         start = time.monotonic()
         for number, choice in enumerate(itertools.islice(_choices(value), _TRIES)):
             if time.monotonic() - start > _SECONDS:
                 return None
             try:
-                if structure(_made(value, choice)) == wanted:
+                if structure(_construct(value, choice)) == wanted:
                     return number
             except Exception:  # a constructor may refuse what it is offered
                 continue
@@ -49,15 +49,16 @@ def arguments(value: object) -> Arguments | None:
 
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     if file is not None and owner_of(file) is Owner.TORCH:
-        number = job(lambda message: None)
+        number = find_choice(lambda message: None)
     else:
-        number = run_isolated(job, seconds=2 * _SECONDS, objects=(value,)).value
+        number = run_isolated(find_choice, seconds=2 * _SECONDS, objects=(value,)).value
     if number is None:
         return None
     return next(itertools.islice(_choices(value), number, None))
 
 
-def _made(value: object, choice: Arguments) -> object:
+def _construct(value: object, choice: Arguments) -> object:
+    """Construct an object like `value` on the meta device, from chosen arguments."""
     positional = [each for each, keyword in choice.values() if not keyword]
     named = {name: each for name, (each, keyword) in choice.items() if keyword}
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
@@ -75,7 +76,7 @@ def _choices(value: object) -> Iterator[Arguments]:
     options = [_options(value, parameter) for parameter in parameters]
     for unlikely in range(sum(len(each) - 1 for each in options) + 1):
         for chosen in _adding_up(options, unlikely):
-            yield _given(parameters, chosen)
+            yield _bind_arguments(parameters, chosen)
 
 
 def _options(value: object, parameter: inspect.Parameter) -> Sequence[object]:
@@ -105,7 +106,8 @@ def _adding_up(options: Sequence[Sequence[object]], total: int) -> Iterator[tupl
             yield (each, *rest)
 
 
-def _given(parameters: Sequence[inspect.Parameter], chosen: Sequence[object]) -> Arguments:
+def _bind_arguments(parameters: Sequence[inspect.Parameter], chosen: Sequence[object]) -> Arguments:
+    """Bind chosen arguments, by keyword after one that is left out."""
     found: Arguments = {}
     skipped = False
     for parameter, argument in zip(parameters, chosen, strict=True):
@@ -195,15 +197,15 @@ def structure(value: object) -> object:
     """Return what a constructor decides: classes, plain attributes, shapes; no tensor values."""
     if isinstance(value, nn.Module):
         return [
-            (path, type(module), _attributes(vars(module)), _tensors(module))
+            (path, type(module), _comparable_attributes(vars(module)), _tensor_metadata(module))
             for path, module in value.named_modules()
         ]
-    return type(value), _attributes(getattr(value, "__dict__", {}))
+    return type(value), _comparable_attributes(getattr(value, "__dict__", {}))
 
 
-def _attributes(held: Mapping[str, object]) -> dict[str, object]:
+def _comparable_attributes(held: Mapping[str, object]) -> dict[str, object]:
     return {
-        name: _comparable(each)
+        name: _comparable_value(each)
         for name, each in held.items()
         if name != "training"
         and not name.startswith(("_forward_", "_backward_", "_state_dict_"))
@@ -211,19 +213,20 @@ def _attributes(held: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _comparable(value: object) -> object:
+def _comparable_value(value: object) -> object:
+    """Return what two equal objects have in common; the type where nothing else is."""
     if isinstance(value, tuple | list):
-        return [_comparable(each) for each in value]
+        return [_comparable_value(each) for each in value]
     if isinstance(value, torch.Tensor):
         return value.dtype, tuple(value.shape)
     if isinstance(value, (*_PLAIN, FunctionType, type)):
         return value
     if isinstance(value, Mapping):
-        return {key: _comparable(each) for key, each in value.items()}
+        return {key: _comparable_value(each) for key, each in value.items()}
     return type(value)
 
 
-def _tensors(module: nn.Module) -> dict[str, object]:
+def _tensor_metadata(module: nn.Module) -> dict[str, object]:
     held = {**module._parameters, **module._buffers}
     return {name: t if t is None else (t.dtype, tuple(t.shape)) for name, t in held.items()}
 

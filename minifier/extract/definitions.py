@@ -58,10 +58,10 @@ class Sources:
 
         Raises Unwritable where its source is not available."""
         if isinstance(thing, ModuleType):
-            return self._module(thing)
+            return self._import_module(thing)
         if isinstance(thing, type) or callable(thing):
             if isinstance(thing, type) or isinstance(unwrapped(thing), FunctionType):
-                return self._defined(thing)
+                return self._name_or_define(thing)
             return self._imported(thing)
         return None
 
@@ -79,7 +79,8 @@ class Sources:
 
     # Classes and functions.
 
-    def _defined(self, thing: object) -> str | None:
+    def _name_or_define(self, thing: object) -> str | None:
+        """Return the name of a class or function in the script, after importing or copying it."""
         title = getattr(thing, "__name__", "")
         if title in vars(builtins) and vars(builtins)[title] is thing:
             return str(title)
@@ -101,7 +102,7 @@ class Sources:
             library = sys.modules.get(path)
             title = getattr(thing, "__name__", "")
             if library is not None and title and getattr(library, title, None) is thing:
-                return f"{self._module(library) or alias}.{title}"
+                return f"{self._import_module(library) or alias}.{title}"
         where = _path(thing)
         if where is None:
             return None
@@ -114,7 +115,8 @@ class Sources:
         value = getattr(importlib.import_module(module), head)
         return self._bind(head, value, f"from {module} import {head}") + title[len(head) :]
 
-    def _module(self, module: ModuleType) -> str | None:
+    def _import_module(self, module: ModuleType) -> str | None:
+        """Return the name under which the script imports a module; None for the user's own."""
         if is_own(module):
             return None
         path = module.__name__
@@ -215,14 +217,14 @@ class Sources:
             return self._bind(name, value, _import_line(value.__name__, name))
         if isinstance(value, type) or isinstance(unwrapped(value), FunctionType):
             if is_own(value):
-                return self._aliased(name, self._defined(value))
+                return self._require_name(name, self._name_or_define(value))
             where = _path(value)
             if where is not None and "." not in where.partition(":")[2]:
                 module, _, title = where.partition(":")
                 line = f"from {module} import {title}" + (f" as {name}" if title != name else "")
                 return self._bind(name, value, line)
         if _is_constant(value):
-            return self._assigned(name, value, self.spell(value))
+            return self._assign_global(name, value, self.spell(value))
         statement = binding(name, names)
         if statement is not None and not isinstance(statement.node, ast.Import | ast.ImportFrom):
             return self._piece(statement, value, name)
@@ -232,14 +234,15 @@ class Sources:
             if home is not None and is_own(home):
                 return self._global(_original(statement.node, name), value, vars(home))
             return self._bind(name, value, _only(statement.node, name))
-        return self._assigned(name, value, self.name(value) or self.spell(value))
+        return self._assign_global(name, value, self.name(value) or self.spell(value))
 
-    def _aliased(self, name: str, own: str | None) -> str:
+    def _require_name(self, name: str, own: str | None) -> str:
         if own is None:
             raise Unwritable(f"{name} has no name that a script could have.")
         return own
 
-    def _assigned(self, name: str, value: object, text: str) -> str:
+    def _assign_global(self, name: str, value: object, text: str) -> str:
+        """Assign `text` to an unused global like `name` and return that."""
         free = self._free(name, value)
         if free not in self._bound:
             self._bound[free] = value

@@ -100,7 +100,7 @@ class _ScriptWriter:
 
     def __init__(self, exact: bool) -> None:
         self.exact = exact
-        self.sources = Sources(self._plain)
+        self.sources = Sources(self._spell)
         self.spelling = Spelling(self.sources.name, self._construction, exact=exact)
         self.lines: list[str] = []
         """The statements of `build`."""
@@ -111,6 +111,7 @@ class _ScriptWriter:
         being written."""
 
     def text(self, model: str, inputs: str) -> str:
+        """Return the script: definitions, and a `build` that returns model and inputs."""
         body = [*self.lines, f"return {model}, {inputs}"]
         if any("torch." in line or "nn." in line for line in body):
             self.sources.name(torch)
@@ -126,14 +127,14 @@ class _ScriptWriter:
         if inspect.ismethod(target) and holder is not None:
             return f"{self.model(holder)}.{target.__name__}"
         if isinstance(target, nn.Module):
-            self.shared = _shared(target)
+            self.shared = _shared_modules(target)
         made = self.spelling.of(target)
         if not isinstance(target, nn.Module):
             return made
         finish = [*_modes(target), *_frozen(target), *(_values(target) if self.exact else ())]
         if not finish:
             return made
-        name = made if made.isidentifier() else self._variable(target, made)
+        name = made if made.isidentifier() else self._assign_variable(target, made)
         self.lines += [line.replace("{}", name) for line in finish]
         return name
 
@@ -151,7 +152,7 @@ class _ScriptWriter:
             args = bound.args
         return self.spelling.of(tuple(args))
 
-    def _plain(self, value: object) -> str:
+    def _spell(self, value: object) -> str:
         return self.spelling.of(value)
 
     def _construction(self, value: object) -> str | None:
@@ -164,7 +165,7 @@ class _ScriptWriter:
         if isinstance(value, nn.Module):
             made = self.spelling.container(value)
             if made is not None:
-                return self._variable(value, made) if id(value) in self.shared else made
+                return self._assign_variable(value, made) if id(value) in self.shared else made
         elif not hasattr(value, "__dict__"):
             return None
         self.made[id(value)] = value, ""
@@ -172,7 +173,7 @@ class _ScriptWriter:
         if made is None:
             made = self._by_hand(value)
         elif not isinstance(value, nn.Module) or id(value) in self.shared:
-            made = self._variable(value, made)
+            made = self._assign_variable(value, made)
         if made.isidentifier():
             self.made[id(value)] = value, made
         else:
@@ -182,7 +183,7 @@ class _ScriptWriter:
     def _by_hand(self, value: object) -> str:
         """Make an object without its constructor, attribute by attribute."""
         kind = self.spelling.of(type(value))
-        name = self._variable(value, f"{kind}.__new__({kind})")
+        name = self._assign_variable(value, f"{kind}.__new__({kind})")
         held = dict(vars(value))
         if isinstance(value, nn.Module):
             self.lines.append(f"{self.sources.name(nn.Module)}.__init__({name})")
@@ -204,7 +205,8 @@ class _ScriptWriter:
             self.lines.append(line)
         return name
 
-    def _variable(self, value: object, made: str) -> str:
+    def _assign_variable(self, value: object, made: str) -> str:
+        """Bind `made` to a variable named after its type."""
         stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(value).__name__).lower().strip("_")
         name = self.sources.reserved(stem, value)
         self.lines.append(f"{name} = {made}")
@@ -212,7 +214,8 @@ class _ScriptWriter:
         return name
 
 
-def _shared(module: nn.Module) -> set[int]:
+def _shared_modules(module: nn.Module) -> set[int]:
+    """Return the ids of modules that several parents hold."""
     counts = Counter(
         id(child)
         for holder in module.modules()

@@ -48,17 +48,18 @@ class Spelling:
 
     def of(self, value: object) -> str:
         """Return an expression that reproduces `value`. Raises Unwritable."""
-        text = self._value(value)
+        text = self._spell_value(value)
         if not isinstance(value, nn.Module):
             return text
         dtype, device = constructing.cast(value)
         if device is not None or dtype is not None:
-            text += f".to({', '.join(self._value(each) for each in (device, dtype) if each)})"
+            text += f".to({', '.join(self._spell_value(each) for each in (device, dtype) if each)})"
         return text if value.training else f"{text}.eval()"
 
-    def _value(self, value: object) -> str:
+    def _spell_value(self, value: object) -> str:
+        """Return an expression for one value, without looking at what is already spelled."""
         if isinstance(value, enum.Enum):
-            return f"{self._named(type(value))}.{value.name}"
+            return f"{self._spell_name(type(value))}.{value.name}"
         if isinstance(value, _SAID_BY_REPR):
             return repr(value)
         if type(value) in _PLAIN:
@@ -66,21 +67,21 @@ class Spelling:
         if isinstance(value, torch.device):
             return f"torch.device({str(value)!r})"
         if isinstance(value, torch.Tensor):
-            return self._tensor(value)
+            return self._spell_tensor(value)
         if type(value) in (tuple, list, set, frozenset, dict, slice):
-            return self._container(value)
+            return self._spell_container(value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return f"{self._named(type(value))}({self._list(value)})"
+            return f"{self._spell_name(type(value))}({self._spell_items(value)})"
         if type(value).__module__ == "numpy":
-            return self._array(value)
+            return self._spell_array(value)
         if isinstance(value, functools.partial):
             made = [self.of(value.func), *map(self.of, value.args)]
             made += [f"{key}={self.of(each)}" for key, each in value.keywords.items()]
-            return f"{self._named(functools)}.partial({', '.join(made)})"
+            return f"{self._spell_name(functools)}.partial({', '.join(made)})"
         if isinstance(value, MethodType):
             return f"{self.of(value.__self__)}.{value.__name__}"
         if isinstance(value, _NAMED):
-            return self._named(value)
+            return self._spell_name(value)
         known = self.name(value) or self.construction(value)
         if known is None and isinstance(value, nn.Module):
             known = self.container(value) or self.constructor(value)
@@ -90,35 +91,36 @@ class Spelling:
             raise Unwritable(f"a {type(value).__qualname__} cannot be written as source")
         return known
 
-    def _named(self, value: object) -> str:
+    def _spell_name(self, value: object) -> str:
         known = self.name(value)
         if known is None:
             what = getattr(value, "__qualname__", None) or getattr(value, "__name__", repr(value))
             raise Unwritable(f"{what} has no name that a script could import it by")
         return known
 
-    def _container(self, value: Any) -> str:
+    def _spell_container(self, value: Any) -> str:
         if isinstance(value, slice):
-            return f"slice({self._list((value.start, value.stop, value.step))})"
+            return f"slice({self._spell_items((value.start, value.stop, value.step))})"
         if isinstance(value, dict):
             pairs = (f"{self.of(key)}: {self.of(each)}" for key, each in value.items())
             return f"{{{', '.join(pairs)}}}"
         if isinstance(value, set | frozenset):
             inner = f"{{{', '.join(sorted(map(self.of, value)))}}}" if value else "set()"
             return f"frozenset({inner})" if isinstance(value, frozenset) else inner
-        inner = self._list(value)
+        inner = self._spell_items(value)
         if isinstance(value, list):
             return f"[{inner}]"
         return f"({inner},)" if len(value) == 1 else f"({inner})"
 
-    def _list(self, values: Any) -> str:
+    def _spell_items(self, values: Any) -> str:
         return ", ".join(self.of(each) for each in values)
 
-    def _tensor(self, value: torch.Tensor) -> str:
+    def _spell_tensor(self, value: torch.Tensor) -> str:
+        """Return a literal, or random numbers where it is long and values need not be exact."""
         if isinstance(value, nn.Parameter):
-            inner = self._tensor(value.data)
+            inner = self._spell_tensor(value.data)
             more = "" if value.requires_grad else ", requires_grad=False"
-            return f"{self._named(nn.Parameter)}({inner}{more})"
+            return f"{self._spell_name(nn.Parameter)}({inner}{more})"
         exact = literal(value.detach()) if not value.is_leaf else literal(value)
         if len(exact) <= SHORT or self.exact or value.layout is not torch.strided:
             return exact
@@ -133,14 +135,14 @@ class Spelling:
                 default = field.default_factory()
             if field.init and not constructing.equal(held, default):
                 made.append(f"{field.name}={self.of(held)}")
-        return f"{self._named(type(value))}({', '.join(made)})"
+        return f"{self._spell_name(type(value))}({', '.join(made)})"
 
-    def _array(self, value: Any) -> str:
-        numpy = self._named(sys.modules["numpy"])
+    def _spell_array(self, value: Any) -> str:
+        numpy = self._spell_name(sys.modules["numpy"])
         if type(value).__name__ == "dtype":
             return f"{numpy}.dtype({value.name!r})"
         if type(value).__name__ != "ndarray":
-            return f"{numpy}.{type(value).__name__}({self._value(value.item())})"
+            return f"{numpy}.{type(value).__name__}({self._spell_value(value.item())})"
         if value.dtype.kind not in "biufc":
             raise Unwritable(f"an array of {value.dtype} cannot be written as source")
         listed = f"{numpy}.array({value.tolist()!r}, dtype={str(value.dtype)!r})"
@@ -154,8 +156,8 @@ class Spelling:
         """Return a Sequential, ModuleList or ModuleDict with its contents; None for others."""
         if type(module) not in (nn.Sequential, nn.ModuleList, nn.ModuleDict):
             return None
-        kind = self._named(type(module))
-        children = {name: self._value(child) for name, child in module._modules.items()}
+        kind = self._spell_name(type(module))
+        children = {name: self._spell_value(child) for name, child in module._modules.items()}
         numbered = list(children) == [str(i) for i in range(len(children))]
         texts = list(children.values())
         repeated = len(texts) > 2 and len(set(texts)) == 1 and "(" in texts[0]
@@ -166,7 +168,9 @@ class Spelling:
             return f"{kind}([{inner}])"
         pairs = ", ".join(f"{name!r}: {text}" for name, text in children.items())
         if isinstance(module, nn.Sequential):
-            return f"{kind}({self._named(sys.modules['collections'])}.OrderedDict({{{pairs}}}))"
+            return (
+                f"{kind}({self._spell_name(sys.modules['collections'])}.OrderedDict({{{pairs}}}))"
+            )
         return f"{kind}({{{pairs}}})"
 
     def constructor(self, value: object) -> str | None:
@@ -178,9 +182,9 @@ class Spelling:
             return None
         made = []
         for name, (each, by_keyword) in arguments.items():
-            text = self._value(each)
+            text = self._spell_value(each)
             made.append(f"{name}={text}" if by_keyword else text)
-        return f"{self._named(type(value))}({', '.join(made)})"
+        return f"{self._spell_name(type(value))}({', '.join(made)})"
 
 
 def drawn(tensor: torch.Tensor) -> str:

@@ -33,7 +33,7 @@ def is_own(thing: object) -> bool:
     if isinstance(thing, ModuleType):
         file = getattr(thing, "__file__", None)
         return file is not None and owner_of(file) is Owner.USER
-    file = _file(thing)
+    file = _file_of(thing)
     return file is not None and owner_of(file) is Owner.USER
 
 
@@ -51,7 +51,8 @@ def origin(thing: object) -> Origin | None:
 
 
 def _class_origin(kind: type) -> Origin | None:
-    file, methods = _file(kind), _methods(kind)
+    """Return where a class is defined, found through its methods."""
+    file, methods = _file_of(kind), _methods(kind)
     module = sys.modules.get(kind.__module__)
     names: dict[str, object] = dict(vars(module)) if module is not None else {}
     for method in methods:
@@ -70,7 +71,7 @@ def _class_origin(kind: type) -> Origin | None:
     return Origin(source, best[-1], names) if best else None
 
 
-def _file(thing: object) -> str | None:
+def _file_of(thing: object) -> str | None:
     if isinstance(thing, type):
         for method in _methods(thing):
             return method.__code__.co_filename
@@ -94,6 +95,7 @@ def _methods(kind: type) -> list[FunctionType]:
 
 
 def unwrapped(thing: object) -> Any:
+    """Return the function inside decorators; other objects as they are."""
     return inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else thing
 
 
@@ -122,12 +124,12 @@ def _node(source: Source, code: CodeType) -> ast.stmt | ast.Lambda | None:
         for node in source.parents
         if isinstance(node, ast.Lambda)
         and node.lineno == code.co_firstlineno
-        and all(_inside(node, spot) for spot in spots)
+        and all(_covers(node, spot) for spot in spots)
     ]
     return min(fitting, key=lambda n: len(source.segment(n)), default=None)
 
 
-def _inside(node: ast.expr, spot: tuple[int, int]) -> bool:
+def _covers(node: ast.expr, spot: tuple[int, int]) -> bool:
     start, end = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
     return start <= spot <= end or spot == (node.lineno, 0)
 
@@ -169,11 +171,12 @@ def binding(name: str, names: Mapping[str, object]) -> Origin | None:
     source = read_source(file, dict(names)) if isinstance(file, str) else None
     if source is None:
         return None
-    found = [s for s in source.tree.body if name in _bound_by(s)]
+    found = [s for s in source.tree.body if name in _names_bound(s)]
     return Origin(source, found[-1], names) if found else None
 
 
-def _bound_by(statement: ast.stmt) -> Sequence[str]:
+def _names_bound(statement: ast.stmt) -> Sequence[str]:
+    """Return the names that a statement binds."""
     match statement:
         case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
             return [statement.name]

@@ -58,6 +58,7 @@ class BoundGraph:
 
     @cached_property
     def placeholders(self) -> tuple[Node, ...]:
+        """The placeholder nodes, in the order of `inputs`."""
         return tuple(node for node in self.module.graph.nodes if node.op == "placeholder")
 
     @cached_property
@@ -131,7 +132,7 @@ class BoundGraph:
         builder = _PartBuilder(
             self, set(keep), replacements or {}, arguments or {}, connected, constants
         )
-        return builder.build(outputs)
+        return builder.build_part(outputs)
 
 
 class _PartBuilder:
@@ -158,18 +159,19 @@ class _PartBuilder:
         self._input_nodes: dict[int, Node] = {}
         self._bound = dict(zip(old.placeholders, old.inputs, strict=True))
 
-    def build(self, outputs: Sequence[Node] | None) -> BoundGraph:
+    def build_part(self, outputs: Sequence[Node] | None) -> BoundGraph:
+        """Copy the kept calls; results of all others become inputs."""
         if outputs is None:
             outputs = list(self._used_elsewhere())
         for node in self._old.module.graph.nodes:
             if node.op == "placeholder":
-                self._copies[node] = self._placeholder(node.name, self._bound[node], node.type)
+                self._copies[node] = self._add_placeholder(node.name, self._bound[node], node.type)
             elif node.op == "get_attr" or node in self._keep:
-                self._copy(node)
+                self._copy_node(node)
         self._graph.output(tuple(self._argument(node, None) for node in outputs))
         self._sweep()
         module = GraphModule(self._old.module, self._graph)
-        return BoundGraph(module, tuple(self._inputs[node] for node in self._placeholders()))
+        return BoundGraph(module, tuple(self._inputs[node] for node in self._new_placeholders()))
 
     def _used_elsewhere(self) -> Iterator[Node]:
         """Yield the kept results that the rest of the old graph uses, and the inputs it returns."""
@@ -182,7 +184,7 @@ class _PartBuilder:
             elif self._connected and not node.op.startswith("call_"):
                 yield from [node] * times[node]
 
-    def _copy(self, node: Node) -> None:
+    def _copy_node(self, node: Node) -> None:
         source = node.args[0] if node.target is operator.getitem else None
         if isinstance(source, Node) and node.op == "call_function":
             found = self._argument(source, node)
@@ -226,7 +228,7 @@ class _PartBuilder:
     def _tree(self, value: Any, node: Node) -> object:
         """Return a value as arguments of the new graph; its tensors become inputs."""
         if isinstance(value, torch.Tensor):
-            return self._input(value, node)
+            return self._input_of(value, node)
         if isinstance(value, list | tuple):
             items = [self._tree(item, node) for item in value]
             return items if isinstance(value, list) else tuple(items)
@@ -238,25 +240,26 @@ class _PartBuilder:
             return value
         raise Inseparable(f"{node.name} gives a {type(value).__name__}")
 
-    def _input(self, value: torch.Tensor, node: Node) -> Node:
+    def _input_of(self, value: torch.Tensor, node: Node) -> Node:
+        """Return the placeholder for `value`, added once."""
         if id(value) not in self._input_nodes:
             if is_functorch_wrapped(value):
                 raise Inseparable(f"{node.name} is inside of a transform")
             writes = (self._values.writes.get(call, frozenset()) for call in self._keep)
             written = any(places & self._values.storages(node) for places in writes)
-            last = next(iter(reversed(self._placeholders())), None)
+            last = next(iter(reversed(self._new_placeholders())), None)
             with self._graph.inserting_after(last):
-                new = self._placeholder(node.name, _as_input(value, written), None)
+                new = self._add_placeholder(node.name, _as_input(value, written), None)
             self._input_nodes[id(value)] = new
         return self._input_nodes[id(value)]
 
-    def _placeholder(self, name: str, value: object, kind: object) -> Node:
+    def _add_placeholder(self, name: str, value: object, kind: object) -> Node:
         new = self._graph.create_node("placeholder", name, name=name, type_expr=kind)
         new.target = new.name
         self._inputs[new] = value
         return new
 
-    def _placeholders(self) -> list[Node]:
+    def _new_placeholders(self) -> list[Node]:
         return [node for node in self._graph.nodes if node.op == "placeholder"]
 
     def _sweep(self) -> None:

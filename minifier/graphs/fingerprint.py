@@ -26,7 +26,7 @@ def describe_value(value: object, places: dict[int, int] | None = None) -> str:
     `places` numbers the storages seen so far, so that shared memory shows.
     """
     if not isinstance(value, torch.Tensor):
-        return _argument(value, {})
+        return _describe_argument(value, {})
     with disable_torch_function(), torch.no_grad():
         parts = [*tensor_properties(value), *_memory(value, {} if places is None else places)]
         parts += [describe_value(inner, places) for _, inner in inner_tensors(value)]
@@ -49,7 +49,7 @@ def tensor_properties(tensor: torch.Tensor) -> tuple[object, ...]:
         tensor.is_leaf,
         tensor.stride() if strided else None,
         (tensor.is_conj(), tensor.is_neg(), tensor._is_zerotensor()),
-        _quantisation(tensor) if tensor.is_quantized else None,
+        _quantization(tensor) if tensor.is_quantized else None,
     )
 
 
@@ -71,13 +71,15 @@ def _lines(module: torch.nn.Module, places: dict[int, int]) -> list[str]:
     for node in module.graph.nodes:
         target = "" if node.op in ("placeholder", "output") else target_name(node.target)
         if node.op in ("get_attr", "call_module"):
-            target = _attribute(module, str(node.target), places)
-        arguments = f"{_argument(node.args, names)} {_argument(node.kwargs, names)}"
+            target = _describe_attribute(module, str(node.target), places)
+        arguments = (
+            f"{_describe_argument(node.args, names)} {_describe_argument(node.kwargs, names)}"
+        )
         lines.append(f"{node.op} {target} {arguments if node.op != 'placeholder' else ''}")
     return lines
 
 
-def _attribute(module: torch.nn.Module, path: str, places: dict[int, int]) -> str:
+def _describe_attribute(module: torch.nn.Module, path: str, places: dict[int, int]) -> str:
     thing: object = module
     for name in path.split("."):
         thing = getattr(thing, name)
@@ -90,18 +92,19 @@ def _attribute(module: torch.nn.Module, path: str, places: dict[int, int]) -> st
     return describe_value(thing, places)
 
 
-def _argument(value: object, names: Mapping[Node, str]) -> str:
+def _describe_argument(value: object, names: Mapping[Node, str]) -> str:
+    """Return an argument as text, with nodes by their canonical names."""
     if isinstance(value, Node):
         return names[value]
     if isinstance(value, torch.Tensor):
         return describe_value(value)
     if isinstance(value, dict):
-        inner = (f"{key!r}: {_argument(item, names)}" for key, item in value.items())
+        inner = (f"{key!r}: {_describe_argument(item, names)}" for key, item in value.items())
         return f"{{{', '.join(inner)}}}"
     if isinstance(value, list | tuple):
-        return f"({', '.join(_argument(item, names) for item in value)})"
+        return f"({', '.join(_describe_argument(item, names) for item in value)})"
     if isinstance(value, slice):
-        ends = (_argument(end, names) for end in (value.start, value.stop, value.step))
+        ends = (_describe_argument(end, names) for end in (value.start, value.stop, value.step))
         return f"slice({', '.join(ends)})"
     if callable(value) and not isinstance(value, torch.dtype):
         return target_name(value)
@@ -119,7 +122,7 @@ def _memory(tensor: torch.Tensor, places: dict[int, int]) -> list[object]:
     return [places.setdefault(start, len(places)) if start else None, tensor.storage_offset()]
 
 
-def _quantisation(tensor: torch.Tensor) -> tuple[object, ...]:
+def _quantization(tensor: torch.Tensor) -> tuple[object, ...]:
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         return tensor.qscheme(), tensor.q_scale(), tensor.q_zero_point()
     scales, points = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()

@@ -48,7 +48,7 @@ def inline_calls(graph: BoundGraph, wanted: Collection[Node]) -> BoundGraph:
 def _body(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] | None:
     """Return the node of a call's body, and the operands that the body gets."""
     name = str(getattr(node.target, "__name__", ""))
-    parts = [arg for arg in node.args if isinstance(arg, Node) and _module(graph, arg)]
+    parts = [arg for arg in node.args if isinstance(arg, Node) and _graph_module_of(graph, arg)]
     if node.op != "call_function" or not parts:
         return None
     if name == "cond" and len(parts) == 2:
@@ -60,19 +60,19 @@ def _body(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] | None:
         part = parts[0]
     else:
         return None
-    module = _module(graph, part)
+    module = _graph_module_of(graph, part)
     after = tree_leaves(node.args[node.args.index(parts[-1]) + 1 :])
     operands = [operand for operand in after if not isinstance(operand, str)]
-    if module is None or len(operands) != len(_placeholders(module)):
+    if module is None or len(operands) != len(_placeholders_of(module)):
         return None
     return part, operands
 
 
 def _copied(graph: BoundGraph, new: torch.fx.Graph, part: Node, operands: list[Any]) -> object:
     """Copy a body into `new` and return its result there."""
-    module = _module(graph, part)
+    module = _graph_module_of(graph, part)
     assert module is not None
-    inner: dict[Node, Any] = dict(zip(_placeholders(module), operands, strict=True))
+    inner: dict[Node, Any] = dict(zip(_placeholders_of(module), operands, strict=True))
     for node in module.graph.nodes:
         if node.op == "output":
             return torch.fx.node.map_arg(node.args[0], inner.__getitem__)
@@ -83,7 +83,7 @@ def _copied(graph: BoundGraph, new: torch.fx.Graph, part: Node, operands: list[A
     raise AssertionError("a graph ends with its output")
 
 
-def _module(graph: BoundGraph, node: Node) -> GraphModule | None:
+def _graph_module_of(graph: BoundGraph, node: Node) -> GraphModule | None:
     if node.op != "get_attr":
         return None
     thing: Any = graph.module
@@ -92,5 +92,5 @@ def _module(graph: BoundGraph, node: Node) -> GraphModule | None:
     return thing if isinstance(thing, GraphModule) else None
 
 
-def _placeholders(module: GraphModule) -> list[Node]:
+def _placeholders_of(module: GraphModule) -> list[Node]:
     return [node for node in module.graph.nodes if node.op == "placeholder"]

@@ -35,6 +35,7 @@ class RegionInterpreter(Interpreter):
             torch.set_grad_enabled(grad)
 
     def run_node(self, n: Node) -> object:
+        """Run a node, and keep track of the regions that are open."""
         if n.op == "output":
             return None
         value = super().run_node(n)

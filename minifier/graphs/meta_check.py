@@ -23,14 +23,14 @@ class MetaCheck:
         self._start = known
 
     def __call__(self, graph: BoundGraph) -> bool:
-        return not self._is_informative or _runs(graph)
+        return not self._is_informative or _runs_on_meta(graph)
 
     @cached_property
     def _is_informative(self) -> bool:
-        return _runs(self._start)
+        return _runs_on_meta(self._start)
 
 
-def _runs(graph: BoundGraph) -> bool:
+def _runs_on_meta(graph: BoundGraph) -> bool:
     try:
         _MetaInterpreter(graph.module).run_inputs(tree_map(_to_meta, graph.inputs))
     except Exception:
@@ -50,6 +50,7 @@ class _MetaInterpreter(RegionInterpreter):
 
 
 def _to_meta(value: object) -> object:
+    """Return a tensor without values, with the same strides and autograd state."""
     if not isinstance(value, torch.Tensor):
         return value
     with torch.no_grad():

@@ -96,6 +96,7 @@ class _RecordingInterpreter(RegionInterpreter):
         self._keep_versions(written, len(self._order))
 
     def run_node(self, n: Node) -> object:
+        """Run a node; record its value, its storages and what it writes to."""
         if n in self._known:
             places = {
                 place for tensor in self._argument_tensors(n) for place in _storage_ids(tensor)
@@ -104,7 +105,9 @@ class _RecordingInterpreter(RegionInterpreter):
         before = [(tensor, _version(tensor)) for tensor in self._argument_tensors(n)]
         value = super().run_node(n)
         self._values[n] = value
-        self._storages[n] = frozenset(p for tensor in _tensors(value) for p in _storage_ids(tensor))
+        self._storages[n] = frozenset(
+            p for tensor in _tensors_of(value) for p in _storage_ids(tensor)
+        )
         blind = _writes_by_name(n)
         written = [
             tensor for tensor, old in before if _version(tensor) != old or (blind and old is None)
@@ -117,7 +120,7 @@ class _RecordingInterpreter(RegionInterpreter):
     def _argument_tensors(self, node: Node) -> Iterator[torch.Tensor]:
         """Yield the tensors that a call can access."""
         for used in node.all_input_nodes:
-            yield from _tensors(self._values[used])
+            yield from _tensors_of(self._values[used])
         if node.op == "call_module":
             module = self.fetch_attr(str(node.target))
             yield from module.parameters()
@@ -132,6 +135,7 @@ class _RecordingInterpreter(RegionInterpreter):
                 self._versions.setdefault(node, []).append((until, kept))
 
     def values(self) -> NodeValues:
+        """Return what all nodes gave, after the run."""
         results = {
             node: self._versions.get(node, [(0, value)])[0][1]
             for node, value in self._values.items()
@@ -178,7 +182,7 @@ def _detach_result(value: object) -> object:
     return value
 
 
-def _tensors(value: object) -> list[torch.Tensor]:
+def _tensors_of(value: object) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 

@@ -38,7 +38,7 @@ def nested_nodes(module: fx.GraphModule) -> Iterator[fx.Node]:
             yield from each.graph.nodes
 
 
-def _title(node: fx.Node) -> str:
+def _operator_name(node: fx.Node) -> str:
     target: object = node.target
     if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         return (public_name(target) or "").split(".")[3]
@@ -49,7 +49,7 @@ def writes_arguments(node: fx.Node) -> bool:
     """Return whether a node may write to one of its arguments."""
     if node.op not in ("call_function", "call_method"):
         return False
-    title = _title(node)
+    title = _operator_name(node)
     if node.target is operator.setitem or is_mutating_op(node.target) or "out" in node.kwargs:
         return True
     if getattr(node.target, "__module__", "") == "_operator":
@@ -63,7 +63,7 @@ def draws_random(node: fx.Node) -> bool:
     """Return whether a node draws random numbers."""
     if node.op not in ("call_function", "call_method"):
         return False
-    title = _title(node)
+    title = _operator_name(node)
     if title == "scaled_dot_product_attention":
         return bool(node.kwargs.get("dropout_p") or (*node.args, *[0] * 5)[4])
     return title in _DRAWING or is_random_op(node.target)
@@ -76,7 +76,7 @@ def is_barrier(node: fx.Node) -> bool:
     target: object = node.target
     if is_higher_order_op(target) or custom_op_name(target) is not None:
         return True
-    title = _title(node)
+    title = _operator_name(node)
     return (
         writes_arguments(node)
         or draws_random(node)

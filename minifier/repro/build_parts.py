@@ -57,7 +57,7 @@ def _flat(body: list[ast.stmt]) -> list[ast.stmt]:
         if not isinstance(value, ast.Tuple) or len(value.elts) != 2 or _leaves_early(inner):
             return [*body, *ast.parse("model, inputs = build()").body]
         pair = zip(("model", "inputs"), value.elts, strict=True)
-        found += [*inner, *(_assign(name, value) for name, value in pair)]
+        found += [*inner, *(_make_assignment(name, value) for name, value in pair)]
     return found
 
 
@@ -75,21 +75,23 @@ def _leaves_early(body: list[ast.stmt]) -> bool:
 
 def _taken_apart(body: list[ast.stmt], facts: Facts) -> Program | None:
     """Return the parts if `model` and `inputs` are assigned by one statement each."""
-    given = {name: node.value for node in body for name, node in _assignment(node)}
+    given = {name: node.value for node in body for name, node in _single_assignment(node)}
     if "model" not in given or "inputs" not in given:
         return None
     model, inputs = given["model"], given["inputs"]
-    rest = [n for n in body if not any(name in ("model", "inputs") for name, _ in _assignment(n))]
+    rest = [
+        n for n in body if not any(name in ("model", "inputs") for name, _ in _single_assignment(n))
+    ]
     used = {n.id for node in rest for n in ast.walk(node) if isinstance(n, ast.Name)}
     if {"model", "inputs"} & used:
         return None
     names = {name for node in rest for name in _defined(node)}
     target = model.id if isinstance(model, ast.Name) else "model"
     if isinstance(model, ast.Lambda):
-        rest.append(_function(model))
+        rest.append(_lambda_to_def(model))
         target = "f"
     elif target == "model":
-        rest.append(_assign("model", model))
+        rest.append(_make_assignment("model", model))
     lines, arguments, places = _arguments(inputs, facts, names)
     function, assigned = _split(rest)
     return Program(
@@ -111,7 +113,7 @@ def _as_it_is(body: list[ast.stmt], facts: Facts) -> Program:
     return Program(function, "\n".join(assigned), "model", (star,), places=places)
 
 
-def _assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:
+def _single_assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target = node.targets[0]
         if isinstance(target, ast.Name):
@@ -128,11 +130,11 @@ def _defined(node: ast.stmt) -> Iterator[str]:
             yield inner.id
 
 
-def _assign(name: str, value: ast.expr) -> ast.stmt:
+def _make_assignment(name: str, value: ast.expr) -> ast.stmt:
     return ast.parse(f"{name} = {ast.unparse(value)}").body[0]
 
 
-def _function(function: ast.Lambda) -> ast.stmt:
+def _lambda_to_def(function: ast.Lambda) -> ast.stmt:
     text = f"def f({ast.unparse(function.args)}):\n    return {ast.unparse(function.body)}"
     return ast.parse(text).body[0]
 
@@ -154,7 +156,7 @@ def _arguments(
         case _:
             star = "**inputs" if facts.form == "dict" else "*inputs"
             return [f"inputs = {ast.unparse(inputs)}"], [star], {"input": "inputs"}
-    free = _free(taken)
+    free = _unused_names(taken)
     lines, arguments, places = [], [], {}
     for key, item in zip(keys, items, strict=True):
         name = ast.unparse(item)
@@ -166,7 +168,7 @@ def _arguments(
     return lines, arguments, places
 
 
-def _free(taken: set[str]) -> Iterator[str]:
+def _unused_names(taken: set[str]) -> Iterator[str]:
     yield from (name for name in _NAMES if name not in taken)
     number = 0
     while True:

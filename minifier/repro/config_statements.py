@@ -26,10 +26,11 @@ def statements(
     told |= {f"torch._inductor.config.{k}": v for k, v in {**inductor, **(options or {})}.items()}
     if program.random and backend == "inductor":
         told.setdefault("torch._inductor.config.fallback_random", True)
-    return [_setting(name, value, sources) for name, value in told.items()]
+    return [_assign_setting(name, value, sources) for name, value in told.items()]
 
 
-def _setting(name: str, value: object, sources: Sources) -> str:
+def _assign_setting(name: str, value: object, sources: Sources) -> str:
+    """Return the line that assigns a setting; a comment where its value cannot be written."""
     try:
         with suppress(Unwritable):
             return f"{name} = {syntax.text(syntax.value(value, lambda _: None))}"

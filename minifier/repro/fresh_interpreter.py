@@ -71,6 +71,7 @@ class Ran:
 
     @property
     def passed(self) -> bool:
+        """Whether the script exited with 0."""
         return self.code == 0
 
     def __str__(self) -> str:
@@ -255,10 +256,14 @@ def stands_alone(
         with ThreadPoolExecutor(2 if beside and check.kind not in NOT_BESIDE else 1) as pool:
             ran, under = pool.map(lambda name: alone(backend=name), (None, other))
     if not shows(ran, check):
-        return Standing(False, f"Run alone, the script does not fail so: it {_ending(ran)}.", ran)
+        return Standing(
+            False, f"Run alone, the script does not fail so: it {_describe_ending(ran)}.", ran
+        )
     if not under.passed:
         what = "without compilation" if other == _NONE else f'with backend="{other}"'
-        return Standing(False, f"The script fails {what} too: it {_ending(under)}.", ran, under)
+        return Standing(
+            False, f"The script fails {what} too: it {_describe_ending(under)}.", ran, under
+        )
     return Standing(True, "", ran, under)
 
 
@@ -292,7 +297,7 @@ def _by_itself(text: str, folder: str, eager: bool, _: object) -> None:
         pool.submit(exec, code, {"__name__": "__main__"}).result()
 
 
-def _ending(ran: Ran) -> str:
+def _describe_ending(ran: Ran) -> str:
     if ran.passed:
         return "passes"
     told = str(ran)
@@ -328,18 +333,20 @@ def elsewhere(
     for version in versions:
         if os.sep in version:
             ran = run(text, seconds=seconds, python=version)
-            found.append(_met(version, ran, check))
+            found.append(_outcome_elsewhere(version, ran, check))
             continue
         with tempfile.TemporaryDirectory(prefix="torch-", ignore_cleanup_errors=True) as folder:
             python, problem = _installed(version, folder, install_seconds, index)
             if problem:
                 found.append(Elsewhere(version, "cannot be installed", problem))
                 continue
-            found.append(_met(version, run(text, seconds=seconds, python=python), check))
+            found.append(
+                _outcome_elsewhere(version, run(text, seconds=seconds, python=python), check)
+            )
     return tuple(found)
 
 
-def _met(version: str, ran: Ran, check: Check) -> Elsewhere:
+def _outcome_elsewhere(version: str, ran: Ran, check: Check) -> Elsewhere:
     if ran.passed:
         return Elsewhere(version, "passes")
     return Elsewhere(version, "fails" if shows(ran, check) else "fails differently", str(ran))

@@ -49,9 +49,9 @@ def issue(found: CheckedScript) -> str:
     title = title_of(check, backend, operators(found.text))
     parts = [
         title,
-        f"### Describe the bug\n\n{_summary(check, failure, found)}",
+        f"### Describe the bug\n\n{_summary_sentence(check, failure, found)}",
         f"```python\n{found.text.rstrip()}\n```",
-        _table(found),
+        _backend_table(found),
         f"### Error\n\n```\n{shortened(failure.details or failure.message)}\n```",
         "### Versions\n\n" + "\n".join(f"- {line}" for line in versions()),
     ]
@@ -80,13 +80,13 @@ def title_of(check: Check, backend: str, names: tuple[str, ...]) -> str:
         case Kind.MEMORY:
             told = f"runs out of memory{of and f' in {what}'}"
         case Kind.BREAK:
-            told = f"graph break: {_clipped(check.got)}"
+            told = f"graph break: {_clip_line(check.got)}"
         case Kind.RECOMPILE:
             told = f"compiles again at every call{of}"
         case Kind.SLOW:
             told = f"slower than eager{of}: {check.got}"
         case _:
-            told = f"{_clipped(check.got)}{of and f' ({what})'}"
+            told = f"{_clip_line(check.got)}{of and f' ({what})'}"
     return f"{start}: {told}"
 
 
@@ -99,22 +99,23 @@ def operators(text: str) -> tuple[str, ...]:
     nodes = [node for function in functions for node in ast.walk(function)]
     calls = [n for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
     calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
-    names = [_callee(call.func) for call in calls if isinstance(call.func, ast.Attribute)]
+    names = [_public_name(call.func) for call in calls if isinstance(call.func, ast.Attribute)]
     signs = [type(node.op).__name__.lower() for node in nodes if isinstance(node, ast.BinOp)]
     return tuple(dict.fromkeys(names or signs))
 
 
-def _callee(function: ast.Attribute) -> str:
+def _public_name(function: ast.Attribute) -> str:
     whole = ast.unparse(function)
     return whole if whole.startswith("torch.") else f"Tensor.{function.attr}"
 
 
-def _clipped(text: str) -> str:
+def _clip_line(text: str) -> str:
     line = text.strip().partition("\n")[0]
     return line if len(line) <= _WIDE else line[: _WIDE - 2].rstrip() + " …"
 
 
-def _summary(check: Check, failure: Failure, found: CheckedScript) -> str:
+def _summary_sentence(check: Check, failure: Failure, found: CheckedScript) -> str:
+    """Return what eager gives, what the compiled program does, and from which backend on."""
     match check.kind:
         case Kind.RESULT | Kind.METADATA | Kind.GRADIENT | Kind.MUTATION:
             aspect = "" if check.aspect == "value" else f" ({check.aspect})"
@@ -122,7 +123,7 @@ def _summary(check: Check, failure: Failure, found: CheckedScript) -> str:
         case Kind.CRASH:
             told = f"Eager runs; the compiled program dies of {' '.join(check.signature)}."
         case _:
-            told = f"Eager runs; compiled: {_clipped(failure.message)}"
+            told = f"Eager runs; compiled: {_clip_line(failure.message)}"
     lower = _last_good(found)
     began = f" `{lower}` is right; it begins at `{failure.rung}`." if lower else ""
     alone = "The script is self-contained." if found.standalone else ""
@@ -138,7 +139,7 @@ def _last_good(found: CheckedScript) -> str:
     return good
 
 
-def _table(found: CheckedScript) -> str:
+def _backend_table(found: CheckedScript) -> str:
     rows = [f"| {name} | {told} |" for name, told in found.bisection.table()]
     lines = ["| backend | outcome |", "|---|---|", *rows]
     if found.bisection.culprit:
@@ -166,11 +167,11 @@ def versions() -> list[str]:
         f"PyTorch {torch.__version__} (git {str(torch.version.git_version)[:10]})",
         f"CUDA {torch.version.cuda or 'none'}, ROCm {torch.version.hip or 'none'}",
         f"Python {platform.python_version()} on {platform.platform()}",
-        f"CPU {_processor()}, capability {torch.backends.cpu.get_cpu_capability()}",
+        f"CPU {_processor_name()}, capability {torch.backends.cpu.get_cpu_capability()}",
     ]
     if torch.version.cuda and torch.cuda.is_available():
         lines.append(f"GPU {torch.cuda.get_device_name(0)}")
-    compiler = _compiler()
+    compiler = _compiler_version()
     if compiler:
         lines.append(compiler)
     for name in ("triton", "numpy"):
@@ -181,7 +182,7 @@ def versions() -> list[str]:
     return lines
 
 
-def _processor() -> str:
+def _processor_name() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -190,7 +191,7 @@ def _processor() -> str:
     return found[1] if found else platform.machine()
 
 
-def _compiler() -> str:
+def _compiler_version() -> str:
     path = shutil.which("g++") or shutil.which("clang++")
     if path is None:
         return ""

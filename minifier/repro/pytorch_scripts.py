@@ -135,16 +135,16 @@ def load(path: str | os.PathLike[str]) -> Loaded | None:
         }
         kernels = get_kernel_table()
         folder = _folder(file, call.options.get("save_dir"))
-        found = _inputs(file, call, folder)
+        found = _read_inputs(file, call, folder)
     if environment:
         started = configs_in_environment(environment)
         for name, values in _lasting(started).items():
             wanted[name] = {**values, **wanted.get(name, {})}
-    notes += _notes(found, call, folder, _constants(tree, call.module))
-    return _loaded(call, found, tuple(notes), wanted, environment, kernels)
+    notes += _input_notes(found, call, folder, _constants(tree, call.module))
+    return _make_loaded(call, found, tuple(notes), wanted, environment, kernels)
 
 
-def _loaded(
+def _make_loaded(
     call: ReproCall,
     found: ReproInputs,
     notes: tuple[str, ...],
@@ -152,6 +152,7 @@ def _loaded(
     environment: Mapping[str, str],
     kernels: KernelTable,
 ) -> Loaded:
+    """Return what a script of PyTorch's minifier runs: module, inputs, backend, settings."""
     options, dynamo = call.options, call.level == "dynamo"
     accuracy = bool(options.get("accuracy"))
     if dynamo and accuracy:
@@ -236,7 +237,7 @@ def _executed(file: Path, tree: ast.Module, notes: list[str]) -> ReproCall:
     except ReproReached as reached:
         return reached.call
     except Exception as error:
-        raise _unusable(file, error) from error
+        raise _describe_load_error(file, error) from error
     finally:
         sys.path.remove(str(file.parent.resolve()))
     raise FullgraphError(f"{file} never calls run_repro: run it with Python to see what it does.")
@@ -264,14 +265,14 @@ def _free_name(stem: str) -> str:
     return name
 
 
-def _inputs(file: Path, call: ReproCall, folder: str | None) -> ReproInputs:
+def _read_inputs(file: Path, call: ReproCall, folder: str | None) -> ReproInputs:
     try:
         return read_repro_inputs(call.load_args, folder)
     except Exception as error:
-        raise _unusable(file, error) from error
+        raise _describe_load_error(file, error) from error
 
 
-def _unusable(file: Path, error: Exception) -> FullgraphError:
+def _describe_load_error(file: Path, error: Exception) -> FullgraphError:
     line, step = 0, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == str(file):
@@ -304,15 +305,16 @@ def _constants(tree: ast.Module, module: torch.nn.Module) -> list[str]:
     return [*buffers, *(name for name, _ in module.named_parameters())]
 
 
-def _notes(
+def _input_notes(
     found: ReproInputs, call: ReproCall, folder: str | None, constants: list[str]
 ) -> Iterator[str]:
+    """Yield a sentence for each way in which inputs differ from those of the failure."""
     rule = "random numbers, and zeros where they are integers"
     if found.lost:
         where = folder or call.options.get("save_dir")
-        yield f"{_of(found.lost)} missing in {where}: PyTorch's rule makes {rule}."
+        yield f"{_values_of(found.lost)} missing in {where}: PyTorch's rule makes {rule}."
     if found.unsaved:
-        yield f"{_of(found.unsaved)} not saved with the script: PyTorch's rule makes {rule}."
+        yield f"{_values_of(found.unsaved)} not saved with the script: PyTorch's rule makes {rule}."
     if constants:
         yield f"The script has random numbers for {', '.join(constants)}, as PyTorch writes it."
     if found.nothing:
@@ -321,7 +323,7 @@ def _notes(
         yield "The script does not name its backend, which was a function: inductor is taken."
 
 
-def _of(count: int) -> str:
+def _values_of(count: int) -> str:
     return f"The values of {count} input{'s are' if count > 1 else ' is'}"
 
 

@@ -60,7 +60,7 @@ def _applied(text: str, changes: Sequence[_Change], still_fails: StillFails) -> 
     """Return `text` with as many of the changes as keep the failure."""
     if not changes:
         return text
-    tried = _changed(text, changes)
+    tried = _apply_changes(text, changes)
     if tried == text or still_fails(tried):
         return tried
     if len(changes) == 1:
@@ -69,7 +69,7 @@ def _applied(text: str, changes: Sequence[_Change], still_fails: StillFails) -> 
     return _applied(_applied(text, changes[:half], still_fails), changes[half:], still_fails)
 
 
-def _changed(text: str, changes: Sequence[_Change]) -> str:
+def _apply_changes(text: str, changes: Sequence[_Change]) -> str:
     new = {kind: {c.old: c.new for c in changes if c.kind == kind} for kind in _KINDS}
     return cst.parse_module(text).visit(_Changer(**new)).code
 
@@ -78,6 +78,8 @@ _KINDS = ("name", "string", "value")
 
 
 class _Changer(cst.CSTTransformer):
+    """Transformer that renames and replaces texts."""
+
     def __init__(
         self, name: Mapping[str, str], string: Mapping[str, str], value: Mapping[str, str]
     ) -> None:
@@ -106,11 +108,11 @@ class _Changer(cst.CSTTransformer):
     def _new_value(
         self, original: cst.BaseExpression, updated: cst.BaseExpression
     ) -> cst.BaseExpression:
-        new = self._value.get(_code(original)) if self._value else None
+        new = self._value.get(_code_of(original)) if self._value else None
         return updated if new is None else cst.parse_expression(new)
 
 
-def _code(node: cst.CSTNode) -> str:
+def _code_of(node: cst.CSTNode) -> str:
     return cst.Module([]).code_for_node(node)
 
 
@@ -119,6 +121,8 @@ _TEXT = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.ConcatenatedString())
 
 
 def _without_comments(text: str) -> str:
+    """Return source without its comments."""
+
     class Remover(cst.CSTTransformer):
         def leave_EmptyLine(
             self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
@@ -154,7 +158,9 @@ def _names(text: str) -> Iterator[_Change]:
     module.visit(finder)
     found = {name: kind for name, kind in finder.defined.items() if name not in finder.foreign}
     taken = {node.value for node in m.findall(module, m.Name()) if isinstance(node, cst.Name)}
-    free = {kind: _fresh(kind, taken) for kind in ("function", "class", "attribute", "variable")}
+    free = {
+        kind: _unused_names(kind, taken) for kind in ("function", "class", "attribute", "variable")
+    }
     for name, kind in found.items():
         if not _is_plain(name):
             yield _Change("name", name, next(free[kind]))
@@ -167,7 +173,7 @@ def _is_plain(name: str) -> bool:
     return any(hasattr(thing, name) for thing in _VOCABULARY)
 
 
-def _fresh(kind: str, taken: set[str]) -> Iterator[str]:
+def _unused_names(kind: str, taken: set[str]) -> Iterator[str]:
     start = {"function": "f", "class": "M", "attribute": "a", "variable": "x"}[kind]
     for number in itertools.count(1):
         name = f"{start}{number}"
@@ -194,22 +200,22 @@ class _Definitions(cst.CSTVisitor):
         self.defined.setdefault(node.name.value, "variable")
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        self._target(node.target)
+        self._add_target(node.target)
 
     def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
-        self._target(node.target)
+        self._add_target(node.target)
 
     def visit_NamedExpr(self, node: cst.NamedExpr) -> None:
-        self._target(node.target)
+        self._add_target(node.target)
 
     def visit_For(self, node: cst.For) -> None:
-        self._target(node.target)
+        self._add_target(node.target)
 
     def visit_CompFor(self, node: cst.CompFor) -> None:
-        self._target(node.target)
+        self._add_target(node.target)
 
     def visit_AsName(self, node: cst.AsName) -> None:
-        self._target(node.name)
+        self._add_target(node.name)
 
     def visit_ImportAlias(self, node: cst.ImportAlias) -> bool:
         self.foreign |= {n.value for n in m.findall(node, m.Name()) if isinstance(n, cst.Name)}
@@ -226,16 +232,16 @@ class _Definitions(cst.CSTVisitor):
     def visit_Global(self, node: cst.Global) -> None:
         self.foreign |= {item.name.value for item in node.names}
 
-    def _target(self, target: cst.BaseExpression) -> None:
+    def _add_target(self, target: cst.BaseExpression) -> None:
         if isinstance(target, cst.Name):
             self.defined.setdefault(target.value, "variable")
         elif isinstance(target, cst.Attribute) and m.matches(target.value, m.Name("self")):
             self.defined.setdefault(target.attr.value, "attribute")
         elif isinstance(target, cst.Tuple | cst.List):
             for element in target.elements:
-                self._target(element.value)
+                self._add_target(element.value)
         elif isinstance(target, cst.StarredElement):
-            self._target(target.value)
+            self._add_target(target.value)
 
 
 # --- strings and numbers ---
@@ -245,7 +251,7 @@ def _strings(text: str) -> Iterator[_Change]:
     """Return strings that are neither torch's words nor data."""
     module = cst.parse_module(text)
     kept = {
-        _code(arg.value)
+        _code_of(arg.value)
         for call in m.findall(module, m.Call())
         if isinstance(call, cst.Call) and _is_of_torch(call.func)
         for arg in call.args
@@ -280,14 +286,14 @@ def _values(text: str) -> Iterator[_Change]:
     module = cst.parse_module(text)
     inside: set[str] = set()
     for node in m.findall(module, m.Call(func=m.Attribute(value=m.Name("torch")))):
-        code = _code(node)
+        code = _code_of(node)
         if code.startswith(("torch.tensor(", "torch.frombuffer(")) and code not in inside:
             plain = _plain(code)
             if plain is not None:
-                inside |= {_code(number) for number in m.findall(node, m.Float())}
+                inside |= {_code_of(number) for number in m.findall(node, m.Float())}
                 yield _Change("value", code, plain)
     for node in m.findall(module, m.Float()):
-        code = _code(node)
+        code = _code_of(node)
         short = f"{float(code):.1g}"
         if code not in inside and len(code.strip("-0.").replace(".", "")) > _DIGITS:
             yield _Change("value", code, short if "." in short or "e" in short else f"{short}.0")

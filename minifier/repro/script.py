@@ -187,39 +187,40 @@ class _Body:
         names = ", ".join(self._names)
         self.setup = self._inputs
         if self._twice and len(self._inputs) > _REPEATED:
-            self.setup = ["def make_inputs():", *_indented([*self._inputs, f"return {names}"])]
+            self.setup = ["def make_inputs():", *_indent_lines([*self._inputs, f"return {names}"])]
             self._inputs = [f"{names} = make_inputs()"]
         elif self._twice:
             self.setup = []
-        lines = list(self._calls())
+        lines = list(self._check_lines())
         if program.under:
-            lines = [f"with {', '.join(program.under)}:", *_indented(lines)]
+            lines = [f"with {', '.join(program.under)}:", *_indent_lines(lines)]
         self.lines = [line if line.startswith("#") else syntax.folded(line) for line in lines]
 
     @property
     def _names(self) -> list[str]:
         """Return the names that setup statements assign and the calls use."""
-        used = syntax.names(f"{self._program.function}\n{self._call(self._eager)}", ast.Load)
+        used = syntax.names(f"{self._program.function}\n{self._call_of(self._eager)}", ast.Load)
         given = syntax.names("\n".join(self._inputs), ast.Store)
         return [name for name in dict.fromkeys(given) if name in used]
 
-    def _call(self, callee: str) -> str:
+    def _call_of(self, callee: str) -> str:
         return f"{callee}({', '.join(self._program.arguments)})"
 
-    def _calls(self) -> Iterator[str]:
+    def _check_lines(self) -> Iterator[str]:
+        """Yield the lines that show the failure, by its kind."""
         match self._check.kind:
             case Kind.RESULT | Kind.METADATA:
-                yield from self._compared()
+                yield from self._compare_outputs()
             case Kind.GRADIENT:
-                yield from self._gradients()
+                yield from self._compare_gradients()
             case Kind.MUTATION:
-                yield from self._mutations()
+                yield from self._compare_mutations()
             case Kind.RECOMPILE:
-                yield from self._recompiled()
+                yield from self._forbid_recompile()
             case Kind.SLOW:
-                yield from self._timed()
+                yield from self._compare_times()
             case _:
-                yield from self._bare()
+                yield from self._run_lines()
 
     # --- one side ---
 
@@ -228,7 +229,7 @@ class _Body:
         lines = list(self._inputs) if self._twice else []
         return [*lines, "torch.manual_seed(0)"] if self._program.random else lines
 
-    def _backward(self, call: str) -> str:
+    def _with_backward(self, call: str) -> str:
         if not self._program.loss:
             return call
         return self._program.loss.replace("{}", call) + ".backward()"
@@ -237,9 +238,9 @@ class _Body:
         """Return `last` after the calls that precede it."""
         if self._check.calls == 1:
             return [last]
-        step = self._call(callee)
-        step = self._backward(step) if self._check.backward else step
-        return [f"for _ in range({self._check.calls - 1}):", *_indented([step]), last]
+        step = self._call_of(callee)
+        step = self._with_backward(step) if self._check.backward else step
+        return [f"for _ in range({self._check.calls - 1}):", *_indent_lines([step]), last]
 
     def _side(self, callee: str, last: str) -> list[str]:
         """Return the call of eager or of the compiled program; several calls share a name."""
@@ -250,7 +251,8 @@ class _Body:
 
     # --- kinds ---
 
-    def _bare(self) -> Iterator[str]:
+    def _run_lines(self) -> Iterator[str]:
+        """Yield the lines for a failure without comparison: an exception, a hang, a crash."""
         kind = self._check.kind
         limit = self._check.limit or _LIMITS.get(kind, 0.0)
         if kind is Kind.HANG:
@@ -260,55 +262,55 @@ class _Body:
         elif kind is Kind.MEMORY:
             self.imports.append("import resource")
             yield f"resource.setrlimit(resource.RLIMIT_AS, ({limit:.0f}, {limit:.0f}))"
-        call = self._call(self._compiled)
+        call = self._call_of(self._compiled)
         if self._check.got:
             told = textwrap.shorten(self._check.got, _COMMENT, placeholder=" …")
             yield f"# {self._backend}: {told}"
         yield from self._side(
-            self._compiled, self._backward(call) if self._check.backward else call
+            self._compiled, self._with_backward(call) if self._check.backward else call
         )
 
-    def _compared(self) -> Iterator[str]:
+    def _compare_outputs(self) -> Iterator[str]:
         check = self._check
         path = check.where.removeprefix("output")
         if self._program.outputs == 1:
             path = path.removeprefix("[0]")
         if check.aspect == "alias":
-            yield from self._aliased(path)
+            yield from self._compare_aliases(path)
             return
         path = path.replace("'", '"')
-        yield from self._side(self._eager, f"expected = {self._call(self._eager)}{path}")
-        yield from self._side(self._compiled, f"got = {self._call(self._compiled)}{path}")
-        yield from self._assertion("got", "expected")
+        yield from self._side(self._eager, f"expected = {self._call_of(self._eager)}{path}")
+        yield from self._side(self._compiled, f"got = {self._call_of(self._compiled)}{path}")
+        yield from self._assert_close("got", "expected")
 
-    def _aliased(self, path: str) -> Iterator[str]:
+    def _compare_aliases(self, path: str) -> Iterator[str]:
         check = self._check
         other, same = (check.expected, "==") if check.got == OWN_MEMORY else (check.got, "!=")
-        yield from self._side(self._compiled, f"got = {self._call(self._compiled)}")
+        yield from self._side(self._compiled, f"got = {self._call_of(self._compiled)}")
         output = re.fullmatch(r"output(\[.*)?", other)
         name = f"got{output[1] or ''}" if output else self._program.place(other)
         pointer = "untyped_storage().data_ptr()"
         told = f"{check.where}: expected {check.expected}, got {check.got}"
         yield f'assert got{path}.{pointer} {same} {name}.{pointer}, "{told}"'
 
-    def _gradients(self) -> Iterator[str]:
+    def _compare_gradients(self) -> Iterator[str]:
         place = self._program.place(self._check.where)
-        eager, compiled = self._call(self._eager), self._call(self._compiled)
-        yield from self._side(self._eager, self._backward(eager))
+        eager, compiled = self._call_of(self._eager), self._call_of(self._compiled)
+        yield from self._side(self._eager, self._with_backward(eager))
         if self._twice:
             yield f"expected = {place}.grad"
         else:
             yield f"expected, {place}.grad = {place}.grad, None"
-        yield from self._side(self._compiled, self._backward(compiled))
+        yield from self._side(self._compiled, self._with_backward(compiled))
         yield from self._assertion_of(f"{place}.grad")
 
-    def _mutations(self) -> Iterator[str]:
+    def _compare_mutations(self) -> Iterator[str]:
         place = self._program.place(self._check.where)
         if self._check.aspect == "keys":
-            place = self._program.holder(self._check.where)
+            place = self._program.container_expression(self._check.where)
         for side, name in ((self._eager, "expected"), (self._compiled, "")):
-            call = self._call(side)
-            yield from self._side(side, self._backward(call) if self._check.backward else call)
+            call = self._call_of(side)
+            yield from self._side(side, self._with_backward(call) if self._check.backward else call)
             if name:
                 yield f"{name} = {place}"
         yield from self._assertion_of(place)
@@ -318,27 +320,28 @@ class _Body:
         if '"' in place or "(" in place:  # it could not stand in an f-string, or is long
             yield f"got = {place}"
             place = "got"
-        yield from self._assertion(place, "expected")
+        yield from self._assert_close(place, "expected")
 
-    def _recompiled(self) -> Iterator[str]:
+    def _forbid_recompile(self) -> Iterator[str]:
         yield f"compiled = {self._compiled}"
-        yield self._call("compiled")
+        yield self._call_of("compiled")
         yield 'with torch.compiler.set_stance("fail_on_recompile"):'
-        yield from _indented([self._call("compiled")] * max(1, self._check.calls - 1))
+        yield from _indent_lines([self._call_of("compiled")] * max(1, self._check.calls - 1))
 
-    def _timed(self) -> Iterator[str]:
+    def _compare_times(self) -> Iterator[str]:
         self.imports.append("import timeit")
         yield f"compiled = {self._compiled}"
         for side in (self._eager, "compiled"):
-            yield f"{self._call(side)}, {self._call(side)}"
+            yield f"{self._call_of(side)}, {self._call_of(side)}"
         for variable, side in (("expected", self._eager), ("got", "compiled")):
-            timed = f"timeit.repeat(lambda: {self._call(side)}, repeat=5, number={_TIMES})"
+            timed = f"timeit.repeat(lambda: {self._call_of(side)}, repeat=5, number={_TIMES})"
             yield f"{variable} = min({timed})"
         yield f"# {self._backend}: {self._check.got}"
         most = f"{SLOW_FACTOR:g} * expected + {SLOW_OVERHEAD * _TIMES:g}"
         yield f'assert got < {most}, f"eager {{expected}} s, compiled {{got}} s"'
 
-    def _assertion(self, got: str, expected: str) -> Iterator[str]:
+    def _assert_close(self, got: str, expected: str) -> Iterator[str]:
+        """Yield the assertion that `got` equals `expected`, with the tolerance of the check."""
         check = self._check
         text = check.expected.startswith(("'", '"', "b'"))
         if check.aspect in ("nan", "infinite", "value") and not text:
@@ -375,5 +378,5 @@ _ASPECTS = {
 """How to compute what differs; anything else is an attribute."""
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
+def _indent_lines(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]

@@ -2,7 +2,7 @@
 
 from fullgraph.rewrites.analysis.classes import called_function, class_of, method_of_class
 from fullgraph.rewrites.analysis.definitions import Definitions, find_definitions
-from fullgraph.rewrites.analysis.finiteness import Hazard, find_hazards, has_bounded_gradient
+from fullgraph.rewrites.analysis.finiteness import Hazard, find_hazards, has_nan_free_gradient
 from fullgraph.rewrites.analysis.flow import (
     always_exits,
     assignment_targets,
@@ -51,7 +51,7 @@ __all__ = [
     "draws_random_numbers",
     "find_definitions",
     "find_hazards",
-    "has_bounded_gradient",
+    "has_nan_free_gradient",
     "infer",
     "infer_variable",
     "is_new_tensor",

@@ -80,10 +80,10 @@ def find_hazards(site: Site, *nodes: cst.CSTNode) -> tuple[Hazard, ...]:
     return tuple(hazard for node in nodes for hazard in _hazards(site, node))
 
 
-def has_bounded_gradient(site: Site, *nodes: cst.CSTNode) -> bool:
-    """Return whether the gradient stays free of NaN for inf or NaN operands.
+def has_nan_free_gradient(site: Site, *nodes: cst.CSTNode) -> bool:
+    """Whether the gradients of these expressions are never NaN, even for inf or NaN operands.
 
-    True for sums, comparisons, clamping and selecting; false for products and all else.
+    True for sums, comparisons, clamping and selecting; False for products and all else.
     """
     for node in nodes:
         for one in walk(node):

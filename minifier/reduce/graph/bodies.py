@@ -60,6 +60,7 @@ def _removable_names(graph: BoundGraph, path: BodyPath) -> list[str]:
 def _without_body_calls(
     graph: BoundGraph, path: BodyPath, names: list[str]
 ) -> Iterator[BoundGraph]:
+    """Yield the graph with calls removed from one body, each replaced by an argument of it."""
     body = dict(_bodies(graph.module))[path]
     removed = {node for node in body.graph.nodes if node.name in names}
     substitutes = {
@@ -68,7 +69,9 @@ def _without_body_calls(
         if (substitute := _substitute(node, removed)) is not None
     }
     if substitutes:
-        yield BoundGraph(_with_body(graph.module, path, _bypass(body, substitutes)), graph.inputs)
+        yield BoundGraph(
+            _with_body(graph.module, path, _replace_nodes(body, substitutes)), graph.inputs
+        )
 
 
 def _substitute(node: Node, removed: set[Node]) -> Node | None:
@@ -96,7 +99,7 @@ def _tensor_kind(node: Node) -> tuple[object, ...]:
     return tuple(map(str, value.shape)), value.dtype, value.device
 
 
-def _bypass(body: GraphModule, substitutes: Mapping[Node, Node]) -> GraphModule:
+def _replace_nodes(body: GraphModule, substitutes: Mapping[Node, Node]) -> GraphModule:
     new = torch.fx.Graph()
     names: dict[Node, Any] = {}
     for node in body.graph.nodes:

@@ -86,11 +86,11 @@ def shorten(problem: Problem[BoundGraph]) -> Node | None:
     index = {node: position for position, node in enumerate(graph.calls)}
     ends = [0, *(index[node] for node in steps[1:]), len(graph.calls)]
 
-    def beginning(number: int) -> Iterator[BoundGraph]:
+    def keep_beginning(number: int) -> Iterator[BoundGraph]:
         return build_runnable([partial(graph.part, graph.calls[: ends[number]])])
 
     returned = any(not node.op.startswith("call_") for node in graph.outputs)
-    number = find_smallest(problem, 0 if returned else 1, len(steps), beginning)
+    number = find_smallest(problem, 0 if returned else 1, len(steps), keep_beginning)
     return steps[number - 1] if number else None
 
 
@@ -113,11 +113,11 @@ def _keep_nearest(problem: Problem[BoundGraph]) -> None:
         key=lambda node: (distance.get(node, len(cone)), -graph.calls.index(node)),
     )
 
-    def near(count: int) -> Iterator[BoundGraph]:
+    def keep_near(count: int) -> Iterator[BoundGraph]:
         keep = order[:count]
         return build_runnable([partial(graph.part, keep, outputs=[n for n in shown if n in keep])])
 
-    find_smallest(problem, 2, len(order), near, leap=2)
+    find_smallest(problem, 2, len(order), keep_near, leap=2)
 
 
 def _outputs_showing(graph: BoundGraph, last: Node) -> set[Node]:
@@ -218,10 +218,10 @@ def without_calls(
     found: list[Node] = []
     values = graph.values()
 
-    def lifted(node: Node) -> None:
+    def lift_operands(node: Node) -> None:
         for used in node.all_input_nodes:
             if used in removed:
-                lifted(used)
+                lift_operands(used)
             elif used.op.startswith("call_") and is_returnable(values[used]) and used not in found:
                 found.append(used)
 
@@ -231,9 +231,9 @@ def without_calls(
         if node not in removed:
             found.append(node)
         else:
-            lifted(node)
+            lift_operands(node)
     for node in removed if lift else ():
-        lifted(node)
+        lift_operands(node)
     return graph.part(keep, outputs=found, replacements=replacements)
 
 

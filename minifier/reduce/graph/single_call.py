@@ -118,7 +118,7 @@ def _call_kind(
 ) -> object:
     """Return a key that is equal for calls of which only one needs to be tried."""
 
-    def describe(argument: object) -> object:
+    def describe_argument(argument: object) -> object:
         if isinstance(argument, Node):
             if argument.op == "get_attr" and not isinstance(graph.values()[argument], torch.Tensor):
                 return argument.target
@@ -126,12 +126,12 @@ def _call_kind(
         if isinstance(argument, torch.Tensor):
             return (*map(str, tensor_properties(argument)), *properties(argument))
         if isinstance(argument, dict):
-            return tuple((key, describe(item)) for key, item in argument.items())
+            return tuple((key, describe_argument(item)) for key, item in argument.items())
         if isinstance(argument, list | tuple):
-            return tuple(describe(item) for item in argument)
+            return tuple(describe_argument(item) for item in argument)
         return repr(argument)
 
-    return target_name(node.target), describe(node.args), describe(node.kwargs)
+    return target_name(node.target), describe_argument(node.args), describe_argument(node.kwargs)
 
 
 def _special_properties(tensor: torch.Tensor) -> tuple[bool, ...]:

@@ -65,7 +65,7 @@ def shrink_sizes(problem: Problem[BoundGraph], *, repeated: bool = False) -> Non
         if problem.first(_first_runnable(_resize_everywhere(graph, partial(min, limit)), feasible)):
             break
     for size in sorted(_sizes(problem.current)):
-        _shrink_one(problem, size, repeated)
+        _shrink_size(problem, size, repeated)
     _shrink_alone(problem)
     _drop_axes(problem)
 
@@ -84,11 +84,12 @@ def size_places(graph: BoundGraph) -> list[tuple[SizePlace, int]]:
 def _sizes(graph: BoundGraph) -> set[int]:
     """Return the sizes that can shrink: those of inputs and those they are split into."""
     own = {size for _, size in size_places(graph) if size > 1}
-    listed = {size for place, size in _literals(graph) if place.listed}
+    listed = {size for place, size in _size_literals(graph) if place.listed}
     return own | {size for size in listed if any(whole % size == 0 for whole in own)}
 
 
-def _literals(graph: BoundGraph) -> list[tuple[CallLiteral, int]]:
+def _size_literals(graph: BoundGraph) -> list[tuple[CallLiteral, int]]:
+    """Return integer arguments of calls that may be sizes."""
     found = []
     for node in graph.calls:
         name = str(getattr(node.target, "__name__", node.target)).partition(".")[0]
@@ -102,7 +103,8 @@ def _literals(graph: BoundGraph) -> list[tuple[CallLiteral, int]]:
     return found
 
 
-def _shrink_one(problem: Problem[BoundGraph], size: int, repeated: bool) -> None:
+def _shrink_size(problem: Problem[BoundGraph], size: int, repeated: bool) -> None:
+    """Replace one size by smaller ones, everywhere it occurs."""
     graph = problem.current
     if size not in _sizes(graph):
         return
@@ -160,11 +162,11 @@ def _first_ones(value: object) -> int:
 
 
 def _without_axes(graph: BoundGraph, numbers: Collection[int], most: int) -> BoundGraph:
-    def flat(value: torch.Tensor) -> torch.Tensor:
+    def squeeze(value: torch.Tensor) -> torch.Tensor:
         axes = tuple(range(min(most, _first_ones(value))))
         return with_autograd_state(value, value.detach().squeeze(axes))
 
-    inputs = (flat(v) if number in numbers else v for number, v in enumerate(graph.inputs))
+    inputs = (squeeze(v) if number in numbers else v for number, v in enumerate(graph.inputs))
     return BoundGraph(graph.module, tuple(inputs))
 
 
@@ -185,7 +187,7 @@ def _resize_everywhere(
     """
     inputs = {place: new for place, old in size_places(graph) if (new := change(old)) != old}
     written = written or change
-    literals = {place: new for place, old in _literals(graph) if (new := written(old)) != old}
+    literals = {place: new for place, old in _size_literals(graph) if (new := written(old)) != old}
     listed = {place: new for place, new in literals.items() if place.listed}
     seen: list[dict[CallLiteral, int]] = []
     for chosen in (listed, literals, {}):

@@ -83,6 +83,7 @@ def crop(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor | None:
 
 
 def _window(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Return a part of `tensor` with `shape`, that contains its first inf or NaN."""
     starts = [0] * tensor.dim()
     if is_plain(tensor) and tensor.is_floating_point() and tensor.device.type != "meta":
         special = (~tensor.isfinite()).nonzero()
@@ -201,9 +202,9 @@ def element_patterns(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[st
     yield "spread", torch.linspace(-2, 2, count).reshape(shape).to(dtype)
     if count <= _LISTABLE:
         yield "whole", old.round()
-        yield "a digit", _rounded(old, 1)
-        yield "two digits", _rounded(old, 2)
-        yield "three digits", _rounded(old, 3)
+        yield "a digit", _round_elements(old, 1)
+        yield "two digits", _round_elements(old, 2)
+        yield "three digits", _round_elements(old, 3)
     generator = torch.Generator().manual_seed(_SEEDS[number % len(_SEEDS)])
     if count >= 3 and dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
         yield "random", torch.randn(shape, generator=generator, dtype=dtype)
@@ -222,6 +223,6 @@ def _special(elements: torch.Tensor) -> list[float]:
     return found
 
 
-def _rounded(elements: torch.Tensor, digits: int) -> torch.Tensor:
+def _round_elements(elements: torch.Tensor, digits: int) -> torch.Tensor:
     flat = [float(f"{value:.{digits}g}") for value in elements.double().reshape(-1).tolist()]
     return torch.tensor(flat, dtype=torch.float64).reshape(elements.shape).to(elements.dtype)

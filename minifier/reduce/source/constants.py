@@ -21,7 +21,7 @@ def reduce_constants(search: ProposalSearch) -> None:
     """Make integers 1, else 2, else as small as possible; floats 1; strings empty."""
     search.apply_most(equal_numbers(cst.Integer, "1", above=1))
     search.apply_most(equal_numbers(cst.Integer, "2", above=2))
-    for value in sorted(_values(search.tree), reverse=True):
+    for value in sorted(_integers_of(search.tree), reverse=True):
         tree = search.tree
         nodes = [node for node in tree.of(cst.Integer) if node.evaluated_value == value]
 
@@ -81,5 +81,5 @@ def _replace_all(tree: SourceTree, nodes: Sequence[cst.BaseExpression], text: st
     return TreeEdit(changes)
 
 
-def _values(tree: SourceTree) -> set[int]:
+def _integers_of(tree: SourceTree) -> set[int]:
     return {node.evaluated_value for node in tree.of(cst.Integer) if node.evaluated_value > 3}

@@ -24,9 +24,9 @@ def declarations(tree: SourceTree) -> list[TreeEdit]:
         parent = tree.parents[node]
         if isinstance(parent, cst.AnnAssign):
             if tree.function(parent) is not None or not isinstance(
-                _holder(tree, parent), cst.ClassDef
+                _enclosing_definition(tree, parent), cst.ClassDef
             ):
-                found.append(_unannotated(parent))
+                found.append(_drop_annotation(parent))
         else:
             found.append(TreeEdit({node: lambda now: cst.RemoveFromParent()}))
     for block in tree.of(cst.IndentedBlock):
@@ -117,12 +117,12 @@ def merge_bases(tree: SourceTree) -> list[TreeEdit]:
 # How they are written.
 
 
-def _holder(tree: SourceTree, node: cst.CSTNode) -> cst.CSTNode | None:
+def _enclosing_definition(tree: SourceTree, node: cst.CSTNode) -> cst.CSTNode | None:
     kinds = (cst.ClassDef, cst.FunctionDef)
     return next((one for one in tree.around(node) if isinstance(one, kinds)), None)
 
 
-def _unannotated(node: cst.AnnAssign) -> TreeEdit:
+def _drop_annotation(node: cst.AnnAssign) -> TreeEdit:
     if node.value is None:
         return TreeEdit({node: lambda now: cst.RemoveFromParent()})
     plain = cst.Assign([cst.AssignTarget(node.target)], node.value)
@@ -139,7 +139,7 @@ def _is_docstring(statement: cst.CSTNode) -> bool:
 
 
 def _class_of(tree: SourceTree, function: cst.FunctionDef) -> cst.ClassDef | None:
-    holder = _holder(tree, function)
+    holder = _enclosing_definition(tree, function)
     return holder if isinstance(holder, cst.ClassDef) else None
 
 

@@ -76,6 +76,7 @@ class ValueExpressions:
         return None if place is None else facts.values.get(place)
 
     def _is_value(self, node: Expression) -> bool:
+        """Whether an expression is evaluated for its value, and can be replaced by another."""
         if self._is_path(node) or isinstance(node, cst.StarredElement):
             return False
         parent = self.tree.parents[node]

@@ -24,14 +24,16 @@ def focus_on_callee(search: ProposalSearch) -> None:
         texts = {
             candidate: called.name
             for called in callees
-            if (candidate := search.prepare(_alone(search.problem.current, called))) is not None
+            if (candidate := search.prepare(_call_alone(search.problem.current, called)))
+            is not None
         }
         if not search.problem.first(texts):
             return
         current = texts[search.problem.current]
 
 
-def _alone(text: str, called: Called) -> str | None:
+def _call_alone(text: str, called: Called) -> str | None:
+    """Return the source with an inner call as its entry point; None if it already is."""
     before = find_entry(ast.parse(text))
     if before is not None and ast.unparse(before.model) == called.model:
         return None
@@ -57,6 +59,7 @@ def _roots(facts: Facts) -> Iterator[Called]:
 
 
 def _callees(facts: Facts, caller: str) -> Iterator[Called]:
+    """Yield the calls made below `caller`, breadth first."""
     seen: set[str] = set()
     waiting = [caller]
     while waiting:

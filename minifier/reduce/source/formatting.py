@@ -44,7 +44,7 @@ def drop_unbound(text: str, before: NameUses) -> str | None:
         if not lost:
             return text
         found = find_entry(tree)
-        if found is not None and any(_holds(one, found) for one in lost):
+        if found is not None and any(_contains_entry(one, found) for one in lost):
             return None
         text = _without(text, tree, lost)
 
@@ -55,7 +55,7 @@ def drop_unreachable(text: str) -> str:
     found = find_entry(tree)
     if found is None:
         return text
-    mentions = {statement: _mentioned(statement) for statement in tree.body}
+    mentions = {statement: _names_mentioned(statement) for statement in tree.body}
     waiting = [s for s in tree.body if s in found.statements or not _bindings(s)]
     kept = set(waiting)
     wanted: set[str] = set()
@@ -68,7 +68,7 @@ def drop_unreachable(text: str) -> str:
     lines = text.split("\n")
     for statement in tree.body:
         if statement in kept and isinstance(statement, ast.Import | ast.ImportFrom):
-            used = [a for a in statement.names if _binding(a) in wanted or a.name == "*"]
+            used = [a for a in statement.names if _bound_name(a) in wanted or a.name == "*"]
             if used and len(used) < len(statement.names):
                 statement.names = used
                 lines[statement.lineno - 1] = ast.unparse(statement)
@@ -102,11 +102,11 @@ def _blocks(tree: ast.Module) -> Iterator[list[ast.stmt]]:
     return reversed(found)
 
 
-def _holds(statement: ast.stmt, found: EntryPoint) -> bool:
+def _contains_entry(statement: ast.stmt, found: EntryPoint) -> bool:
     return any(one in found.statements for one in ast.walk(statement))
 
 
-def _mentioned(node: ast.AST) -> set[str]:
+def _names_mentioned(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} | {
         n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
     }
@@ -118,7 +118,7 @@ def _bindings(statement: ast.stmt) -> list[str]:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return [] if statement.decorator_list and _registers(statement) else [statement.name]
         case ast.Import() | ast.ImportFrom():
-            bound = [_binding(alias) for alias in statement.names]
+            bound = [_bound_name(alias) for alias in statement.names]
             return [] if {"*", "annotations"} & set(bound) else bound
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_pure(value):
             return [name]
@@ -143,7 +143,7 @@ def _is_pure(value: ast.expr | None) -> bool:
     return value is None or not any(isinstance(node, calls) for node in ast.walk(value))
 
 
-def _binding(alias: ast.alias) -> str:
+def _bound_name(alias: ast.alias) -> str:
     return alias.asname or alias.name.partition(".")[0]
 
 

@@ -42,7 +42,7 @@ def variables(tree: SourceTree) -> list[TreeEdit]:
 
 def attributes(tree: SourceTree) -> list[TreeEdit]:
     """Propose to inline each attribute that is set once, to a module name or a literal."""
-    top = {name for line in tree.module.body for name in _defined(line)}
+    top = {name for line in tree.module.body for name in _names_defined(line)}
     sets: dict[str, list[cst.Assign]] = {}
     for node in tree.of(cst.Assign):
         target = node.targets[0].target
@@ -81,6 +81,7 @@ def functions(tree: SourceTree) -> list[TreeEdit]:
 def _inline_variable(
     tree: SourceTree, line: cst.CSTNode, later: Sequence[cst.CSTNode]
 ) -> TreeEdit | None:
+    """Return the edit that writes a variable's value at its only use; None if it has others."""
     assign = _single_statement(line)
     if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
         return None
@@ -111,7 +112,7 @@ def _inline_variable(
     return TreeEdit({line: lambda now: cst.RemoveFromParent(), use: change})
 
 
-def _defined(line: cst.CSTNode) -> Iterator[str]:
+def _names_defined(line: cst.CSTNode) -> Iterator[str]:
     if isinstance(line, cst.FunctionDef | cst.ClassDef):
         yield line.name.value
     elif isinstance(assign := _single_statement(line), cst.Assign):
@@ -156,6 +157,7 @@ def _callee(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None:
 
 
 def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) -> TreeEdit | None:
+    """Return the edit that writes a function's body in place of a call."""
     arguments = _bound(tree, call, function)
     body = list(function.body.body)
     leaving = [n for n in tree.inside(function.body) if isinstance(n, cst.Return | cst.Yield)]

@@ -51,9 +51,9 @@ def _halved(search: ProposalSearch) -> None:
         search.apply_most(expressions.replace_with_ones(search.facts, level))
     _unused(search)
     search.apply_most(expressions.literal_elements)
-    _deleted(search)
+    _delete_statements(search)
     if search.apply_most(statements.unwrap_compounds):
-        _deleted(search)
+        _delete_statements(search)
     _unused(search)
     constants.reduce_constants(search)
 
@@ -69,7 +69,7 @@ def _unused(search: ProposalSearch) -> None:
     search.apply_most(inlining.attributes)
 
 
-def _deleted(search: ProposalSearch) -> None:
+def _delete_statements(search: ProposalSearch) -> None:
     for level in range(statements.deepest(search.tree) + 1):
         search.apply_most(statements.at_depth(level))
 

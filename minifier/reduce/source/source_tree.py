@@ -79,9 +79,9 @@ class SourceTree:
         start, end = span.start, span.end
         return (
             start.line,
-            self._bytes(start.line, start.column),
+            self._byte_offset(start.line, start.column),
             end.line,
-            self._bytes(end.line, end.column),
+            self._byte_offset(end.line, end.column),
         )
 
     def edited(self, edits: Iterable[TreeEdit]) -> str:
@@ -102,12 +102,14 @@ class SourceTree:
     def _lines(self) -> list[str]:
         return self.text.split("\n")
 
-    def _bytes(self, line: int, column: int) -> int:
+    def _byte_offset(self, line: int, column: int) -> int:
         text = self._lines[line - 1]
         return column if text.isascii() else len(text[:column].encode())
 
 
 class _Parents(cst.CSTVisitor):
+    """Visitor that records the parent of each node."""
+
     def __init__(self) -> None:
         super().__init__()
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}

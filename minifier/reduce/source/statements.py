@@ -36,7 +36,7 @@ def at_depth(level: int) -> Callable[[SourceTree], list[TreeEdit]]:
         found = [node for node in _statements(tree) if depth(tree, node) == level]
         found = [node for node in found if not _is_pass(node)]
         arms = [arm for arm in tree.of(cst.Else, cst.Finally) if depth(tree, arm) == level - 1]
-        return [_removal(tree, node) for node in (*arms, *found)]
+        return [_remove_edit(tree, node) for node in (*arms, *found)]
 
     return propose
 
@@ -44,8 +44,8 @@ def at_depth(level: int) -> Callable[[SourceTree], list[TreeEdit]]:
 def removals(tree: SourceTree) -> list[TreeEdit]:
     """Propose the removal of every statement and `else` branch, outer ones first."""
     found = sorted(_statements(tree), key=lambda node: depth(tree, node))
-    found = [node for node in found if not _is_pass(node) or len(_block(tree, node)) > 1]
-    return [_removal(tree, node) for node in (*found, *tree.of(cst.Else, cst.Finally))]
+    found = [node for node in found if not _is_pass(node) or len(_siblings_of(tree, node)) > 1]
+    return [_remove_edit(tree, node) for node in (*found, *tree.of(cst.Else, cst.Finally))]
 
 
 def bare_values(tree: SourceTree) -> list[TreeEdit]:
@@ -74,7 +74,7 @@ def unexecuted(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
             inside = tree.function(node) is not None
             place = tree.place(node) if inside else None
             if place is not None and place[0] not in facts.lines and not _is_pass(node):
-                found.append(_removal(tree, node))
+                found.append(_remove_edit(tree, node))
         return found
 
     return propose
@@ -90,7 +90,7 @@ def constant_branches(tree: SourceTree) -> list[TreeEdit]:
     found = []
     for node in tree.of(cst.If):
         if tree.code(node.test) in ("True", "False"):
-            arms = [*_bodies_of(tree, node), _removal(tree, node)]
+            arms = [*_bodies_of(tree, node), _remove_edit(tree, node)]
             found.append(arms[0 if tree.code(node.test) == "True" else 1])
     return found
 
@@ -106,7 +106,7 @@ def unread_assignments(tree: SourceTree) -> list[TreeEdit]:
     read: dict[str, set[str]] = {}
     for function in (module, *ast.walk(module)):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
-            read.setdefault(getattr(function, "name", ""), set()).update(_loaded(function))
+            read.setdefault(getattr(function, "name", ""), set()).update(_names_read(function))
     found = []
     for node in tree.of(cst.Assign):
         line, function_ = tree.parents[node], tree.function(node)
@@ -120,11 +120,11 @@ def unread_assignments(tree: SourceTree) -> list[TreeEdit]:
             case _:
                 useless = False
         if useless and len(node.targets) == 1:
-            found.append(_removal(tree, line))
+            found.append(_remove_edit(tree, line))
     return found
 
 
-def _loaded(function: ast.AST) -> set[str]:
+def _names_read(function: ast.AST) -> set[str]:
     return {
         node.id
         for node in ast.walk(function)
@@ -140,12 +140,12 @@ def _compounds(tree: SourceTree) -> list[cst.CSTNode]:
     return tree.of(cst.If, cst.For, cst.While, cst.With, cst.Try)
 
 
-def _block(tree: SourceTree, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
+def _siblings_of(tree: SourceTree, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
     parent = tree.parents[node]
     return parent.body if isinstance(parent, cst.Module | cst.IndentedBlock) else ()
 
 
-def _removal(tree: SourceTree, node: cst.CSTNode) -> TreeEdit:
+def _remove_edit(tree: SourceTree, node: cst.CSTNode) -> TreeEdit:
     parent = tree.parents[node]
     if isinstance(parent, cst.If) and parent.orelse is node and isinstance(node, cst.If):
         return TreeEdit({node: lambda now: cst.RemoveFromParent()}, len(tree.code(node)))
@@ -157,39 +157,40 @@ def _is_pass(node: cst.CSTNode) -> bool:
 
 
 def _bodies_of(tree: SourceTree, node: cst.CSTNode) -> Iterator[TreeEdit]:
+    """Yield edits that replace a compound statement by one of its bodies."""
     match node:
         case cst.If():
             parent = tree.parents[node]
             if isinstance(parent, cst.If) and parent.orelse is node:  # an `elif`
-                yield TreeEdit({node: lambda now: cst.Else(_suite(now(node)))})
+                yield TreeEdit({node: lambda now: cst.Else(_suite_of(now(node)))})
                 return
-            yield TreeEdit({node: lambda now: _body(now(node))})
+            yield TreeEdit({node: lambda now: _flattened_body(now(node))})
             if isinstance(node.orelse, cst.Else):
-                yield TreeEdit({node: lambda now: _body(_orelse(now(node)))})
+                yield TreeEdit({node: lambda now: _flattened_body(_orelse_of(now(node)))})
             elif node.orelse is not None:
-                yield TreeEdit({node: lambda now: _orelse(now(node))})
+                yield TreeEdit({node: lambda now: _orelse_of(now(node))})
         case cst.For():
             yield TreeEdit({node: lambda now: _first_iteration(now(node))})
-            yield TreeEdit({node: lambda now: _body(now(node))})
+            yield TreeEdit({node: lambda now: _flattened_body(now(node))})
         case cst.With():
             yield TreeEdit({node: lambda now: _bound_with(now(node))})
         case cst.While() | cst.Try():
-            yield TreeEdit({node: lambda now: _body(now(node))})
+            yield TreeEdit({node: lambda now: _flattened_body(now(node))})
 
 
-def _suite(node: cst.CSTNode) -> cst.BaseSuite:
+def _suite_of(node: cst.CSTNode) -> cst.BaseSuite:
     assert isinstance(node, cst.If | cst.Else | cst.For | cst.While | cst.With | cst.Try)
     return node.body
 
 
-def _orelse(node: cst.CSTNode) -> cst.If | cst.Else:
+def _orelse_of(node: cst.CSTNode) -> cst.If | cst.Else:
     assert isinstance(node, cst.If) and node.orelse is not None
     return node.orelse
 
 
-def _body(node: cst.CSTNode) -> Replacement:
-    kept = [one for one in _suite(node).body if not _is_loop_exit(one)]
-    return cst.FlattenSentinel(kept or [_pass()])
+def _flattened_body(node: cst.CSTNode) -> Replacement:
+    kept = [one for one in _suite_of(node).body if not _is_loop_exit(one)]
+    return cst.FlattenSentinel(kept or [_pass_statement()])
 
 
 def _is_loop_exit(statement: cst.CSTNode) -> bool:
@@ -199,7 +200,7 @@ def _is_loop_exit(statement: cst.CSTNode) -> bool:
     )
 
 
-def _pass() -> cst.SimpleStatementLine:
+def _pass_statement() -> cst.SimpleStatementLine:
     return cst.SimpleStatementLine([cst.Pass()])
 
 
@@ -208,21 +209,22 @@ def _first_iteration(node: cst.CSTNode) -> Replacement:
     assert isinstance(node, cst.For)
     if node.asynchronous is not None:
         return node
-    bind = cst.Assign([cst.AssignTarget(node.target)], _first_of(node.iter))
-    body = _body(node)
+    bind = cst.Assign([cst.AssignTarget(node.target)], _first_element(node.iter))
+    body = _flattened_body(node)
     assert isinstance(body, cst.FlattenSentinel)
     return cst.FlattenSentinel([cst.SimpleStatementLine([bind]), *body])
 
 
-def _first_of(iterable: cst.BaseExpression) -> cst.BaseExpression:
+def _first_element(iterable: cst.BaseExpression) -> cst.BaseExpression:
+    """Return an expression for the first element of an iterable."""
     zero = cst.Integer("0")
     match iterable:
         case cst.Call(func=cst.Name("range"), args=args):
             return zero if len(args) < 2 else args[0].value
         case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg(value=inner), *_]):
-            return cst.Tuple([cst.Element(zero), cst.Element(_first_of(inner))])
+            return cst.Tuple([cst.Element(zero), cst.Element(_first_element(inner))])
         case cst.Call(func=cst.Name("zip"), args=args) if args:
-            return cst.Tuple([cst.Element(_first_of(arg.value)) for arg in args])
+            return cst.Tuple([cst.Element(_first_element(arg.value)) for arg in args])
         case (
             cst.Tuple(elements=[cst.Element(value=first), *_])
             | cst.List(elements=[cst.Element(value=first), *_])
@@ -243,6 +245,6 @@ def _bound_with(node: cst.CSTNode) -> Replacement:
         for item in node.items
         if item.asname is not None and isinstance(item.asname.name, cst.Name)
     ]
-    body = _body(node)
+    body = _flattened_body(node)
     assert isinstance(body, cst.FlattenSentinel)
     return cst.FlattenSentinel([*binds, *body])

@@ -49,23 +49,27 @@ def find_names(tree: ast.Module) -> NameUses:
     for statement in tree.body:
         walk.visit(statement, module, statement, ())
     unbound = () if walk.star else tuple(u.use for u in walk.uses if not u.bound())
-    return NameUses(unbound, tuple(_self_reads(tree)), frozenset(_provided(tree)))
+    return NameUses(unbound, tuple(_self_reads(tree)), frozenset(_attributes_provided(tree)))
 
 
 @dataclass(eq=False)
 class _NameScope:
+    """Names bound in a module, function or class."""
+
     kind: Literal["module", "class", "function", "comprehension"]
     parent: _NameScope | None
     bindings: dict[str, list[tuple[Point, tuple[ast.AST, ...]]]] = field(default_factory=dict)
     elsewhere: set[str] = field(default_factory=set)
     """Names declared global or nonlocal."""
 
-    def bind(self, name: str, at: Point, loops: tuple[ast.AST, ...]) -> None:
+    def add_binding(self, name: str, at: Point, loops: tuple[ast.AST, ...]) -> None:
         self.bindings.setdefault(name, []).append((at, loops))
 
 
 @dataclass(frozen=True, eq=False)
 class _Read:
+    """A read of a name, with where it happens."""
+
     use: NameUse
     scope: _NameScope
     at: Point
@@ -83,7 +87,7 @@ class _Read:
             if seen and self.use.name in scope.bindings and self.use.name not in scope.elsewhere:
                 if not at_once or scope.kind == "comprehension":
                     return True
-                if any(self._after(*binding) for binding in scope.bindings[self.use.name]):
+                if any(self._may_follow(*binding) for binding in scope.bindings[self.use.name]):
                     return True
                 if scope.kind == "function":
                     return False
@@ -94,11 +98,14 @@ class _Read:
             scope = scope.parent
         return self.use.name in _GIVEN
 
-    def _after(self, at: Point, loops: tuple[ast.AST, ...]) -> bool:
+    def _may_follow(self, at: Point, loops: tuple[ast.AST, ...]) -> bool:
+        """Whether the read may run after a binding: it is later, or shares a loop with it."""
         return at <= self.at or any(loop in loops for loop in self.loops)
 
 
 class _NameCollector:
+    """Visitor that collects bindings and reads by scope."""
+
     def __init__(self) -> None:
         self.uses: list[_Read] = []
         self.star = False
@@ -106,6 +113,8 @@ class _NameCollector:
     def visit(
         self, node: ast.AST, scope: _NameScope, statement: ast.stmt, loops: tuple[ast.AST, ...]
     ) -> None:
+        """Collect the bindings and reads of a node and everything in it."""
+
         def go(*nodes: ast.AST | None, scope: _NameScope = scope) -> None:
             for one in nodes:
                 if one is not None:
@@ -114,24 +123,24 @@ class _NameCollector:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 go(*node.decorator_list, *_outside(node.args), node.returns)
-                scope.bind(node.name, _end(node), loops)
-                self._function(node.args, node.body, scope, statement)
+                scope.add_binding(node.name, _end_of(node), loops)
+                self._visit_function(node.args, node.body, scope, statement)
             case ast.Lambda():
                 go(*_outside(node.args))
-                self._function(node.args, [node.body], scope, statement)
+                self._visit_function(node.args, [node.body], scope, statement)
             case ast.ClassDef():
                 go(*node.decorator_list, *node.bases, *node.keywords)
                 go(*node.body, scope=_NameScope("class", scope))
-                scope.bind(node.name, _end(node), loops)
+                scope.add_binding(node.name, _end_of(node), loops)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 go(node.generators[0].iter)
                 inner = _NameScope("comprehension", scope)
                 for position, one in enumerate(node.generators):
                     go(one.target, *([one.iter] if position else ()), *one.ifs, scope=inner)
-                go(*_elements(node), scope=inner)
+                go(*_elements_of(node), scope=inner)
             case ast.For() | ast.AsyncFor():
                 go(node.iter)
-                self._targets(node.target, scope, statement, loops, _end(node.iter))
+                self._bind_targets(node.target, scope, statement, loops, _end_of(node.iter))
                 loops = (*loops, node)
                 go(*node.body)
                 loops = loops[:-1]
@@ -145,54 +154,54 @@ class _NameCollector:
                 for item in node.items:
                     go(item.context_expr)
                     if item.optional_vars is not None:
-                        end = _end(item.context_expr)
-                        self._targets(item.optional_vars, scope, statement, loops, end)
+                        end = _end_of(item.context_expr)
+                        self._bind_targets(item.optional_vars, scope, statement, loops, end)
                 go(*node.body)
             case ast.ExceptHandler():
                 go(node.type)
                 if node.name:
-                    scope.bind(node.name, (node.lineno, node.col_offset), loops)
+                    scope.add_binding(node.name, (node.lineno, node.col_offset), loops)
                 go(*node.body)
             case ast.Import() | ast.ImportFrom():
                 for alias in node.names:
                     self.star |= alias.name == "*"
                     name = alias.asname or alias.name.partition(".")[0]
-                    scope.bind(name, _end(node), loops)
+                    scope.add_binding(name, _end_of(node), loops)
             case ast.Global() | ast.Nonlocal():
                 scope.elsewhere.update(node.names)
                 if isinstance(node, ast.Global):
                     for name in node.names:
-                        _module(scope).bind(name, _START, ())
+                        _module_scope(scope).add_binding(name, _START, ())
             case ast.NamedExpr():
                 go(node.value)
                 while scope.kind == "comprehension" and scope.parent is not None:
                     scope = scope.parent
-                scope.bind(node.target.id, _end(node), loops)
+                scope.add_binding(node.target.id, _end_of(node), loops)
             case ast.AugAssign():
                 go(node.value)
                 if isinstance(node.target, ast.Name):
-                    self._read(node.target, scope, statement, loops)
-                self._targets(node.target, scope, statement, loops, _end(statement))
+                    self._add_read(node.target, scope, statement, loops)
+                self._bind_targets(node.target, scope, statement, loops, _end_of(statement))
             case ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
                 held = node.rest if isinstance(node, ast.MatchMapping) else node.name
                 if held:
-                    scope.bind(held, _end(node), loops)
+                    scope.add_binding(held, _end_of(node), loops)
                 go(*ast.iter_child_nodes(node))
             case ast.Name(ctx=ast.Store()):
-                at = _START if scope.kind == "comprehension" else _end(statement)
-                scope.bind(node.id, at, loops)
+                at = _START if scope.kind == "comprehension" else _end_of(statement)
+                scope.add_binding(node.id, at, loops)
             case ast.Name():
-                self._read(node, scope, statement, loops)
+                self._add_read(node, scope, statement, loops)
             case _:
                 go(*ast.iter_child_nodes(node))
 
-    def _read(
+    def _add_read(
         self, node: ast.Name, scope: _NameScope, statement: ast.stmt, loops: tuple[ast.AST, ...]
     ) -> None:
         at = node.lineno, node.col_offset
         self.uses.append(_Read(NameUse(node.id, statement), scope, at, loops))
 
-    def _targets(
+    def _bind_targets(
         self,
         target: ast.expr,
         scope: _NameScope,
@@ -203,44 +212,47 @@ class _NameCollector:
         for one in ast.walk(target):
             if isinstance(one, ast.Name):
                 if isinstance(one.ctx, ast.Store):
-                    scope.bind(one.id, at, loops)
+                    scope.add_binding(one.id, at, loops)
                 else:
-                    self._read(one, scope, statement, loops)
+                    self._add_read(one, scope, statement, loops)
 
-    def _function(
+    def _visit_function(
         self,
         args: ast.arguments,
         body: list[ast.stmt] | list[ast.expr],
         scope: _NameScope,
         statement: ast.stmt,
     ) -> None:
+        """Collect the body of a function in a scope of its own."""
         inner = _NameScope("function", scope)
-        for arg in _parameters(args):
-            inner.bind(arg.arg, _START, ())
+        for arg in _parameters_of(args):
+            inner.add_binding(arg.arg, _START, ())
         for one in body:
             self.visit(one, inner, one if isinstance(one, ast.stmt) else statement, ())
 
 
-def _parameters(args: ast.arguments) -> list[ast.arg]:
+def _parameters_of(args: ast.arguments) -> list[ast.arg]:
     every = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
     return [arg for arg in every if arg is not None]
 
 
 def _outside(args: ast.arguments) -> list[ast.expr | None]:
     """Return what a `def` line evaluates: defaults and annotations."""
-    notes = [arg.annotation for arg in _parameters(args)]
+    notes = [arg.annotation for arg in _parameters_of(args)]
     return [*args.defaults, *args.kw_defaults, *notes]
 
 
-def _elements(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> list[ast.expr]:
+def _elements_of(
+    node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
+) -> list[ast.expr]:
     return [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
 
 
-def _end(node: ast.AST) -> Point:
+def _end_of(node: ast.AST) -> Point:
     return node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
 
 
-def _module(scope: _NameScope) -> _NameScope:
+def _module_scope(scope: _NameScope) -> _NameScope:
     while scope.parent is not None:
         scope = scope.parent
     return scope
@@ -255,10 +267,11 @@ def _self_reads(tree: ast.Module) -> Iterator[NameUse]:
             if isinstance(method, ast.FunctionDef) and method.args.args:
                 own = method.args.args[0].arg
                 for statement in method.body:
-                    yield from _reads_of(own, statement, statement)
+                    yield from _attribute_reads(own, statement, statement)
 
 
-def _reads_of(own: str, node: ast.AST, statement: ast.stmt) -> Iterator[NameUse]:
+def _attribute_reads(own: str, node: ast.AST, statement: ast.stmt) -> Iterator[NameUse]:
+    """Yield the attributes of `own` that `node` reads."""
     if (
         isinstance(node, ast.Attribute)
         and isinstance(node.ctx, ast.Load)
@@ -267,10 +280,11 @@ def _reads_of(own: str, node: ast.AST, statement: ast.stmt) -> Iterator[NameUse]
     ):
         yield NameUse(node.attr, statement)
     for child in ast.iter_child_nodes(node):
-        yield from _reads_of(own, child, child if isinstance(child, ast.stmt) else statement)
+        yield from _attribute_reads(own, child, child if isinstance(child, ast.stmt) else statement)
 
 
-def _provided(tree: ast.Module) -> Iterator[str]:
+def _attributes_provided(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that anything in the file may bind as an attribute."""
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(ctx=ast.Store()):

@@ -11,7 +11,7 @@ from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
     find_hazards,
-    has_bounded_gradient,
+    has_nan_free_gradient,
     may_raise,
     side_effect_of,
     torch_name,
@@ -78,7 +78,7 @@ class Choice:
             raise NotApplicable(f"both ways would be evaluated, and `{text}` may raise")
         calls = [one for one in walk(self.test) if isinstance(one, cst.Call)]
         special = any(torch_name(self.site, call) in _FINITE_TESTS for call in calls)
-        if special and not has_bounded_gradient(self.site, *nodes):
+        if special and not has_nan_free_gradient(self.site, *nodes):
             raise NotApplicable("a gradient of zero times what is not finite would be NaN")
 
     def _tamed(self, value: cst.CSTNode, when: bool) -> cst.CSTNode:

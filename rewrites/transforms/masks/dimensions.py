@@ -14,7 +14,7 @@ def dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
     """Return how many dimensions selected elements have beside the one that counts them."""
     seen = site.seen(node)
     if seen is None or len(seen.dims) != 1:
-        return first.axis + first.rest if first.known else 0
+        return first.axis + first.trailing_dims if first.known else 0
     return next(iter(seen.dims)) - 1
 
 

@@ -367,7 +367,7 @@ class Flow:
                 raise NotApplicable(f"it is not known what `{self._code(other)}` is")
             self.unsure = True
             return
-        width = self.first.rest if self.first.axis == 0 else 0
+        width = self.first.trailing_dims if self.first.axis == 0 else 0
         wide = [shape for shape in seen.shapes if any(n != 1 for n in shape[: len(shape) - width])]
         if not seen.is_tensor or wide:
             raise NotApplicable(

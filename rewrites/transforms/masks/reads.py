@@ -38,8 +38,8 @@ class Read:
     """Where the mask became indices, `m.nonzero()`."""
 
     @property
-    def rest(self) -> int:
-        """Return how many dimensions of `base` follow the mask's."""
+    def trailing_dims(self) -> int:
+        """Number of dimensions of `base` after those the mask covers."""
         return self.ndim - self.axis - self.dims
 
     @property
@@ -53,11 +53,11 @@ class Read:
 
     def spread(self, mask: cst.BaseExpression) -> cst.BaseExpression:
         """Return `mask` with enough dimensions to broadcast against `base`."""
-        if self.rest == 0:
+        if self.trailing_dims == 0:
             return mask
         if self.dims == 1:
-            return build_expression("{mask}[:" + ", None" * self.rest + "]", mask=mask)
-        return build_expression("{mask}[..." + ", None" * self.rest + "]", mask=mask)
+            return build_expression("{mask}[:" + ", None" * self.trailing_dims + "]", mask=mask)
+        return build_expression("{mask}[..." + ", None" * self.trailing_dims + "]", mask=mask)
 
 
 def read(site: Site, node: cst.CSTNode) -> Read | None:

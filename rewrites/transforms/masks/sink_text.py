@@ -294,7 +294,7 @@ class SinkWriter:
         if end.reduction == "batchmean":
             if end.module:
                 raise NotApplicable("`batchmean` of a module is not written as a sum")
-        elif end.module or self.flow.first.rest or self.flow.first.axis:
+        elif end.module or self.flow.first.trailing_dims or self.flow.first.axis:
             return self._per_selected(call)
         call = with_keyword(call, "reduction", '"sum"')
         return build_expression("{total} / {count}", total=call, count=self.text.count())

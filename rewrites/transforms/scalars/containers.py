@@ -21,10 +21,10 @@ _MEANS = ("numpy.mean", "numpy.average", "statistics.mean", "statistics.fmean")
 _DISPLAYS = cst.Tuple | cst.List | cst.Dict | cst.Element | cst.DictElement
 
 
-def propagate_to_element(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """Allow a tensor as an element of the display or comprehension around `node`.
+def allow_tensor_element(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
+    """Let `node` be a tensor: rewrite the uses of the list, tuple, set or dict it is an element of.
 
-    Raises NotApplicable."""
+    Raises NotApplicable where a use needs a number."""
     element = uses.document.parent(node)
     if isinstance(element, cst.DictElement) and element.key is node:
         raise NotApplicable("it is a key")

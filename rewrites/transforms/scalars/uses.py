@@ -49,7 +49,7 @@ class Uses(UseEdits):
             case cst.Return():
                 self._propagate_to_return(parent, node, number)
             case cst.Element() | cst.DictElement() | cst.ListComp() | cst.GeneratorExp():
-                containers.propagate_to_element(self, node, number)
+                containers.allow_tensor_element(self, node, number)
             case cst.IfExp() if parent.test is not node:
                 self.propagate(parent, replace(number, may_be_plain=True))
             case cst.If() | cst.IfExp() | cst.While() | cst.BooleanOperation() | cst.Assert():
