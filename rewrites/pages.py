@@ -20,7 +20,7 @@ def page() -> str:
         "# The rules of `fullgraph fix`\n\nWritten from the rules' own documentation by "
         "`python -m fullgraph.rewrites.pages`.\n"
     ]
-    parts += [_section(rule) for rule in all_rules()]
+    parts += [_rule_section(rule) for rule in all_rules()]
     return "\n".join(parts)
 
 
@@ -40,7 +40,8 @@ def with_table(readme: str) -> str:
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"
 
 
-def _section(rule: Rule) -> str:
+def _rule_section(rule: Rule) -> str:
+    """Return a rule's docstring as Markdown, with indented code in fences."""
     blocks: list[str] = []
     code: list[str] = []
     for line in [*rule.doc.split("\n"), "."]:

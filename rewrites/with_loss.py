@@ -31,5 +31,6 @@ class WithLoss(torch.nn.Module):
         self.targets = targets
 
     def forward(self, *args: object, **kwargs: object) -> torch.Tensor:
+        """Return the loss; the last `targets` arguments go to the loss alone."""
         cut = len(args) - self.targets
         return self.loss(self.model(*args[:cut], **kwargs), *args[cut:])

@@ -30,7 +30,7 @@ def class_of(site: Site, node: cst.BaseExpression) -> str:
 def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
     """Return the only call that the class assigns to `self.x`, where `node` is `self.x`."""
     path = dotted_name(node)
-    owner = _class(site, node)
+    owner = _class_around(site, node)
     if owner is None or not path.startswith("self."):
         return None
     found = [
@@ -47,7 +47,7 @@ def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
 def buffer_value(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the tensor that the class registers as the buffer `node`."""
     path = dotted_name(node)
-    owner = _class(site, node)
+    owner = _class_around(site, node)
     calls = [one for one in walk(owner) if isinstance(one, cst.Call)] if owner is not None else []
     for call in calls:
         match call:
@@ -67,17 +67,17 @@ def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | 
     """Return the default of a parameter, or of an attribute that is set from a parameter."""
     path = dotted_name(node)
     if not path.startswith("self."):
-        return _default(site.document.function(node), path)
-    owner = _class(site, node)
+        return _default_of(site.document.function(node), path)
+    owner = _class_around(site, node)
     for one in walk(owner) if owner is not None else ():
         if isinstance(one, cst.Assign) and path in map(dotted_name, assignment_targets(one)):
-            values = list(_values(one.value))
+            values = list(_tuple_elements(one.value))
             places = [dotted_name(target) for target in assignment_targets(one)]
             if len(one.targets) > 1 or len(values) != len(places):
                 return None
             value = values[places.index(path)]
             return (
-                _default(site.document.function(one), dotted_name(value))
+                _default_of(site.document.function(one), dotted_name(value))
                 if dotted_name(value)
                 else value
             )
@@ -87,27 +87,28 @@ def default_value(site: Site, node: cst.BaseExpression) -> cst.BaseExpression | 
 def numeric_attribute(site: Site, node: cst.CSTNode) -> cst.BaseExpression | None:
     """Return the first literal assigned to an attribute, if all its values are literals."""
     path = dotted_name(node)
-    owner = _class(site, node) if path.startswith("self.") else None
+    owner = _class_around(site, node) if path.startswith("self.") else None
     values = []
     for one in walk(owner) if owner is not None else ():
         if isinstance(one, cst.Assign | cst.AnnAssign) and path in map(
             dotted_name, assignment_targets(one)
         ):
-            found = list(_values(one.value)) if one.value is not None else []
+            found = list(_tuple_elements(one.value)) if one.value is not None else []
             places = [dotted_name(target) for target in assignment_targets(one)]
             values.append(found[places.index(path)] if len(found) == len(places) else None)
     numbers = [one for one in values if isinstance(one, cst.Integer | cst.Float)]
     return numbers[0] if numbers and len(numbers) == len(values) else None
 
 
-def _values(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+def _tuple_elements(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the elements of a tuple or list; any other expression itself."""
     if isinstance(node, cst.Tuple | cst.List):
         yield from (element.value for element in node.elements)
     else:
         yield node
 
 
-def _default(function: cst.CSTNode | None, parameter: str) -> cst.BaseExpression | None:
+def _default_of(function: cst.CSTNode | None, parameter: str) -> cst.BaseExpression | None:
     found = (
         [one for one in walk(function.params) if isinstance(one, cst.Param)]
         if isinstance(function, cst.FunctionDef)
@@ -120,26 +121,27 @@ def called_function(site: Site, call: cst.Call) -> cst.FunctionDef | None:
     """Return the function of this file that is called: `helper(x)` or `self.helper(x)`."""
     path = dotted_name(call.func)
     if "." not in path:
-        return _function(site.document.module, path)
-    owner = _class(site, call)
+        return _function_named(site.document.module, path)
+    owner = _class_around(site, call)
     base, _, last = path.rpartition(".")
-    return _function(owner.body, last) if owner is not None and base == "self" else None
+    return _function_named(owner.body, last) if owner is not None and base == "self" else None
 
 
 def method_of_class(site: Site, kind: str, called: str) -> cst.FunctionDef | None:
     """Return a method of a class of this file."""
     for one in site.document.module.body:
         if isinstance(one, cst.ClassDef) and one.name.value == kind:
-            return _function(one.body, called)
+            return _function_named(one.body, called)
     return None
 
 
-def _class(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
+def _class_around(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
     around = site.document.around(node)
     return next((one for one in around if isinstance(one, cst.ClassDef)), None)
 
 
-def _function(block: cst.Module | cst.BaseSuite, called: str) -> cst.FunctionDef | None:
+def _function_named(block: cst.Module | cst.BaseSuite, called: str) -> cst.FunctionDef | None:
+    """Return the function `called` in a block; None if it is defined twice or not at all."""
     found = [
         one for one in block.body if isinstance(one, cst.FunctionDef) and one.name.value == called
     ]

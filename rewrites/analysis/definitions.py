@@ -60,49 +60,52 @@ class _Walk:
         self.nested: list[cst.Name] = []
 
     def run(self) -> None:
-        for parameter in _nodes(self.function.params, lambda n: isinstance(n, cst.Param)):
+        """Walk the function; nested functions see every definition of a variable."""
+        for parameter in _nodes_that(self.function.params, lambda n: isinstance(n, cst.Param)):
             assert isinstance(parameter, cst.Param)
-            self.store(parameter.name)
-        self.block(self.function.body)
+            self.bind_name(parameter.name)
+        self.walk_block(self.function.body)
         for use in self.nested:
             if use.value in self.every:
                 self.reaching[use] = self.every[use.value]
 
     # Statements.
 
-    def block(self, body: cst.BaseSuite) -> None:
+    def walk_block(self, body: cst.BaseSuite) -> None:
+        """Walk statements in order, and record the state before each."""
         for statement in body.body:
             if self.state is not None:
                 known = self.before.get(statement, {})
                 self.before[statement] = _merged([known, self.state]) or {}
             if isinstance(statement, cst.BaseCompoundStatement):
-                self.compound(statement)
+                self.walk_compound(statement)
             elif isinstance(statement, cst.SimpleStatementLine):
                 for small in statement.body:
-                    self.small(small)
+                    self.walk_small(small)
             else:
-                self.small(statement)
+                self.walk_small(statement)
 
-    def small(self, node: cst.CSTNode) -> None:
+    def walk_small(self, node: cst.CSTNode) -> None:
+        """Walk a simple statement: its reads, then what it binds."""
         match node:
             case cst.Assign():
-                self.load(node.value)
+                self.walk_uses(node.value)
                 for target in node.targets:
-                    self.target(target.target)
+                    self.bind_target(target.target)
             case cst.AnnAssign(value=None):
                 pass
             case cst.AnnAssign():
-                self.load(node.value)
-                self.target(node.target)
+                self.walk_uses(node.value)
+                self.bind_target(node.target)
             case cst.AugAssign():
-                self.load(node.target)
-                self.load(node.value)
-                self.target(node.target)
+                self.walk_uses(node.target)
+                self.walk_uses(node.value)
+                self.bind_target(node.target)
             case cst.Import() | cst.ImportFrom():
                 for alias in () if isinstance(node.names, cst.ImportStar) else node.names:
                     self.bind(alias.evaluated_alias or alias.evaluated_name, alias)
             case cst.Return() | cst.Raise():
-                self.load(node)
+                self.walk_uses(node)
                 self.state = None
             case cst.Break() | cst.Continue():
                 if self.loops and self.state is not None:
@@ -112,124 +115,130 @@ class _Walk:
                     )
                 self.state = None
             case _:
-                self.load(node)
+                self.walk_uses(node)
 
-    def compound(self, node: cst.BaseCompoundStatement) -> None:
+    def walk_compound(self, node: cst.BaseCompoundStatement) -> None:
+        """Walk a compound statement and merge the states of its branches."""
         match node:
             case cst.If():
-                self.load(node.test)
+                self.walk_uses(node.test)
                 start = self.state
-                self.block(node.body)
+                self.walk_block(node.body)
                 taken, self.state = self.state, start
                 match node.orelse:
                     case cst.If() as other:
                         self.before[other] = dict(start or {})
-                        self.compound(other)
+                        self.walk_compound(other)
                     case cst.Else(body=body):
-                        self.block(body)
+                        self.walk_block(body)
                 self.state = _merged([taken, self.state])
             case cst.For() | cst.While():
-                self.loop(node)
+                self.walk_loop(node)
             case cst.With():
                 for item in node.items:
-                    self.load(item.item)
+                    self.walk_uses(item.item)
                     if item.asname is not None:
-                        self.target(item.asname.name)
-                self.block(node.body)
+                        self.bind_target(item.asname.name)
+                self.walk_block(node.body)
             case cst.Try() | cst.TryStar():
-                self.attempt(node)
+                self.walk_try(node)
             case cst.Match():
-                self.load(node.subject)
+                self.walk_uses(node.subject)
                 start, ends = self.state, [self.state]
                 for case in node.cases:
                     self.state = dict(start) if start is not None else None
-                    for name in _nodes(case.pattern, lambda n: isinstance(n, cst.MatchAs)):
+                    for name in _nodes_that(case.pattern, lambda n: isinstance(n, cst.MatchAs)):
                         if isinstance(name, cst.MatchAs) and name.name is not None:
-                            self.store(name.name)
+                            self.bind_name(name.name)
                     if case.guard is not None:
-                        self.load(case.guard)
-                    self.block(case.body)
+                        self.walk_uses(case.guard)
+                    self.walk_block(case.body)
                     ends.append(self.state)
                 self.state = _merged(ends)
             case cst.FunctionDef() | cst.ClassDef():
-                self.load(node.body)
-                self.store(node.name)
+                self.walk_uses(node.body)
+                self.bind_name(node.name)
 
-    def loop(self, node: cst.For | cst.While) -> None:
+    def walk_loop(self, node: cst.For | cst.While) -> None:
+        """Walk a loop twice, so that definitions of one iteration reach the next."""
         if isinstance(node, cst.For):
-            self.load(node.iter)
+            self.walk_uses(node.iter)
         states = _Loop()
         self.loops.append(states)
         for _ in range(2):  # bindings of one iteration reach the next
             self.state = _merged([self.state, *states.nexts])
             skipped = self.state
             if isinstance(node, cst.For):
-                self.target(node.target)
+                self.bind_target(node.target)
             else:
-                self.load(node.test)
-            self.block(node.body)
+                self.walk_uses(node.test)
+            self.walk_block(node.body)
             self.state = _merged([skipped, self.state])
         self.loops.pop()
         if node.orelse is not None:
-            self.block(node.orelse.body)
+            self.walk_block(node.orelse.body)
         self.state = _merged([self.state, *states.exits, *states.nexts])
 
-    def attempt(self, node: cst.Try | cst.TryStar) -> None:
+    def walk_try(self, node: cst.Try | cst.TryStar) -> None:
+        """Walk a `try`; its handlers may start after any statement of the body."""
         start = self.state
-        self.block(node.body)
+        self.walk_block(node.body)
         ended = self.state
         made = {
             name.value: self.every[name.value]
-            for name in _nodes(node.body, lambda n: isinstance(n, cst.Name))
+            for name in _nodes_that(node.body, lambda n: isinstance(n, cst.Name))
             if isinstance(name, cst.Name) and name.value in self.every
         }
         anywhere = _merged([start, made])
         if node.orelse is not None:
-            self.block(node.orelse.body)
+            self.walk_block(node.orelse.body)
         ends = [self.state]
         for handler in node.handlers:
             self.state = dict(anywhere or {})
             if handler.name is not None:
-                self.target(handler.name.name)
-            self.block(handler.body)
+                self.bind_target(handler.name.name)
+            self.walk_block(handler.body)
             ends.append(self.state)
         self.state = _merged(ends)
         if node.finalbody is not None:
             self.state = _merged([self.state, ended, anywhere])
-            self.block(node.finalbody.body)
+            self.walk_block(node.finalbody.body)
 
     # Names.
 
-    def load(self, node: cst.CSTNode | None) -> None:
-        for name in _nodes(node, lambda n: isinstance(n, cst.Name)) if node else ():
+    def walk_uses(self, node: cst.CSTNode | None) -> None:
+        """Record the definitions that reach each name in an expression."""
+        for name in _nodes_that(node, lambda n: isinstance(n, cst.Name)) if node else ():
             assert isinstance(name, cst.Name)
             if not self.is_variable(name):
                 continue
             parent = self.document.parent(name)
             if isinstance(parent, cst.NamedExpr) and parent.target is name:
-                self.store(name)
+                self.bind_name(name)
             elif self.document.function(name) is not self.function:
                 self.nested.append(name)
             elif self.state is not None and name.value in self.state:
                 known = self.reaching.get(name, frozenset())
                 self.reaching[name] = known | self.state[name.value]
 
-    def target(self, node: cst.CSTNode) -> None:
+    def bind_target(self, node: cst.CSTNode) -> None:
+        """Bind the names of an assignment target."""
         match node:
             case cst.Name():
-                self.store(node)
+                self.bind_name(node)
             case cst.Tuple() | cst.List():
                 for element in node.elements:
-                    self.target(element.value)
+                    self.bind_target(element.value)
             case cst.StarredElement():
-                self.target(node.value)
+                self.bind_target(node.value)
             case _:
-                self.load(node)
+                self.walk_uses(node)
 
-    def store(self, name: cst.Name) -> None:
+    def bind_name(self, name: cst.Name) -> None:
         self.bind(name.value, name)
 
     def bind(self, name: str, node: cst.CSTNode) -> None:
+        """Make `node` the only definition of `name` from here on."""
         self.every[name] = self.every.get(name, frozenset()) | {node}
         if self.state is not None:
             self.state = {**self.state, name: frozenset({node})}
@@ -253,8 +262,8 @@ def _merged(states: Sequence[ReachingBindings | None]) -> ReachingBindings | Non
     return {n: frozenset().union(*(state.get(n, frozenset()) for state in alive)) for n in names}
 
 
-def _nodes(node: cst.CSTNode, wanted: Callable[[cst.CSTNode], bool]) -> Iterator[cst.CSTNode]:
+def _nodes_that(node: cst.CSTNode, wanted: Callable[[cst.CSTNode], bool]) -> Iterator[cst.CSTNode]:
     if wanted(node):
         yield node
     for child in node.children:
-        yield from _nodes(child, wanted)
+        yield from _nodes_that(child, wanted)

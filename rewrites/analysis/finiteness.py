@@ -101,6 +101,7 @@ def has_nan_free_gradient(site: Site, *nodes: cst.CSTNode) -> bool:
 
 
 def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
+    """Yield the operations in `node` that may give inf or NaN, or a NaN gradient."""
     for one in walk(node):
         if isinstance(one, cst.BaseExpression) and _is_of_numbers(site, one):
             continue
@@ -143,6 +144,7 @@ def _operator_hazards(site: Site, one: cst.BinaryOperation) -> Iterator[Hazard]:
 
 
 def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
+    """Yield the hazards of a call, of a module's forward too."""
     called = torch_name(site, call)
     if not called:
         kind = class_of(site, call.func)

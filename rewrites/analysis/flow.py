@@ -33,34 +33,34 @@ def split_statements(block: cst.BaseSuite | cst.Module) -> list[cst.CSTNode]:
 
 def names_read(*nodes: cst.CSTNode) -> frozenset[str]:
     """Return the names that the nodes read: for `self.a.b` "self", "self.a" and "self.a.b"."""
-    return frozenset(name for node in nodes for name in _reads(node))
+    return frozenset(name for node in nodes for name in _paths_read(node))
 
 
 def names_bound(*nodes: cst.CSTNode) -> tuple[str, ...]:
     """Return the names that statements bind, in order; "x" for `x += 1` and `del x` too."""
-    return tuple(dict.fromkeys(name for node in nodes for name in _writes(node)))
+    return tuple(dict.fromkeys(name for node in nodes for name in _paths_written(node)))
 
 
 def names_mutated(*nodes: cst.CSTNode) -> tuple[str, ...]:
     """Return the names that statements update in place: `x[0] = 1`, `x += 1`, `x.add_(1)`."""
-    return tuple(dict.fromkeys(name for node in nodes for name in _mutations(node)))
+    return tuple(dict.fromkeys(name for node in nodes for name in _paths_mutated(node)))
 
 
 def assignment_targets(node: cst.CSTNode) -> tuple[cst.BaseExpression, ...]:
     """Return the targets of an assignment, tuples unpacked; () for anything else."""
     match node:
         case cst.Assign():
-            return tuple(t for one in node.targets for t in _flat(one.target))
+            return tuple(t for one in node.targets for t in _flatten_target(one.target))
         case cst.AnnAssign() if node.value is not None:
             return (node.target,)
         case cst.AugAssign() | cst.NamedExpr():
             return (node.target,)
         case cst.For() | cst.CompFor():
-            return tuple(_flat(node.target))
+            return tuple(_flatten_target(node.target))
         case cst.With():
-            return tuple(t for i in node.items if i.asname for t in _flat(i.asname.name))
+            return tuple(t for i in node.items if i.asname for t in _flatten_target(i.asname.name))
         case cst.Del():
-            return tuple(_flat(node.target))
+            return tuple(_flatten_target(node.target))
     return ()
 
 
@@ -135,10 +135,10 @@ def names_surely_bound(node: cst.CSTNode) -> set[str]:
             if node.orelse is None:
                 return set()
             if isinstance(node.orelse, cst.Else):
-                return _assigned(node.body) & _assigned(node.orelse.body)
-            return _assigned(node.body) & names_surely_bound(node.orelse)
+                return _names_assigned(node.body) & _names_assigned(node.orelse.body)
+            return _names_assigned(node.body) & names_surely_bound(node.orelse)
         case cst.With():
-            return _assigned(node.body) | {
+            return _names_assigned(node.body) | {
                 dotted_name(target) for target in assignment_targets(node)
             }
         case cst.SimpleStatementLine():
@@ -164,7 +164,7 @@ def always_exits(node: cst.CSTNode) -> bool:
     return False
 
 
-def _assigned(block: cst.BaseSuite) -> set[str]:
+def _names_assigned(block: cst.BaseSuite) -> set[str]:
     return {n for one in split_statements(block) for n in names_surely_bound(one)}
 
 
@@ -180,52 +180,54 @@ def live_in(code: Iterable[cst.CSTNode]) -> set[str]:
     return live
 
 
-def _reads(node: cst.CSTNode) -> Iterator[str]:
+def _paths_read(node: cst.CSTNode) -> Iterator[str]:
+    """Yield the names and dotted paths that a node reads before it binds them."""
     match node:
         case cst.Name():
             yield node.value
         case cst.Attribute():
             if path := dotted_name(node):
                 yield path
-            yield from _reads(node.value)
+            yield from _paths_read(node.value)
         case cst.Assign():
             for one in node.targets:
                 yield from _target_reads(one.target)
-            yield from _reads(node.value)
+            yield from _paths_read(node.value)
         case cst.AnnAssign():
             yield from _target_reads(node.target)
             if node.value is not None:
-                yield from _reads(node.value)
+                yield from _paths_read(node.value)
         case cst.NamedExpr():
-            yield from _reads(node.value)
+            yield from _paths_read(node.value)
         case cst.Arg():
-            yield from _reads(node.value)
+            yield from _paths_read(node.value)
         case cst.For() | cst.CompFor():
             yield from _target_reads(node.target)
             for child in node.children:
                 if child is not node.target:
-                    yield from _reads(child)
+                    yield from _paths_read(child)
         case cst.AsName():
             yield from _target_reads(node.name)
         case cst.FunctionDef() | cst.Lambda():
-            inside = {n for child in node.children for n in _reads(child)}
+            inside = {n for child in node.children for n in _paths_read(child)}
             own = {*parameter_names(node), *names_bound(node.body)}
             yield from sorted(n for n in inside if n.partition(".")[0] not in own)
         case _:
             for child in node.children:
-                yield from _reads(child)
+                yield from _paths_read(child)
 
 
 def _target_reads(target: cst.BaseExpression) -> Iterator[str]:
     """Yield the names read to evaluate an assignment target."""
-    for one in _flat(target):
+    for one in _flatten_target(target):
         if isinstance(one, cst.Attribute):
-            yield from _reads(one.value)
+            yield from _paths_read(one.value)
         elif not isinstance(one, cst.Name):
-            yield from _reads(one)
+            yield from _paths_read(one)
 
 
-def _writes(node: cst.CSTNode) -> Iterator[str]:
+def _paths_written(node: cst.CSTNode) -> Iterator[str]:
+    """Yield the names and dotted paths that a node binds, without nested scopes."""
     if isinstance(node, cst.FunctionDef | cst.ClassDef):
         yield node.name.value
     if isinstance(node, _SCOPES | _COMPREHENSIONS):
@@ -234,10 +236,11 @@ def _writes(node: cst.CSTNode) -> Iterator[str]:
         if path := dotted_name(target):
             yield path
     for child in node.children:
-        yield from _writes(child)
+        yield from _paths_written(child)
 
 
-def _mutations(node: cst.CSTNode) -> Iterator[str]:
+def _paths_mutated(node: cst.CSTNode) -> Iterator[str]:
+    """Yield the dotted paths of what a node updates in place."""
     for one in walk(node):
         changed: cst.BaseExpression | None = None
         if isinstance(one, cst.AugAssign):
@@ -263,9 +266,9 @@ def _base(node: cst.BaseExpression) -> str:
     return dotted_name(node)
 
 
-def _flat(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+def _flatten_target(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     if isinstance(target, cst.Tuple | cst.List):
         for element in target.elements:
-            yield from _flat(element.value)
+            yield from _flatten_target(element.value)
     else:
         yield target

@@ -44,7 +44,7 @@ def infer(site: Site, node: cst.CSTNode) -> Seen | None:
         site.document.parents.get(node), cst.AugAssign
     ):
         seen = _elsewhere(site, node)
-    return seen or _facts_of(lambda: _value(site, node, 0))
+    return seen or _facts_of(lambda: _value_of(site, node, 0))
 
 
 def _elsewhere(site: Site, node: cst.Attribute) -> Seen | None:
@@ -63,7 +63,7 @@ def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> Seen | 
         return None
     bindings = known.before.get(statement, {}).get(variable, frozenset())
     used = _used(site, known, bindings)
-    return used or _facts_of(lambda: _bound(site, known, bindings, 0))
+    return used or _facts_of(lambda: _value_of_definitions(site, known, bindings, 0))
 
 
 def _facts_of(evaluate: Callable[[], object]) -> Seen | None:
@@ -73,7 +73,7 @@ def _facts_of(evaluate: Callable[[], object]) -> Seen | None:
     except Exception:  # torch rejects these operands: unknown
         return None
     if isinstance(value, torch.Tensor):
-        return Seen(("torch.Tensor",), 0, (_described(value),))
+        return Seen(("torch.Tensor",), 0, (_describe_tensor(value),))
     builtin = type(value).__module__ == "builtins"
     if value is None or (builtin and isinstance(value, int | float | str)):
         return Seen((type(value).__name__,), 0, (), (value,))
@@ -97,13 +97,13 @@ def same_kind(one: Seen, other: Seen) -> bool:
     )
 
 
-def _described(value: torch.Tensor) -> TensorSeen:
+def _describe_tensor(value: torch.Tensor) -> TensorSeen:
     dtype = str(value.dtype).removeprefix("torch.")
     shape = tuple(value.shape)
     return TensorSeen(dtype, shape, "meta", value.requires_grad, value.is_leaf)
 
 
-def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
+def _value_of(site: Site, node: cst.CSTNode, depth: int) -> Any:
     """Return the value on meta tensors. Raises UnknownValue, or what torch raises."""
     if depth > DEPTH:
         raise UnknownValue
@@ -121,29 +121,31 @@ def _value(site: Site, node: cst.CSTNode, depth: int) -> Any:
         case cst.Name():
             return _variable(site, node, again)
         case cst.Attribute() if node.attr.value in _ATTRIBUTES:
-            base = _value(site, node.value, again)
+            base = _value_of(site, node.value, again)
             if isinstance(base, torch.finfo | torch.iinfo):
                 return getattr(base, node.attr.value)
             if not isinstance(base, torch.Tensor):
                 raise UnknownValue
-            return torch.device("meta") if node.attr.value == "device" else _get(base, node)
+            return (
+                torch.device("meta") if node.attr.value == "device" else _get_attribute(base, node)
+            )
         case cst.Attribute() if given := buffer_value(site, node) or numeric_attribute(site, node):
-            return _value(site, given, again)
+            return _value_of(site, given, again)
         case cst.BinaryOperation():
-            left, right = (_value(site, part, again) for part in (node.left, node.right))
+            left, right = (_value_of(site, part, again) for part in (node.left, node.right))
             return BINARY[type(node.operator)](left, right)
         case cst.Comparison(comparisons=[comparison]):
-            left = _value(site, node.left, again)
-            right = _value(site, comparison.comparator, again)
+            left = _value_of(site, node.left, again)
+            right = _value_of(site, comparison.comparator, again)
             return BINARY[type(comparison.operator)](left, right)
         case cst.UnaryOperation():
-            return UNARY[type(node.operator)](_value(site, node.expression, again))
+            return UNARY[type(node.operator)](_value_of(site, node.expression, again))
         case cst.Tuple() | cst.List():
-            return [_value(site, element.value, again) for element in node.elements]
+            return [_value_of(site, element.value, again) for element in node.elements]
         case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
-            return _value(site, node.value, again)[_value(site, index, again)]
+            return _value_of(site, node.value, again)[_value_of(site, index, again)]
         case cst.Call():
-            return _called(site, node, again)
+            return _value_of_call(site, node, again)
     raise UnknownValue
 
 
@@ -173,19 +175,22 @@ def _variable(site: Site, use: cst.Name, depth: int) -> object:
     known = find_definitions(site.document, use)
     if known is None:
         raise UnknownValue
-    return _bound(site, known, known.reaching.get(use, frozenset()), depth)
+    return _value_of_definitions(site, known, known.reaching.get(use, frozenset()), depth)
 
 
-def _bound(site: Site, known: Definitions, bindings: Bindings, depth: int) -> object:
+def _value_of_definitions(site: Site, known: Definitions, bindings: Bindings, depth: int) -> object:
+    """Return the value that the definitions give a variable; raise UnknownValue."""
     if (seen := _used(site, known, bindings)) is not None:
         return _made(seen)
     for binding in bindings:
         parent = site.document.parents.get(binding)
         if isinstance(parent, cst.AugAssign) and isinstance(binding, cst.Name) and depth < DEPTH:
-            return _bound(site, known, known.reaching.get(binding, frozenset()), depth + 1)
+            return _value_of_definitions(
+                site, known, known.reaching.get(binding, frozenset()), depth + 1
+            )
         assign = site.document.parents.get(parent) if parent is not None else None
         if isinstance(parent, cst.AssignTarget) and isinstance(assign, cst.Assign):
-            return _value(site, assign.value, depth)
+            return _value_of(site, assign.value, depth)
     raise UnknownValue
 
 
@@ -196,12 +201,13 @@ def _used(site: Site, known: Definitions, bindings: Bindings) -> Seen | None:
     return next((seen for use in uses if (seen := site.seen(use)) is not None), None)
 
 
-def _called(site: Site, call: cst.Call, depth: int) -> object:
+def _value_of_call(site: Site, call: cst.Call, depth: int) -> object:
+    """Return what a call of a torch function gives on meta tensors; raise UnknownValue."""
     if any(arg.star for arg in call.args):
         raise UnknownValue
-    args = [_value(site, arg.value, depth) for arg in call.args if arg.keyword is None]
+    args = [_value_of(site, arg.value, depth) for arg in call.args if arg.keyword is None]
     kwargs = {
-        arg.keyword.value: _value(site, arg.value, depth)
+        arg.keyword.value: _value_of(site, arg.value, depth)
         for arg in call.args
         if arg.keyword is not None
     }
@@ -218,11 +224,11 @@ def _called(site: Site, call: cst.Call, depth: int) -> object:
                 kwargs["device"] = "meta"
             return function(*args, **kwargs)
         if isinstance(call.func, cst.Attribute):
-            base = _value(site, call.func.value, depth)
+            base = _value_of(site, call.func.value, depth)
             if isinstance(base, torch.Tensor):
                 return getattr(base, call.func.attr.value)(*args, **kwargs)
     raise UnknownValue
 
 
-def _get(base: torch.Tensor, node: cst.Attribute) -> object:
+def _get_attribute(base: torch.Tensor, node: cst.Attribute) -> object:
     return getattr(base, node.attr.value)

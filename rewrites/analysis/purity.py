@@ -161,6 +161,7 @@ def _call_effect(site: Site, call: cst.Call, within: frozenset[str]) -> str:
 
 
 def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
+    """Return the side effect of calling a layer of torch.nn, as a clause; "" if it has none."""
     last = kind.rpartition(".")[2]
     if last == "Sequential":
         inside = list(_made_of(site, call.func))

@@ -36,13 +36,14 @@ def verdict(fixes: FixResult) -> str:
         return f"{fixes.target} has nothing to fix: {fixes.before.verdict}"
     safe = [s for s in fixes.suggestions if s.accepted and s.applicability is Applicability.SAFE]
     unsafe = [s for s in fixes.suggestions if s.accepted and s not in safe]
-    parts = [f"graphs {_graphs(fixes.before)} → {_graphs(fixes.after)}"]
+    parts = [f"graphs {_graph_count(fixes.before)} → {_graph_count(fixes.after)}"]
     parts.append(f"causes {len(fixes.before.causes)} → {len(fixes.after.causes)}")
-    parts.append(f"{_count(len(safe), 'edit')}, proved" if safe else "no safe edit")
+    parts.append(f"{_format_count(len(safe), 'edit')}, proved" if safe else "no safe edit")
     line = ", ".join(parts)
     if unsafe:
         line += (
-            f"; with {_count(len(unsafe), 'unsafe edit')} graphs {_graphs(fixes.after_unsafe)}, "
+            f"; with {_format_count(len(unsafe), 'unsafe edit')} "
+            f"graphs {_graph_count(fixes.after_unsafe)}, "
             f"causes {len(fixes.after_unsafe.causes)}"
         )
     return line + end
@@ -58,7 +59,7 @@ def plain(fixes: FixResult) -> str:
 
 def render(fixes: FixResult, console: Console) -> None:
     """Draw the verdict, every suggestion with its diff and proof, and the unfixed causes."""
-    console.print(Group(*_blocks(fixes, console)))
+    console.print(Group(*_report_blocks(fixes, console)))
 
 
 def render_diff(diff: str, console: Console) -> None:
@@ -66,7 +67,7 @@ def render_diff(diff: str, console: Console) -> None:
     if console.color_system is None:
         console.out(diff, end="", highlight=False)
     else:
-        console.print(_colored(diff))
+        console.print(_colored_diff(diff))
 
 
 def to_dict(fixes: FixResult) -> dict[str, object]:
@@ -130,7 +131,8 @@ def _proof_dict(proof: Proof) -> dict[str, object]:
     }
 
 
-def _blocks(fixes: FixResult, console: Console) -> Iterator[RenderableType]:
+def _report_blocks(fixes: FixResult, console: Console) -> Iterator[RenderableType]:
+    """Yield the verdict, each suggestion, and the causes not fixed."""
     yield Text(verdict(fixes), style="bold")
     for suggestion in fixes.suggestions:
         yield Text()
@@ -139,15 +141,18 @@ def _blocks(fixes: FixResult, console: Console) -> Iterator[RenderableType]:
         yield Text()
         yield Text("Not fixed:", style="bold")
         for cause in fixes.unfixed:
-            where = f"{_relative(cause.file)}:{cause.line}"
+            where = f"{_relative_path(cause.file)}:{cause.line}"
             yield Padding(
                 Text(f"{where} · {cause.category} · `{cause.cause}`: {cause.reason}."), (0, 0, 0, 2)
             )
 
 
 def _suggestion_blocks(suggestion: Suggestion, console: Console) -> Iterator[RenderableType]:
+    """Yield title, reason, assumptions, proof and diff of a suggestion."""
     style = _STYLES[suggestion.applicability]
-    title = f"{suggestion.rule} {suggestion.name} · {_relative(suggestion.file)}:{suggestion.line}"
+    title = (
+        f"{suggestion.rule} {suggestion.name} · {_relative_path(suggestion.file)}:{suggestion.line}"
+    )
     yield Line(Text(f"{title} · {suggestion.applicability.value}", style=style), align="left")
     yield Text(suggestion.why)
     if suggestion.assumes:
@@ -155,12 +160,17 @@ def _suggestion_blocks(suggestion: Suggestion, console: Console) -> Iterator[Ren
     yield Text(_proof_sentence(suggestion), style="dim")
     if suggestion.diff:
         yield Text()
-        yield _colored(suggestion.diff) if console.color_system else Text(suggestion.diff.rstrip())
+        yield (
+            _colored_diff(suggestion.diff)
+            if console.color_system
+            else Text(suggestion.diff.rstrip())
+        )
 
 
 def _proof_sentence(suggestion: Suggestion) -> str:
+    """Return how a proof ended, on how many inputs."""
     proof = suggestion.proof
-    tried = f" on {_count(proof.inputs, 'input')}" if proof.inputs else ""
+    tried = f" on {_format_count(proof.inputs, 'input')}" if proof.inputs else ""
     if proof.state is ProofState.PROVED:
         return f"Proved{tried}: {', '.join(check.name for check in proof.checks)}."
     if proof.state is ProofState.NOT_RUN:
@@ -170,19 +180,19 @@ def _proof_sentence(suggestion: Suggestion) -> str:
     return f"{title}{tried}: {proof.reason}{kept}."
 
 
-def _colored(diff: str) -> Syntax:
+def _colored_diff(diff: str) -> Syntax:
     return Syntax(diff.rstrip(), "diff", theme="ansi_light", background_color="default")
 
 
-def _relative(file: str) -> str:
+def _relative_path(file: str) -> str:
     path = Path(file)
     return os.path.relpath(file) if path.is_relative_to(Path.cwd()) else file
 
 
-def _graphs(explanation: Explanation) -> str:
+def _graph_count(explanation: Explanation) -> str:
     graphs = explanation.default.graphs
     return "?" if graphs is None else str(graphs)
 
 
-def _count(number: int, noun: str) -> str:
+def _format_count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -62,7 +62,7 @@ def propose(
     causes: Iterable[Cause], facts: Knowledge, rules: Sequence[Rule] | None = None
 ) -> list[Offers]:
     """Ask every rule about every cause. The first offer of a cause is the best one."""
-    return [_offers(cause, facts, all_rules() if rules is None else rules) for cause in causes]
+    return [_offers_for(cause, facts, all_rules() if rules is None else rules) for cause in causes]
 
 
 def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
@@ -86,11 +86,12 @@ def places_to_observe(causes: Iterable[Cause]) -> Iterator[Position]:
         yield from edit_places(cause)
 
 
-def _offers(cause: Cause, facts: Knowledge, rules: Sequence[Rule]) -> Offers:
+def _offers_for(cause: Cause, facts: Knowledge, rules: Sequence[Rule]) -> Offers:
+    """Return the offers of all rules for one cause, and why other rules refused."""
     offers: list[Offer] = []
     refusals: list[str] = []
     for place in edit_places(cause):
-        document = _document(place.file)
+        document = _parse_file(place.file)
         node = None if document is None else document.node(place)
         if document is None or node is None:
             continue
@@ -112,7 +113,7 @@ def _offers(cause: Cause, facts: Knowledge, rules: Sequence[Rule]) -> Offers:
 
 def _unsafe_if_comment_lost(offer: Offer) -> Offer:
     """Return `offer`, marked unsafe if the edit would delete a comment."""
-    lost = _comments(offer.document.text) - _comments(offer.text)
+    lost = _comments_in(offer.document.text) - _comments_in(offer.text)
     if not lost or offer.rewrite.applicability is Applicability.DISPLAY:
         return offer
     assumes = (*offer.rewrite.assumes, f"the comment `{min(lost)}` is no longer needed")
@@ -120,7 +121,7 @@ def _unsafe_if_comment_lost(offer: Offer) -> Offer:
     return replace(offer, rewrite=rewrite)
 
 
-def _comments(text: str) -> set[str]:
+def _comments_in(text: str) -> set[str]:
     return {match.strip() for match in re.findall(r"#.*", text)}
 
 
@@ -156,7 +157,7 @@ def _nodes_overlap(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> 
     return a in tuple(one.document.around(b)) or b in tuple(one.document.around(a))
 
 
-def _document(file: str) -> Document | None:
+def _parse_file(file: str) -> Document | None:
     source = read_source(file)
     return None if source is None else _parse_cached(file, source.text)
 

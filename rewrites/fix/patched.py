@@ -49,13 +49,13 @@ class _Copies:
             return self.made[id(thing)]
         match thing:
             case FunctionType() if id(thing.__globals__) in self.spaces:
-                return self._function(thing)
+                return self._copy_function(thing)
             case type() if _is_torchs(thing):  # whatever a program hung there: all share it
                 return thing
             case type() if any(self._is_ours(value) for value in vars(thing).values()) or any(
                 self.of(base) is not base for base in thing.__bases__
             ):
-                return self._class(thing)
+                return self._copy_class(thing)
         return thing
 
     def module(self, module: torch.nn.Module) -> torch.nn.Module:
@@ -79,7 +79,7 @@ class _Copies:
         """What a copied class has for `value`: `super()` of any method must know the copy."""
         match value:
             case FunctionType() if "__class__" in value.__code__.co_freevars:
-                return self.made.get(id(value)) or self._function(value)
+                return self.made.get(id(value)) or self._copy_function(value)
             case staticmethod() | classmethod():
                 inner = self._member(value.__func__)
                 return value if inner is value.__func__ else type(value)(inner)
@@ -88,7 +88,8 @@ class _Copies:
                 return property(fget, fset, fdel, value.__doc__)
         return self.of(value)
 
-    def _function(self, function: FunctionType) -> FunctionType:
+    def _copy_function(self, function: FunctionType) -> FunctionType:
+        """Copy a function with its edited code, and the copies of its cells and globals."""
         copy = FunctionType(
             self.codes.get(function, function.__code__),
             self.spaces.get(id(function.__globals__), function.__globals__),
@@ -113,7 +114,8 @@ class _Copies:
         new: CellType = self.made.setdefault(id(cell), CellType())
         return new
 
-    def _class(self, kind: type) -> type:
+    def _copy_class(self, kind: type) -> type:
+        """Copy a class with copies of its bases, methods and class cells."""
         bases = tuple(self.of(base) for base in kind.__bases__)
         self.made[id(kind)] = kind  # its methods may meet it
         cells: list[CellType] = []

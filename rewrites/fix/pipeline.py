@@ -102,7 +102,7 @@ def fix(
     rules = select_rules(all_rules(), select, ignore)
     start = time.monotonic()
 
-    def report(what: str) -> None:
+    def report_progress(what: str) -> None:
         if progress is not None:
             progress(FixStep(what, time.monotonic() - start))
 
@@ -113,11 +113,12 @@ def fix(
         return max(PROOF_SECONDS, seconds - (time.monotonic() - start))
 
     def propose_edits(edited: EditedProgram) -> list[Offers]:
-        report("looking at values")
+        report_progress("looking at values")
         return _propose_with_facts(program, edited, rules)
 
     def prove_edits(base: Texts, texts: Texts, offers: Sequence[Offer]) -> Proof:
-        report(f"proving {_names_of(offers)}")
+        """Prove all edits of `offers` together."""
+        report_progress(f"proving {_names_of(offers)}")
         rewrites = [offer.rewrite for offer in offers]
         return prove(
             program,
@@ -130,16 +131,16 @@ def fix(
         )
 
     def prove_under_inductor(texts: Texts, numbers: bool) -> Proof:
-        report("running under Inductor")
+        report_progress("running under Inductor")
         limit = seconds_left()
         return prove(program, texts, seconds=limit, inductor=True, numbers=numbers, strict=False)
 
     def explain_edits(texts: Texts, offers: Sequence[Offer]) -> Explanation:
-        report(f"explaining after {_names_of(offers)}")
+        report_progress(f"explaining after {_names_of(offers)}")
         return _explain_with(program, texts)
 
     def run_with_config(config: Config) -> ConfigRun:
-        report(f"trying {', '.join(config)}")
+        report_progress(f"trying {', '.join(config)}")
         texts = unsafe.program.texts
         with patch_config(config):
             explanation = _explain_with(program, texts)

@@ -103,14 +103,14 @@ def list_suggestions(
     found: dict[tuple[str, int, CauseKey], Suggestion] = {}
     for trial in state.trials:
         for offer in trial.offers:
-            made = _suggestion(offer, trial.proof, trial.accepted, state.originals)
+            made = _make_suggestion(offer, trial.proof, trial.accepted, state.originals)
             found[made.rule, made.line, cause_key(offer.cause)] = made
     mended = {cause for (_, _, cause), made in found.items() if made.accepted}
     for cause, answer in state.offers.items():
         for offer in answer.offers:
             if offer.rewrite.applicability is Applicability.DISPLAY and cause not in mended:
                 proof = idea_proofs.get((cause, offer.rule.code), Proof(ProofState.NOT_RUN))
-                made = _suggestion(offer, proof, False, state.originals)
+                made = _make_suggestion(offer, proof, False, state.originals)
                 found.setdefault((made.rule, made.line, cause), made)
     return tuple(found.values())
 
@@ -140,9 +140,10 @@ def unified_diff(file: str, before: str, after: str) -> str:
     )
 
 
-def _suggestion(
+def _make_suggestion(
     offer: Offer, proof: Proof, accepted: bool, originals: Mapping[str, str]
 ) -> Suggestion:
+    """Return an offer with its proof; a safe rule without a whole proof becomes unsafe."""
     applicability = offer.rewrite.applicability
     if applicability is Applicability.SAFE and not proof.whole:
         applicability = Applicability.UNSAFE
@@ -165,6 +166,7 @@ def _suggestion(
 
 
 def _reason_unfixed(cause: Cause, state: SearchState) -> str:
+    """Return why a cause has no accepted edit."""
     failed = [
         f"{offer.rule.code} was tried and failed its proof: {trial.proof.reason}"
         for trial in state.trials

@@ -84,7 +84,7 @@ def record_behaviour(
     With `backward` the loss of the program, or else the sum of the outputs that require a
     gradient, runs backward after each call. All random streams start from `seed`.
     """
-    _seed(seed)
+    _seed_all(seed)
     printed = io.StringIO()
     records: list[str] = []
     outputs: list[object] = []
@@ -97,19 +97,19 @@ def record_behaviour(
                 output = function(*call.args, **call.kwargs)
                 outputs.append(encode(output, memory))
                 if backward:
-                    _backward(subject, output)
+                    _run_backward(subject, output)
         except Exception as error:
             raised = f"{type(error).__name__}: {error}"
             last = traceback.extract_tb(error.__traceback__)[-1]
             crashed = not (last.line or "").lstrip().startswith(("raise", "assert"))
     return Behaviour(
         outputs,
-        {name: encode(t.grad) for name, t in _leaves(subject, calls) if t.grad is not None},
-        _state(subject, calls),
+        {name: encode(t.grad) for name, t in _named_leaves(subject, calls) if t.grad is not None},
+        _encode_state(subject, calls),
         raised,
         printed.getvalue(),
         tuple(records),
-        _randomness(),
+        _hash_random_states(),
         crashed,
     )
 
@@ -118,7 +118,7 @@ def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEP
     """Return `value` as comparable data: tensors with elements, objects by their fields,
     functions and classes by name."""
     if isinstance(value, torch.Tensor):
-        return _tensor(value, memory or {})
+        return _encode_tensor(value, memory or {})
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return value
     if isinstance(value, _CODE):
@@ -140,7 +140,8 @@ def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEP
     return f"<{kind}>"
 
 
-def _tensor(value: torch.Tensor, memory: Mapping[int, str]) -> TensorValue:
+def _encode_tensor(value: torch.Tensor, memory: Mapping[int, str]) -> TensorValue:
+    """Encode metadata, a digest of the bytes, and the name of what the tensor aliases."""
     dense = value.detach()
     alias = ""
     if value.layout is torch.strided and value.device.type != "meta":
@@ -165,15 +166,16 @@ def _tensor(value: torch.Tensor, memory: Mapping[int, str]) -> TensorValue:
 def _memory(subject: Program, calls: tuple[CallArguments, ...]) -> dict[int, str]:
     """Return the names of inputs, parameters and buffers by storage address."""
     found = {}
-    for name, tensor in _named(subject, calls):
+    for name, tensor in _named_tensors(subject, calls):
         if tensor.layout is torch.strided and tensor.numel() and tensor.device.type != "meta":
             found[tensor.untyped_storage().data_ptr()] = name
     return found
 
 
-def _named(
+def _named_tensors(
     subject: Program, calls: tuple[CallArguments, ...]
 ) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors of the calls and of the module, by name."""
     for number, call in enumerate(calls):
         for i, leaf in enumerate(tree_leaves((call.args, dict(call.kwargs)))):
             if isinstance(leaf, torch.Tensor):
@@ -183,15 +185,16 @@ def _named(
         yield from subject.target.named_buffers()
 
 
-def _leaves(
+def _named_leaves(
     subject: Program, calls: tuple[CallArguments, ...]
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    for name, tensor in _named(subject, calls):
+    for name, tensor in _named_tensors(subject, calls):
         if tensor.is_leaf and tensor.requires_grad:
             yield name, tensor
 
 
-def _backward(subject: Program, output: object) -> None:
+def _run_backward(subject: Program, output: object) -> None:
+    """Run backward from the program's loss, or from the sum of all outputs."""
     if subject.loss:
         subject.backward(output)
         return
@@ -205,7 +208,8 @@ def _backward(subject: Program, output: object) -> None:
         torch.stack([one.double() for one in sums]).sum().backward()
 
 
-def _state(subject: Program, calls: tuple[CallArguments, ...]) -> dict[str, object]:
+def _encode_state(subject: Program, calls: tuple[CallArguments, ...]) -> dict[str, object]:
+    """Encode what a call may have mutated: arguments, attributes, parameters, globals."""
     found: dict[str, object] = {}
     for number, call in enumerate(calls):
         found[f"arguments of call {number}"] = encode((call.args, dict(call.kwargs)))
@@ -236,13 +240,13 @@ def _records(found: list[str]) -> Iterator[None]:
     """Append every log record and every warning inside the block to `found`."""
     make = logging.getLogRecordFactory()
 
-    def factory(*args: object, **kwargs: object) -> logging.LogRecord:
+    def record_log(*args: object, **kwargs: object) -> logging.LogRecord:
         record = make(*args, **kwargs)
         if not record.name.startswith(("torch", "fullgraph")):
             found.append(f"{record.name} {record.levelname}: {record.getMessage()}")
         return record
 
-    def show(
+    def record_warning(
         message: object, category: type[Warning], filename: str, *rest: object, **more: object
     ) -> None:
         deprecated = issubclass(category, DeprecationWarning | FutureWarning)
@@ -252,22 +256,22 @@ def _records(found: list[str]) -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.showwarning = show
-        logging.setLogRecordFactory(factory)
+        warnings.showwarning = record_warning
+        logging.setLogRecordFactory(record_log)
         try:
             yield
         finally:
             logging.setLogRecordFactory(make)
 
 
-def _seed(seed: int) -> None:
+def _seed_all(seed: int) -> None:
     torch.manual_seed(seed)
     random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed)
 
 
-def _randomness() -> str:
+def _hash_random_states() -> str:
     states: list[object] = [torch.get_rng_state().numpy().tobytes(), random.getstate()]
     if "numpy" in sys.modules:
         states.append(repr(sys.modules["numpy"].random.get_state()))

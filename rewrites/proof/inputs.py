@@ -24,20 +24,20 @@ def input_variants(calls: Calls, *, special: bool) -> Iterator[Calls]:
     variants contain NaN and infinities.
     """
     yield copy_calls(calls)
-    for change in _changes(special):
+    for change in _input_changes(special):
         yield transform_calls(calls, change)
-    tensors = [leaf for leaf in _tensors(calls) if leaf.numel()]
+    tensors = [leaf for leaf in _tensors_of(calls) if leaf.numel()]
     if len(tensors) > 1:
         for index in range(min(len(tensors), 6)):
-            for change in (torch.zeros_like, torch.neg, _ones):
+            for change in (torch.zeros_like, torch.neg, _to_ones):
                 yield transform_calls(calls, change, only=index)
     for number in range(RANDOM_VARIANTS):
-        yield transform_calls(calls, _random(number, 10.0 ** (number % 4 - 1)))
+        yield transform_calls(calls, _randomize(number, 10.0 ** (number % 4 - 1)))
 
 
 def copy_calls(calls: Calls) -> Calls:
     """Return a copy of `calls` with memory of its own; aliases among its tensors are kept."""
-    return copy.deepcopy(_detached(calls))
+    return copy.deepcopy(_detach_calls(calls))
 
 
 def perturb_calls(calls: Calls) -> Calls:
@@ -49,7 +49,7 @@ def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Ca
     """Return a copy of `calls` with `change` applied to each tensor, or to tensor `only`."""
     numbers = iter(range(1_000_000))
 
-    def one(leaf: object) -> object:
+    def transform_leaf(leaf: object) -> object:
         if not isinstance(leaf, torch.Tensor):
             return copy.deepcopy(leaf)
         if leaf.device.type == "meta" or leaf.layout is not torch.strided:
@@ -60,26 +60,32 @@ def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Ca
         new = _kept(leaf, change)
         return new.requires_grad_(leaf.requires_grad)
 
-    return tuple(CallArguments(tree_map(one, c.args), tree_map(one, dict(c.kwargs))) for c in calls)
+    return tuple(
+        CallArguments(tree_map(transform_leaf, c.args), tree_map(transform_leaf, dict(c.kwargs)))
+        for c in calls
+    )
 
 
 def require_gradients(calls: Calls) -> None:
     """Set `requires_grad` on every floating-point leaf tensor of `calls`."""
-    for leaf in _tensors(calls):
+    for leaf in _tensors_of(calls):
         if leaf.is_leaf and not leaf.requires_grad and leaf.is_floating_point():
             leaf.requires_grad_()
 
 
-def _detached(calls: Calls) -> Calls:
-    def one(leaf: object) -> object:
+def _detach_calls(calls: Calls) -> Calls:
+    def detach_leaf(leaf: object) -> object:
         if isinstance(leaf, torch.Tensor) and not leaf.is_leaf:
             return leaf.detach().requires_grad_(leaf.requires_grad)
         return leaf
 
-    return tuple(CallArguments(tree_map(one, c.args), tree_map(one, dict(c.kwargs))) for c in calls)
+    return tuple(
+        CallArguments(tree_map(detach_leaf, c.args), tree_map(detach_leaf, dict(c.kwargs)))
+        for c in calls
+    )
 
 
-def _tensors(calls: Calls) -> list[torch.Tensor]:
+def _tensors_of(calls: Calls) -> list[torch.Tensor]:
     found = tree_leaves([(call.args, dict(call.kwargs)) for call in calls])
     return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
 
@@ -100,12 +106,13 @@ def _kept(leaf: torch.Tensor, change: Change) -> torch.Tensor:
         return new.expand_as(values).clone(memory_format=torch.preserve_format)
 
 
-def _changes(special: bool) -> Iterator[Change]:
+def _input_changes(special: bool) -> Iterator[Change]:
+    """Yield functions that change a tensor; `special` adds those that put in inf and NaN."""
     yield torch.zeros_like
     yield torch.neg
     yield torch.abs
     yield lambda x: -x.abs()
-    yield _ones
+    yield _to_ones
     yield lambda x: x * 10
     yield lambda x: x * 0.1
     yield lambda x: x * 1e4
@@ -115,11 +122,11 @@ def _changes(special: bool) -> Iterator[Change]:
     yield lambda x: x.flatten()[:1].expand(x.numel()).reshape(x.shape)
     yield _one_hot
     if special:
-        yield _with(float("nan"))
-        yield _with(float("inf"))
+        yield _put_last(float("nan"))
+        yield _put_last(float("inf"))
 
 
-def _ones(x: torch.Tensor) -> torch.Tensor:
+def _to_ones(x: torch.Tensor) -> torch.Tensor:
     return torch.ones_like(x)
 
 
@@ -129,7 +136,9 @@ def _one_hot(x: torch.Tensor) -> torch.Tensor:
     return new
 
 
-def _with(value: float) -> Change:
+def _put_last(value: float) -> Change:
+    """Return a change that sets the last element to `value`."""
+
     def change(x: torch.Tensor) -> torch.Tensor:
         if not x.is_floating_point():
             return x
@@ -140,7 +149,7 @@ def _with(value: float) -> Change:
     return change
 
 
-def _random(seed: int, scale: float) -> Change:
+def _randomize(seed: int, scale: float) -> Change:
     generator = torch.Generator().manual_seed(seed)
 
     def change(x: torch.Tensor) -> torch.Tensor:

@@ -76,7 +76,7 @@ def prove(
         titles = [_condition_text(test) for test in tests]
         lines = (*titles, *_changed_lines(base, texts))
         special = any(word in line for word in _SPECIAL for line in lines)
-        old = _run_isolated(
+        old = _run_proof_job(
             subject, seconds, lambda: _explore(subject, tests, special, limit, strict)
         )
     if old.value is None:
@@ -88,7 +88,7 @@ def prove(
     with override_sources(texts) as overlay:
         if overlay.refused:
             return _failed_proof("overlay", overlay.refused[0])
-        new = _run_isolated(subject, seconds, lambda: _replay(subject, cases, special, None))
+        new = _run_proof_job(subject, seconds, lambda: _replay(subject, cases, special, None))
         if new.value is None:
             return _failed_proof("eager", f"the new code did not run: {_failure_text(new)}")
     ran = old.value.behaviours, new.value.behaviours
@@ -101,7 +101,7 @@ def prove(
         if some and all(check.ok for check in checks):
             job = partial(_replay, subject, some, special, backend)
             with override_sources(texts):
-                done = _run_isolated(subject, seconds, job, inductor=backend == "inductor")
+                done = _run_proof_job(subject, seconds, job, inductor=backend == "inductor")
             checks.append(_check_compiled(backend, done, new.value.behaviours))
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
@@ -127,7 +127,7 @@ def _explore(
         for number, _ in enumerate(input_variants(subject.calls, special=special)):
             for tape in tapes:
                 tape.clear()
-            behaviour = _behaviour(subject, ProofInput(number, False), special, None)
+            behaviour = _record_case(subject, ProofInput(number, False), special, None)
             before.restore()
             taken = tuple(frozenset(tape) for tape in tapes)
             for index, side in enumerate(taken):
@@ -140,7 +140,7 @@ def _explore(
                 run.behaviours[ProofInput(number, False)] = behaviour
                 case = ProofInput(number, True)
                 if torch.is_grad_enabled():
-                    asked = _behaviour(subject, case, special, None)
+                    asked = _record_case(subject, case, special, None)
                     before.restore()
                     if asked.raised == behaviour.raised:  # else the program accepts no gradients
                         run.behaviours[case] = asked
@@ -159,12 +159,15 @@ def _replay(
     run = RecordedRun()
     before = snapshot(subject.objects())
     for case in cases:
-        run.behaviours[case] = _behaviour(subject, case, special, backend)
+        run.behaviours[case] = _record_case(subject, case, special, backend)
         before.restore()
     return run
 
 
-def _behaviour(subject: Program, case: ProofInput, special: bool, backend: str | None) -> Behaviour:
+def _record_case(
+    subject: Program, case: ProofInput, special: bool, backend: str | None
+) -> Behaviour:
+    """Run the program on one proof input, in eager or compiled, and record its behaviour."""
     variants = input_variants(subject.calls, special=special)
     calls = next(itertools.islice(variants, case.number, None))
     if case.perturbed:
@@ -192,20 +195,22 @@ def _recording_edits(tests: Sequence[Position]) -> tuple[list[FunctionEdit], lis
 
 
 def _record_condition(tape: set[bool]) -> Callable[[object], object]:
-    def note(value: object) -> object:
+    """Return a function that adds each condition's truth to `tape` and passes it through."""
+
+    def record_truth(value: object) -> object:
         if isinstance(value, torch.Tensor) and value.numel() != 1:
             tape.update(bool(side) for side in value.bool().flatten().unique())
         else:
             tape.add(bool(value))
         return value
 
-    return note
+    return record_truth
 
 
 # Runs in the parent.
 
 
-def _run_isolated(
+def _run_proof_job(
     subject: Program, seconds: float, job: Callable[[], RecordedRun], *, inductor: bool = False
 ) -> JobOutcome[RecordedRun]:
     objects = subject.objects()
@@ -225,7 +230,7 @@ def _perturbed(
     """Return the behaviour of the original on inputs perturbed by one ulp."""
     near = replace(case, perturbed=True)
     with override_sources(base):
-        ran = _run_isolated(subject, seconds, lambda: _replay(subject, [near], special, None))
+        ran = _run_proof_job(subject, seconds, lambda: _replay(subject, [near], special, None))
     return ran.value.behaviours[near] if ran.value is not None else None
 
 

@@ -19,13 +19,14 @@ def all_rules() -> tuple[Rule, ...]:
     folder, package = Path(__file__).parent, __name__.rpartition(".")[0]
     for info in pkgutil.walk_packages([str(folder)], f"{package}."):
         if not info.ispkg and info.name != __name__:
-            found.append(_documented(importlib.import_module(info.name)))
+            found.append(_with_documentation(importlib.import_module(info.name)))
     codes = [rule.code for rule in found]
     assert len(set(codes)) == len(codes), f"two rules share a code: {sorted(codes)}"
     return tuple(sorted(found, key=lambda rule: rule.code))
 
 
-def _documented(module: ModuleType) -> Rule:
+def _with_documentation(module: ModuleType) -> Rule:
+    """Return a module's rule with its docstring, summary and topic."""
     rule: Rule = module.RULE
     doc = (module.__doc__ or "").strip()
     summary = doc.partition("\n")[0]
@@ -42,9 +43,9 @@ def select_rules(
     return [
         rule
         for rule in rules
-        if (not select or _matches(rule, select)) and not _matches(rule, ignore)
+        if (not select or _matches_prefix(rule, select)) and not _matches_prefix(rule, ignore)
     ]
 
 
-def _matches(rule: Rule, prefixes: Collection[str]) -> bool:
+def _matches_prefix(rule: Rule, prefixes: Collection[str]) -> bool:
     return any(rule.code.startswith(p) or rule.name.startswith(p) for p in prefixes)

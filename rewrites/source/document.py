@@ -39,9 +39,9 @@ class Document:
         return Position(
             self.file,
             span.start.line,
-            self._bytes(span.start.line, span.start.column),
+            self._byte_offset(span.start.line, span.start.column),
             span.end.line,
-            self._bytes(span.end.line, span.end.column),
+            self._byte_offset(span.end.line, span.end.column),
             self.function_name(node),
         )
 
@@ -54,14 +54,16 @@ class Document:
         if position.column is None:
             return self.statement_at(position.line)
         last = position.end_line or (position.line if position.end_column is not None else None)
-        found = self._spans.get((position.line, position.column, last, position.end_column))
+        found = self._nodes_by_span.get((position.line, position.column, last, position.end_column))
         if found is None and position.end_line is None:
-            found = next((n for s, n in self._spans.items() if _starts(s, position)), None)
+            found = next(
+                (n for s, n in self._nodes_by_span.items() if _starts_at(s, position)), None
+            )
         return found or self._innermost(position)
 
     def statement_at(self, line: int) -> cst.CSTNode | None:
         """Return the innermost statement that covers a line."""
-        covering = [n for n in self._statements if self._covers(n, line)]
+        covering = [n for n in self._statements_by_depth if self._covers(n, line)]
         return covering[-1] if covering else None
 
     def parent(self, node: cst.CSTNode) -> cst.CSTNode:
@@ -194,7 +196,8 @@ class Document:
     # Lookup tables.
 
     @functools.cached_property
-    def _spans(self) -> dict[Span, cst.CSTNode]:
+    def _nodes_by_span(self) -> dict[Span, cst.CSTNode]:
+        """Nodes by span; an expression wins over a statement of the same span."""
         found: dict[Span, cst.CSTNode] = {}
         for node, span in self.ranges.items():
             if not isinstance(node, _PLACES):
@@ -202,9 +205,9 @@ class Document:
             start, end = span.start, span.end
             key = (
                 start.line,
-                self._bytes(start.line, start.column),
+                self._byte_offset(start.line, start.column),
                 end.line,
-                self._bytes(end.line, end.column),
+                self._byte_offset(end.line, end.column),
             )
             known = found.get(key)
             if known is None or (
@@ -219,14 +222,14 @@ class Document:
         end = (position.end_line or position.line, position.end_column or start[1])
         covering = [
             (span, node)
-            for span, node in self._spans.items()
+            for span, node in self._nodes_by_span.items()
             if (span[0], span[1]) <= start and (span[2], span[3]) >= end
         ]
         covering.sort(key=lambda pair: (pair[0][:2], tuple(-x for x in pair[0][2:] if x)))
         return covering[-1][1] if covering else None
 
     @functools.cached_property
-    def _statements(self) -> list[cst.CSTNode]:
+    def _statements_by_depth(self) -> list[cst.CSTNode]:
         kinds = cst.SimpleStatementLine | cst.BaseCompoundStatement
         found = [node for node in self.ranges if isinstance(node, kinds)]
         return sorted(found, key=lambda node: len(tuple(self.around(node))))
@@ -243,7 +246,7 @@ class Document:
     def _names(self) -> frozenset[str]:
         return frozenset(node.value for node in self.ranges if isinstance(node, cst.Name))
 
-    def _bytes(self, line: int, column: int) -> int:
+    def _byte_offset(self, line: int, column: int) -> int:
         text = self._lines[line - 1]
         return column if text.isascii() else len(text[:column].encode())
 
@@ -290,7 +293,7 @@ def _content(text: str) -> str:
     return text if not lines or content.endswith("\\") else content
 
 
-def _starts(span: Span, position: Position) -> bool:
+def _starts_at(span: Span, position: Position) -> bool:
     return span[:2] == (position.line, position.column)
 
 

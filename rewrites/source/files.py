@@ -44,12 +44,12 @@ def write_files(
                 )
             staged.append((path, _staged(path, encoded), before))
     except OSError as error:
-        _discard(staged)
+        _discard_staged(staged)
         raise FullgraphError(
             f"{error.filename} cannot be written: {error.strerror}; nothing was changed."
         ) from None
     except BaseException:
-        _discard(staged)
+        _discard_staged(staged)
         raise
     _replace(staged)
     return tuple(path for path, _, _ in staged)
@@ -101,13 +101,13 @@ def _replace(staged: list[tuple[Path, Path, bytes]]) -> None:
     except OSError as error:
         for path, before in done:
             path.write_bytes(before)
-        _discard(staged)
+        _discard_staged(staged)
         raise FullgraphError(
             f"{error.filename2 or error.filename} cannot be written: {error.strerror}; "
             "nothing was changed."
         ) from None
 
 
-def _discard(staged: list[tuple[Path, Path, bytes]]) -> None:
+def _discard_staged(staged: list[tuple[Path, Path, bytes]]) -> None:
     for _, new, _ in staged:
         new.unlink(missing_ok=True)

@@ -32,7 +32,7 @@ def build_expression(template: str, **parts: cst.BaseExpression | str) -> cst.Ba
     """
     names, text = _with_placeholders(template, parts)
     tree = cst.parse_expression(text)
-    new = _inserted(tree, names, cst.parse_expression)
+    new = _insert_nodes(tree, names, cst.parse_expression)
     assert isinstance(new, cst.BaseExpression)
     return new
 
@@ -42,7 +42,7 @@ def build_statement(template: str, **parts: cst.BaseExpression | str) -> cst.Bas
     names, text = _with_placeholders(template, parts)
     tree = cst.parse_statement(text)
     assert not isinstance(tree, cst.EmptyLine)
-    new = _inserted(tree, names, cst.parse_statement)
+    new = _insert_nodes(tree, names, cst.parse_statement)
     assert isinstance(new, cst.BaseStatement)
     return new
 
@@ -80,9 +80,10 @@ def _with_placeholders(
     return nodes, template.format(**texts)
 
 
-def _inserted(
+def _insert_nodes(
     tree: cst.CSTNode, nodes: Mapping[str, cst.BaseExpression], parse: Callable[[str], cst.CSTNode]
 ) -> cst.CSTNode:
+    """Put nodes into a parsed template, with parentheses only where they are needed."""
     bare = tree.visit(_InsertNodes(nodes))
     assert isinstance(bare, cst.CSTNode)
     if round_trips(bare, parse):

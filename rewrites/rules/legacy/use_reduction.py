@@ -29,7 +29,7 @@ _LITERALS = {"True": True, "False": False, "None": None}
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    calls = [one for one in _calls(site.statement) if _deprecated_arguments(one)]
+    calls = [one for one in _calls_in(site.statement) if _deprecated_arguments(one)]
     if not calls:
         return None
     replacements: dict[cst.CSTNode, cst.CSTNode] = {}
@@ -48,7 +48,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     return Rewrite(replacements, "`reduction=` says the same, and is traced.")
 
 
-def _calls(statement: cst.CSTNode) -> list[cst.Call]:
+def _calls_in(statement: cst.CSTNode) -> list[cst.Call]:
     class Find(cst.CSTVisitor):
         def __init__(self) -> None:
             super().__init__()

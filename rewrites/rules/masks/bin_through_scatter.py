@@ -58,18 +58,18 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if seen is None or seen.dtypes != {"int64"}:
         index = build_expression("{x}.long()", x=tensor)
     what: cst.BaseExpression = build_expression(
-        "{torch}.ones_like({x})", torch=_torch(site), x=index
+        "{torch}.ones_like({x})", torch=_torch_name(site), x=index
     )
-    dtype = f"{_torch(site)}.long"
+    dtype = f"{_torch_name(site)}.long"
     if weights is not None:
         weight = site.seen(weights)
         single = weight is not None and weight.dtypes == {"float32"}
-        dtype = f"{_torch(site)}.{'float' if single else 'double'}"
+        dtype = f"{_torch_name(site)}.{'float' if single else 'double'}"
         same = single or (weight is not None and weight.dtypes == {"float64"})
         what = weights if same else build_expression("{w}.double()", w=weights)
     made = build_expression(
         "{torch}.zeros({n}, dtype={dtype}, device={x}.device).scatter_add_(0, {index}, {what})",
-        torch=_torch(site),
+        torch=_torch_name(site),
         dtype=dtype,
         index=index,
         what=what,
@@ -88,7 +88,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _torch(site: Site) -> str:
+def _torch_name(site: Site) -> str:
     return site.document.spelling("torch") or "torch"
 
 

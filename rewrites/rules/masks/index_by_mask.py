@@ -73,7 +73,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         use in walk(assign) for use in (*(one.node for one in found), *others)
     )
     edits = dict[cst.CSTNode, Replacement]()
-    mask = bare = (found[0].mask if found else _condition(site)).with_changes(lpar=(), rpar=())
+    mask = bare = (found[0].mask if found else _mask_of(site)).with_changes(lpar=(), rpar=())
     if bound and assign is not None:
         line = site.document.statement(assign)
         if is_name(mask) and isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
@@ -234,7 +234,7 @@ def _mask_expression(site: Site, asked: IndicesUse, mask: cst.BaseExpression) ->
     )
 
 
-def _condition(site: Site) -> cst.BaseExpression:
+def _mask_of(site: Site) -> cst.BaseExpression:
     found = hits(site)
     assert found is not None
     return found.truth

@@ -64,7 +64,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if not isinstance(block.body, cst.IndentedBlock):
         return Refusal("the block is on one line")
     lines = list(replace_nodes(block.body, edits).body)
-    lines[0] = lines[0].with_changes(leading_lines=[*block.leading_lines, *_leading(lines[0])])
+    lines[0] = lines[0].with_changes(
+        leading_lines=[*block.leading_lines, *_leading_lines(lines[0])]
+    )
     return Rewrite(
         {block: cst.FlattenSentinel(lines)},
         "`device=` says at each place what the block said for all.",
@@ -85,7 +87,7 @@ def _with_arguments(call: cst.Call, args: Sequence[cst.Arg]) -> cst.BaseExpressi
     return call.with_changes(args=spelled)
 
 
-def _leading(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
+def _leading_lines(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
     found: Sequence[cst.EmptyLine] = getattr(line, "leading_lines", ())
     return found
 

@@ -35,7 +35,11 @@ from fullgraph.rewrites.transforms.scalars.uses import Uses
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     call = next(
-        (one for one in walk(site.node) if isinstance(one, cst.Call) and _compares(site, one)),
+        (
+            one
+            for one in walk(site.node)
+            if isinstance(one, cst.Call) and _is_tensor_comparison(site, one)
+        ),
         None,
     )
     if call is None:
@@ -67,7 +71,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _compares(site: Site, call: cst.Call) -> bool:
+def _is_tensor_comparison(site: Site, call: cst.Call) -> bool:
     return torch_name(site, call) in ("equal", "allclose")
 
 

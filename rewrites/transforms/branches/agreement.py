@@ -50,7 +50,7 @@ class Agreement:
             unknown, known = (texts[0], texts[1]) if a is None else (texts[1], texts[0])
             self.assumes[f"{unknown} has the dtype and shape of {known}"] = None
         elif a.is_tensor and b.is_tensor:
-            self._tensors(a, b, texts)
+            self._check_tensors(a, b, texts)
         elif a.is_number and b.is_number:
             if a.types != b.types:
                 self.assumes[f"{texts[0]} and {texts[1]} may be of one type"] = None
@@ -95,7 +95,8 @@ class Agreement:
         seen = infer(self.site, node)
         return seen is not None and seen.requires_grad
 
-    def _tensors(self, a: Seen, b: Seen, texts: list[str]) -> None:
+    def _check_tensors(self, a: Seen, b: Seen, texts: list[str]) -> None:
+        """Raise NotApplicable for tensors whose dtype or shape differ; assume it where unknown."""
         for what, x, y in (("dtype", a.dtypes, b.dtypes), ("shape", a.shapes, b.shapes)):
             if len(x) == len(y) == 1 and x != y:
                 (p,), (q,) = x, y

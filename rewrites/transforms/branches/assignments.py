@@ -38,7 +38,7 @@ def arm(site: Site, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> Bra
         if not isinstance(line, cst.SimpleStatementLine):
             raise NotApplicable(f"there is `{_first_word(site, line)}` in the branch")
         for small in line.body:
-            _small(site, made, line, small, outputs)
+            _add_small_statement(site, made, line, small, outputs)
     return made
 
 
@@ -49,13 +49,14 @@ def block(suite: cst.BaseSuite) -> Sequence[cst.CSTNode]:
     return suite.body
 
 
-def _small(
+def _add_small_statement(
     site: Site,
     made: BranchValues,
     line: cst.SimpleStatementLine,
     small: cst.BaseSmallStatement,
     outputs: frozenset[str],
 ) -> None:
+    """Add what one simple statement of a branch assigns."""
     match small:
         case cst.Pass():
             return
@@ -64,9 +65,9 @@ def _small(
         case cst.Return():
             made.values[RETURN] = _filled(site, made, small.value or cst.Name("None"))
         case cst.Assign(targets=[target]):
-            _assigned(site, made, line, target.target, small.value, outputs)
+            _add_assignment(site, made, line, target.target, small.value, outputs)
         case cst.AnnAssign(value=cst.BaseExpression() as value):
-            _assigned(site, made, line, small.target, value, outputs)
+            _add_assignment(site, made, line, small.target, value, outputs)
         case cst.AugAssign():
             if is_tensor(site, small.target) is not False:
                 raise NotApplicable(f"`{site.document.code(small)}` changes a tensor in place")
@@ -79,7 +80,7 @@ def _small(
             raise NotApplicable(f"`{site.document.code(small)}` in the branch is no assignment")
 
 
-def _assigned(
+def _add_assignment(
     site: Site,
     made: BranchValues,
     line: cst.SimpleStatementLine,
@@ -87,6 +88,7 @@ def _assigned(
     value: cst.BaseExpression,
     outputs: frozenset[str],
 ) -> None:
+    """Add the values of one assignment, of tuples element by element."""
     if (
         isinstance(target, cst.Tuple)
         and isinstance(value, cst.Tuple)

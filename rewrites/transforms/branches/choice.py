@@ -56,7 +56,7 @@ class Choice:
 
     def finite(self, value: cst.CSTNode, when: bool) -> cst.BaseExpression:
         """Return `value`, finite where the condition is not `when`: no gradient becomes NaN."""
-        new = self._tamed(value, when)
+        new = self._without_hazards(value, when)
         assert isinstance(new, cst.BaseExpression)
         return new
 
@@ -67,7 +67,7 @@ class Choice:
         inner = [child for one in found for child in walk(one.operand)]
         for hazard in found:
             if not any(hazard.operation is node for node in inner):
-                edits[hazard.operand] = self._replaced(hazard, when)
+                edits[hazard.operand] = self._guard_operand(hazard, when)
         return edits
 
     def pure(self, *nodes: cst.CSTNode) -> None:
@@ -81,7 +81,8 @@ class Choice:
         if special and not has_nan_free_gradient(self.site, *nodes):
             raise NotApplicable("a gradient of zero times what is not finite would be NaN")
 
-    def _tamed(self, value: cst.CSTNode, when: bool) -> cst.CSTNode:
+    def _without_hazards(self, value: cst.CSTNode, when: bool) -> cst.CSTNode:
+        """Return a branch's value with operands that keep unselected gradients finite."""
         edits = self.finite_edits(value, when)
         if value in edits:
             new = edits[value]
@@ -89,11 +90,12 @@ class Choice:
             return new
         return replace_nodes(value, edits) if edits else value
 
-    def _replaced(self, hazard: Hazard, when: bool) -> cst.BaseExpression:
+    def _guard_operand(self, hazard: Hazard, when: bool) -> cst.BaseExpression:
+        """Replace the operand by a neutral number where the other branch is selected."""
         if hazard.neutral is None:
             text = self.site.document.code(hazard.operation)
             raise NotApplicable(f"the gradient of `{text}` may be NaN where it is not used")
-        operand = self._tamed(hazard.operand, when)
+        operand = self._without_hazards(hazard.operand, when)
         assert isinstance(operand, cst.BaseExpression)
         self.uses += 1
         order = "{x}, {n}" if when else "{n}, {x}"
@@ -115,7 +117,7 @@ class Choice:
                 raise NotApplicable("its two results have different lengths")
             pairs = list(zip(one.elements, other.elements, strict=True))
         elif isinstance(one, cst.Dict) and isinstance(other, cst.Dict):
-            keys = [_keys(one), _keys(other)]
+            keys = [_key_codes(one), _key_codes(other)]
             if keys[0] != keys[1] or None in keys[0]:
                 raise NotApplicable("its two results have different keys")
             pairs = list(zip(one.elements, other.elements, strict=True))
@@ -124,6 +126,6 @@ class Choice:
         return {a.value: self.between(a.value, b.value) for a, b in pairs}
 
 
-def _keys(node: cst.Dict) -> list[str | None]:
+def _key_codes(node: cst.Dict) -> list[str | None]:
     code = cst.Module([]).code_for_node
     return [code(e.key) if isinstance(e, cst.DictElement) else None for e in node.elements]

@@ -52,7 +52,7 @@ def changes_tensors(site: Site, *branches: Sequence[cst.CSTNode]) -> bool:
     """Return whether branches without nested blocks change tensors in place."""
     lines = [line for branch in branches for line in branch]
     return all(isinstance(line, cst.SimpleStatementLine) for line in lines) and any(
-        is_update(site, small) for small in _smalls(lines)
+        is_update(site, small) for small in _small_statements(lines)
     )
 
 
@@ -79,10 +79,10 @@ def updates(
 def operands(branch: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
     """Return what the statements of a branch store in tensors and names."""
     kinds = cst.AugAssign | cst.Assign | cst.Expr
-    return [one.value for one in _smalls(branch) if isinstance(one, kinds)]
+    return [one.value for one in _small_statements(branch) if isinstance(one, kinds)]
 
 
-def _smalls(lines: Sequence[cst.CSTNode]) -> Iterator[cst.BaseSmallStatement]:
+def _small_statements(lines: Sequence[cst.CSTNode]) -> Iterator[cst.BaseSmallStatement]:
     for line in lines:
         if isinstance(line, cst.SimpleStatementLine):
             yield from line.body
@@ -150,12 +150,12 @@ def update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmallStatem
             choice.pure(node.value)
             _fits(choice.site, node.target, node.value, node)
             neutral = cst.parse_expression(_NEUTRAL[type(node.operator)])
-            return node.with_changes(value=_where(choice, node.value, neutral, when))
+            return node.with_changes(value=_select_by(choice, node.value, neutral, when))
         case cst.Expr(value=cst.Call(func=cst.Attribute()) as call):
             return node.with_changes(value=_method(choice, call, when))
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
             choice.pure(node.value, target.slice[0])
-            return node.with_changes(value=_where(choice, node.value, target, when))
+            return node.with_changes(value=_select_by(choice, node.value, target, when))
     raise NotApplicable(f"`{choice.site.document.code(node)}` is no update of a tensor")
 
 
@@ -167,7 +167,7 @@ def _method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
     plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
     if method in _METHODS and not first and len(plain) == len(call.args) == 1:
         _fits(site, base, plain[0], call)
-        new = _where(choice, plain[0], cst.parse_expression(_METHODS[method]), when)
+        new = _select_by(choice, plain[0], cst.parse_expression(_METHODS[method]), when)
         return call.with_changes(args=[call.args[0].with_changes(value=new)])
     if method in _FILLS:
         if len(plain) < len(call.args) or len(plain) > 1 or (method == "zero_") != (not plain):
@@ -183,7 +183,7 @@ def _method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
         source = build_expression("{b}.clone()", b=base) if learns else base  # it may be saved
         value = _out_of_place(call, base, source)
     func = cst.Attribute(base, cst.Name("copy_"))
-    return call.with_changes(func=func, args=[cst.Arg(_where(choice, value, base, when))])
+    return call.with_changes(func=func, args=[cst.Arg(_select_by(choice, value, base, when))])
 
 
 def _arguments(call: cst.BaseExpression, base: cst.BaseExpression) -> Iterator[cst.Arg]:
@@ -216,7 +216,7 @@ def _chain(node: cst.BaseExpression) -> tuple[list[str], cst.BaseExpression]:
     return methods, node
 
 
-def _where(
+def _select_by(
     choice: Choice, value: cst.BaseExpression, other: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
     return choice.put(value, other) if when else choice.put(other, value)

@@ -189,7 +189,7 @@ class MaskedLoop:
         if "." not in path and path not in self._lasting(loop):
             return [replace_nodes(small, choice.finite_edits(small, False))]
         if "." in path or path in names_bound_before(site.document, loop):
-            return [_assign(path, choice.between(self._held(choice, path, loop), value))]
+            return [_make_assignment(path, choice.between(self._held(choice, path, loop), value))]
         if path in live_in(loop.body.body):
             raise NotApplicable(f"`{path}` has no value before the loop")
         self.unset[path] = None
@@ -201,7 +201,7 @@ class MaskedLoop:
         kept = build_expression(
             f"{new} if {path} is None else {choice.where}({{d}}, {path}, {new})", d=choice.test
         )
-        return [_assign(new, value), _assign(path, kept)]
+        return [_make_assignment(new, value), _make_assignment(path, kept)]
 
     def _runs(self, loop: cst.For) -> bool:
         """Return whether the loop surely has an iteration: `range(10)`."""
@@ -229,7 +229,7 @@ class MaskedLoop:
         return ""
 
 
-def _assign(path: str, value: cst.BaseExpression) -> cst.Assign:
+def _make_assignment(path: str, value: cst.BaseExpression) -> cst.Assign:
     target = cst.parse_expression(path)
     assert isinstance(target, cst.BaseAssignTargetExpression)
     return cst.Assign([cst.AssignTarget(target)], value)

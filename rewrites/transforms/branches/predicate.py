@@ -135,12 +135,13 @@ def predicate(site: Site, condition: cst.BaseExpression) -> Predicate | None:
             return None
         return replace(inner, negated=not inner.negated)
     if isinstance(condition, cst.BooleanOperation):
-        return _joined(site, condition)
+        return _join_predicates(site, condition)
     found = _tensor(site, condition)
     return None if found is None else Predicate(found, guard=_same_shape(site, condition))
 
 
-def _joined(site: Site, condition: cst.BooleanOperation) -> Predicate | None:
+def _join_predicates(site: Site, condition: cst.BooleanOperation) -> Predicate | None:
+    """Return the predicate of an `and` or `or`, with what stays a Python condition as guard."""
     left, right = predicate(site, condition.left), predicate(site, condition.right)
     disjunction = isinstance(condition.operator, cst.Or)
     if left is None and right is None:
@@ -179,7 +180,7 @@ def _tensor(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | N
                 raise NotApplicable("`int()` cuts off what is behind the point")
             return _tensor(site, bare)
     if isinstance(condition, cst.Comparison):
-        return _compared(site, condition)
+        return _compare_in_graph(site, condition)
     seen = infer(site, condition)
     if seen is None or not seen.is_tensor:
         return None
@@ -187,7 +188,8 @@ def _tensor(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | N
     return shaped if seen.dtypes == {"bool"} else build_expression("{t} != 0", t=shaped)
 
 
-def _compared(site: Site, condition: cst.Comparison) -> cst.BaseExpression | None:
+def _compare_in_graph(site: Site, condition: cst.Comparison) -> cst.BaseExpression | None:
+    """Return a comparison as a tensor expression; None if no operand is a tensor."""
     sides = [condition.left, *(one.comparator for one in condition.comparisons)]
     operators = [one.operator for one in condition.comparisons]
     bare = [tensor_of(site, when) for when in sides]
@@ -277,11 +279,13 @@ def _comparison(site: Site, call: cst.Call) -> cst.BaseExpression | None:
             spelled = site.document.spelling("torch.isclose") or "torch.isclose"
             close = call.with_changes(func=cst.parse_expression(spelled))
         return build_expression("{close}.all()", close=close)
-    one, other = _operands(call, is_method)
+    one, other = _comparison_operands(call, is_method)
     return build_expression("({a} == {b}).all()", a=one, b=other)
 
 
-def _operands(call: cst.Call, is_method: bool) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+def _comparison_operands(
+    call: cst.Call, is_method: bool
+) -> tuple[cst.BaseExpression, cst.BaseExpression]:
     values = [arg.value for arg in call.args]
     if is_method:
         assert isinstance(call.func, cst.Attribute)
@@ -296,7 +300,7 @@ def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression
     if not isinstance(condition, cst.Call) or torch_name(site, condition) != "equal":
         return None
     is_method = site.document.qualified(condition.func) != "torch.equal"
-    one, other = _operands(condition, is_method)
+    one, other = _comparison_operands(condition, is_method)
     return build_expression("{a}.shape == {b}.shape", a=one, b=other)
 
 

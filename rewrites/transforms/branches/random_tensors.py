@@ -29,8 +29,8 @@ def branch_draws(
         both = (found.one, found.other)
     made: dict[cst.Call, cst.BaseExpression] = {}
     for when, branch in zip((True, False), ordered(condition, *both), strict=True):
-        for call in _drawing(site, branch):
-            if any(isinstance(one, _INNER) for one in _between(site, call, node)):
+        for call in _drawing_calls(site, branch):
+            if any(isinstance(one, _INNER) for one in _nodes_between(site, call, node)):
                 raise NotApplicable(
                     f"`{site.document.code(call)}` is drawn in a part of a way only"
                 )
@@ -44,7 +44,7 @@ def replace_calls(
     """Return `edits` with the drawing calls replaced. Raises NotApplicable."""
     counts = dict.fromkeys(calls, 0)
 
-    def one(tree: cst.CSTNode) -> cst.CSTNode:
+    def replace_in(tree: cst.CSTNode) -> cst.CSTNode:
         inside: dict[cst.CSTNode, Replacement] = {}
         for call in walk(tree):
             for old, new in calls.items():
@@ -56,15 +56,15 @@ def replace_calls(
     made: dict[cst.CSTNode, Replacement] = {}
     for node, new in edits.items():
         if isinstance(new, cst.FlattenSentinel):
-            made[node] = cst.FlattenSentinel([one(part) for part in new])
+            made[node] = cst.FlattenSentinel([replace_in(part) for part in new])
         else:
-            made[node] = one(new) if isinstance(new, cst.CSTNode) else new
+            made[node] = replace_in(new) if isinstance(new, cst.CSTNode) else new
     if any(count != 1 for count in counts.values()):
         raise NotApplicable("what is drawn would not be drawn exactly once")
     return made
 
 
-def _drawing(site: Site, branch: Sequence[cst.CSTNode]) -> Iterator[cst.Call]:
+def _drawing_calls(site: Site, branch: Sequence[cst.CSTNode]) -> Iterator[cst.Call]:
     for line in branch:
         yield from (
             one
@@ -73,7 +73,8 @@ def _drawing(site: Site, branch: Sequence[cst.CSTNode]) -> Iterator[cst.Call]:
         )
 
 
-def _between(site: Site, call: cst.Call, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _nodes_between(site: Site, call: cst.Call, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the nodes around `call` up to `node`, which is left out."""
     for one in site.document.around(call):
         if one is node:
             return

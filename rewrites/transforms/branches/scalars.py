@@ -50,7 +50,7 @@ class Numbers:
         """Follow every use of a scalar. Raises NotApplicable where a tensor would not do."""
         self.device, self.dtype = device, dtype
         tensor = TensorSeen(dtype, (), device, False, True)
-        self._follow(call, Seen(("torch.Tensor",), 1, (tensor,)))
+        self._follow_uses(call, Seen(("torch.Tensor",), 1, (tensor,)))
 
     def edits(self) -> Edits:
         """Return the rewritten conditionals and scalars. Raises NotApplicable."""
@@ -60,7 +60,7 @@ class Numbers:
             if any(one in tuple(self.site.document.around(node)) for one in self.decisions):
                 continue  # an `elif`: it goes with its `if`
             site = replace(self.site, node=node, facts=facts)
-            found |= self._decided(site, node)
+            found |= self._rewrite_branch(site, node)
         made = [one for one in found.values() if isinstance(one, cst.CSTNode)]
         made += [n for one in found.values() if isinstance(one, cst.FlattenSentinel) for n in one]
         plain: Edits = {}
@@ -86,7 +86,8 @@ class Numbers:
             plain[node] = build_expression("{w}[0]", w=replace_nodes(node, inside))
         return plain
 
-    def _follow(self, node: cst.BaseExpression, seen: Seen | None) -> None:
+    def _follow_uses(self, node: cst.BaseExpression, seen: Seen | None) -> None:
+        """Let `node` be a tensor: record what its uses then are, and the branches on it."""
         document = self.site.document
         self._known[document.position(node)] = seen
         parent = document.parent(node)
@@ -101,26 +102,26 @@ class Numbers:
                 if self.site.is_tensor(other):
                     self._met(parent, other)
                 else:
-                    self._follow(parent, None)
+                    self._follow_uses(parent, None)
             case cst.Comparison(comparisons=[target]):
                 other = target.comparator if parent.left is node else parent.left
                 if self.site.is_tensor(other):
                     self._met(parent, other)
                 else:
-                    self._follow(parent, None)
+                    self._follow_uses(parent, None)
             case cst.IfExp():
-                self._follow(parent, seen)
+                self._follow_uses(parent, seen)
             case cst.UnaryOperation() | cst.BooleanOperation():
-                self._follow(parent, None)
+                self._follow_uses(parent, None)
             case cst.Arg(keyword=None, star="") if self._is_bound(document.parent(parent)):
-                self._follow(document.parent(parent), None)  # type: ignore[arg-type]
+                self._follow_uses(document.parent(parent), None)  # type: ignore[arg-type]
             case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
                 known = find_definitions(document, node)
                 for use in known.uses(name) if known is not None else ():
                     others = known.reaching[use] - {name} if known is not None else {name}
                     if not all(self._is_decided(other) for other in others):
                         raise NotApplicable(f"`{use.value}` is not always that number")
-                    self._follow(use, seen)
+                    self._follow_uses(use, seen)
             case _:
                 raise NotApplicable("a tensor cannot stand where the number is used")
 
@@ -148,7 +149,8 @@ class Numbers:
             and len(node.args) == 2
         )
 
-    def _decided(self, site: Site, node: cst.If | cst.IfExp) -> Edits:
+    def _rewrite_branch(self, site: Site, node: cst.If | cst.IfExp) -> Edits:
+        """Return the edits that select a branch with `torch.where`; raise NotApplicable."""
         if leaves_early(site, node):
             raise NotApplicable("a way leaves the loop or raises")
         condition = predicate(site, node.test)
@@ -187,13 +189,14 @@ class _Facts:
     known: Mapping[Position, Seen | None]
 
     def at(self, position: Position) -> Seen | None:
+        """Return what is known about a position: inferred here, else observed."""
         return self.known[position] if position in self.known else self.seen.at(position)
 
 
 def _exchanged(new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression]) -> Replacement:
     """Return `new` with the calls that draw replaced by the tensors."""
 
-    def one(node: cst.CSTNode) -> cst.CSTNode:
+    def exchange_calls(node: cst.CSTNode) -> cst.CSTNode:
         return replace_nodes(
             node,
             {
@@ -205,8 +208,8 @@ def _exchanged(new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression])
         )
 
     if isinstance(new, cst.FlattenSentinel):
-        return cst.FlattenSentinel([one(node) for node in new])
-    return one(new) if isinstance(new, cst.CSTNode) else new
+        return cst.FlattenSentinel([exchange_calls(node) for node in new])
+    return exchange_calls(new) if isinstance(new, cst.CSTNode) else new
 
 
 def sources(site: Site) -> Iterator[cst.Call]:

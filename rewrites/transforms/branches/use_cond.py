@@ -45,9 +45,10 @@ class CondWriter:
     """Facts about new nodes."""
 
     def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
+        """Write a conditional expression as `torch.cond`."""
         one, other = ordered(condition, node.body, node.orelse)
-        made = self._call(condition, self._lambda(one), self._lambda(other))
-        self._agree(one, other)
+        made = self._cond_call(condition, self._as_lambda(one), self._as_lambda(other))
+        self._require_agreement(one, other)
         Agreement(self.site, self.assumes).gradients([one], [other])
         if condition.guard is None:
             return made
@@ -55,13 +56,14 @@ class CondWriter:
         return cst.IfExp(condition.guard, *branches)
 
     def branch(self, branches: Branches, condition: Predicate) -> Lines:
+        """Write an `if` statement as `torch.cond` over the variables that it assigns."""
         both = [*branches.one, *branches.other]
         returns = any(isinstance(one, cst.Return) for branch in both for one in walk(branch))
         names = [RETURN] if returns else branches.written(self.site)
         if not names:
             raise NotApplicable("nothing that it assigns is used later")
         one, other = ordered(condition, branches.one, branches.other)
-        lines = self._chosen(branches, condition, names, one, other)
+        lines = self._cond_statements(branches, condition, names, one, other)
         if condition.guard is None:
             return lines
         kept = (one, lines) if condition.disjunction else (lines, other)
@@ -74,7 +76,9 @@ class CondWriter:
         after = early.rest(self.site, node)
         body = block(node.body)
         both = Branches(node, body, [*after.statements, after.line])
-        lines = self._chosen(both, condition, [RETURN], *ordered(condition, both.one, both.other))
+        lines = self._cond_statements(
+            both, condition, [RETURN], *ordered(condition, both.one, both.other)
+        )
         kept = [*node.leading_lines, *comments(node, lines)]
         first = lines[0].with_changes(leading_lines=kept)
         gone: dict[cst.CSTNode, Replacement] = {
@@ -82,7 +86,7 @@ class CondWriter:
         }
         return {node: cst.FlattenSentinel([first, *lines[1:]]), **gone}
 
-    def _chosen(
+    def _cond_statements(
         self,
         branches: Branches,
         condition: Predicate,
@@ -90,14 +94,15 @@ class CondWriter:
         one: Sequence[cst.CSTNode],
         other: Sequence[cst.CSTNode],
     ) -> Lines:
+        """Return the two branch functions and the assignment of their results."""
         Agreement(self.site, self.assumes).gradients(one, other)
         values = [self._values(branches, names, branch) for branch in (one, other)]
         left, right = values
         if left is not None and right is not None:
             for a, b in zip(left, right, strict=True):
-                self._agree(a, b)
-            lambdas = [self._lambda(_together(found)) for found in (left, right)]
-            return [_target(names, self._call(condition, *lambdas))]
+                self._require_agreement(a, b)
+            lambdas = [self._as_lambda(_pack(found)) for found in (left, right)]
+            return [_bind_result(names, self._cond_call(condition, *lambdas))]
         operands = sorted({n for branch in (one, other) for n in _rebound(branch)})
         functions = [self._function(branches, names, branch) for branch in (one, other)]
         fresh_names = [self.site.document.unused_name(stem) for stem in ("if_true", "if_false")]
@@ -110,8 +115,8 @@ class CondWriter:
             f"torch.cond({{t}}, {fresh_names[0]}, {fresh_names[1]}{given})", t=condition.tensor
         )
         for a, b in zip(*(results for _, results in functions), strict=False):
-            self._agree(a, b)
-        return separated([*made, _target(names, call)])
+            self._require_agreement(a, b)
+        return separated([*made, _bind_result(names, call)])
 
     def _values(
         self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
@@ -149,22 +154,26 @@ class CondWriter:
                 cst.parse_expression(n) if n in own else selection.present(n, branches)
                 for n in names
             ]
-        self._pure(*body, *results)
+        self._require_pure(*body, *results)
         if any("." in n for n in names_bound(*body)):
             raise NotApplicable("the branch assigns to attributes")
         copies = [
-            one if self._is_new(one, body) and not _again(one, results, body) else _clone(one)
+            one if self._is_new(one, body) and not _again(one, results, body) else _clone_call(one)
             for one in results
         ]
         sources = [source(one, body) for one in results]
-        return [*body, build_statement("return {v}", v=_together(copies))], sources
+        return [*body, build_statement("return {v}", v=_pack(copies))], sources
 
-    def _lambda(self, value: cst.BaseExpression) -> cst.BaseExpression:
-        self._pure(value)
-        items = [one if is_new_tensor(self.site, one) else _clone(one) for one in _items(value)]
-        return build_expression("lambda: {v}", v=_together(items) if _is_tuple(value) else items[0])
+    def _as_lambda(self, value: cst.BaseExpression) -> cst.BaseExpression:
+        """Return a branch function of a value, with clones of what is no new tensor."""
+        self._require_pure(value)
+        items = [
+            one if is_new_tensor(self.site, one) else _clone_call(one) for one in _items_of(value)
+        ]
+        return build_expression("lambda: {v}", v=_pack(items) if _is_tuple(value) else items[0])
 
-    def _pure(self, *nodes: cst.CSTNode) -> None:
+    def _require_pure(self, *nodes: cst.CSTNode) -> None:
+        """Raise NotApplicable for side effects, and for random numbers that need a gradient."""
         if reason := side_effect_of(self.site, *nodes, random=True):
             raise NotApplicable(f"a branch of `torch.cond` must not change anything, and {reason}")
         if side_effect_of(self.site, *nodes) and self._may_require_grad(nodes):
@@ -176,12 +185,12 @@ class CondWriter:
         agreement = Agreement(self.site)
         return any(agreement.may_require_grad(one) for one in used_names(nodes).values())
 
-    def _agree(self, one: cst.BaseExpression, other: cst.BaseExpression) -> None:
+    def _require_agreement(self, one: cst.BaseExpression, other: cst.BaseExpression) -> None:
         agreement = Agreement(self.site, self.assumes, self.known)
-        for a, b in zip(_items(one), _items(other), strict=False):
+        for a, b in zip(_items_of(one), _items_of(other), strict=False):
             agreement.pair(a, b, numbers=False)
 
-    def _call(
+    def _cond_call(
         self, condition: Predicate, one: cst.BaseExpression, other: cst.BaseExpression
     ) -> cst.BaseExpression:
         return build_expression("torch.cond({t}, {a}, {b})", t=condition.tensor, a=one, b=other)
@@ -189,7 +198,7 @@ class CondWriter:
     def _is_new(self, value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> bool:
         """Return whether a result shares no memory with earlier values."""
         if _is_tuple(value):
-            return all(self._is_new(one, body) for one in _items(value))
+            return all(self._is_new(one, body) for one in _items_of(value))
         found = [
             one
             for line in body
@@ -207,7 +216,7 @@ def _rebound(branch: Sequence[cst.CSTNode]) -> set[str]:
     return {n for n in live_in(branch) & set(names_bound(*branch)) if "." not in n}
 
 
-def _target(names: list[str], call: cst.BaseExpression) -> cst.BaseStatement:
+def _bind_result(names: list[str], call: cst.BaseExpression) -> cst.BaseStatement:
     if names == [RETURN]:
         return build_statement("return {v}", v=call)
     return build_statement(f"{', '.join(names)} = {{v}}", v=call)
@@ -217,13 +226,13 @@ def _is_tuple(value: cst.BaseExpression) -> bool:
     return isinstance(value, cst.Tuple)
 
 
-def _items(value: cst.BaseExpression) -> list[cst.BaseExpression]:
+def _items_of(value: cst.BaseExpression) -> list[cst.BaseExpression]:
     if isinstance(value, cst.Tuple):
         return [element.value for element in value.elements]
     return [value]
 
 
-def _together(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
+def _pack(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
     if len(values) == 1:
         return values[0]
     return cst.Tuple(
@@ -231,7 +240,7 @@ def _together(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
     )
 
 
-def _clone(value: cst.BaseExpression) -> cst.BaseExpression:
+def _clone_call(value: cst.BaseExpression) -> cst.BaseExpression:
     return build_expression("{v}.clone()", v=value)
 
 

@@ -78,7 +78,7 @@ class WhereWriter:
         else:
             outputs = frozenset((*branches.written(self.site), RETURN))
             arms = (self._arm(one, outputs), self._arm(other, outputs))
-            lines = self._chosen(branches, condition, *arms)
+            lines = self._where_statements(branches, condition, *arms)
         if condition.guard is None:
             return lines
         kept = (one, lines) if condition.disjunction else (lines, other)
@@ -132,13 +132,14 @@ class WhereWriter:
         edits = choice.finite_edits(line, when)
         return replace_nodes(line, edits) if edits else line
 
-    def _chosen(
+    def _where_statements(
         self, branches: Branches, condition: Predicate, one: BranchValues, other: BranchValues
     ) -> Lines:
+        """Return the lines of both branches, and selections of what they assign."""
         choice = self.choice(condition)
         merged = self._merged(branches, choice, one, other)
         self.tests.append(branches.node.test)
-        return self._hoisted(choice, [*merged.own, *_assignments(merged.values)])
+        return self._hoisted(choice, [*merged.own, *_make_assignments(merged.values)])
 
     def _updated(self, branches: Branches, condition: Predicate) -> Lines:
         """Rewrite branches that change tensors in place, statement by statement."""
@@ -203,6 +204,7 @@ class WhereWriter:
             raise NotApplicable(f"`{min(changed - {''})}` is changed in place later")
 
     def choice(self, condition: Predicate) -> Choice:
+        """Return the writer of `torch.where` for a condition."""
         bare = condition.tensor.with_changes(lpar=(), rpar=())
         agreement = Agreement(self.site, self.assumes, self.known)
         return Choice(self.site, bare, agreement, random=self.random)
@@ -225,7 +227,8 @@ class WhereWriter:
         return seen is not None and seen.is_tensor and all(t.is_float for t in seen.tensors)
 
 
-def _assignments(values: dict[str, cst.BaseExpression]) -> Lines:
+def _make_assignments(values: dict[str, cst.BaseExpression]) -> Lines:
+    """Assign the values; in one statement where one reads what another assigns."""
     if RETURN in values:
         return [build_statement("return {v}", v=values[RETURN])]
     changed = [key for key, value in values.items() if dotted_name(value) != key]
@@ -242,10 +245,12 @@ def _assignments(values: dict[str, cst.BaseExpression]) -> Lines:
 
 
 def ordered(condition: Predicate, one: Way, other: Way) -> tuple[Way, Way]:
+    """Return the branches as (where the predicate's tensor is true, where it is false)."""
     return (other, one) if condition.negated else (one, other)
 
 
 def guarded(guard: cst.BaseExpression, one: Lines, other: Lines) -> cst.If:
+    """Return an `if` on the Python condition, without an empty branch."""
     if not one:
         opposite = cst.UnaryOperation(cst.Not(), guard)
         return cst.If(opposite, cst.IndentedBlock(other))
@@ -267,6 +272,7 @@ def in_place(branches: Branches, lines: Lines, parent: cst.CSTNode) -> Replaceme
 
 
 def leading(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
+    """Return the comments and blank lines above a statement."""
     found = getattr(line, "leading_lines", ())
     return tuple(found)
 

@@ -42,12 +42,15 @@ class WhileLoopWriter:
         """Return the statements that replace the loop. Raises NotApplicable."""
         self._plain()
         carried = self._carried()
-        facts = {name: self._fact(name) for name in carried}
+        facts = {name: self._seen_variable(name) for name in carried}
         counters = [name for name in carried if facts[name].is_number]
         condition = self._test(counters)
         body = replace_nodes(self.node.body, self._counted(counters)).body
         results = [self._result(name, facts[name]) for name in carried]
-        names, given = ", ".join(carried), ", ".join(self._given(n, facts[n]) for n in carried)
+        names, given = (
+            ", ".join(carried),
+            ", ".join(self._initial_value(n, facts[n]) for n in carried),
+        )
         comma = "," if len(carried) == 1 else ""
         target = f"({names},)" if len(carried) == 1 else names
         short = self._short(carried, results)
@@ -118,24 +121,25 @@ class WhileLoopWriter:
                 self.assumes[f"a tensor may take the place of the number `{name}`"] = None
         return carried
 
-    def _fact(self, name: str) -> Seen:
+    def _seen_variable(self, name: str) -> Seen:
+        """Return what is known about a variable; raise NotApplicable if it cannot be carried."""
         seen = infer_variable(self.site, name, self.node)
         if seen is None:
             raise NotApplicable(f"it is not known what `{name}` is")
         whole = seen.types == ("int",)
         if not whole and not seen.is_tensor:
             raise NotApplicable(f"`{name}` is neither a tensor nor an integer")
-        if whole and self._devices() - {"cpu", "meta"}:
+        if whole and self._condition_devices() - {"cpu", "meta"}:
             raise NotApplicable(
                 f"the number `{name}` would have to be on the device of the tensors"
             )
         return seen
 
-    def _devices(self) -> set[str]:
+    def _condition_devices(self) -> set[str]:
         found = (self.site.seen(node) for node in walk(self.node.test))
         return {tensor.device for seen in found if seen for tensor in seen.tensors}
 
-    def _given(self, name: str, seen: Seen) -> str:
+    def _initial_value(self, name: str, seen: Seen) -> str:
         return f"torch.tensor({name})" if seen.is_number else name
 
     def _counted(self, counters: list[str]) -> dict[cst.CSTNode, cst.CSTNode]:
@@ -206,6 +210,7 @@ class WhileLoopWriter:
 
 
 def _conjuncts(condition: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return the operands of nested `and`s."""
     if isinstance(condition, cst.BooleanOperation) and isinstance(condition.operator, cst.And):
         return [*_conjuncts(condition.left), *_conjuncts(condition.right)]
     return [condition]

@@ -45,7 +45,7 @@ def _number(site: Site, node: cst.BaseExpression) -> set[object]:
 
 def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
     """Return whether a call stays within the dimensions after the mask's."""
-    found = _dimensions(made)
+    found = _reduced_dimensions(made)
     if found is None:
         return False
     rest = dims(site, first, made.tensor)
@@ -61,12 +61,13 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
 
 def goes_over(site: Site, first: Read, made: Operation, axis: int) -> bool:
     """Return whether a reduction covers the mask's dimensions, as far as they are literal."""
-    found = _dimensions(made)
+    found = _reduced_dimensions(made)
     count = dims(site, first, made.tensor) + 1
     return found is None or axis in [dim % count for dim in found]
 
 
-def _dimensions(made: Operation) -> tuple[int, ...] | None:
+def _reduced_dimensions(made: Operation) -> tuple[int, ...] | None:
+    """Return the dimensions that an operation reduces; None if they are not literals."""
     place = 1 if made.name in ("norm", "normalize", "cosine_similarity") else 0
     place += made.name == "cosine_similarity" and made.method is False
     return ops.integers(made.argument("dim", place) or made.argument("axis", 99))

@@ -93,7 +93,7 @@ def is_elementwise(
                 made = operation(site, node)
                 if made is not None and made.name in ops.ELEMENTWISE and not made.in_place:
                     return every(*(o for o in made.operands if not is_option(made, o)))
-        inside = [one for one in _names(node) if found.binding(one) in held]
+        inside = [one for one in _names_in(node) if found.binding(one) in held]
         return None if inside else False
 
     def every(*nodes: cst.BaseExpression) -> bool | None:
@@ -115,10 +115,10 @@ def is_elementwise(
     return bool(held) and goes(found.result) is True
 
 
-def _names(node: cst.CSTNode) -> list[cst.Name]:
+def _names_in(node: cst.CSTNode) -> list[cst.Name]:
     found = [node] if isinstance(node, cst.Name) else []
     for child in node.children:
-        found += _names(child)
+        found += _names_in(child)
     return found
 
 

@@ -83,10 +83,10 @@ def search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
 def written(site: Site, found: NonzeroIndices, asked: FirstMatch) -> dict[cst.CSTNode, Replacement]:
     """Return the search written without indices."""
     edits: dict[cst.CSTNode, Replacement] = {found.value: found.truth} if found.bound else {}
-    mask = _name(found.uses[0]) if found.bound else found.truth
+    mask = _copy_name(found.uses[0]) if found.bound else found.truth
     choice = asked.choice
     if choice is None:
-        return edits | _answers(asked, mask)
+        return edits | _answer_questions(asked, mask)
     where = chosen(site, asked, choice, mask)
     if isinstance(choice.statement, cst.IfExp):
         return {**edits, choice.statement: where}
@@ -97,7 +97,7 @@ def chosen(
     site: Site, asked: FirstMatch, choice: HitBranch, mask: cst.BaseExpression, dim: str = ""
 ) -> cst.BaseExpression:
     """Return the value of a branch, for each row if `dim` is the dimension of a row's elements."""
-    answers = _answers(asked, mask, dim)
+    answers = _answer_questions(asked, mask, dim)
     found = answers.get(choice.found)
     return build_expression(
         "{where}({test}, {found}, {otherwise})",
@@ -108,9 +108,10 @@ def chosen(
     )
 
 
-def _answers(
+def _answer_questions(
     asked: FirstMatch, mask: cst.BaseExpression, dim: str = ""
 ) -> dict[cst.CSTNode, cst.BaseExpression]:
+    """Return the expression over the mask that answers each question about it."""
     return {
         one.node: answer(one.asked, mask, "0, keepdim=True" if one.kept else dim)
         for one in asked.questions
@@ -139,7 +140,7 @@ def _choice(site: Site, test: Question, questions: list[Question]) -> HitBranch:
     elif (
         isinstance(outer, cst.If) and outer.test is test.node and isinstance(outer.orelse, cst.Else)
     ):
-        one, other = _only(outer.body), _only(outer.orelse.body)
+        one, other = _only_statement(outer.body), _only_statement(outer.orelse.body)
         first, second = _value(site, one), _value(site, other)
         if first is None or second is None or _shell(site, one) != _shell(site, other):
             raise NotApplicable("the two sides of its test do different things")
@@ -157,7 +158,7 @@ def _choice(site: Site, test: Question, questions: list[Question]) -> HitBranch:
     return HitBranch(outer, found, otherwise)
 
 
-def _only(block: cst.BaseSuite) -> cst.CSTNode | None:
+def _only_statement(block: cst.BaseSuite) -> cst.CSTNode | None:
     inside = split_statements(block)
     return inside[0] if len(inside) == 1 else None
 
@@ -186,9 +187,9 @@ def _one_statement(site: Site, choice: HitBranch, where: cst.BaseExpression) -> 
     assert isinstance(choice.statement, cst.If)
     side = choice.statement.body
     line = side.body[0]
-    value = _value(site, _only(side))
+    value = _value(site, _only_statement(side))
     assert value is not None
-    small = _only(side)
+    small = _only_statement(side)
     assert isinstance(small, cst.BaseSmallStatement)
     made = cst.SimpleStatementLine([replace_nodes(small, {value: where})])
     leading = [*choice.statement.leading_lines]
@@ -197,6 +198,6 @@ def _one_statement(site: Site, choice: HitBranch, where: cst.BaseExpression) -> 
     return made.with_changes(leading_lines=leading)
 
 
-def _name(use: cst.BaseExpression) -> cst.BaseExpression:
+def _copy_name(use: cst.BaseExpression) -> cst.BaseExpression:
     assert isinstance(use, cst.Name)
     return cst.Name(use.value)

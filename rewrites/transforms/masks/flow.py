@@ -68,11 +68,11 @@ class Flow:
                 raise NotApplicable(f"`{self._code(node)}` is selected by another mask")
             if not repeatable(self.site, found.mask):
                 raise NotApplicable("the mask is not the same when it is worked out again")
-            self._add(found)
+            self._add_read(found)
             return True
         match node:
             case cst.Name():
-                return self._is_bound(node)
+                return self._is_bound_to_selected(node)
             case cst.BinaryOperation():
                 return any([self.is_selected(node.left), self.is_selected(node.right)])
             case cst.UnaryOperation():
@@ -116,17 +116,17 @@ class Flow:
         elif isinstance(node, cst.Subscript) and self._takes_one(node):
             return self.axis(node.value) - 1
         else:
-            inner = [one for one in node.children if self._holds(one)]
+            inner = [one for one in node.children if self._contains_selected(one)]
             found = {self.axis(one) for one in inner}
         if len(found) > 1:
             raise NotApplicable("the mask selects in several dimensions")
         return next(iter(found), self.first.axis)
 
-    def _holds(self, node: cst.CSTNode) -> bool:
+    def _contains_selected(self, node: cst.CSTNode) -> bool:
         return any(one in self.reads or one in self.names for one in walk(node))
 
     def _takes_one(self, node: cst.Subscript) -> bool:
-        return self._holds(node.value) and extent.takes_one(node, self.axis(node.value))
+        return self._contains_selected(node.value) and extent.takes_one(node, self.axis(node.value))
 
     def _subscript(self, node: cst.Subscript) -> bool:
         """Return whether a subscript other than a masked read gives selected elements."""
@@ -152,27 +152,28 @@ class Flow:
 
     def follow(self) -> None:
         """Find all reads, names and sinks. Raises NotApplicable."""
-        self._add(self.first)
+        self._add_read(self.first)
         while self._waiting:
             leaf = self._waiting.pop()
             root, end = self._outermost_selected(leaf)
             ends = self.trees.setdefault(root, [])
             ends += [end] if not any(is_same_sink(end, one) for one in ends) else []
             for one in (end,) if isinstance(end, BindSink) else getattr(end, "names", ()):
-                self._bind(one, root, self.axis(root) - isinstance(end, UnpackSink))
+                self._follow_binding(one, root, self.axis(root) - isinstance(end, UnpackSink))
         for name in self.names:
             if self.definitions is None or not self.definitions.reaching[name] <= set(self.bound):
                 if self.site.document.statement(name) not in self.continuation:
                     raise NotApplicable(f"`{name.value}` is not always what the mask selects")
                 self.mixed = True
 
-    def _add(self, found: Read) -> None:
+    def _add_read(self, found: Read) -> None:
         if found.node not in self.reads:
             self.reads[found.node] = found
             self.unsure |= not found.known
             self._waiting.append(found.node)
 
-    def _bind(self, end: BindSink, root: cst.BaseExpression, axis: int) -> None:
+    def _follow_binding(self, end: BindSink, root: cst.BaseExpression, axis: int) -> None:
+        """Follow the uses of a variable that selected values are bound to."""
         if end.name in self.bound:
             return
         self.bound[end.name], self.axes[end.name] = root, axis
@@ -185,7 +186,8 @@ class Flow:
                 self.names[use] = None
                 self._waiting.append(use)
 
-    def _is_bound(self, use: cst.Name) -> bool:
+    def _is_bound_to_selected(self, use: cst.Name) -> bool:
+        """Whether a variable holds selected values; raise NotApplicable if only sometimes."""
         if self.definitions is None:
             return False
         found = self.definitions.reaching.get(use, frozenset())
@@ -230,13 +232,13 @@ class Flow:
                 self._beside(outer.left)
                 return self._outermost_selected(outer)
             case cst.Attribute():
-                return self._attribute(node, parent)
+                return self._sink_of_attribute(node, parent)
             case cst.Arg():
                 call = self.site.document.parent(parent)
                 if isinstance(call, cst.Call):
-                    return self._call(node, call)
+                    return self._sink_of_call(node, call)
             case cst.AssignTarget() | cst.Assign() | cst.AnnAssign() | cst.AugAssign():
-                return node, self._assigned(node, parent)
+                return node, self._sink_of_assignment(node, parent)
             case cst.Subscript() if parent.value is node and self._subscript(parent):
                 return self._outermost_selected(parent)
             case cst.Index():
@@ -245,13 +247,14 @@ class Flow:
                     return self._outermost_selected(table)
         raise taken(self.site, parent, node)
 
-    def _attribute(
+    def _sink_of_attribute(
         self, node: cst.BaseExpression, parent: cst.Attribute
     ) -> tuple[cst.BaseExpression, End]:
+        """Return where an attribute's value goes: metadata, a method call."""
         outer = self.site.document.parent(parent)
         name = parent.attr.value
         if isinstance(outer, cst.Call) and outer.func is parent:
-            return self._call(node, outer)
+            return self._sink_of_call(node, outer)
         if name in ("dtype", "device", "is_cuda", "requires_grad", "ndim"):
             return node, MetadataSink()
         if name == "shape" and isinstance(outer, cst.Subscript):
@@ -260,7 +263,10 @@ class Flow:
                     return node, counted(self.site, outer, node)
         raise taken(self.site, outer if isinstance(outer, cst.BaseExpression) else parent)
 
-    def _call(self, node: cst.BaseExpression, call: cst.Call) -> tuple[cst.BaseExpression, End]:
+    def _sink_of_call(
+        self, node: cst.BaseExpression, call: cst.Call
+    ) -> tuple[cst.BaseExpression, End]:
+        """Return where a call takes the values: a loss, a reduction, an elementwise operator."""
         found = loss(self.site, call)
         if found is not None:
             pair = [self.is_selected(one) for one in (found.input, found.target)]
@@ -321,7 +327,8 @@ class Flow:
         if sums.source is not None and self.dims(sums.source) and not sums.rows:
             raise taken(self.site, sums.call)
 
-    def _assigned(self, node: cst.BaseExpression, parent: cst.CSTNode) -> End:
+    def _sink_of_assignment(self, node: cst.BaseExpression, parent: cst.CSTNode) -> End:
+        """Return where assigned values go: into a variable, or into the masked tensor again."""
         document = self.site.document
         statement = document.parent(parent) if isinstance(parent, cst.AssignTarget) else parent
         if isinstance(statement, cst.AugAssign) and statement.target is node:

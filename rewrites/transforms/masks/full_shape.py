@@ -208,6 +208,7 @@ class FullShapeWriter:
         return False
 
     def _is_linear_call(self, node: cst.Call) -> bool:
+        """Whether a zero gradient stays zero on its way back through a call."""
         made = operation(self.flow.site, node)
         if made is None or made.in_place:
             return False

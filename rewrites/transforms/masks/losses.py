@@ -46,7 +46,7 @@ def loss(site: Site, call: cst.Call) -> Loss | None:
     if any(arg.star for arg in call.args):
         return None
     if module == "torch.nn.functional" and name in LOSSES:
-        return _loss(call, name, plain, options)
+        return _parse_loss(call, name, plain, options)
     seen = site.seen(call.func)
     kinds = [t.removeprefix(_MODULE) for t in seen.types] if seen is not None else []
     made = _constructor(site, call.func)
@@ -59,10 +59,12 @@ def loss(site: Site, call: cst.Call) -> Loss | None:
         if any(arg.keyword is None or arg.star for arg in made.args):
             return None
         options = {a.keyword.value: a.value for a in made.args if a.keyword is not None} | options
-    return _loss(call, LOSS_MODULES[kind], plain, options, module=True, known=made is not None)
+    return _parse_loss(
+        call, LOSS_MODULES[kind], plain, options, module=True, known=made is not None
+    )
 
 
-def _loss(
+def _parse_loss(
     call: cst.Call,
     name: str,
     plain: Sequence[cst.BaseExpression],
@@ -71,6 +73,7 @@ def _loss(
     module: bool = False,
     known: bool = True,
 ) -> Loss | None:
+    """Return the call of a loss with its operands and options; None if they are not spelled out."""
     pair = [*plain, *(options.pop(key) for key in ("input", "target") if key in options)]
     if len(pair) != 2 or "size_average" in options or "reduce" in options:
         return None

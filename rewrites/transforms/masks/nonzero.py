@@ -106,11 +106,11 @@ def question(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Ques
         case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "int":
             return Question(use, QuestionKind.FIRST, alone=True)
         case cst.Attribute() if isinstance(outer, cst.Call) and outer.func is parent:
-            return _method(site, found, parent.attr.value, outer)
+            return _question_of_method(site, found, parent.attr.value, outer)
         case cst.Attribute() if parent.attr.value == "shape" and isinstance(outer, cst.Subscript):
             return _compared(site, outer) if _index(outer) == (0,) else None
         case cst.Subscript() if parent.value is use:
-            return _picked(site, found, parent)
+            return _question_of_index(site, found, parent)
     return None
 
 
@@ -162,7 +162,10 @@ def _uses(site: Site, value: cst.BaseExpression) -> tuple[cst.Name, ...] | None:
     return uses if alone else ()
 
 
-def _method(site: Site, found: NonzeroIndices, name: str, call: cst.Call) -> Question | None:
+def _question_of_method(
+    site: Site, found: NonzeroIndices, name: str, call: cst.Call
+) -> Question | None:
+    """Return what a method call asks of the indices: how many, the first, the last."""
     if name in ("numel", "nelement") and not call.args:
         return _compared(site, call)
     if name == "size" and [integer(arg.value) for arg in call.args] == [0]:
@@ -174,7 +177,8 @@ def _method(site: Site, found: NonzeroIndices, name: str, call: cst.Call) -> Que
     return None
 
 
-def _picked(site: Site, found: NonzeroIndices, node: cst.Subscript) -> Question | None:
+def _question_of_index(site: Site, found: NonzeroIndices, node: cst.Subscript) -> Question | None:
+    """Return what an index asks of the indices: the first or the last."""
     index = _index(node)
     if index is None or index[0] not in (0, -1):
         return None

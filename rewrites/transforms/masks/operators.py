@@ -112,6 +112,7 @@ class Operation:
 
     @property
     def tensor(self) -> cst.BaseExpression:
+        """First operand."""
         return self.operands[0]
 
     @property

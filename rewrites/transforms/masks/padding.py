@@ -74,15 +74,17 @@ def _evaluate(
     grown: list[torch.Tensor],
     inside: _Inside | None = None,
 ) -> torch.Tensor:
-    def go(one: cst.BaseExpression) -> torch.Tensor:
+    """Evaluate an expression in float64 for given numbers at its leaves."""
+
+    def evaluate(one: cst.BaseExpression) -> torch.Tensor:
         return _evaluate(site, one, leaves, unknown, grown, inside)
 
-    def leaf(number: float) -> torch.Tensor:
+    def make_leaf(number: float) -> torch.Tensor:
         grown.append(torch.tensor(number, dtype=torch.float64, requires_grad=True))
         return grown[-1]
 
     if node in leaves:
-        return leaf(leaves[node])
+        return make_leaf(leaves[node])
     if isinstance(node, cst.Name) and inside is not None:
         binding = inside.function.binding(node)
         if binding in inside.values:
@@ -91,13 +93,13 @@ def _evaluate(
         case cst.Integer() | cst.Float():
             return torch.tensor(node.evaluated_value, dtype=torch.float64)
         case cst.UnaryOperation(operator=cst.Minus()):
-            return -go(node.expression)
+            return -evaluate(node.expression)
         case cst.BinaryOperation() if type(node.operator) in ARITHMETIC:
-            return ARITHMETIC[type(node.operator)](go(node.left), go(node.right))
+            return ARITHMETIC[type(node.operator)](evaluate(node.left), evaluate(node.right))
         case cst.Comparison(comparisons=[one]) if type(one.operator) in COMPARED:
-            return COMPARED[type(one.operator)](go(node.left), go(one.comparator))
+            return COMPARED[type(one.operator)](evaluate(node.left), evaluate(one.comparator))
         case cst.Call() if (function := elementwise_call(site, node)) is not None:
-            within = _Inside(function, {b: go(given) for b, given in function.given.items()})
+            within = _Inside(function, {b: evaluate(given) for b, given in function.given.items()})
             for binding, value in function.assigned.items():
                 within.values[binding] = _evaluate(site, value, leaves, unknown, grown, within)
             return _evaluate(site, function.result, leaves, unknown, grown, within)
@@ -106,17 +108,19 @@ def _evaluate(
             if made is None or made.name not in ops.ELEMENTWISE | ops.FLATTENING:
                 raise _Unclear
             if made.name in ops.SAME | ops.FLATTENING:
-                return go(made.tensor)
+                return evaluate(made.tensor)
             if made.name in ("zeros_like", "ones_like"):
                 return torch.tensor(float(made.name == "ones_like"), dtype=torch.float64)
             if made.name == "detach":
-                return go(made.tensor).detach()
+                return evaluate(made.tensor).detach()
             function = getattr(torch, made.name, None) or getattr(functional, made.name, None)
             if function is None:
                 raise _Unclear
-            plain = [go(arg.value) for arg in made.options if arg.keyword is None]
-            named = {a.keyword.value: go(a.value) for a in made.options if a.keyword is not None}
-            first = go(made.tensor)
+            plain = [evaluate(arg.value) for arg in made.options if arg.keyword is None]
+            named = {
+                a.keyword.value: evaluate(a.value) for a in made.options if a.keyword is not None
+            }
+            first = evaluate(made.tensor)
             if made.name in ("clamp", "clip") or made.name in dir(torch):
                 return torch.as_tensor(function(first, *plain, **named))
             numbers = {key: one.item() for key, one in named.items()}
@@ -125,4 +129,4 @@ def _evaluate(
     if seen is not None and seen.is_number and len(seen.values) == 1:
         return torch.tensor(float(seen.values[0] or 0), dtype=torch.float64)
     unknown.met = True
-    return leaf(_ANY)
+    return make_leaf(_ANY)

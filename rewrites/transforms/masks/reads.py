@@ -63,7 +63,7 @@ class Read:
 def read(site: Site, node: cst.CSTNode) -> Read | None:
     """Return what `node` reads or assigns through a mask; None if it does not."""
     if isinstance(node, cst.Subscript):
-        return _subscript(site, node) or _indexed(site, node)
+        return _parse_subscript(site, node) or _indexed(site, node)
     if isinstance(node, cst.Call):
         return _select(site, node)
     return None
@@ -71,7 +71,7 @@ def read(site: Site, node: cst.CSTNode) -> Read | None:
 
 def same(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
     """Return whether two masks are written alike."""
-    return _text(one) == _text(other)
+    return _code_without_spaces(one) == _code_without_spaces(other)
 
 
 def is_name(mask: cst.BaseExpression) -> bool:
@@ -95,7 +95,8 @@ _REPEATABLE = {*_MASKS, "eq", "ne", "lt", "le", "gt", "ge", "abs", "view", "resh
 }  # fmt: skip
 
 
-def _subscript(site: Site, node: cst.Subscript) -> Read | None:
+def _parse_subscript(site: Site, node: cst.Subscript) -> Read | None:
+    """Return a subscript with exactly one mask as a Read; None for others."""
     parts = [one.slice for one in node.slice]
     masks = [i for i, one in enumerate(parts) if _is_mask(site, one, node)]
     if len(masks) != 1:
@@ -116,7 +117,7 @@ def _subscript(site: Site, node: cst.Subscript) -> Read | None:
     if any(not _keeps_its_dimension(site, one) for one in others):
         return None
     taken = sum(not _is_ellipsis(one) for one in others) + dims
-    axis = _axis(parts[:place], ndim - taken)
+    axis = _axis_after(parts[:place], ndim - taken)
     if all(_is_full(one) for one in others):
         return Read(node, node.value, mask, axis, dims, ndim, dtype)
     colons = [cst.SubscriptElement(cst.Slice(lower=None, upper=None)) for _ in range(dims)]
@@ -124,7 +125,7 @@ def _subscript(site: Site, node: cst.Subscript) -> Read | None:
     for i, one in enumerate(node.slice):
         slices += colons if i == place else [one.with_changes(comma=cst.MaybeSentinel.DEFAULT)]
     ints = [isinstance(one, cst.Index) and not _is_ellipsis(one) for one in parts]
-    rest = cst.Subscript(node.value, _spaced(slices))
+    rest = cst.Subscript(node.value, _space_commas(slices))
     axis -= sum(ints[:place])
     ndim -= sum(one for i, one in enumerate(ints) if i != place)
     return Read(node, rest, mask, axis, dims, ndim, dtype, plain=False)
@@ -192,13 +193,13 @@ def _origin(
     )
 
 
-def _spaced(slices: Sequence[cst.SubscriptElement]) -> list[cst.SubscriptElement]:
+def _space_commas(slices: Sequence[cst.SubscriptElement]) -> list[cst.SubscriptElement]:
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     *front, last = slices
     return [*(one.with_changes(comma=comma) for one in front), last]
 
 
-def _axis(before: Sequence[cst.BaseSlice], ellipsis: int) -> int:
+def _axis_after(before: Sequence[cst.BaseSlice], ellipsis: int) -> int:
     return sum(ellipsis if _is_ellipsis(one) else 1 for one in before)
 
 
@@ -272,6 +273,6 @@ def _is_ellipsis(part: cst.BaseSlice) -> bool:
     return isinstance(part, cst.Index) and isinstance(part.value, cst.Ellipsis)
 
 
-def _text(node: cst.BaseExpression) -> str:
+def _code_without_spaces(node: cst.BaseExpression) -> str:
     bare = node.with_changes(lpar=(), rpar=())
     return "".join(cst.Module([]).code_for_node(bare).split())

@@ -40,13 +40,16 @@ def rewriting(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -> R
     reason: NotApplicable | None = None
     for fill in _FILLS:
         try:
-            return _with_fill(flow, fill, why, mask)
+            return _rewrite_with_fill(flow, fill, why, mask)
         except NotApplicable as error:
             reason = reason or error
     return Refusal(str(reason))
 
 
-def _with_fill(flow: Flow, fill: str, why: str, settled: cst.BaseExpression | None) -> Rewrite:
+def _rewrite_with_fill(
+    flow: Flow, fill: str, why: str, settled: cst.BaseExpression | None
+) -> Rewrite:
+    """Return the rewrite with `fill` where nothing is selected; raise NotApplicable."""
     mask = flow.first.mask.with_changes(lpar=(), rpar=())
     text = FullShapeWriter(flow, settled or mask, fill)
     written = SinkWriter(flow, text)
@@ -176,11 +179,11 @@ def check(
     for one in known.before:
         between = min(lines) <= document.position(one).line < max(lines)
         simple = isinstance(one, cst.SimpleStatementLine)
-        if between and simple and set(_changed(one)) & names:
+        if between and simple and set(_names_changed(one)) & names:
             raise NotApplicable(
                 f"`{document.code(one)}` changes the mask before it is needed again"
             )
 
 
-def _changed(node: cst.CSTNode) -> Iterable[str]:
+def _names_changed(node: cst.CSTNode) -> Iterable[str]:
     return (path.partition(".")[0] for path in names_mutated(node))

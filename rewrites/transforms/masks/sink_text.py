@@ -54,19 +54,19 @@ class SinkWriter:
             for end in ends:
                 match end:
                     case BindSink():
-                        found |= self._bound(root, end)
+                        found |= self._rewrite_bound(root, end)
                     case ReduceSink():
-                        found[end.operation.call] = self._reduced(end)
+                        found[end.operation.call] = self._rewrite_reduction(end)
                     case Loss():
-                        found[end.call] = self._loss(end)
+                        found[end.call] = self._rewrite_loss(end)
                     case UnpackSink():
-                        found |= self._unpacked(root, end)
+                        found |= self._rewrite_unpacked(root, end)
                     case CountSink():
-                        found[end.node] = self._counted(end)
+                        found[end.node] = self._rewrite_count(end)
                     case IndexAdd():
                         found[end.call] = self._added(end)
                     case StoreSink():
-                        found[end.statement] = self._stored(root, end)
+                        found[end.statement] = self._rewrite_store(root, end)
         return found
 
     def _in_order(self) -> Iterator[tuple[cst.BaseExpression, list[object]]]:
@@ -80,7 +80,10 @@ class SinkWriter:
 
     # Names.
 
-    def _bound(self, root: cst.BaseExpression, end: BindSink) -> dict[cst.CSTNode, cst.CSTNode]:
+    def _rewrite_bound(
+        self, root: cst.BaseExpression, end: BindSink
+    ) -> dict[cst.CSTNode, cst.CSTNode]:
+        """Bind the full-shape value, and remember the number where nothing is selected."""
         if self._only_stored(end) and self.text.is_linear(root):
             return {root: self.text.bare(root)}
         known = self.text.value(root)
@@ -89,7 +92,7 @@ class SinkWriter:
             raise NotApplicable("there is no number that could stand where nothing is selected")
         return {} if root is end.name else {root: self.text.full(root)}
 
-    def _unpacked(
+    def _rewrite_unpacked(
         self, root: cst.BaseExpression, end: UnpackSink
     ) -> dict[cst.CSTNode, cst.CSTNode]:
         known = self.text.value(root)
@@ -98,7 +101,7 @@ class SinkWriter:
         self.text.values |= {one.name: known.number for one in end.names}
         return {} if isinstance(root, cst.Name) else {root: self.text.full(root)}
 
-    def _counted(self, end: CountSink) -> cst.BaseExpression:
+    def _rewrite_count(self, end: CountSink) -> cst.BaseExpression:
         count = self.text.count()
         if end.least is None:
             return count
@@ -142,7 +145,8 @@ class SinkWriter:
 
     # Reductions.
 
-    def _reduced(self, end: ReduceSink) -> cst.BaseExpression:
+    def _rewrite_reduction(self, end: ReduceSink) -> cst.BaseExpression:
+        """Write a reduction over selected values as one over all, with neutral numbers."""
         made, first = end.operation, self.flow.first
         name, root = made.name, made.tensor
         if name in ("std", "var"):
@@ -163,13 +167,13 @@ class SinkWriter:
         inner = self._is_over_mask_alone(root, dims)
         if name == "mean" and inner:
             total = self._call(end, filled, "sum")
-            self._half()
+            self._assume_float16_sum()
             return build_expression("{total} / {count}", total=total, count=self.text.count())
         call = self._call(end, filled, name)
         if name == "mean":
             return self._per_selected(call)
         if name == "sum" and first.dtype == "float16":
-            self._half()
+            self._assume_float16_sum()
         return call
 
     def _per_selected(self, mean: cst.BaseExpression) -> cst.BaseExpression:
@@ -182,7 +186,7 @@ class SinkWriter:
             count=self.text.count(),
         )
 
-    def _half(self) -> None:
+    def _assume_float16_sum(self) -> None:
         if "float16" in self.flow.first.dtype and "bfloat16" not in self.flow.first.dtype:
             self.assumes["the sum fits in float16"] = None
 
@@ -257,14 +261,15 @@ class SinkWriter:
             squares=self.text.where(difference, made.tensor, "0"),
             count=self.text.count(),
         )
-        self._half()
+        self._assume_float16_sum()
         if made.name == "std":
             return build_expression("({variance}).sqrt()", variance=variance)
         return variance
 
     # Losses.
 
-    def _loss(self, end: Loss) -> cst.BaseExpression:
+    def _rewrite_loss(self, end: Loss) -> cst.BaseExpression:
+        """Write a mean or summed loss over selected elements as a weighted one."""
         if not end.known:
             self.assumes[f"`{self._code(end.call.func)}` has the default options"] = None
         if not end.reduction:
@@ -274,14 +279,14 @@ class SinkWriter:
         if end.reduction == "none":
             raise NotApplicable(f"`{self._code(end.call)}` gives a loss for each selected element")
         if end.name in ops.TARGET_LOSSES:
-            return self._target_loss(end)
+            return self._rewrite_target_loss(end)
         if any(self.text.holds(one) for one in end.options.values()):
             raise NotApplicable("the weights are selected too")
         if end.name == ops.LOGITS_LOSS:
             return self._logits_loss(end)
         if end.name == "kl_div" and "log_target" in end.options:
             raise NotApplicable("with `log_target` the loss of zeros is not zero")
-        call = self._with_pair(
+        call = self._with_operands(
             end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
         )
         return self._mean(end, call)
@@ -290,7 +295,7 @@ class SinkWriter:
         """Return a call that sums or averages everything as a mean of the selected elements."""
         if end.reduction == "sum":
             return call
-        self._half()
+        self._assume_float16_sum()
         if end.reduction == "batchmean":
             if end.module:
                 raise NotApplicable("`batchmean` of a module is not written as a sum")
@@ -302,13 +307,14 @@ class SinkWriter:
     def _logits_loss(self, end: Loss) -> cst.BaseExpression:
         if "weight" in end.options or end.module:
             raise NotApplicable("the loss of zeros is not zero, and the weights are taken")
-        call = self._with_pair(
+        call = self._with_operands(
             end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
         )
         weight = self.text.spread(end.input)
         return self._mean(end, with_keyword(call, "weight", weight))
 
-    def _target_loss(self, end: Loss) -> cst.BaseExpression:
+    def _rewrite_target_loss(self, end: Loss) -> cst.BaseExpression:
+        """Write a loss on class indices with `ignore_index` where nothing is selected."""
         first = self.flow.first
         ignored = end.options.get("ignore_index")
         index = "-100" if ignored is None else self._code(ignored)
@@ -329,9 +335,9 @@ class SinkWriter:
         if first.dims > 1:
             logits = build_expression(f"{{x}}.flatten(0, {first.dims - 1})", x=logits)
             target = build_expression("{x}.flatten()", x=target)
-        return self._with_pair(end, logits, target)
+        return self._with_operands(end, logits, target)
 
-    def _with_pair(
+    def _with_operands(
         self, end: Loss, first: cst.BaseExpression, second: cst.BaseExpression
     ) -> cst.Call:
         new = {id(end.input): first, id(end.target): second}
@@ -345,7 +351,8 @@ class SinkWriter:
 
     # Assignments.
 
-    def _stored(self, root: cst.BaseExpression, end: StoreSink) -> cst.CSTNode:
+    def _rewrite_store(self, root: cst.BaseExpression, end: StoreSink) -> cst.CSTNode:
+        """Write an assignment to `x[mask]` as a selection over all of `x`."""
         target = end.target
         if isinstance(end.statement, cst.AugAssign):
             return self._stepped(end.statement, end)

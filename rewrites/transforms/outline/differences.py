@@ -66,11 +66,11 @@ def find_outlining_refusal(site: Site, statement: cst.CSTNode) -> Refusal | None
     targets = m.AssignTarget(target=~m.Name()) | m.AugAssign(target=~m.Name())
     if m.findall(statement, targets):
         return Refusal("it changes an object")
-    if any(isinstance(one, cst.Raise) and one.exc is None for one in _nodes(statement)):
+    if any(isinstance(one, cst.Raise) and one.exc is None for one in _nodes_in(statement)):
         return Refusal("it raises what is being handled")
     if names := _used_after(site.document, statement):
         return Refusal(f"`{min(names)}` is used after it")
-    for call in _calls(statement):
+    for call in _calls_in(statement):
         name = site.calls(call) or site.document.code(call.func)
         if _RANDOM.search(name):
             return Refusal(f"`{name}` draws random numbers")
@@ -132,7 +132,7 @@ def changes_object_before(document: Document, statement: cst.CSTNode) -> bool:
     found = [*m.findall(function, changes)]
     found += [
         call
-        for call in _calls(function)
+        for call in _calls_in(function)
         if _CHANGES.search(document.code(call.func).split("(")[-1])
     ]
     return any(document.position(one).line < line for one in found)
@@ -164,7 +164,7 @@ def _impure_callees(
 ) -> list[str]:
     """Return the callees of the statement that are not known to be pure."""
     found = []
-    for call in _calls(statement):
+    for call in _calls_in(statement):
         name = site.calls(call)
         root = _root(call.func)
         known = (
@@ -189,7 +189,7 @@ def _is_input(site: Site, root: cst.Name, parameters: OperatorParameters) -> boo
 
 def _expressions_showing_grad(site: Site, statement: cst.CSTNode) -> Iterator[str]:
     """Yield the expressions converted to text whose text may contain `grad_fn`."""
-    for node in _nodes(statement):
+    for node in _nodes_in(statement):
         shown = None
         if isinstance(node, cst.FormattedStringExpression):
             shown = None if node.format_spec else node.expression
@@ -239,11 +239,11 @@ def _root(node: cst.CSTNode) -> cst.CSTNode:
     return node
 
 
-def _calls(node: cst.CSTNode) -> list[cst.Call]:
+def _calls_in(node: cst.CSTNode) -> list[cst.Call]:
     return [one for one in m.findall(node, m.Call()) if isinstance(one, cst.Call)]
 
 
-def _nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _nodes_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     yield node
     for child in node.children:
-        yield from _nodes(child)
+        yield from _nodes_in(child)

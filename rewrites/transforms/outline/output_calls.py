@@ -59,9 +59,9 @@ def is_check_statement(site: Site, statement: cst.CSTNode) -> bool:
     if isinstance(statement, cst.If):
         raises = bool(m.findall(statement, m.Raise() | m.Assert()))
         return raises and _all_do(
-            statement, lambda one: _raises(one) or _asserts(one) or _is_output_line(site, one)
+            statement, lambda one: _is_raise(one) or _is_assert(one) or _is_output_line(site, one)
         )
-    return _asserts(statement)
+    return _is_assert(statement)
 
 
 def _all_do(statement: cst.CSTNode, accepted: Callable[[cst.CSTNode], bool]) -> bool:
@@ -87,11 +87,11 @@ def _is_output_line(site: Site, statement: cst.CSTNode) -> bool:
     return call is not None and is_output_call(site, call)
 
 
-def _raises(statement: cst.CSTNode) -> bool:
+def _is_raise(statement: cst.CSTNode) -> bool:
     return m.matches(statement, m.SimpleStatementLine([m.Raise()]))
 
 
-def _asserts(statement: cst.CSTNode) -> bool:
+def _is_assert(statement: cst.CSTNode) -> bool:
     return m.matches(statement, m.SimpleStatementLine([m.Assert()]))
 
 

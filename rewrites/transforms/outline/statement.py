@@ -116,6 +116,7 @@ def _needs_tensor_values(site: Site, statement: cst.If) -> bool:
 
 
 def _condition_needs_values(site: Site, test: cst.BaseExpression) -> bool:
+    """Whether a condition reads values of tensors, not only metadata."""
     if isinstance(test, cst.BooleanOperation):
         return _condition_needs_values(site, test.left) or _condition_needs_values(site, test.right)
     if isinstance(test, cst.UnaryOperation):

@@ -84,7 +84,7 @@ def add_definitions(
 ) -> dict[cst.CSTNode, Replacement]:
     """Return `edits` with the definitions inserted after the imports of the file."""
     body = document.module.body
-    imports = [one for one in body if isinstance(one, cst.SimpleStatementLine) and _imports(one)]
+    imports = [one for one in body if isinstance(one, cst.SimpleStatementLine) and _is_import(one)]
     if not imports:
         raise NotApplicable("the file imports nothing, so there is no place for an operator")
     return {imports[-1]: cst.FlattenSentinel([imports[-1], *definitions]), **edits}
@@ -109,10 +109,11 @@ def _reads(site: Site, call: cst.Call) -> Iterator[cst.Name | cst.Attribute]:
     for arg in call.args:
         if arg.star:
             raise NotApplicable("its arguments are not spelled out")
-        yield from _chains(arg.value)
+        yield from _dotted_operands(arg.value)
 
 
-def _chains(node: cst.CSTNode) -> Iterator[cst.Name | cst.Attribute]:
+def _dotted_operands(node: cst.CSTNode) -> Iterator[cst.Name | cst.Attribute]:
+    """Yield the names and dotted paths in arguments; raise NotApplicable for calls."""
     if isinstance(node, cst.Name | cst.Attribute) and dotted_name(node):
         if dotted_name(node) not in ("None", "True", "False"):
             yield node
@@ -120,8 +121,8 @@ def _chains(node: cst.CSTNode) -> Iterator[cst.Name | cst.Attribute]:
     if isinstance(node, cst.Call | cst.Lambda | cst.Subscript | cst.Await):
         raise NotApplicable("its arguments are more than numbers")
     for child in node.children:
-        yield from _chains(child)
+        yield from _dotted_operands(child)
 
 
-def _imports(line: cst.SimpleStatementLine) -> bool:
+def _is_import(line: cst.SimpleStatementLine) -> bool:
     return any(isinstance(one, cst.Import | cst.ImportFrom) for one in walk(line))
