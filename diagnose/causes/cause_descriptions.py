@@ -9,7 +9,7 @@ from fullgraph.compiler.events import Fate, Graph, Span
 from fullgraph.compiler.observe import Observations, context_managers_at
 from fullgraph.diagnose.causes.diagnosis import diagnose
 from fullgraph.diagnose.causes.groups import BreakGroup
-from fullgraph.diagnose.causes.places import exact, expression_at, lines_around, place_of
+from fullgraph.diagnose.causes.places import exact_manager, expression_at, lines_around, place_of
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.diagnose.taxonomy import is_hook_handle, is_looked_up_early, quote
 
@@ -52,7 +52,7 @@ def _describe_cause(
         source=lines_around(place),
         message=diagnosis.sentence,
         detail=brk.explanation,
-        stack=tuple(exact(position) for position in brk.stack),
+        stack=tuple(exact_manager(position) for position in brk.stack),
         module_path=module_range(p for b in group.breaks for p in b.module_paths),
         frame=_worst_fate(group),
         hidden=hidden is not None,

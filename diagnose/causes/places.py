@@ -23,10 +23,10 @@ def callers(brk: Break) -> tuple[Position, ...]:
     """
     inlined = tuple(position for position in reversed(brk.stack) if is_user_code(position.file))
     found = inlined or (() if brk.called_from is None else (brk.called_from,))
-    return tuple(exact(position) for position in found)
+    return tuple(exact_manager(position) for position in found)
 
 
-def exact(position: Position) -> Position:
+def exact_manager(position: Position) -> Position:
     """Return the manager's position for a `with` of one manager, whose span is the whole body."""
     managers = context_managers_at(position)
     return managers[0] if len(managers) == 1 else position

@@ -52,7 +52,7 @@ def replacement_edit(recorder: NodeRecorder, number: int, *, replay: bool = True
         objects[name] = Replay(values, order)
         text = f"{name}()"
     else:
-        text = spell(values[order[0]], name, objects)
+        text = spell_value(values[order[0]], name, objects)
     if recorder.node.use is NodeUse.ENTER:
         objects["_fullgraph_nullcontext"] = nullcontext
         text = f"_fullgraph_nullcontext({text})"
@@ -61,7 +61,7 @@ def replacement_edit(recorder: NodeRecorder, number: int, *, replay: bool = True
     return FunctionEdit(recorder.node.at, text, objects)
 
 
-def differs(recorder: NodeRecorder) -> bool:
+def have_different_values(recorder: NodeRecorder) -> bool:
     """Return whether the evaluations gave values that differ."""
     return len({signature(_usable(recorder, value)) for value in recorder.kept}) > 1
 
@@ -93,7 +93,7 @@ def _distinct(values: Sequence[object], order: Sequence[int]) -> tuple[list[obje
     return distinct, [where[number] for number in order]
 
 
-def spell(value: Any, name: str, objects: dict[str, object]) -> str:
+def spell_value(value: Any, name: str, objects: dict[str, object]) -> str:
     """A value as Python text. What has no literal is put into `objects` under names that begin
     with `name`; containers are written out, so that each evaluation makes a new one."""
     kind = type(value)
@@ -102,13 +102,13 @@ def spell(value: Any, name: str, objects: dict[str, object]) -> str:
     if is_plain(value):
         return repr(value)
     if kind in (list, tuple):
-        items = [spell(item, f"{name}_{n}", objects) for n, item in enumerate(value)]
+        items = [spell_value(item, f"{name}_{n}", objects) for n, item in enumerate(value)]
         if kind is list:
             return f"[{', '.join(items)}]"
         return f"({', '.join(items)}{',' * (len(items) == 1)})"
     if kind is dict and all(is_plain(key) for key in value):
         pairs = [
-            f"{key!r}: {spell(item, f'{name}_{n}', objects)}"
+            f"{key!r}: {spell_value(item, f'{name}_{n}', objects)}"
             for n, (key, item) in enumerate(value.items())
         ]
         return f"{{{', '.join(pairs)}}}"

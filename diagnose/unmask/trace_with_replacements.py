@@ -14,7 +14,11 @@ from fullgraph.compiler.observe import (
     attempt,
 )
 from fullgraph.compiler.sources import FunctionEdit, edit_functions
-from fullgraph.diagnose.unmask.replacements import NotReplaceable, differs, replacement_edit
+from fullgraph.diagnose.unmask.replacements import (
+    NotReplaceable,
+    have_different_values,
+    replacement_edit,
+)
 
 NOT_EVALUATED = "it was not evaluated in eager"
 
@@ -113,7 +117,9 @@ def trace_with_replacements(
                 reason = reason or str(why)
                 continue
             edits.update(found)
-            varied = any(differs(recorder) for recorder in recorders if recorder.order)
+            varied = any(
+                have_different_values(recorder) for recorder in recorders if recorder.order
+            )
             replaced.append(
                 ReplacedBreak(
                     target.place, at, varied and target.replay, varied and not target.replay

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fullgraph.minifier.emit.numbers import numbers, plain
+from fullgraph.minifier.emit.numbers import plain, spell_numbers
 from fullgraph.minifier.graphs import element_bytes
 
 _SEEDS = (0, 1, 42)
@@ -60,7 +60,7 @@ class Form:
         return self.then(".requires_grad_()")
 
 
-def shortest(tensor: torch.Tensor, budget: int) -> Form:
+def shortest_form(tensor: torch.Tensor, budget: int) -> Form:
     """Return the shortest form of a contiguous, strided CPU tensor without autograd history."""
     if not tensor.dim():
         for form in _listed_forms(tensor, budget):
@@ -72,7 +72,7 @@ def shortest(tensor: torch.Tensor, budget: int) -> Form:
     if tensor.numel() <= _MOST_LISTED:
         found += [form for form in _listed_forms(tensor, budget) if _reproduces(form, tensor)]
     if not found:
-        found = [packed(tensor)]
+        found = [pack_bytes(tensor)]
         if tensor.numel() <= _MOST_LISTED:
             found += [
                 f for f in _listed_forms(tensor, len(found[0].text)) if _reproduces(f, tensor)
@@ -82,7 +82,7 @@ def shortest(tensor: torch.Tensor, budget: int) -> Form:
 
 def _reproduces(form: Form, tensor: torch.Tensor) -> bool:
     """Whether a form evaluates to exactly the bits of `tensor`."""
-    return same_bits(tensor, evaluated(form.text))
+    return same_bits(tensor, evaluate_text(form.text))
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
@@ -95,7 +95,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
     )
 
 
-def evaluated(text: str) -> torch.Tensor | None:
+def evaluate_text(text: str) -> torch.Tensor | None:
     """Return what an expression evaluates to in a fresh namespace; None if it raises."""
     names = {"torch": torch, "base64": base64, "zlib": zlib}
     default = torch.get_default_dtype()
@@ -112,12 +112,12 @@ def evaluated(text: str) -> torch.Tensor | None:
     return value if isinstance(value, torch.Tensor) else None
 
 
-def size(shape: tuple[int, ...] | torch.Size) -> str:
+def shape_arguments(shape: tuple[int, ...] | torch.Size) -> str:
     """Return a shape as the arguments of `torch.zeros` or `reshape`."""
     return ", ".join(map(str, shape)) if shape else "()"
 
 
-def kind(dtype: torch.dtype, implied: torch.dtype) -> str:
+def dtype_argument(dtype: torch.dtype, implied: torch.dtype) -> str:
     """Return ", dtype=…", or "" where the factory implies the dtype."""
     return "" if dtype == implied else f", dtype={dtype}"
 
@@ -138,7 +138,9 @@ def _regular(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _factory_call(name: str, tensor: torch.Tensor) -> Form:
-    return Form(f"torch.{name}({size(tensor.shape)}{kind(tensor.dtype, torch.float32)}")
+    return Form(
+        f"torch.{name}({shape_arguments(tensor.shape)}{dtype_argument(tensor.dtype, torch.float32)}"
+    )
 
 
 def _constant_forms(tensor: torch.Tensor) -> Iterator[Form]:
@@ -147,9 +149,9 @@ def _constant_forms(tensor: torch.Tensor) -> Iterator[Form]:
     yield _factory_call("ones", tensor)
     flat = tensor.reshape(-1)
     with contextlib.suppress(Exception):  # a dtype without numbers
-        for number in dict.fromkeys(numbers(flat[:: max(1, len(flat) // 2)][:2])):
+        for number in dict.fromkeys(spell_numbers(flat[:: max(1, len(flat) // 2)][:2])):
             if tensor.dim() and number not in _FILLS:
-                rest = kind(tensor.dtype, _implied(tensor.dtype))
+                rest = dtype_argument(tensor.dtype, _implied(tensor.dtype))
                 yield Form(f"torch.full({tuple(tensor.shape)}, {number}{rest}")
 
 
@@ -158,7 +160,7 @@ def _identity_forms(tensor: torch.Tensor) -> Iterator[Form]:
     if tensor.dim() == 2 and tensor.numel() > 1:
         rows, columns = tensor.shape
         shape = str(rows) if rows == columns else f"{rows}, {columns}"
-        yield Form(f"torch.eye({shape}{kind(tensor.dtype, torch.float32)}")
+        yield Form(f"torch.eye({shape}{dtype_argument(tensor.dtype, torch.float32)}")
 
 
 def _spread(tensor: torch.Tensor) -> Iterator[Form]:
@@ -172,7 +174,7 @@ def _spread(tensor: torch.Tensor) -> Iterator[Form]:
         before = flat[n - 2].item()
     except Exception:  # a dtype without numbers
         return
-    shaped = "" if tensor.dim() == 1 else f".reshape({size(tensor.shape)})"
+    shaped = "" if tensor.dim() == 1 else f".reshape({shape_arguments(tensor.shape)})"
     steps = dict.fromkeys((second - first, last - before, (last - first) / (n - 1)))
     for step in steps:
         if not (math.isfinite(step) and step):
@@ -184,7 +186,9 @@ def _spread(tensor: torch.Tensor) -> Iterator[Form]:
                 )
     if tensor.dtype.is_floating_point and math.isfinite(first) and math.isfinite(last):
         ends = ", ".join(plain(value, tensor.dtype) for value in (first, last))
-        yield Form(f"torch.linspace({ends}, {n}{kind(tensor.dtype, torch.float32)}").then(shaped)
+        yield Form(f"torch.linspace({ends}, {n}{dtype_argument(tensor.dtype, torch.float32)}").then(
+            shaped
+        )
 
 
 def _range_forms(dtype: torch.dtype, start: float, step: float, n: int) -> Iterator[Form]:
@@ -195,9 +199,9 @@ def _range_forms(dtype: torch.dtype, start: float, step: float, n: int) -> Itera
     if not whole:
         end = start + step * (n - 0.5)
         texts = [plain(value, dtype) for value in (start, start + step * n, step)]
-        yield Form(f"torch.arange({', '.join(texts)}{kind(dtype, torch.float32)}")
+        yield Form(f"torch.arange({', '.join(texts)}{dtype_argument(dtype, torch.float32)}")
         texts[1] = f"{end:.9g}"
-        yield Form(f"torch.arange({', '.join(texts)}{kind(dtype, torch.float32)}")
+        yield Form(f"torch.arange({', '.join(texts)}{dtype_argument(dtype, torch.float32)}")
         return
     begin, pace = int(start), int(step)
     end = begin + pace * n
@@ -209,7 +213,7 @@ def _range_forms(dtype: torch.dtype, start: float, step: float, n: int) -> Itera
         texts[0] += ".0"
         yield Form(f"torch.arange({', '.join(texts)}")
     else:
-        yield Form(f"torch.arange({', '.join(texts)}{kind(dtype, torch.int64)}")
+        yield Form(f"torch.arange({', '.join(texts)}{dtype_argument(dtype, torch.int64)}")
 
 
 def _repeated(tensor: torch.Tensor) -> Iterator[Form]:
@@ -224,15 +228,15 @@ def _repeated(tensor: torch.Tensor) -> Iterator[Form]:
         times = [length if axis in along else 1 for axis, length in enumerate(tensor.shape)]
         lead = next((i for i, length in enumerate(inner.shape) if length != 1), inner.dim() - 1)
         inner = inner.reshape(inner.shape[lead:]).contiguous()
-        yield shortest(inner, _LINE).then(f".repeat({size(tuple(times))})")
+        yield shortest_form(inner, _LINE).then(f".repeat({shape_arguments(tuple(times))})")
     n = tensor.numel()
     flat = tensor.reshape(-1)
     for period in range(2, 9):
         if n > 2 * period and n % period == 0 and not along:
             inner = flat[:period].contiguous()
             if same_bits(flat, inner.repeat(n // period)):
-                shaped = "" if tensor.dim() == 1 else f".reshape({size(tensor.shape)})"
-                yield shortest(inner, _LINE).then(f".repeat({n // period}){shaped}")
+                shaped = "" if tensor.dim() == 1 else f".reshape({shape_arguments(tensor.shape)})"
+                yield shortest_form(inner, _LINE).then(f".repeat({n // period}){shaped}")
                 return
 
 
@@ -247,11 +251,11 @@ def _drawn(tensor: torch.Tensor) -> Iterator[Form]:
     """Return seeded random numbers, found by drawing with likely seeds."""
     if not tensor.dtype.is_floating_point or tensor.numel() < 3:
         return
-    rest = kind(tensor.dtype, torch.float32)
+    rest = dtype_argument(tensor.dtype, torch.float32)
     for seed in _SEEDS:
         source = f", generator=torch.Generator().manual_seed({seed})"
         for name in ("randn", "rand"):
-            yield Form(f"torch.{name}({size(tensor.shape)}{source}{rest}", factory=False)
+            yield Form(f"torch.{name}({shape_arguments(tensor.shape)}{source}{rest}", factory=False)
 
 
 # --- all but a few elements regular ---
@@ -265,14 +269,14 @@ def _patched(tensor: torch.Tensor) -> Iterator[Form]:
         if not same_bits(values, values[:1].expand(len(at)).contiguous()):
             continue
         places = str(at.tolist() if len(at) > 1 else at.item())
-        filled = f".index_fill(0, torch.tensor({places}), {numbers(values)[0]})"
+        filled = f".index_fill(0, torch.tensor({places}), {spell_numbers(values)[0]})"
         if tensor.dim() == 1:
             yield form.then(filled)
         else:
-            yield form.then(f".flatten(){filled}.reshape({size(tensor.shape)})")
+            yield form.then(f".flatten(){filled}.reshape({shape_arguments(tensor.shape)})")
 
 
-def patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | None:
+def find_patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | None:
     """Return a form, and statements that turn it into `tensor` once it is assigned to `name`."""
     if any(_reproduces(form, tensor) for form in _regular(tensor)):
         return None
@@ -283,7 +287,7 @@ def patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | None:
             for length in reversed(tensor.shape):
                 index.append(str(place % length))
                 place //= length
-            number = numbers(tensor[tuple(map(int, reversed(index)))].reshape(1))[0]
+            number = spell_numbers(tensor[tuple(map(int, reversed(index)))].reshape(1))[0]
             lines.append(f"{name}[{', '.join(reversed(index))}] = {number}")
         return form, lines
     return None
@@ -295,7 +299,7 @@ def _nearly(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Tensor]]:
     if tensor.numel() <= 2 * _MOST_PATCHED:
         return
     for form in _regular(tensor):
-        near = evaluated(form.text)
+        near = evaluate_text(form.text)
         if near is None or near.shape != tensor.shape or near.dtype != tensor.dtype:
             continue
         differs = (element_bytes(near) != element_bytes(tensor)).reshape(-1, width).any(1)
@@ -311,13 +315,13 @@ def _listed_forms(tensor: torch.Tensor, limit: int) -> Iterator[Form]:
     """Yield a form that lists every element, within `limit` characters."""
     flat = tensor.reshape(-1)
     try:
-        some = numbers(flat[:: 1 + len(flat) // _SOME])
+        some = spell_numbers(flat[:: 1 + len(flat) // _SOME])
         if sum(map(len, some)) * len(flat) > 2 * limit * len(some):
             return  # to spell all would take long
-        texts = numbers(flat)
+        texts = spell_numbers(flat)
     except Exception:  # a dtype without numbers
         return
-    rest = kind(tensor.dtype, _implied(tensor.dtype))
+    rest = dtype_argument(tensor.dtype, _implied(tensor.dtype))
     if not tensor.dim():
         yield Form(f"torch.tensor({texts[0]}{rest}")
         return
@@ -337,7 +341,7 @@ def _nested_list(texts: list[str], shape: tuple[int, ...]) -> str:
     return f"[{', '.join(rows)}]"
 
 
-def packed(tensor: torch.Tensor) -> Form:
+def pack_bytes(tensor: torch.Tensor) -> Form:
     """Return the bytes in base64, compressed where that is shorter."""
     raw = (
         element_bytes(tensor).numpy().tobytes()
@@ -349,9 +353,9 @@ def packed(tensor: torch.Tensor) -> Form:
         f'zlib.decompress(base64.b64decode("{base64.b64encode(zlib.compress(raw, 9)).decode()}"))'
     )
     content = f"bytearray({min(plain, small, key=len)})"
-    shaped = f".reshape({size(tensor.shape)})" if tensor.dim() != 1 else ""
+    shaped = f".reshape({shape_arguments(tensor.shape)})" if tensor.dim() != 1 else ""
     given = Form(f"torch.frombuffer({content}, dtype={tensor.dtype}", f"){shaped}", factory=False)
-    if same_bits(tensor, evaluated(given.text)):
+    if same_bits(tensor, evaluate_text(given.text)):
         return given
     return Form(
         f"torch.frombuffer({content}, dtype=torch.uint8",

@@ -12,7 +12,7 @@ from fullgraph.compiler.numerics import Tolerance, tolerance_of
 from fullgraph.compiler.private import tree_leaves
 from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.graph_writer import Writer
-from fullgraph.minifier.emit.input_statements import assigned
+from fullgraph.minifier.emit.input_statements import assign_inputs
 from fullgraph.minifier.emit.literals import imports
 from fullgraph.minifier.emit.node_writer import Shared
 from fullgraph.minifier.emit.program_text import Program
@@ -28,7 +28,7 @@ def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") 
     function = syntax.text(writer.function(graph, name, inputs))
     shared = writer.shared
     evaluate_nodes = {**writer.arguments, **shared.constants}
-    results = assigned(evaluate_nodes)
+    results = assign_inputs(evaluate_nodes)
     returned = _returned(graph, knowledge)
     return Program(
         "\n\n\n".join((*shared.definitions.values(), function)),

@@ -295,12 +295,12 @@ class Writer(NodeWriter):
             return made if numpy_calls.is_view_for(node) else self._method_call(node, made)
         target: Any = node.target
         if is_higher_order_op(target):
-            public = higher_order.written(node, self)
+            public = higher_order.write_higher_order(node, self)
             if public is not None:
                 return public
         wrapped = numpy_call(target)
         if wrapped is not None:
-            return numpy_calls.written(node, wrapped, self)
+            return numpy_calls.write_numpy_call(node, wrapped, self)
         if is_scalar_assertion(target):
             return syntax.call(syntax.path("torch._check"), [self.value(node.args[0])], {})
         args = [self.value(arg) for arg in node.args]

@@ -14,7 +14,7 @@ from fullgraph.minifier.emit.operator_definitions import collect_kernel_sources
 from fullgraph.minifier.emit.program_text import Unwritable
 
 
-def written(node: fx.Node, writer: NodeWriter) -> ast.expr | None:
+def write_higher_order(node: fx.Node, writer: NodeWriter) -> ast.expr | None:
     """Return a higher-order call as its public function; None to write it unchanged.
 
     Raises Unwritable."""

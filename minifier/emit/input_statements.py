@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 
-from fullgraph.minifier.emit.elements import patches, size
-from fullgraph.minifier.emit.literals import BUDGET, literal, memory, skipped_before
+from fullgraph.minifier.emit.elements import find_patches, shape_arguments
+from fullgraph.minifier.emit.literals import BUDGET, literal, memory_of, skipped_before
 from fullgraph.minifier.emit.program_text import Unwritable
 
 
-def assigned(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
+def assign_inputs(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
     """Return statements that assign each name its value: tensors, numbers, strings, generators."""
     lines: list[str] = []
     named: dict[int, str] = {}
@@ -50,7 +50,7 @@ def _assignments(name: str, value: object, budget: int) -> list[str]:
         return [f"{name} = {_plain_literal(value)}"]
     text = literal(value, budget=budget)
     if ".index_fill(" in text and type(value) is torch.Tensor and value.is_leaf:
-        found = patches(name, value.detach()) if value.is_contiguous() else None
+        found = find_patches(name, value.detach()) if value.is_contiguous() else None
         if found is not None:
             grad = [f"{name}.requires_grad_()"] if value.requires_grad else []
             return [f"{name} = {found[0].on(value.device).text}", *found[1], *grad]
@@ -118,7 +118,7 @@ def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
 def _memory_range(tensor: torch.Tensor) -> tuple[int, int]:
     """Return the first element of a tensor in its storage, and the end."""
     begin = int(tensor.storage_offset())
-    return begin, begin + memory(tensor, 0).numel()
+    return begin, begin + memory_of(tensor, 0).numel()
 
 
 def _root(group: list[torch.Tensor]) -> torch.Tensor:
@@ -147,7 +147,7 @@ def _view(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str:
         return f"torch.nn.Parameter({text}{grad})"
     if tensor.requires_grad and (detached or not root.requires_grad):
         return f"{text}.requires_grad_()" + (
-            "" if tensor.is_leaf else f".expand({size(tensor.shape)})"
+            "" if tensor.is_leaf else f".expand({shape_arguments(tensor.shape)})"
         )
     return text
 
@@ -165,7 +165,7 @@ def _ways(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
         if not rest:
             yield f"[{first}]"
             yield f"[{first or ''}:{first + rows if first + rows < root.shape[0] else ''}]"
-    yield f".view({size(shape)})"
+    yield f".view({shape_arguments(shape)})"
     for one in range(root.dim()):
         for other in range(one + 1, root.dim()):
             yield f".transpose({one}, {other})"

@@ -8,11 +8,11 @@ import torch
 
 from fullgraph.minifier.emit.elements import (
     Form,
-    evaluated,
-    kind,
+    dtype_argument,
+    evaluate_text,
     same_bits,
-    shortest,
-    size,
+    shape_arguments,
+    shortest_form,
 )
 from fullgraph.minifier.emit.program_text import Unwritable
 
@@ -40,7 +40,7 @@ def imports(text: str) -> tuple[str, ...]:
     return tuple(f"import {name}" for name in ("base64", "zlib") if f"{name}." in text)
 
 
-def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+def is_same_tensor(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Return whether two tensors agree in everything that a compiler looks at."""
     if type(one) is not type(other) or _metadata(one) != _metadata(other):
         return False
@@ -48,7 +48,7 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
         return True
     if one.layout is torch.strided and not one.is_quantized and not one.is_nested:
         return same_bits(one, other)
-    return all(same(a, b) for a, b in zip(_parts(one), _parts(other), strict=True))
+    return all(is_same_tensor(a, b) for a, b in zip(_parts(one), _parts(other), strict=True))
 
 
 def _metadata(tensor: torch.Tensor) -> tuple[object, ...]:
@@ -101,8 +101,8 @@ def _checked_form(tensor: torch.Tensor, budget: int) -> Form:
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not tensor.is_nested:
         raise Unwritable(f"A {type(tensor).__name__} cannot be written as Python source.")
     for form in _whole(tensor, budget):
-        again = evaluated(form.text)
-        if again is not None and same(tensor, again):
+        again = evaluate_text(form.text)
+        if again is not None and is_same_tensor(tensor, again):
             return form
     what = f"{tensor.dtype} {tuple(tensor.shape)} {tensor.layout} on {tensor.device}"
     raise Unwritable(f"This tensor cannot be written as Python source: {what}.")
@@ -120,12 +120,12 @@ def _whole(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
             yield form.with_grad()
         else:
             yield form.with_grad().then(".clone()")
-            yield form.with_grad().then(f".expand({size(tensor.shape)})")
+            yield form.with_grad().then(f".expand({shape_arguments(tensor.shape)})")
 
 
 def _values(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
     """Return forms of a tensor without autograd history."""
-    shape, dtype = size(tensor.shape), kind(tensor.dtype, torch.float32)
+    shape, dtype = shape_arguments(tensor.shape), dtype_argument(tensor.dtype, torch.float32)
     if tensor._is_zerotensor():
         zeros = Form(f"torch._efficientzerotensor(({shape},){dtype}").on(tensor.device)
         yield zeros if tensor.dim() else Form(f"torch._efficientzerotensor((){dtype}")
@@ -136,7 +136,7 @@ def _values(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
     elif tensor.layout is torch.sparse_coo or tensor.layout in _COMPRESSED:
         yield from _sparse_forms(tensor, budget)
     elif tensor.layout is not torch.strided:
-        yield shortest(tensor.to_dense().contiguous(), budget).then(".to_mkldnn()")
+        yield shortest_form(tensor.to_dense().contiguous(), budget).then(".to_mkldnn()")
     elif tensor.device.type == "meta":
         yield Form(f"torch.empty({shape}{dtype}").on(tensor.device)
         stride = tuple(tensor.stride())
@@ -161,21 +161,21 @@ def _strided(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
                 yield form
                 break
     elif tensor.is_contiguous():
-        flat = memory(tensor, skipped).contiguous()
+        flat = memory_of(tensor, skipped).contiguous()
         form = _content_form(flat, budget, tensor.device).then(f"[{skipped}:]")
-        yield form if tensor.dim() == 1 else form.then(f".view({size(shape)})")
+        yield form if tensor.dim() == 1 else form.then(f".view({shape_arguments(shape)})")
     if not skipped and _dense(tensor):
         content = _content_form(tensor.contiguous(), budget, torch.device("cpu"))
-        rest = kind(tensor.dtype, torch.float32)
+        rest = dtype_argument(tensor.dtype, torch.float32)
         made = Form(f"torch.empty_strided({shape}, {stride}{rest}").on(tensor.device)
         yield made.then(f".copy_({content.text})")
     start = f", {skipped}" if skipped else ""
-    region = _content_form(memory(tensor, skipped).contiguous(), budget, tensor.device)
+    region = _content_form(memory_of(tensor, skipped).contiguous(), budget, tensor.device)
     yield region.then(f".as_strided({shape}, {stride}{start})")
 
 
 def _content_form(content: torch.Tensor, budget: int, device: torch.device) -> Form:
-    return shortest(content.cpu(), budget).on(device)
+    return shortest_form(content.cpu(), budget).on(device)
 
 
 def skipped_before(tensor: torch.Tensor) -> int:
@@ -187,7 +187,7 @@ def skipped_before(tensor: torch.Tensor) -> int:
     return int(offset // width if offset % width == 0 else tensor.storage_offset())
 
 
-def memory(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
+def memory_of(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
     """Return the memory that a tensor covers, with as many elements before it."""
     if not tensor.numel():
         return tensor.new_empty(0)
@@ -224,7 +224,7 @@ def _arrangements(tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, str]]:
         if base.is_contiguous():
             lead = next((i for i, n in enumerate(base.shape) if n != 1), max(spread) + 1)
             base = base.reshape(base.shape[min(lead, max(spread) + 1) :])
-            yield base.contiguous(), f".expand({size(shape)})"
+            yield base.contiguous(), f".expand({shape_arguments(shape)})"
     order = sorted(range(tensor.dim()), key=lambda axis: (-stride[axis], axis))
     base = tensor.permute(order)
     if base.is_contiguous() and tensor.dim() > 1:
@@ -243,7 +243,7 @@ def _permutation_call(order: list[int]) -> str:
 
 
 def _lies_like(tensor: torch.Tensor, text: str) -> bool:
-    again = evaluated(text)
+    again = evaluate_text(text)
     return again is not None and again.shape == tensor.shape and again.stride() == tensor.stride()
 
 
@@ -254,7 +254,7 @@ def _nested_form(tensor: torch.Tensor, budget: int) -> Form:
 
 
 def _quantized_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    content = shortest(tensor.dequantize().contiguous(), budget).text
+    content = shortest_form(tensor.dequantize().contiguous(), budget).text
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         how = f"{tensor.q_scale()!r}, {tensor.q_zero_point()}"
         name = "quantize_per_tensor"
@@ -274,7 +274,7 @@ def _sparse_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
     """Yield forms of a sparse tensor: converted from dense, or built of its parts."""
     parts = _parts(tensor)
     coo = tensor.layout is torch.sparse_coo
-    dense = shortest(tensor.to_dense().cpu().contiguous(), budget).on(tensor.device)
+    dense = shortest_form(tensor.to_dense().cpu().contiguous(), budget).on(tensor.device)
     if coo:
         yield dense.then(".to_sparse()")
     elif tensor.dim() == 2 and tensor.layout in (torch.sparse_csr, torch.sparse_csc):

@@ -10,10 +10,10 @@ import torch
 from fullgraph.minifier.graphs import element_bytes
 
 
-def numbers(flat: torch.Tensor) -> list[str]:
+def spell_numbers(flat: torch.Tensor) -> list[str]:
     """Return for each element the shortest spelling that evaluates to it."""
     if flat.dtype.is_complex:
-        real, imaginary = (numbers(part.contiguous()) for part in (flat.real, flat.imag))
+        real, imaginary = (spell_numbers(part.contiguous()) for part in (flat.real, flat.imag))
         return [_complex_literal(*pair) for pair in zip(real, imaginary, strict=True)]
     values = flat.tolist()
     if not flat.dtype.is_floating_point:
@@ -38,7 +38,7 @@ def plain(value: Any, dtype: torch.dtype) -> str:
     """Return a number as an argument, without a point where it is whole and small."""
     if float(value).is_integer() and abs(value) < 1e6:
         return str(int(value))
-    return numbers(torch.tensor([value], dtype=dtype))[0]
+    return spell_numbers(torch.tensor([value], dtype=dtype))[0]
 
 
 def _special_value(value: float) -> str:

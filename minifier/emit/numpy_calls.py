@@ -12,7 +12,7 @@ from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.node_writer import NodeWriter
 
 
-def written(node: fx.Node, call: NumpyCall, writer: NodeWriter) -> ast.expr:
+def write_numpy_call(node: fx.Node, call: NumpyCall, writer: NodeWriter) -> ast.expr:
     """Return a wrapped call as NumPy source, with tensor operands converted to arrays."""
     args = [_array_expression(arg, writer) for arg in node.args]
     kwargs = {key: _array_expression(arg, writer) for key, arg in node.kwargs.items()}
@@ -29,7 +29,7 @@ def written(node: fx.Node, call: NumpyCall, writer: NodeWriter) -> ast.expr:
 
 
 def is_view_for(node: fx.Node) -> bool:
-    """Return whether a node is Dynamo's form of `x.numpy()`, which `written` restores."""
+    """Return whether a node is Dynamo's form of `x.numpy()`, which `write_numpy_call` restores."""
     same = node.target == "view_as" and len(node.args) == 2 and node.args[0] is node.args[1]
     return same and all(numpy_call(user.target) for user in node.users)
 

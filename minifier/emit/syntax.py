@@ -244,10 +244,10 @@ def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) ->
 def text(tree: ast.AST) -> str:
     """Return syntax as formatted text: double quotes, `return a, b`, blank lines."""
     lines = ast.unparse(ast.fix_missing_locations(tree)).splitlines()
-    return "\n".join(_aired([folded(_bare(_quoted(line))) for line in lines]))
+    return "\n".join(_aired([fold_line(_bare(_quoted(line))) for line in lines]))
 
 
-def folded(line: str) -> str:
+def fold_line(line: str) -> str:
     """Return a long line with the arguments of its longest call on lines of their own."""
     if len(line) <= _WIDTH:
         return line
@@ -268,7 +268,7 @@ def folded(line: str) -> str:
             commas.setdefault(opened[-1], []).append(margin + token.end[1])
         elif token.string == "," and tokens[0].string == "return":
             keyword = margin + len("return ")
-            return folded(f"{line[:keyword]}({line[keyword:]})")
+            return fold_line(f"{line[:keyword]}({line[keyword:]})")
     begin, end = max(calls, key=lambda call: call[1] - call[0], default=(0, 0))
     if not commas.get(begin):
         return line

@@ -26,14 +26,14 @@ _TRIES, _SEEN, _SECONDS = 2000, 10, 3.0
 _OMIT = object()
 
 
-def arguments(value: object) -> Arguments | None:
+def find_constructor_arguments(value: object) -> Arguments | None:
     """Return arguments with which the class of `value` makes an object of the same structure.
 
     They are read from the attributes of the same names; the rest is guessed among the numbers that
     the object holds. Each choice is tried on the meta device, a user's class in a child process.
     None if no choice works."""
     kind = type(value)
-    wanted = structure(value)
+    wanted = structure_of(value)
 
     def find_choice(say: Callable[[object], None]) -> int | None:
         start = time.monotonic()
@@ -41,7 +41,7 @@ def arguments(value: object) -> Arguments | None:
             if time.monotonic() - start > _SECONDS:
                 return None
             try:
-                if structure(_construct(value, choice)) == wanted:
+                if structure_of(_construct(value, choice)) == wanted:
                     return number
             except Exception:  # a constructor may refuse what it is offered
                 continue
@@ -84,9 +84,9 @@ def _options(value: object, parameter: inspect.Parameter) -> Sequence[object]:
     known, argument = _argument(value, parameter)
     default = parameter.default
     if known:
-        likely = [_OMIT] if default is None or equal(argument, default) else []
+        likely = [_OMIT] if default is None or are_equal(argument, default) else []
         if isinstance(argument, tuple) and len(set(argument)) == 1:  # 3 is kept as (3, 3)
-            likely.append(_OMIT if equal(argument[0], default) else argument[0])
+            likely.append(_OMIT if are_equal(argument[0], default) else argument[0])
         return [*likely, argument]
     if default is parameter.empty:
         return _guesses(value, parameter, int)
@@ -193,7 +193,7 @@ def cast(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
     )
 
 
-def structure(value: object) -> object:
+def structure_of(value: object) -> object:
     """Return what a constructor decides: classes, plain attributes, shapes; no tensor values."""
     if isinstance(value, nn.Module):
         return [
@@ -231,7 +231,7 @@ def _tensor_metadata(module: nn.Module) -> dict[str, object]:
     return {name: t if t is None else (t.dtype, tuple(t.shape)) for name, t in held.items()}
 
 
-def equal(one: object, other: object) -> bool:
+def are_equal(one: object, other: object) -> bool:
     """Return whether two arguments are the same; tensors by identity."""
     if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
         return one is other

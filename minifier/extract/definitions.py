@@ -19,12 +19,12 @@ from fullgraph.compiler.sources import first_line
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.extract.origins import (
     Origin,
-    binding,
+    find_binding,
+    find_origin,
     global_names,
     is_own,
-    origin,
     text_of,
-    unwrapped,
+    unwrap_function,
 )
 
 _ALIASES = {
@@ -60,7 +60,7 @@ class Sources:
         if isinstance(thing, ModuleType):
             return self._import_module(thing)
         if isinstance(thing, type) or callable(thing):
-            if isinstance(thing, type) or isinstance(unwrapped(thing), FunctionType):
+            if isinstance(thing, type) or isinstance(unwrap_function(thing), FunctionType):
                 return self._name_or_define(thing)
             return self._imported(thing)
         return None
@@ -89,7 +89,7 @@ class Sources:
             return known
         if not is_own(thing):
             return self._imported(thing)
-        place = origin(thing)
+        place = find_origin(thing)
         if place is None:
             raise Unwritable(
                 f"The source of {getattr(thing, '__qualname__', thing)} cannot be read."
@@ -215,7 +215,7 @@ class Sources:
             return name
         if isinstance(value, ModuleType):
             return self._bind(name, value, _import_line(value.__name__, name))
-        if isinstance(value, type) or isinstance(unwrapped(value), FunctionType):
+        if isinstance(value, type) or isinstance(unwrap_function(value), FunctionType):
             if is_own(value):
                 return self._require_name(name, self._name_or_define(value))
             where = _path(value)
@@ -225,7 +225,7 @@ class Sources:
                 return self._bind(name, value, line)
         if _is_constant(value):
             return self._assign_global(name, value, self.spell(value))
-        statement = binding(name, names)
+        statement = find_binding(name, names)
         if statement is not None and not isinstance(statement.node, ast.Import | ast.ImportFrom):
             return self._piece(statement, value, name)
         if statement is not None:

@@ -124,7 +124,7 @@ class Spelling:
         exact = literal(value.detach()) if not value.is_leaf else literal(value)
         if len(exact) <= SHORT or self.exact or value.layout is not torch.strided:
             return exact
-        return drawn(value)
+        return draw_tensor(value)
 
     def _dataclass(self, value: Any) -> str:
         """Return a call with the fields that differ from their defaults."""
@@ -133,7 +133,7 @@ class Spelling:
             held, default = getattr(value, field.name), field.default
             if field.default_factory is not dataclasses.MISSING:
                 default = field.default_factory()
-            if field.init and not constructing.equal(held, default):
+            if field.init and not constructing.are_equal(held, default):
                 made.append(f"{field.name}={self.of(held)}")
         return f"{self._spell_name(type(value))}({', '.join(made)})"
 
@@ -177,7 +177,7 @@ class Spelling:
         """Return a call of the class of `value` with arguments recovered from its attributes.
 
         None if no arguments make an object of the same structure."""
-        arguments = constructing.arguments(value)
+        arguments = constructing.find_constructor_arguments(value)
         if arguments is None:
             return None
         made = []
@@ -187,7 +187,7 @@ class Spelling:
         return f"{self._spell_name(type(value))}({', '.join(made)})"
 
 
-def drawn(tensor: torch.Tensor) -> str:
+def draw_tensor(tensor: torch.Tensor) -> str:
     """Return a short expression for a random tensor of the same dtype, shape, strides and range."""
     shape = ", ".join(map(str, tensor.shape))
     sizes = f"({shape}{',' * (tensor.dim() == 1)})"

@@ -37,11 +37,11 @@ def is_own(thing: object) -> bool:
     return file is not None and owner_of(file) is Owner.USER
 
 
-def origin(thing: object) -> Origin | None:
+def find_origin(thing: object) -> Origin | None:
     """Return where a class or function is defined; None where the source cannot be read."""
     if isinstance(thing, type):
         return _class_origin(thing)
-    function = unwrapped(thing)
+    function = unwrap_function(thing)
     code: CodeType = function.__code__
     source = read_source(code.co_filename, function.__globals__)
     if source is None:
@@ -77,7 +77,7 @@ def _file_of(thing: object) -> str | None:
             return method.__code__.co_filename
         module = sys.modules.get(thing.__module__)
         return getattr(module, "__file__", None)
-    function = unwrapped(thing)
+    function = unwrap_function(thing)
     return function.__code__.co_filename if isinstance(function, FunctionType) else None
 
 
@@ -86,7 +86,7 @@ def _methods(kind: type) -> list[FunctionType]:
     found = []
     for held in vars(kind).values():
         inner = getattr(held, "__func__", None) or getattr(held, "fget", None) or held
-        function = unwrapped(inner)
+        function = unwrap_function(inner)
         own = isinstance(function, FunctionType) and function.__module__ == kind.__module__
         inside = own and function.__qualname__.startswith(f"{kind.__qualname__}.")
         if inside and not function.__code__.co_filename.startswith("<string"):
@@ -94,7 +94,7 @@ def _methods(kind: type) -> list[FunctionType]:
     return found
 
 
-def unwrapped(thing: object) -> Any:
+def unwrap_function(thing: object) -> Any:
     """Return the function inside decorators; other objects as they are."""
     return inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else thing
 
@@ -165,7 +165,7 @@ def global_names(text: str) -> set[str]:
     return found
 
 
-def binding(name: str, names: Mapping[str, object]) -> Origin | None:
+def find_binding(name: str, names: Mapping[str, object]) -> Origin | None:
     """Return the one statement of a module that assigns a name."""
     file = names.get("__file__")
     source = read_source(file, dict(names)) if isinstance(file, str) else None

@@ -12,7 +12,7 @@ from fullgraph.minifier.extract.definitions import Sources
 from fullgraph.minifier.extract.objects import Spelling
 
 
-def statements(
+def write_settings(
     mode: str | None,
     options: Mapping[str, object] | None,
     settings: Mapping[str, object] | None,

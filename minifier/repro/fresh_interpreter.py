@@ -21,7 +21,7 @@ from pathlib import Path
 from fullgraph.compiler.isolation import ClippedText, run_isolated
 from fullgraph.compiler.private import non_default_config, reset_config
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind, normal
-from fullgraph.minifier.repro.script import Check, backend_of, below, lower
+from fullgraph.minifier.repro.script import Check, backend_of, below, lower_backend
 
 NAME = "repro.py"
 _OURS = re.compile(r"PYTHON(?!HASHSEED)|TORCHDYNAMO|TORCH_COMPILE|TORCHINDUCTOR|TORCH_LOGS|TRITON_")
@@ -115,7 +115,7 @@ def run(
     if backend == _NONE:
         variables[_DISABLE] = "1"
     elif backend is not None:
-        text = lower(text, backend)
+        text = lower_backend(text, backend)
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
         work = Path(folder, "work")
         work.mkdir()
@@ -277,7 +277,7 @@ def passes_below(text: str, seconds: float) -> bool:
     if backend is None:
         return False
     other = below(backend)
-    text = text if other is None else lower(text, other)
+    text = text if other is None else lower_backend(text, other)
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
         job = functools.partial(_by_itself, text, folder, other is None)
         return run_isolated(job, where="fork", seconds=seconds).status == "ok"

@@ -52,7 +52,7 @@ def issue(found: CheckedScript) -> str:
         f"### Describe the bug\n\n{_summary_sentence(check, failure, found)}",
         f"```python\n{found.text.rstrip()}\n```",
         _backend_table(found),
-        f"### Error\n\n```\n{shortened(failure.details or failure.message)}\n```",
+        f"### Error\n\n```\n{shorten_traceback(failure.details or failure.message)}\n```",
         "### Versions\n\n" + "\n".join(f"- {line}" for line in versions()),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -147,7 +147,7 @@ def _backend_table(found: CheckedScript) -> str:
     return "\n".join(lines)
 
 
-def shortened(text: str) -> str:
+def shorten_traceback(text: str) -> str:
     """Return a traceback's last frames without folders; of a C++ compiler's output, the errors."""
     text = re.sub(r'File "[^"]*/site-packages/', 'File "', text)
     text = re.sub(r"/(?:tmp|home|root|Users|work)/[^\s\"':]*/", "", text)

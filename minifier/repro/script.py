@@ -108,7 +108,7 @@ def script(
     backend can replace it; `settings` have full names, "torch._inductor.config.freezing". A setting
     that is a function of the user's comes with its source; one without source is a comment."""
     sources = given.sources_beside(program)
-    lines = given.statements(mode, options, settings, program, backend, sources)
+    lines = given.write_settings(mode, options, settings, program, backend, sources)
     compiled = f'torch.compile({program.callee}, backend="{backend}"'
     compiled += "" if dynamic is None else f", dynamic={dynamic}"
     compiled += ", fullgraph=True)" if fullgraph or check.kind is Kind.BREAK else ")"
@@ -126,7 +126,7 @@ def script(
     return _joined(parts)
 
 
-def lower(text: str, backend: str) -> str:
+def lower_backend(text: str, backend: str) -> str:
     """Return a script with another backend in its one literal. Raises ValueError if not one."""
     if len(_BACKEND.findall(text)) != 1:
         raise ValueError("A script names its backend once.")
@@ -194,7 +194,7 @@ class _Body:
         lines = list(self._check_lines())
         if program.under:
             lines = [f"with {', '.join(program.under)}:", *_indent_lines(lines)]
-        self.lines = [line if line.startswith("#") else syntax.folded(line) for line in lines]
+        self.lines = [line if line.startswith("#") else syntax.fold_line(line) for line in lines]
 
     @property
     def _names(self) -> list[str]:

@@ -12,7 +12,7 @@ from fullgraph.rewrites.source.files import write_files
 from fullgraph.rewrites.source.templates import (
     build_expression,
     build_statement,
-    parenthesized,
+    parenthesize,
     round_trips,
     string_literal,
     with_keyword,
@@ -25,7 +25,7 @@ __all__ = [
     "build_expression",
     "build_statement",
     "dotted_name",
-    "parenthesized",
+    "parenthesize",
     "parse_document",
     "replace_nodes",
     "round_trips",

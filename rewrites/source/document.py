@@ -14,7 +14,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, Posi
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.events import Position
-from fullgraph.rewrites.source.templates import parenthesized, round_trips
+from fullgraph.rewrites.source.templates import parenthesize, round_trips
 
 Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
 Span = tuple[int, int | None, int | None, int | None]
@@ -158,7 +158,7 @@ class Document:
         """
         if not self._reads_back(replacements):
             replacements = {
-                old: parenthesized(new) if isinstance(new, cst.BaseExpression) else new
+                old: parenthesize(new) if isinstance(new, cst.BaseExpression) else new
                 for old, new in replacements.items()
             }
         changing = {one for node in replacements for one in (node, *self.around(node))}

@@ -64,7 +64,7 @@ def string_literal(value: str) -> cst.SimpleString:
     return cst.SimpleString(repr(value) if '"' in value else '"' + repr("'" + value)[2:])
 
 
-def parenthesized(node: cst.BaseExpression) -> cst.BaseExpression:
+def parenthesize(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return `node` in parentheses, unless it has some or never needs any."""
     if node.lpar or not isinstance(node, _OPEN):
         return node
@@ -89,12 +89,12 @@ def _insert_nodes(
     if round_trips(bare, parse):
         return bare
     literal = cst.Integer | cst.Float  # needs parentheses in `(1).real` only
-    closed = {k: v if isinstance(v, literal) else parenthesized(v) for k, v in nodes.items()}
+    closed = {k: v if isinstance(v, literal) else parenthesize(v) for k, v in nodes.items()}
     most = tree.visit(_InsertNodes(closed))
     assert isinstance(most, cst.CSTNode)
     if round_trips(most, parse):
         return most
-    all_closed = {name: parenthesized(node) for name, node in nodes.items()}
+    all_closed = {name: parenthesize(node) for name, node in nodes.items()}
     new = tree.visit(_InsertNodes(all_closed))
     assert isinstance(new, cst.CSTNode)
     return new

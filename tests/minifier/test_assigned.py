@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 import torch
 
-from fullgraph.minifier.emit.input_statements import assigned
-from fullgraph.minifier.emit.literals import same
+from fullgraph.minifier.emit.input_statements import assign_inputs
+from fullgraph.minifier.emit.literals import is_same_tensor
 from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def again(**values: Any) -> dict[str, Any]:
     names: dict[str, Any] = {"torch": torch}
-    exec(assigned(values), names)
+    exec(assign_inputs(values), names)
     return names
 
 
 def test_plain_values() -> None:
-    text = assigned({"n": 3, "p": 0.5, "mode": "mean", "far": float("-inf"), "none": None})
+    text = assign_inputs({"n": 3, "p": 0.5, "mode": "mean", "far": float("-inf"), "none": None})
     assert text.splitlines() == [
         *("n = 3", "p = 0.5", "mode = 'mean'", 'far = float("-inf")', "none = None"),
     ]
@@ -28,7 +28,7 @@ def test_plain_values() -> None:
 def test_one_special_element_gets_a_line() -> None:
     x = torch.linspace(-2, 2, 32)
     x[3] = torch.nan
-    assert assigned({"x": x}) == "x = torch.linspace(-2, 2, 32)\nx[3] = torch.nan"
+    assert assign_inputs({"x": x}) == "x = torch.linspace(-2, 2, 32)\nx[3] = torch.nan"
 
 
 def test_one_tensor_twice_is_one_tensor() -> None:
@@ -51,9 +51,9 @@ def test_one_tensor_twice_is_one_tensor() -> None:
 def test_a_view_stays_a_view(view: Any, text: str) -> None:
     x = torch.arange(12.0).reshape(3, 4).requires_grad_()
     found = again(x=x, y=view(x))
-    assert assigned({"x": x, "y": view(x)}).splitlines()[1] == text
+    assert assign_inputs({"x": x, "y": view(x)}).splitlines()[1] == text
     assert found["y"].untyped_storage().data_ptr() == found["x"].untyped_storage().data_ptr()
-    assert same(found["y"], view(x))
+    assert is_same_tensor(found["y"], view(x))
 
 
 def test_two_views_of_memory_that_is_no_input() -> None:
@@ -65,12 +65,12 @@ def test_two_views_of_memory_that_is_no_input() -> None:
 
 def test_parts_that_do_not_overlap_stay_apart() -> None:
     memory = torch.zeros(32)
-    assert "memory" not in assigned({"x": memory[:16], "y": memory[16:]})
+    assert "memory" not in assign_inputs({"x": memory[:16], "y": memory[16:]})
 
 
 def test_a_generator_that_has_drawn_is_refused() -> None:
     generator = torch.Generator().manual_seed(3)
-    assert assigned({"g": generator}) == "g = torch.Generator().manual_seed(3)"
+    assert assign_inputs({"g": generator}) == "g = torch.Generator().manual_seed(3)"
     torch.rand(3, generator=generator)
     with pytest.raises(Unwritable, match="generator"):
-        assigned({"g": generator})
+        assign_inputs({"g": generator})

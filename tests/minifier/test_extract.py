@@ -18,7 +18,7 @@ from torch import nn
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.isolation import run_isolated
 from fullgraph.minifier.emit.program_text import Unwritable
-from fullgraph.minifier.extract.constructor_arguments import structure
+from fullgraph.minifier.extract.constructor_arguments import structure_of
 from fullgraph.minifier.extract.extract import from_builder, from_file, standalone
 from fullgraph.minifier.extract.stubs import Recording
 from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
@@ -293,9 +293,9 @@ def test_a_name_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_structure_tells_modules_apart() -> None:
-    assert structure(nn.Linear(2, 3)) == structure(nn.Linear(2, 3))
-    assert structure(nn.Linear(2, 3)) != structure(nn.Linear(2, 3, bias=False))
-    assert structure(nn.Dropout(0.1)) != structure(nn.Dropout(0.2))
+    assert structure_of(nn.Linear(2, 3)) == structure_of(nn.Linear(2, 3))
+    assert structure_of(nn.Linear(2, 3)) != structure_of(nn.Linear(2, 3, bias=False))
+    assert structure_of(nn.Dropout(0.1)) != structure_of(nn.Dropout(0.2))
 
 
 def test_what_stands_for_a_module_comes_with_its_source() -> None:

@@ -7,13 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fullgraph.minifier.emit.elements import evaluated
-from fullgraph.minifier.emit.literals import imports, literal, same
+from fullgraph.minifier.emit.elements import evaluate_text
+from fullgraph.minifier.emit.literals import imports, is_same_tensor, literal
 from fullgraph.minifier.emit.program_text import Unwritable
 
 
 def again(tensor: torch.Tensor) -> torch.Tensor:
-    found = evaluated(literal(tensor))
+    found = evaluate_text(literal(tensor))
     assert found is not None
     return found
 
@@ -54,7 +54,7 @@ def channels_last() -> torch.Tensor:
 )
 def test_is_written_as_a_person_would(tensor: torch.Tensor, text: str) -> None:
     assert literal(tensor) == text
-    assert same(tensor, again(tensor))
+    assert is_same_tensor(tensor, again(tensor))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_is_written_as_a_person_would(tensor: torch.Tensor, text: str) -> None:
     ],
 )
 def test_comes_back_bit_for_bit(tensor: torch.Tensor) -> None:
-    assert same(tensor, again(tensor))
+    assert is_same_tensor(tensor, again(tensor))
 
 
 def test_big_data_is_packed_into_the_text() -> None:
@@ -92,7 +92,7 @@ def test_big_data_is_packed_into_the_text() -> None:
     tensor = torch.randn(64, 64, dtype=torch.float64, generator=unguessed)
     text = literal(tensor)
     assert "frombuffer" in text and "import base64" in imports(text)
-    assert same(tensor, again(tensor))
+    assert is_same_tensor(tensor, again(tensor))
 
 
 def test_a_seed_is_found() -> None:
@@ -178,5 +178,5 @@ def shape_of(tensor: torch.Tensor, axis: int) -> list[int]:
 @given(tensors())
 def test_any_tensor_comes_back(tensor: torch.Tensor) -> None:
     found = again(tensor)
-    assert same(tensor, found)
+    assert is_same_tensor(tensor, found)
     assert torch.equal(tensor.isnan(), found.isnan()) or not tensor.is_floating_point()

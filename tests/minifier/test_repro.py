@@ -17,7 +17,7 @@ from fullgraph.minifier.emit.program_text import Program
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.repro import build_parts as unbuilt
 from fullgraph.minifier.repro import fresh_interpreter as fresh
-from fullgraph.minifier.repro.script import Check, backend_of, below, lower, script
+from fullgraph.minifier.repro.script import Check, backend_of, below, lower_backend, script
 
 SECONDS = 120
 X = "x = torch.ones(8, requires_grad=True)"
@@ -134,12 +134,12 @@ def test_settings_go_before_the_program_and_the_backend_stands_alone() -> None:
 def test_the_backend_can_be_exchanged() -> None:
     made = text(Check(Kind.EXCEPTION), backend="inductor")
     assert backend_of(made) == "inductor"
-    assert 'torch.compile(f, backend="aot_eager")(x)' in lower(made, "aot_eager")
+    assert 'torch.compile(f, backend="aot_eager")(x)' in lower_backend(made, "aot_eager")
     assert [below(name) for name in ("inductor", "aot_eager", "eager", "mine")] == [
         *("aot_eager_decomp_partition", "eager", None, "eager"),
     ]
     with pytest.raises(ValueError, match="once"):
-        lower("import torch", "eager")
+        lower_backend("import torch", "eager")
 
 
 def test_inputs_that_change_are_made_anew() -> None:
@@ -233,7 +233,7 @@ def test_fails_alone_and_not_without_the_compiler(
 
 @pytest.mark.compiles
 def test_one_rung_down_modes_and_settings_are_those_of_a_fresh_interpreter() -> None:
-    made = lower(text(Check(Kind.RESULT, where="output[0]"), "return x * 2"), "aot_eager")
+    made = lower_backend(text(Check(Kind.RESULT, where="output[0]"), "return x * 2"), "aot_eager")
     made += "\nimport torch._dynamo.config as config\n"
     made += "assert torch.is_grad_enabled() and not config.capture_scalar_outputs\n"
     made += "import os; assert not os.listdir()\n"

@@ -63,13 +63,13 @@ def test_a_traceback_is_shortened_and_tells_no_home() -> None:
     ]
     last = '  File "/home/me/model.py", line 3, in g\n    code'
     text = "\n".join(["Traceback (most recent call last):", *frames, last, "KeyError: 3"])
-    short = tracker.shortened(text)
+    short = tracker.shorten_traceback(text)
     assert "/home/me" not in short and short.count("File") == 6
     assert short.endswith("KeyError: 3") and 'File "torch/a29.py"' in short
 
 
 def test_of_a_compilers_output_the_errors_are_shown() -> None:
     text = "\n".join(["g++ " + "-x " * 500, *["noise"] * 99, "a.cpp:1: error: bad", *["more"] * 99])
-    short = tracker.shortened(text)
+    short = tracker.shorten_traceback(text)
     assert "a.cpp:1: error: bad" in short and len(short.splitlines()) < 60
     assert max(map(len, short.splitlines())) < 210

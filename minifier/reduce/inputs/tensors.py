@@ -116,7 +116,7 @@ def _packed_strides(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
 # --- plainer in what they are ---
 
 
-def detached(tensor: torch.Tensor) -> torch.Tensor:
+def detach_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach() if tensor.requires_grad or type(tensor) is not torch.Tensor else tensor
 
 
@@ -163,7 +163,7 @@ def _default_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 Simplification = Callable[[torch.Tensor], torch.Tensor]
-SIMPLIFICATIONS: tuple[Simplification, ...] = (detached, dense, contiguous, default_dtype)
+SIMPLIFICATIONS: tuple[Simplification, ...] = (detach_tensor, dense, contiguous, default_dtype)
 """Each takes one property away, and returns the tensor itself where it has it not."""
 
 

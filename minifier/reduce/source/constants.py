@@ -33,7 +33,7 @@ def reduce_constants(search: ProposalSearch) -> None:
 
         find_smallest(search.problem, 3, value, replacements, leap=1)
     search.apply_most(equal_numbers(cst.Float, "1.0"))
-    search.apply_most(strings)
+    search.apply_most(empty_strings)
 
 
 def single_integers(tree: SourceTree) -> list[TreeEdit]:
@@ -65,7 +65,7 @@ def equal_numbers(
     return propose
 
 
-def strings(tree: SourceTree) -> list[TreeEdit]:
+def empty_strings(tree: SourceTree) -> list[TreeEdit]:
     """Propose an empty string for every string literal."""
     return [
         replace_expression(tree, node, '""')

@@ -12,12 +12,12 @@ from fullgraph.minifier.reduce.source.source_tree import (
     Replacement,
     SourceTree,
     TreeEdit,
-    always,
     remove_node,
+    replace_always,
 )
 
 
-def declarations(tree: SourceTree) -> list[TreeEdit]:
+def remove_declarations(tree: SourceTree) -> list[TreeEdit]:
     """Propose the removal of docstrings, annotations, and `if __name__` blocks."""
     found = []
     for node in tree.of(cst.Annotation):
@@ -110,7 +110,7 @@ def merge_bases(tree: SourceTree) -> list[TreeEdit]:
                 one for other in kind.bases for one in (base.bases if other is arg else (other,))
             ]
             for new in (kind.with_changes(bases=bases), kind.with_changes(bases=bases, body=body)):
-                found.append(TreeEdit({kind: always(new)}))
+                found.append(TreeEdit({kind: replace_always(new)}))
     return found
 
 

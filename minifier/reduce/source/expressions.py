@@ -176,7 +176,7 @@ def replace_with_ones(facts: Facts, level: int) -> Callable[[SourceTree], list[T
     return propose
 
 
-def subexpressions(tree: SourceTree) -> list[TreeEdit]:
+def propose_subexpressions(tree: SourceTree) -> list[TreeEdit]:
     """Propose each subexpression in place of its expression, large savings first."""
     values = ValueExpressions(tree)
     found = []
@@ -188,7 +188,7 @@ def subexpressions(tree: SourceTree) -> list[TreeEdit]:
     return sorted(found, key=lambda edit: -edit.size)
 
 
-def elements(tree: SourceTree) -> list[TreeEdit]:
+def remove_elements(tree: SourceTree) -> list[TreeEdit]:
     """Propose the removal of arguments, keywords first, and of elements of displays."""
     keywords: list[TreeEdit] = []
     others: list[TreeEdit] = []

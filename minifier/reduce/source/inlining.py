@@ -11,9 +11,9 @@ from fullgraph.minifier.reduce.source.source_tree import (
     Replacement,
     SourceTree,
     TreeEdit,
-    always,
     parenthesize,
     remove_node,
+    replace_always,
 )
 
 _DELAYED = (cst.Lambda, cst.FunctionDef, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp)
@@ -28,7 +28,7 @@ _STORES = (
 )
 
 
-def variables(tree: SourceTree) -> list[TreeEdit]:
+def inline_variables(tree: SourceTree) -> list[TreeEdit]:
     """Propose to inline each variable that is assigned once and read once after that."""
     found = []
     blocks = [tree.module.body, *(block.body for block in tree.of(cst.IndentedBlock))]
@@ -40,7 +40,7 @@ def variables(tree: SourceTree) -> list[TreeEdit]:
     return found
 
 
-def attributes(tree: SourceTree) -> list[TreeEdit]:
+def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
     """Propose to inline each attribute that is set once, to a module name or a literal."""
     top = {name for line in tree.module.body for name in _names_defined(line)}
     sets: dict[str, list[cst.Assign]] = {}
@@ -61,12 +61,12 @@ def attributes(tree: SourceTree) -> list[TreeEdit]:
         if len(assigns) == 1 and fixed and reads:
             changes = dict(remove_node(tree.parents[assigns[0]]).changes)
             for read in reads:
-                changes[read] = always(value)
+                changes[read] = replace_always(value)
             found.append(TreeEdit(changes))
     return found
 
 
-def functions(tree: SourceTree) -> list[TreeEdit]:
+def inline_functions(tree: SourceTree) -> list[TreeEdit]:
     """Propose to replace a call that is a statement's value by the function's body."""
     found = []
     for call in tree.of(cst.Call):

@@ -24,7 +24,7 @@ def reduce_source(problem: Problem[str]) -> None:
     search = ProposalSearch(problem)
     _tidied(search)
     focus.focus_on_callee(search)
-    search.apply_most(statements.unexecuted(search.facts))
+    search.apply_most(statements.remove_unexecuted(search.facts))
     _halved(search)
     while True:
         before = problem.current
@@ -39,7 +39,7 @@ def _tidied(search: ProposalSearch) -> None:
     if not search.try_texts(text):
         search.drops_unreachable = False
         search.try_texts(text)
-    search.apply_most(definitions.declarations)
+    search.apply_most(definitions.remove_declarations)
 
 
 def _halved(search: ProposalSearch) -> None:
@@ -61,31 +61,31 @@ def _halved(search: ProposalSearch) -> None:
 def _unused(search: ProposalSearch) -> None:
     """Remove what nothing reads."""
     search.apply_most(statements.unread_assignments)
-    search.apply_most(inlining.variables)
+    search.apply_most(inlining.inline_variables)
     search.apply_most(definitions.unread_parameters)
     search.apply_most(definitions.decorators)
     search.apply_most(definitions.merge_bases)
     search.apply_most(definitions.classes_to_functions)
-    search.apply_most(inlining.attributes)
+    search.apply_most(inlining.inline_attributes)
 
 
 def _delete_statements(search: ProposalSearch) -> None:
-    for level in range(statements.deepest(search.tree) + 1):
+    for level in range(statements.find_depth(search.tree) + 1):
         search.apply_most(statements.at_depth(level))
 
 
 def _one_by_one(search: ProposalSearch) -> None:
     """Apply the remaining passes edit by edit."""
-    search.apply_each(statements.removals)
+    search.apply_each(statements.remove_statements)
     search.apply_each(statements.unwrap_compounds)
     search.apply_each(statements.bare_values)
-    search.apply_each(inlining.functions)
-    search.apply_each(inlining.variables)
-    search.apply_each(inlining.attributes)
+    search.apply_each(inlining.inline_functions)
+    search.apply_each(inlining.inline_variables)
+    search.apply_each(inlining.inline_attributes)
     search.apply_each(definitions.unread_parameters)
     search.apply_each(definitions.classes_to_functions)
-    search.apply_most(expressions.subexpressions, chunk=4)
-    search.apply_most(expressions.elements, chunk=4)
+    search.apply_most(expressions.propose_subexpressions, chunk=4)
+    search.apply_most(expressions.remove_elements, chunk=4)
     search.apply_each(definitions.decorators)
     constants.reduce_constants(search)
     search.apply_each(constants.single_integers)

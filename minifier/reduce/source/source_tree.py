@@ -175,7 +175,7 @@ def remove_node(node: cst.CSTNode, size: int = 1) -> TreeEdit:
     return TreeEdit({node: lambda now: cst.RemoveFromParent()}, size)
 
 
-def always(new: Replacement) -> Callable[[CurrentNode], Replacement]:
+def replace_always(new: Replacement) -> Callable[[CurrentNode], Replacement]:
     """Return the change of a node to `new`, whatever other edits did to it."""
     return lambda now: new
 

@@ -12,38 +12,38 @@ from fullgraph.minifier.reduce.source.source_tree import (
     Replacement,
     SourceTree,
     TreeEdit,
-    always,
     remove_node,
+    replace_always,
 )
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
-def depth(tree: SourceTree, node: cst.CSTNode) -> int:
+def depth_of(tree: SourceTree, node: cst.CSTNode) -> int:
     """Return the number of blocks around a statement."""
     return sum(isinstance(one, cst.IndentedBlock) for one in tree.around(node))
 
 
-def deepest(tree: SourceTree) -> int:
+def find_depth(tree: SourceTree) -> int:
     """Return the depth of the most deeply nested statement."""
-    return max((depth(tree, node) for node in _statements(tree)), default=0)
+    return max((depth_of(tree, node) for node in _statements(tree)), default=0)
 
 
 def at_depth(level: int) -> Callable[[SourceTree], list[TreeEdit]]:
     """Return a proposer of removals of statements at depth `level`, and of `else` above it."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
-        found = [node for node in _statements(tree) if depth(tree, node) == level]
+        found = [node for node in _statements(tree) if depth_of(tree, node) == level]
         found = [node for node in found if not _is_pass(node)]
-        arms = [arm for arm in tree.of(cst.Else, cst.Finally) if depth(tree, arm) == level - 1]
+        arms = [arm for arm in tree.of(cst.Else, cst.Finally) if depth_of(tree, arm) == level - 1]
         return [_remove_edit(tree, node) for node in (*arms, *found)]
 
     return propose
 
 
-def removals(tree: SourceTree) -> list[TreeEdit]:
+def remove_statements(tree: SourceTree) -> list[TreeEdit]:
     """Propose the removal of every statement and `else` branch, outer ones first."""
-    found = sorted(_statements(tree), key=lambda node: depth(tree, node))
+    found = sorted(_statements(tree), key=lambda node: depth_of(tree, node))
     found = [node for node in found if not _is_pass(node) or len(_siblings_of(tree, node)) > 1]
     return [_remove_edit(tree, node) for node in (*found, *tree.of(cst.Else, cst.Finally))]
 
@@ -59,11 +59,11 @@ def bare_values(tree: SourceTree) -> list[TreeEdit]:
     for node in nodes:
         value = node.value
         if value is not None and not isinstance(value, cst.Name | cst.BaseNumber):
-            found.append(TreeEdit({node: always(cst.Expr(value))}))
+            found.append(TreeEdit({node: replace_always(cst.Expr(value))}))
     return found
 
 
-def unexecuted(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
+def remove_unexecuted(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
     """Return a proposer of removals of statements in functions that did not run."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:

@@ -32,13 +32,13 @@ from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.predicate import tensor_of
-from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
+from fullgraph.rewrites.transforms.branches.scalars import Numbers, find_scalar_sources
 
 _WHY = "The number stays a tensor without dimensions, which chooses, so the graph goes on."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    for call in sources(site):
+    for call in find_scalar_sources(site):
         tensor = tensor_of(site, call)
         seen = infer(site, tensor)
         if tensor is call or seen is None or len(seen.dtypes) != 1 or not _is_named(site, call):

@@ -35,7 +35,11 @@ from fullgraph.rewrites.source import Replacement
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.random_tensors import branch_draws, replace_calls
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
-from fullgraph.rewrites.transforms.branches.whole_branch import Node, chosen, decided
+from fullgraph.rewrites.transforms.branches.whole_branch import (
+    Node,
+    edits_for_branch,
+    rewrite_conditional,
+)
 
 _WHY = "`torch.cond` draws where the way is taken, and `torch.where` chooses."
 
@@ -48,9 +52,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         if not calls:
             return None
         WhereWriter(site).choice(condition).pure(condition.tensor)
-        return replace_calls(decided(selection, node, condition), calls)
+        return replace_calls(edits_for_branch(selection, node, condition), calls)
 
-    return chosen(site, selection, _WHY, edits)
+    return rewrite_conditional(site, selection, _WHY, edits)
 
 
 RULE = Rule("FG306", "draw-noise", use_where.RULE.categories, rewrite)

@@ -31,14 +31,19 @@ from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.branches import use_where
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
-from fullgraph.rewrites.transforms.branches.whole_branch import chosen, decided
+from fullgraph.rewrites.transforms.branches.whole_branch import (
+    edits_for_branch,
+    rewrite_conditional,
+)
 
 _WHY = "`torch.cond` keeps both ways in the graph and runs the one that is taken."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     conditional = CondWriter(site)
-    return chosen(site, conditional, _WHY, functools.partial(decided, conditional))
+    return rewrite_conditional(
+        site, conditional, _WHY, functools.partial(edits_for_branch, conditional)
+    )
 
 
 RULE = Rule("FG302", "use-cond", use_where.RULE.categories, rewrite)

@@ -38,7 +38,11 @@ from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
-from fullgraph.rewrites.transforms.branches.whole_branch import Node, chosen, decided
+from fullgraph.rewrites.transforms.branches.whole_branch import (
+    Node,
+    edits_for_branch,
+    rewrite_conditional,
+)
 
 _WHY = "`torch.where` computes both ways and chooses, so nothing depends on the data."
 
@@ -48,9 +52,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
     def edits(node: Node, condition: Predicate) -> dict[cst.CSTNode, Replacement]:
         selection.choice(condition).pure(condition.tensor)
-        return decided(selection, node, condition)
+        return edits_for_branch(selection, node, condition)
 
-    return chosen(site, selection, _WHY, edits)
+    return rewrite_conditional(site, selection, _WHY, edits)
 
 
 _CATEGORIES = (Category.BRANCH, Category.COMPARISON, Category.SCALAR, Category.GUARD)

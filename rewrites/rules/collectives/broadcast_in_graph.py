@@ -50,7 +50,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 def _rewrite_functional(site: Site, call: cst.Call, name: str) -> Rewrite | Refusal:
     """Return the rewrite of a collective to its functional form, or a refusal."""
-    given = _arguments(call, _SIGNATURES[name])
+    given = _arguments_by_name(call, _SIGNATURES[name])
     if given is None:
         return Refusal("its arguments are not spelled out")
     if "async_op" in given or not _is_default(site, given.get("group")):
@@ -106,7 +106,9 @@ def _rewrite_gather(site: Site, call: cst.Call, tensor: cst.BaseExpression) -> R
     return Rewrite({cat: new}, why, imports=_IMPORTS)
 
 
-def _arguments(call: cst.Call, names: tuple[str, ...]) -> dict[str, cst.BaseExpression] | None:
+def _arguments_by_name(
+    call: cst.Call, names: tuple[str, ...]
+) -> dict[str, cst.BaseExpression] | None:
     """Return the arguments by parameter name; None if some are starred or unknown."""
     given: dict[str, cst.BaseExpression] = {}
     for place, arg in enumerate(call.args):

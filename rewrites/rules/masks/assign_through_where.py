@@ -29,21 +29,21 @@ from __future__ import annotations
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.transforms.masks.flow import flow
-from fullgraph.rewrites.transforms.masks.rewriting import ends, rewriting
+from fullgraph.rewrites.transforms.masks.flow import find_flow
+from fullgraph.rewrites.transforms.masks.rewriting import find_sinks, rewrite_flow
 from fullgraph.rewrites.transforms.masks.sinks import StoreSink
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = flow(site)
+    found = find_flow(site)
     if found is None:
         return None
     if isinstance(found, NotApplicable):
         own = site.category == Category.MASKED_ASSIGNMENT.value
         return Refusal(str(found)) if own else None
-    if not any(isinstance(end, StoreSink) for end in ends(found)):
+    if not any(isinstance(end, StoreSink) for end in find_sinks(found)):
         return None
-    return rewriting(found, "`torch.where` chooses for each element, at a fixed shape.")
+    return rewrite_flow(found, "`torch.where` chooses for each element, at a fixed shape.")
 
 
 RULE = Rule(

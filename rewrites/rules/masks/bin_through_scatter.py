@@ -30,7 +30,7 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site, find_definitions
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.masks.operators import integer
+from fullgraph.rewrites.transforms.masks.operators import integer_literal
 
 _NAMES = ("torch.bincount", "torch.Tensor.bincount")
 
@@ -119,12 +119,16 @@ def _is_value_below(site: Site, value: cst.BaseExpression, length: cst.BaseExpre
         ["", ""],
         ["min", "max"],
     ):
-        low, high, size = integer(args[0].value), integer(args[1].value), integer(length)
+        low, high, size = (
+            integer_literal(args[0].value),
+            integer_literal(args[1].value),
+            integer_literal(length),
+        )
         return low == 0 and high is not None and size is not None and high < size
     seen = site.seen(value.func.value)
-    size = integer(length)
+    size = integer_literal(length)
     if name == "argmax" and seen is not None and len(args) == 1 and size is not None:
-        dim = integer(args[0].value)
+        dim = integer_literal(args[0].value)
         return dim is not None and all(shape[dim] <= size for shape in seen.shapes)
     return False
 

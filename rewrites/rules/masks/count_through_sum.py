@@ -29,9 +29,9 @@ from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.masks.nonzero import (
     NonzeroIndices,
     QuestionKind,
-    hits,
-    nonzero,
-    question,
+    find_indices,
+    parse_nonzero,
+    question_of,
 )
 
 _WHY = "A sum counts at a fixed shape."
@@ -41,16 +41,18 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     node = site.node
     if not isinstance(node, cst.Call):
         return None
-    mask = nonzero(site, node)
+    mask = parse_nonzero(site, node)
     if mask is not None:
-        found = hits(site)
+        found = find_indices(site)
         count = _count_nonzero(site, mask[0])
     elif site.calls(node) in ("torch.unique", "torch.Tensor.unique") and len(node.args) < 2:
         found = _distinct_elements(site, node)
         count = _count_distinct(site, node)
     else:
         return None
-    asked = question(site, found, node if found.value is node else found.value) if found else None
+    asked = (
+        question_of(site, found, node if found.value is node else found.value) if found else None
+    )
     if found is None or found.bound or asked is None or asked.asked is not QuestionKind.COUNT:
         return None
     if site.document.code(asked.node).endswith("numel()") and not (found.flat or found.dims == 1):

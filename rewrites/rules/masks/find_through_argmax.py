@@ -35,22 +35,22 @@ import libcst as cst
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.transforms.masks.first_match import search, written
-from fullgraph.rewrites.transforms.masks.nonzero import hits
+from fullgraph.rewrites.transforms.masks.first_match import find_search, write_search
+from fullgraph.rewrites.transforms.masks.nonzero import find_indices
 
 _ONE_FOUND = "exactly one is found: of none or several `.item()` is an error"
 _NOTHING_FOUND = "something is found: of nothing the index is an error"
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = hits(site)
+    found = find_indices(site)
     if found is None or (not found.bound and isinstance(site.parent, cst.Assign)):
         return None
     try:
-        asked = search(site, found)
+        asked = find_search(site, found)
         if asked is None:
             return None
-        edits = written(site, found, asked)
+        edits = write_search(site, found, asked)
     except NotApplicable as reason:
         return Refusal(str(reason))
     assumes = () if asked.guarded else (_NOTHING_FOUND,)

@@ -39,24 +39,24 @@ from fullgraph.rewrites.analysis import (
 )
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression, build_statement
-from fullgraph.rewrites.transforms.masks.counts import counted
-from fullgraph.rewrites.transforms.masks.flow import flow
+from fullgraph.rewrites.transforms.masks.counts import find_count
+from fullgraph.rewrites.transforms.masks.flow import find_flow
 from fullgraph.rewrites.transforms.masks.nonzero import (
     QuestionKind,
-    flattened,
-    hits,
-    nonzero,
-    question,
+    find_indices,
+    flattening_around,
+    parse_nonzero,
+    question_of,
 )
-from fullgraph.rewrites.transforms.masks.operators import integer
-from fullgraph.rewrites.transforms.masks.reads import Read, is_name, read
-from fullgraph.rewrites.transforms.masks.rewriting import check, rewriting
+from fullgraph.rewrites.transforms.masks.operators import integer_literal
+from fullgraph.rewrites.transforms.masks.reads import Read, find_read, is_name
+from fullgraph.rewrites.transforms.masks.rewriting import require_unchanged_mask, rewrite_flow
 
 _WHY = "A mask has a fixed shape, where its indices have none."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    if nonzero(site, site.node) is None:
+    if parse_nonzero(site, site.node) is None:
         return None
     subscripts, others = _uses(site)
     asked = [_replaceable_use(site, use) for use in others]
@@ -64,7 +64,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal("its indices are needed themselves, and how many there are depends on data")
     if not subscripts and all(one is None or one.kind != "fill" for one in asked):
         return None
-    places = [read(site, one) for one in subscripts]
+    places = [find_read(site, one) for one in subscripts]
     found = [one for one in places if one is not None and one.indices is site.node]
     if len(found) != len(subscripts):
         return Refusal("its indices are used otherwise than all together")
@@ -92,7 +92,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     }
     try:
         known = find_definitions(site.document, site.node)
-        check(site.document, known, (site.node, *answers), bare)
+        require_unchanged_mask(site.document, known, (site.node, *answers), bare)
     except NotApplicable as reason:
         return Refusal(str(reason))
     edits |= answers
@@ -111,10 +111,10 @@ def _rewrite_all(
     for one in found:
         if one.node in covered or _is_target(site, one.node):
             continue
-        gone = flow(replace(site, node=one.node))
+        gone = find_flow(replace(site, node=one.node))
         if gone is None or isinstance(gone, NotApplicable):
             return Refusal(str(gone or "it is not read through a mask"))
-        made = rewriting(gone, _WHY, mask)
+        made = rewrite_flow(gone, _WHY, mask)
         if isinstance(made, Refusal):
             return made
         edits |= dict(made.replacements)
@@ -127,7 +127,7 @@ def _rewrite_all(
         bare = one.mask.with_changes(lpar=(), rpar=())
         try:
             known = find_definitions(site.document, site.node)
-            check(site.document, known, (site.node, one.node), bare)
+            require_unchanged_mask(site.document, known, (site.node, one.node), bare)
         except NotApplicable as reason:
             return Refusal(str(reason))
         index = cst.SubscriptElement(cst.Index(mask or bare))
@@ -176,22 +176,22 @@ def _uses(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:
 
 def _replaceable_use(site: Site, use: cst.BaseExpression) -> IndicesUse | None:
     """Return a use for which the mask is enough; None if it needs the indices."""
-    found, document = hits(site), site.document
+    found, document = find_indices(site), site.document
     if found is None or found.dims != 1 or not (found.bound or use is site.node):
         return None
-    asked = question(site, found, use)
+    asked = question_of(site, found, use)
     if asked is not None and asked.asked in _TESTS:
         return IndicesUse(asked.node, _TESTS[asked.asked])
     if asked is not None and asked.asked is QuestionKind.COUNT:
         try:
-            count = counted(site, asked.node, use)
+            count = find_count(site, asked.node, use)
         except NotApplicable:
             return None
         return IndicesUse(count.node, "count") if count.least is None else None
     if document.code(document.parent(document.parent(use))) == f"{document.code(use)}.dim()":
         test = document.parent(document.parent(document.parent(use)))
         return IndicesUse(use, "") if document.code(test).endswith(".dim() > 0") else None
-    flat, _ = flattened(site, use, False)
+    flat, _ = flattening_around(site, use, False)
     bare = document.parents.get(document.parent(use))
     if isinstance(bare, cst.Call) and document.code(bare) == f"{document.code(use)}.squeeze()":
         flat = bare
@@ -200,7 +200,7 @@ def _replaceable_use(site: Site, use: cst.BaseExpression) -> IndicesUse | None:
         values = [arg.value for arg in call.args if arg.keyword is None]
         seen = site.seen(call.func.value)
         known = seen is not None and len(seen.dims) == 1 and len(values) == len(call.args) == 3
-        first = known and call.func.attr.value in _FILLS and integer(values[0]) == 0
+        first = known and call.func.attr.value in _FILLS and integer_literal(values[0]) == 0
         if first and values[1] is flat:
             return IndicesUse(call, "fill")
     return None
@@ -235,7 +235,7 @@ def _mask_expression(site: Site, asked: IndicesUse, mask: cst.BaseExpression) ->
 
 
 def _mask_of(site: Site) -> cst.BaseExpression:
-    found = hits(site)
+    found = find_indices(site)
     assert found is not None
     return found.truth
 

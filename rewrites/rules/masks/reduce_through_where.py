@@ -44,21 +44,21 @@ from __future__ import annotations
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.transforms.masks.flow import flow
+from fullgraph.rewrites.transforms.masks.flow import find_flow
 from fullgraph.rewrites.transforms.masks.losses import Loss
-from fullgraph.rewrites.transforms.masks.rewriting import ends, rewriting
+from fullgraph.rewrites.transforms.masks.rewriting import find_sinks, rewrite_flow
 from fullgraph.rewrites.transforms.masks.sinks import StoreSink
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = flow(site)
+    found = find_flow(site)
     if found is None:
         return None
     if isinstance(found, NotApplicable):
         return Refusal(str(found))
-    if any(isinstance(end, Loss | StoreSink) for end in ends(found)):
+    if any(isinstance(end, Loss | StoreSink) for end in find_sinks(found)):
         return None
-    return rewriting(found, "A reduction over the whole tensor has a fixed shape.")
+    return rewrite_flow(found, "A reduction over the whole tensor has a fixed shape.")
 
 
 RULE = Rule("FG401", "reduce-through-where", frozenset({Category.MASK.value}), rewrite)

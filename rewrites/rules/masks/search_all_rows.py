@@ -41,20 +41,20 @@ from fullgraph.rewrites.source import build_statement, replace_nodes
 from fullgraph.rewrites.transforms.masks.first_match import (
     FirstMatch,
     HitBranch,
-    chosen,
+    find_search,
     plain,
-    search,
+    select_match,
 )
-from fullgraph.rewrites.transforms.masks.nonzero import NonzeroIndices, hits
+from fullgraph.rewrites.transforms.masks.nonzero import NonzeroIndices, find_indices
 
 
 def rewrite(site: Site) -> Rewrite | None:
-    found = hits(site)
+    found = find_indices(site)
     loop = next((one for one in site.document.around(site.node) if isinstance(one, cst.For)), None)
     if found is None or loop is None or not found.bound or not found.uses:
         return None
     try:
-        asked = search(site, found)
+        asked = find_search(site, found)
     except NotApplicable:
         return None
     if asked is None or asked.choice is None or any(one.kept for one in asked.questions):
@@ -70,7 +70,7 @@ def rewrite(site: Site) -> Rewrite | None:
         {
             made: cst.RemoveFromParent(),
             loop: first.with_changes(leading_lines=loop.leading_lines),
-            stack: chosen(site, asked, asked.choice, cst.Name(name), "1"),
+            stack: select_match(site, asked, asked.choice, cst.Name(name), "1"),
         },
         "All rows are searched at once, at a fixed shape.",
         imports=("torch",),

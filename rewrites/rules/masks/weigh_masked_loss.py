@@ -31,21 +31,21 @@ from __future__ import annotations
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.transforms.masks.flow import flow
+from fullgraph.rewrites.transforms.masks.flow import find_flow
 from fullgraph.rewrites.transforms.masks.losses import Loss
-from fullgraph.rewrites.transforms.masks.rewriting import ends, rewriting
+from fullgraph.rewrites.transforms.masks.rewriting import find_sinks, rewrite_flow
 from fullgraph.rewrites.transforms.masks.sinks import StoreSink
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = flow(site)
+    found = find_flow(site)
     if found is None or isinstance(found, NotApplicable):
         return None
-    if not any(isinstance(end, Loss) for end in ends(found)):
+    if not any(isinstance(end, Loss) for end in find_sinks(found)):
         return None
-    if any(isinstance(end, StoreSink) for end in ends(found)):
+    if any(isinstance(end, StoreSink) for end in find_sinks(found)):
         return None
-    return rewriting(found, "A loss over the whole tensors has arguments of fixed shape.")
+    return rewrite_flow(found, "A loss over the whole tensors has arguments of fixed shape.")
 
 
 RULE = Rule("FG402", "weigh-masked-loss", frozenset({Category.MASK.value}), rewrite)

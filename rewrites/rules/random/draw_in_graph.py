@@ -35,7 +35,7 @@ from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.branches.predicate import find_conditional
-from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
+from fullgraph.rewrites.transforms.branches.scalars import Numbers, find_scalar_sources
 from fullgraph.rewrites.transforms.random import (
     RandomDraw,
     draw_of,
@@ -48,7 +48,7 @@ _DECIDES = "The random number is a tensor that chooses, so the graph goes on."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    draw = next((one for call in sources(site) if (one := draw_of(site, call))), None)
+    draw = next((one for call in find_scalar_sources(site) if (one := draw_of(site, call))), None)
     if draw is None or draw.traced is None:
         return None
     if _draws_untraced(site):

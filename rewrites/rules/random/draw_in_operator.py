@@ -34,7 +34,7 @@ from __future__ import annotations
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.transforms.branches.scalars import Numbers, sources
+from fullgraph.rewrites.transforms.branches.scalars import Numbers, find_scalar_sources
 from fullgraph.rewrites.transforms.random import (
     add_definitions,
     define_draw_operator,
@@ -44,7 +44,7 @@ from fullgraph.rewrites.transforms.random import (
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    draw = next((one for call in sources(site) if (one := draw_of(site, call))), None)
+    draw = next((one for call in find_scalar_sources(site) if (one := draw_of(site, call))), None)
     if draw is None:
         return None
     calls = find_random_calls(site, site.document.function(site.node))

@@ -57,7 +57,7 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site, is_new_tensor
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.masks.nonzero import nonzero
+from fullgraph.rewrites.transforms.masks.nonzero import parse_nonzero
 from fullgraph.rewrites.transforms.scalars.calls import FINITE
 from fullgraph.rewrites.transforms.scalars.indices import rewrite_index
 from fullgraph.rewrites.transforms.scalars.prefix_slices import only_index
@@ -85,7 +85,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     seen = site.seen(found.tensor)
     if seen is None or not seen.is_tensor:
         return Refusal("it is not known to be a tensor")
-    if nonzero(site, found.tensor) is not None:
+    if parse_nonzero(site, found.tensor) is not None:
         return Refusal("how many indices there are depends on the data")
     if any(t.layout != "strided" for t in seen.tensors):
         return Refusal("the tensor is not dense")

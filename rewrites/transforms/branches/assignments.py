@@ -15,7 +15,7 @@ from fullgraph.rewrites.analysis import (
     names_read,
     walk,
 )
-from fullgraph.rewrites.source import build_statement, dotted_name, parenthesized, replace_nodes
+from fullgraph.rewrites.source import build_statement, dotted_name, parenthesize, replace_nodes
 
 RETURN = "return"
 """Stands for the function's result among the names that a branch assigns."""
@@ -31,7 +31,9 @@ class BranchValues:
     """Statements for names that only this branch uses; evaluating them always is harmless."""
 
 
-def arm(site: Site, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> BranchValues:
+def values_assigned(
+    site: Site, body: Sequence[cst.CSTNode], outputs: frozenset[str]
+) -> BranchValues:
     """What statements assign to `outputs`. Raises NotApplicable where that is no list of values."""
     made = BranchValues()
     for line in body:
@@ -42,7 +44,7 @@ def arm(site: Site, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> Bra
     return made
 
 
-def block(suite: cst.BaseSuite) -> Sequence[cst.CSTNode]:
+def statements_of(suite: cst.BaseSuite) -> Sequence[cst.CSTNode]:
     """Return the statements of a block; `if t: y = 1` has its statements on the same line."""
     if isinstance(suite, cst.SimpleStatementSuite):
         return [cst.SimpleStatementLine([small]) for small in suite.body]
@@ -123,7 +125,7 @@ def _filled(site: Site, made: BranchValues, value: cst.BaseExpression) -> cst.Ba
     places = [one for one in walk(value) if dotted_name(one) in known]
     if len({dotted_name(one) for one in places}) < len(places):
         raise NotApplicable("the branch uses a value several times that it has just assigned")
-    edits = {one: parenthesized(made.values[dotted_name(one)]) for one in places}
+    edits = {one: parenthesize(made.values[dotted_name(one)]) for one in places}
     return value.with_changes() if not edits else replace_nodes(value, edits)
 
 

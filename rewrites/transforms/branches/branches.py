@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, live_out, names_bound, statements_after, walk
-from fullgraph.rewrites.transforms.branches.assignments import block
+from fullgraph.rewrites.transforms.branches.assignments import statements_of
 
 _RETURNS = cst.Return | cst.Yield
 
@@ -40,21 +40,21 @@ class Branches:
 
 def branches(site: Site, node: cst.If) -> Branches:
     """Return the branches of an `if`; what a `continue` or bare `return` skips is the other one."""
-    one = block(node.body)
+    one = statements_of(node.body)
     rest = skipped_statements(site, node)
     if rest:
         last = one[-1]
         assert isinstance(last, cst.SimpleStatementLine)
         kept = [last.with_changes(body=last.body[:-1])] if len(last.body) > 1 else []
         return Branches(node, [*one[:-1], *kept], rest, rest)
-    return blocks(node)
+    return blocks_of(node)
 
 
-def blocks(node: cst.If) -> Branches:
+def blocks_of(node: cst.If) -> Branches:
     """Return the blocks of an `if`; an `elif` is the only statement of the other block."""
     orelse = node.orelse
-    other = [orelse] if isinstance(orelse, cst.If) else block(orelse.body) if orelse else ()
-    return Branches(node, block(node.body), other)
+    other = [orelse] if isinstance(orelse, cst.If) else statements_of(orelse.body) if orelse else ()
+    return Branches(node, statements_of(node.body), other)
 
 
 def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
@@ -62,7 +62,7 @@ def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
 
     Empty where more than that is skipped, or where the function returns values."""
     outer = site.document.parent(node)
-    body = block(node.body)
+    body = statements_of(node.body)
     last = body[-1] if body else None
     if (
         node.orelse is not None
@@ -81,7 +81,7 @@ def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
 def leaves_early(site: Site, node: cst.CSTNode) -> bool:
     """Return whether the `if` raises, or leaves a loop other than by skipping its rest."""
     end = (
-        skipped_statements(site, node) and block(node.body)[-1]
+        skipped_statements(site, node) and statements_of(node.body)[-1]
         if isinstance(node, cst.If)
         else None
     )

@@ -16,9 +16,18 @@ from fullgraph.rewrites.analysis import (
     walk,
 )
 from fullgraph.rewrites.source import Replacement, build_statement, replace_nodes
-from fullgraph.rewrites.transforms.branches.assignments import RETURN, arm, block
+from fullgraph.rewrites.transforms.branches.assignments import (
+    RETURN,
+    statements_of,
+    values_assigned,
+)
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
-from fullgraph.rewrites.transforms.branches.use_where import Lines, WhereWriter, comments, leading
+from fullgraph.rewrites.transforms.branches.use_where import (
+    Lines,
+    WhereWriter,
+    leading_lines,
+    lost_comments,
+)
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
@@ -35,7 +44,7 @@ class Rest:
 
 def is_early_return(node: cst.If) -> bool:
     """Return whether an `if` without `else` returns."""
-    body = block(node.body)
+    body = statements_of(node.body)
     last = body[-1] if body else None
     return (
         node.orelse is None
@@ -44,7 +53,7 @@ def is_early_return(node: cst.If) -> bool:
     )
 
 
-def rest(site: Site, node: cst.If | cst.For) -> Rest:
+def statements_after(site: Site, node: cst.If | cst.For) -> Rest:
     """Return the statements after an early return, or after the loop that contains it.
 
     Raises NotApplicable where they do not end in one return."""
@@ -65,13 +74,13 @@ def rest(site: Site, node: cst.If | cst.For) -> Rest:
     return Rest(body[:-1], last, final.value)
 
 
-def selected(
+def select_return(
     selection: WhereWriter, node: cst.If, condition: Predicate
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits that write an early return with `torch.where`. Raises NotApplicable."""
     site = selection.site
-    made = arm(site, block(node.body), frozenset({RETURN}))
-    early, after = made.values[RETURN], rest(site, node)
+    made = values_assigned(site, statements_of(node.body), frozenset({RETURN}))
+    early, after = made.values[RETURN], statements_after(site, node)
     elsewhere = {
         *names_bound(*after.statements),
         *names_read(*after.statements, after.value, condition.tensor),
@@ -118,7 +127,7 @@ def _placed(
     edits: dict[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits around those of the statements in between."""
-    kept = [*node.leading_lines, *comments(node, [*lines, final])]
+    kept = [*node.leading_lines, *lost_comments(node, [*lines, final])]
     if lines:
         first = lines[0].with_changes(leading_lines=kept)
         return {node: cst.FlattenSentinel([first, *lines[1:]]), after.line: final}
@@ -127,7 +136,7 @@ def _placed(
         return {node: cst.RemoveFromParent(), after.line: final}
     head = after.statements[0]
     moved = replace_nodes(head, edits)
-    moved = moved.with_changes(leading_lines=[*kept, *leading(head)])
+    moved = moved.with_changes(leading_lines=[*kept, *leading_lines(head)])
     return {node: cst.RemoveFromParent(), head: moved, after.line: final}
 
 

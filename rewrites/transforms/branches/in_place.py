@@ -56,7 +56,7 @@ def changes_tensors(site: Site, *branches: Sequence[cst.CSTNode]) -> bool:
     )
 
 
-def updates(
+def guard_updates(
     choice: Choice,
     sides: Sequence[tuple[Sequence[cst.CSTNode], bool]],
     lasting: Collection[str],
@@ -76,7 +76,7 @@ def updates(
     return made
 
 
-def operands(branch: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
+def stored_operands(branch: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
     """Return what the statements of a branch store in tensors and names."""
     kinds = cst.AugAssign | cst.Assign | cst.Expr
     return [one.value for one in _small_statements(branch) if isinstance(one, kinds)]
@@ -113,8 +113,8 @@ def conditional_statement(
 
     Raises NotApplicable."""
     if isinstance(small, cst.Pass) or is_update(choice.site, small):
-        return small if isinstance(small, cst.Pass) else update(choice, small, when)
-    target, value = assigned(choice.site, small)
+        return small if isinstance(small, cst.Pass) else guard_update(choice, small, when)
+    target, value = parse_assignment(choice.site, small)
     choice.pure(value)
     path = dotted_name(target)
     if "." not in path and path not in lasting:
@@ -126,7 +126,7 @@ def conditional_statement(
     return cst.Assign([cst.AssignTarget(target)], new)
 
 
-def assigned(
+def parse_assignment(
     site: Site, small: cst.BaseSmallStatement
 ) -> tuple[cst.BaseExpression, cst.BaseExpression]:
     """Return the name or attribute that a statement assigns to, and the value.
@@ -141,7 +141,7 @@ def assigned(
     raise NotApplicable(f"`{site.document.code(small)}` is no assignment of a value")
 
 
-def update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmallStatement:
+def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmallStatement:
     """Return an in-place update that applies only where the condition is `when`.
 
     Raises NotApplicable."""

@@ -32,13 +32,13 @@ from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.choice import Choice
 from fullgraph.rewrites.transforms.branches.in_place import (
-    assigned,
     conditional_statement,
+    guard_update,
     is_update,
-    update,
+    parse_assignment,
 )
-from fullgraph.rewrites.transforms.branches.predicate import predicate
-from fullgraph.rewrites.transforms.branches.use_where import comments
+from fullgraph.rewrites.transforms.branches.predicate import predicate_of
+from fullgraph.rewrites.transforms.branches.use_where import lost_comments
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
@@ -59,7 +59,7 @@ class MaskedLoop:
         site, document = self.site, self.site.document
         loop = self._loop()
         done = document.unused_name("done")
-        condition = predicate(site, self.node.test)
+        condition = predicate_of(site, self.node.test)
         if condition is None or condition.guard is not None:
             raise NotApplicable("Python decides a part of its test")
         choice = Choice(site, cst.Name(done), Agreement(site, self.assumes))
@@ -71,7 +71,7 @@ class MaskedLoop:
                 sign = "~" if condition.negated else ""
                 bare = condition.tensor.with_changes(lpar=(), rpar=())
                 new = self._left(build_statement(f"{done} = {done} | {sign}{{t}}", t=bare), loop)
-                kept = [*self.node.leading_lines, *comments(self.node, new)]
+                kept = [*self.node.leading_lines, *lost_comments(self.node, new)]
                 head = new[0].with_changes(leading_lines=kept)
                 edits[line] = cst.FlattenSentinel([head, *new[1:]])
             elif isinstance(line, cst.SimpleStatementLine):
@@ -129,7 +129,7 @@ class MaskedLoop:
         value = self._result()
         if value is None:
             return [], {}
-        after = early.rest(self.site, loop)
+        after = early.statements_after(self.site, loop)
         if names_read(value) & set(map(dotted_name, assignment_targets(loop))):
             raise NotApplicable("what is returned early depends on the loop's variables")
         choice.pure(*after.statements, after.value, value)
@@ -182,8 +182,8 @@ class MaskedLoop:
         if isinstance(small, cst.Pass):
             return [small]
         if is_update(site, small):
-            return [update(choice, small, False)]
-        target, value = assigned(site, small)
+            return [guard_update(choice, small, False)]
+        target, value = parse_assignment(site, small)
         choice.pure(value)
         path = dotted_name(target)
         if "." not in path and path not in self._lasting(loop):

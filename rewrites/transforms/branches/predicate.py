@@ -16,7 +16,7 @@ from fullgraph.rewrites.analysis import (
     torch_name,
     walk,
 )
-from fullgraph.rewrites.source import build_expression, dotted_name, parenthesized, replace_nodes
+from fullgraph.rewrites.source import build_expression, dotted_name, parenthesize, replace_nodes
 
 Decision = cst.If | cst.IfExp | cst.While
 
@@ -103,7 +103,7 @@ def _through_name(site: Site, assign: cst.Assign) -> Test | None:
                 return None
             if not any(_gives_number(site, one) for one in walk(assign.value)):
                 return None
-            value = parenthesized(assign.value)
+            value = parenthesize(assign.value)
             whole = outer.test is uses[0]
             condition = value if whole else replace_nodes(outer.test, {uses[0]: value})
             return Test(outer, condition, line)
@@ -127,10 +127,10 @@ def _previous(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
     return found if isinstance(found, cst.SimpleStatementLine) else None
 
 
-def predicate(site: Site, condition: cst.BaseExpression) -> Predicate | None:
+def predicate_of(site: Site, condition: cst.BaseExpression) -> Predicate | None:
     """Return the predicate of a condition; None if no tensor decides it. Raises NotApplicable."""
     if isinstance(condition, cst.UnaryOperation) and isinstance(condition.operator, cst.Not):
-        inner = predicate(site, condition.expression)
+        inner = predicate_of(site, condition.expression)
         if inner is None:
             return None
         return replace(inner, negated=not inner.negated)
@@ -142,7 +142,7 @@ def predicate(site: Site, condition: cst.BaseExpression) -> Predicate | None:
 
 def _join_predicates(site: Site, condition: cst.BooleanOperation) -> Predicate | None:
     """Return the predicate of an `and` or `or`, with what stays a Python condition as guard."""
-    left, right = predicate(site, condition.left), predicate(site, condition.right)
+    left, right = predicate_of(site, condition.left), predicate_of(site, condition.right)
     disjunction = isinstance(condition.operator, cst.Or)
     if left is None and right is None:
         return None

@@ -10,7 +10,7 @@ from fullgraph.rewrites.analysis import NotApplicable, Site, draws_random_number
 from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
 from fullgraph.rewrites.transforms.branches.branches import branches
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
-from fullgraph.rewrites.transforms.branches.use_where import ordered
+from fullgraph.rewrites.transforms.branches.use_where import order_branches
 
 _ZEROS = {"randn": "zeros", "rand": "zeros", "randn_like": "zeros_like", "rand_like": "zeros_like"}
 _INNER = cst.BaseCompoundStatement | cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.BaseComp
@@ -28,7 +28,7 @@ def branch_draws(
         found = branches(site, node)
         both = (found.one, found.other)
     made: dict[cst.Call, cst.BaseExpression] = {}
-    for when, branch in zip((True, False), ordered(condition, *both), strict=True):
+    for when, branch in zip((True, False), order_branches(condition, *both), strict=True):
         for call in _drawing_calls(site, branch):
             if any(isinstance(one, _INNER) for one in _nodes_between(site, call, node)):
                 raise NotApplicable(

@@ -19,10 +19,14 @@ from fullgraph.rewrites.analysis import (
 )
 from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
 from fullgraph.rewrites.transforms.branches.branches import leaves_early
-from fullgraph.rewrites.transforms.branches.predicate import Decision, find_conditional, predicate
+from fullgraph.rewrites.transforms.branches.predicate import (
+    Decision,
+    find_conditional,
+    predicate_of,
+)
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter
-from fullgraph.rewrites.transforms.branches.whole_branch import decided
+from fullgraph.rewrites.transforms.branches.whole_branch import edits_for_branch
 from fullgraph.rewrites.transforms.random import find_random_calls
 
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
@@ -153,17 +157,17 @@ class Numbers:
         """Return the edits that select a branch with `torch.where`; raise NotApplicable."""
         if leaves_early(site, node):
             raise NotApplicable("a way leaves the loop or raises")
-        condition = predicate(site, node.test)
+        condition = predicate_of(site, node.test)
         if condition is None:
             raise NotApplicable("its test is not one that a tensor can decide")
         if condition.guard is not None and self._late(condition.guard):
             raise NotApplicable("the number is drawn before a test of Python, whatever that says")
         selection = WhereWriter(site)
         try:
-            edits = decided(selection, node, condition)
+            edits = edits_for_branch(selection, node, condition)
         except NotApplicable:
             conditional = CondWriter(site)
-            edits = decided(conditional, node, condition)
+            edits = edits_for_branch(conditional, node, condition)
             self.assumes |= conditional.assumes
         else:
             self.assumes |= selection.assumes
@@ -212,7 +216,7 @@ def _exchanged(new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression])
     return exchange_calls(new) if isinstance(new, cst.CSTNode) else new
 
 
-def sources(site: Site) -> Iterator[cst.Call]:
+def find_scalar_sources(site: Site) -> Iterator[cst.Call]:
     """Return the calls that may produce the site's scalar, in it or through its names."""
     node: cst.CSTNode = site.node
     if isinstance(node, Decision):

@@ -21,15 +21,19 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import Replacement, build_expression, build_statement, dotted_name
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
-from fullgraph.rewrites.transforms.branches.assignments import RETURN, arm, block
+from fullgraph.rewrites.transforms.branches.assignments import (
+    RETURN,
+    statements_of,
+    values_assigned,
+)
 from fullgraph.rewrites.transforms.branches.branches import Branches
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.use_where import (
     Lines,
     WhereWriter,
-    comments,
-    guarded,
-    ordered,
+    guard_with,
+    lost_comments,
+    order_branches,
 )
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
@@ -46,7 +50,7 @@ class CondWriter:
 
     def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
         """Write a conditional expression as `torch.cond`."""
-        one, other = ordered(condition, node.body, node.orelse)
+        one, other = order_branches(condition, node.body, node.orelse)
         made = self._cond_call(condition, self._as_lambda(one), self._as_lambda(other))
         self._require_agreement(one, other)
         Agreement(self.site, self.assumes).gradients([one], [other])
@@ -62,24 +66,24 @@ class CondWriter:
         names = [RETURN] if returns else branches.written(self.site)
         if not names:
             raise NotApplicable("nothing that it assigns is used later")
-        one, other = ordered(condition, branches.one, branches.other)
+        one, other = order_branches(condition, branches.one, branches.other)
         lines = self._cond_statements(branches, condition, names, one, other)
         if condition.guard is None:
             return lines
         kept = (one, lines) if condition.disjunction else (lines, other)
-        return [guarded(condition.guard, *kept)]
+        return [guard_with(condition.guard, *kept)]
 
     def early(self, node: cst.If, condition: Predicate) -> dict[cst.CSTNode, Replacement]:
         """Rewrite an early return and what follows it as the two branches."""
         if condition.guard is not None:
             raise NotApplicable("a test of Python and one of a tensor decide on more than a result")
-        after = early.rest(self.site, node)
-        body = block(node.body)
+        after = early.statements_after(self.site, node)
+        body = statements_of(node.body)
         both = Branches(node, body, [*after.statements, after.line])
         lines = self._cond_statements(
-            both, condition, [RETURN], *ordered(condition, both.one, both.other)
+            both, condition, [RETURN], *order_branches(condition, both.one, both.other)
         )
-        kept = [*node.leading_lines, *comments(node, lines)]
+        kept = [*node.leading_lines, *lost_comments(node, lines)]
         first = lines[0].with_changes(leading_lines=kept)
         gone: dict[cst.CSTNode, Replacement] = {
             one: cst.RemoveFromParent() for one in (*after.statements, after.line)
@@ -116,14 +120,14 @@ class CondWriter:
         )
         for a, b in zip(*(results for _, results in functions), strict=False):
             self._require_agreement(a, b)
-        return separated([*made, _bind_result(names, call)])
+        return separate_functions([*made, _bind_result(names, call)])
 
     def _values(
         self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
     ) -> list[cst.BaseExpression] | None:
         """Return what a branch assigns to each name, if it uses only earlier values."""
         try:
-            made = arm(self.site, branch, frozenset(names))
+            made = values_assigned(self.site, branch, frozenset(names))
         except NotApplicable:
             return None
         if made.own:
@@ -161,7 +165,7 @@ class CondWriter:
             one if self._is_new(one, body) and not _again(one, results, body) else _clone_call(one)
             for one in results
         ]
-        sources = [source(one, body) for one in results]
+        sources = [last_assigned(one, body) for one in results]
         return [*body, build_statement("return {v}", v=_pack(copies))], sources
 
     def _as_lambda(self, value: cst.BaseExpression) -> cst.BaseExpression:
@@ -244,7 +248,7 @@ def _clone_call(value: cst.BaseExpression) -> cst.BaseExpression:
     return build_expression("{v}.clone()", v=value)
 
 
-def source(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseExpression:
+def last_assigned(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseExpression:
     """Return what a name was last assigned in a branch; `value` itself if unknown."""
     for line in reversed(body):
         for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
@@ -266,10 +270,10 @@ def _again(
 ) -> bool:
     """Return whether an earlier result is the same tensor: `q = k = f(x)`."""
     earlier = results[: [one is value for one in results].index(True)]
-    return any(source(one, body) is source(value, body) for one in earlier)
+    return any(last_assigned(one, body) is last_assigned(value, body) for one in earlier)
 
 
-def separated(lines: Lines) -> Lines:
+def separate_functions(lines: Lines) -> Lines:
     """Return local functions and the next line with empty lines between them."""
     empty = cst.EmptyLine(indent=False)
     return [lines[0], *(line.with_changes(leading_lines=[empty]) for line in lines[1:])]

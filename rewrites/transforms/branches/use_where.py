@@ -24,11 +24,15 @@ from fullgraph.rewrites.analysis import (
 )
 from fullgraph.rewrites.source import Replacement, build_statement, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
-from fullgraph.rewrites.transforms.branches.assignments import RETURN, BranchValues, arm
-from fullgraph.rewrites.transforms.branches.branches import Branches, blocks
+from fullgraph.rewrites.transforms.branches.assignments import RETURN, BranchValues, values_assigned
+from fullgraph.rewrites.transforms.branches.branches import Branches, blocks_of
 from fullgraph.rewrites.transforms.branches.choice import Choice
-from fullgraph.rewrites.transforms.branches.in_place import changes_tensors, operands, updates
-from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate
+from fullgraph.rewrites.transforms.branches.in_place import (
+    changes_tensors,
+    guard_updates,
+    stored_operands,
+)
+from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate_of
 
 Lines = list[cst.BaseStatement]
 Way = TypeVar("Way")
@@ -50,7 +54,7 @@ class WhereWriter:
 
     def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:
         """Rewrite `a if t else b` as one expression."""
-        one, other = ordered(condition, node.body, node.orelse)
+        one, other = order_branches(condition, node.body, node.orelse)
         choice = self.choice(condition)
         choice.pure(one, other)
         choice.agreement.gradients([one], [other])
@@ -70,7 +74,7 @@ class WhereWriter:
     def branch(self, branches: Branches, condition: Predicate) -> Lines:
         """Rewrite an `if` as statements without a branch."""
         node = branches.node
-        one, other = ordered(condition, branches.one, branches.other)
+        one, other = order_branches(condition, branches.one, branches.other)
         if self.site.document.function(node) is None:
             raise NotApplicable("it stands outside of functions")
         if changes_tensors(self.site, one, other):
@@ -82,16 +86,16 @@ class WhereWriter:
         if condition.guard is None:
             return lines
         kept = (one, lines) if condition.disjunction else (lines, other)
-        return [guarded(condition.guard, *kept)]
+        return [guard_with(condition.guard, *kept)]
 
     def _arm(self, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> BranchValues:
         """Return the values of a branch; data-dependent branches in it use `torch.where` too."""
         if len(body) == 1 and isinstance(body[0], cst.If):
-            nested = blocks(body[0])
-            condition = predicate(self.site, nested.node.test)
+            nested = blocks_of(body[0])
+            condition = predicate_of(self.site, nested.node.test)
             if condition is not None and condition.guard is None:
                 self.tests.append(nested.node.test)
-                one, other = ordered(condition, nested.one, nested.other)
+                one, other = order_branches(condition, nested.one, nested.other)
                 choice = self.choice(condition)
                 arms = (self._arm(one, outputs), self._arm(other, outputs))
                 made = self._merged(nested, choice, *arms)
@@ -99,7 +103,7 @@ class WhereWriter:
                     raise NotApplicable("the inner test would have to be written several times")
                 choice.pure(condition.tensor)
                 return made
-        return arm(self.site, body, outputs)
+        return values_assigned(self.site, body, outputs)
 
     def _merged(
         self, branches: Branches, choice: Choice, one: BranchValues, other: BranchValues
@@ -151,8 +155,8 @@ class WhereWriter:
             self._lasting(key, branches, value)
             return self.present(key, branches)
 
-        lines = updates(choice, sides, lasting, old)
-        choice.agreement.gradients(*(operands(branch) for branch, _ in sides))
+        lines = guard_updates(choice, sides, lasting, old)
+        choice.agreement.gradients(*(stored_operands(branch) for branch, _ in sides))
         self.tests.append(branches.node.test)
         return self._hoisted(choice, lines, changes=True)
 
@@ -244,12 +248,12 @@ def _make_assignments(values: dict[str, cst.BaseExpression]) -> Lines:
     return [build_statement("{k} = {v}", k=key, v=values[key]) for key in changed]
 
 
-def ordered(condition: Predicate, one: Way, other: Way) -> tuple[Way, Way]:
+def order_branches(condition: Predicate, one: Way, other: Way) -> tuple[Way, Way]:
     """Return the branches as (where the predicate's tensor is true, where it is false)."""
     return (other, one) if condition.negated else (one, other)
 
 
-def guarded(guard: cst.BaseExpression, one: Lines, other: Lines) -> cst.If:
+def guard_with(guard: cst.BaseExpression, one: Lines, other: Lines) -> cst.If:
     """Return an `if` on the Python condition, without an empty branch."""
     if not one:
         opposite = cst.UnaryOperation(cst.Not(), guard)
@@ -263,21 +267,21 @@ def in_place(branches: Branches, lines: Lines, parent: cst.CSTNode) -> Replaceme
     node = branches.node
     if isinstance(parent, cst.If) and parent.orelse is node:
         return cst.Else(cst.IndentedBlock(lines), leading_lines=node.leading_lines)
-    lost = [comment for one in (node, *branches.rest) for comment in comments(one, lines)]
+    lost = [comment for one in (node, *branches.rest) for comment in lost_comments(one, lines)]
     kept = [*node.leading_lines, *lost]
     if not lines:
         return cst.RemoveFromParent()
-    first = lines[0].with_changes(leading_lines=[*kept, *leading(lines[0])])
+    first = lines[0].with_changes(leading_lines=[*kept, *leading_lines(lines[0])])
     return cst.FlattenSentinel([first, *lines[1:]])
 
 
-def leading(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
+def leading_lines(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
     """Return the comments and blank lines above a statement."""
     found = getattr(line, "leading_lines", ())
     return tuple(found)
 
 
-def comments(node: cst.CSTNode, lines: Lines) -> list[cst.EmptyLine]:
+def lost_comments(node: cst.CSTNode, lines: Lines) -> list[cst.EmptyLine]:
     """Return the comments inside a statement that the new lines lack."""
     own = {c.value for line in lines for c in walk(line) if isinstance(c, cst.Comment)}
     ahead = {

@@ -23,9 +23,9 @@ from fullgraph.rewrites.analysis import (
 from fullgraph.rewrites.source import build_expression, build_statement, replace_nodes
 from fullgraph.rewrites.transforms.branches.agreement import Agreement, used_names
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
-from fullgraph.rewrites.transforms.branches.predicate import predicate
-from fullgraph.rewrites.transforms.branches.use_cond import separated, source
-from fullgraph.rewrites.transforms.branches.use_where import comments
+from fullgraph.rewrites.transforms.branches.predicate import predicate_of
+from fullgraph.rewrites.transforms.branches.use_cond import last_assigned, separate_functions
+from fullgraph.rewrites.transforms.branches.use_where import lost_comments
 
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
@@ -54,7 +54,7 @@ class WhileLoopWriter:
         comma = "," if len(carried) == 1 else ""
         target = f"({names},)" if len(carried) == 1 else names
         short = self._short(carried, results)
-        if short is not None and not comments(self.node, []):
+        if short is not None and not lost_comments(self.node, []):
             call = build_expression(
                 f"torch.while_loop(lambda {names}: {{t}}, lambda {names}: ({{v}},), ({given},))",
                 t=condition,
@@ -67,7 +67,7 @@ class WhileLoopWriter:
             returned = ", ".join(f"{{{part}}}" for part in parts) + comma
             function = build_statement(f"def {step}({names}):\n    pass\n")
             last = build_statement(f"return {returned}", **parts)
-            lines = separated(
+            lines = separate_functions(
                 [
                     build_statement(f"def {going}({names}):\n    return {{t}}\n", t=condition),
                     function.with_changes(body=cst.IndentedBlock([*body, last])),
@@ -168,7 +168,7 @@ class WhileLoopWriter:
         parts = _conjuncts(condition)
         made: list[cst.BaseExpression] = []
         for part in parts:
-            found = predicate(self.site, part)
+            found = predicate_of(self.site, part)
             if found is not None and found.guard is None:
                 bare = found.tensor.with_changes(lpar=(), rpar=())
                 made.append(build_expression("~{t}", t=bare) if found.negated else bare)
@@ -188,7 +188,7 @@ class WhileLoopWriter:
     def _result(self, name: str, seen: Seen) -> cst.BaseExpression:
         """Return what an iteration passes on for a name; note what is unknown about it."""
         new: cst.BaseExpression = cst.Name(name)
-        made = source(new, list(self.node.body.body))
+        made = last_assigned(new, list(self.node.body.body))
         if seen.is_tensor:
             old = cst.Name(name)
             agreement = Agreement(self.site, self.assumes, {old: seen})

@@ -13,14 +13,14 @@ from fullgraph.rewrites.source import Replacement, replace_nodes
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
 from fullgraph.rewrites.transforms.branches.branches import branches, leaves_early
-from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_condition, predicate
+from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_condition, predicate_of
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter, in_place
 
 Node = cst.If | cst.IfExp
 
 
-def chosen(
+def rewrite_conditional(
     site: Site,
     writer: WhereWriter | CondWriter,
     why: str,
@@ -34,7 +34,7 @@ def chosen(
     if found is None or not isinstance(node, Node) or leaves_early(site, node):
         return None
     try:
-        condition = predicate(site, found.expression)
+        condition = predicate_of(site, found.expression)
         made = edits(node, condition) if condition is not None else None
     except NotApplicable as escape:
         return Refusal(str(escape))
@@ -47,7 +47,7 @@ def chosen(
     return rewrite_assuming(made, why, writer.assumes, [node.test], numbers=False)
 
 
-def decided(
+def edits_for_branch(
     writer: WhereWriter | CondWriter, node: Node, condition: Predicate
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits that write `node` with `torch.where` or `torch.cond`.
@@ -67,7 +67,7 @@ def decided(
     found = branches(writer.site, node)
     if early.is_early_return(node) and not found.rest:
         if isinstance(writer, WhereWriter):
-            return early.selected(writer, node, condition)
+            return early.select_return(writer, node, condition)
         return writer.early(node, condition)
     lines = writer.branch(found, condition)
     block = in_place(found, lines, writer.site.document.parent(node))

@@ -6,8 +6,8 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import Definitions, Site, is_new_tensor
 from fullgraph.rewrites.transforms.masks import operators as ops
-from fullgraph.rewrites.transforms.masks.operators import operation
-from fullgraph.rewrites.transforms.masks.reads import read
+from fullgraph.rewrites.transforms.masks.operators import parse_operation
+from fullgraph.rewrites.transforms.masks.reads import find_read
 
 _FACTS = ("shape", "dtype", "device", "ndim", "requires_grad", "is_cuda")
 
@@ -75,13 +75,13 @@ def _may_create_alias(site: Site, use: cst.Name, known: Definitions) -> bool:
             outer = document.parent(parent)
             if isinstance(outer, cst.AssignTarget | cst.AugAssign | cst.BinaryOperation):
                 return False
-            return read(site, parent) is None
+            return find_read(site, parent) is None
     return not isinstance(parent, cst.Index)
 
 
 def _new(site: Site, call: cst.Call) -> bool:
     """Return whether a call keeps no reference to its arguments."""
-    made = operation(site, call)
+    made = parse_operation(site, call)
     if made is None or made.in_place:
         return made is not None and made.method and _is_statement(site, call)
     return made.name in ops.NEUTRAL or (is_new_tensor(site, call) and made.name in ops.ELEMENTWISE)

@@ -39,7 +39,7 @@ def continuation(site: Site, node: cst.BaseExpression) -> tuple[cst.SimpleStatem
     return ()
 
 
-def copied(
+def copy_continuation(
     site: Site,
     line: cst.BaseStatement,
     rest: tuple[cst.SimpleStatementLine, ...],

@@ -17,7 +17,7 @@ _ORDER = (
 )
 
 
-def counted(site: Site, node: cst.BaseExpression, selected: cst.BaseExpression) -> CountSink:
+def find_count(site: Site, node: cst.BaseExpression, selected: cst.BaseExpression) -> CountSink:
     """Return the count at `node` if a tensor can replace the number. Raises NotApplicable.
 
     The condition of an `if` accepts a tensor too; the branch that remains is for other rules."""

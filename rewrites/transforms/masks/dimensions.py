@@ -29,7 +29,7 @@ def is_flat(site: Site, first: Read, made: Operation) -> bool:
     if made.name in ("flatten", "ravel"):
         return count == 0 and not made.options
     head, *sizes = [option.value for option in made.options] or [made.tensor]
-    if ops.integer(head) != -1 or seen is None or len(sizes) != count:
+    if ops.integer_literal(head) != -1 or seen is None or len(sizes) != count:
         return False
     return all(
         {shape[i + 1] for shape in seen.shapes} == _number(site, size)
@@ -39,7 +39,7 @@ def is_flat(site: Site, first: Read, made: Operation) -> bool:
 
 def _number(site: Site, node: cst.BaseExpression) -> set[object]:
     """Return the values that a size was observed to have."""
-    bare, seen = ops.integer(node), site.seen(node)
+    bare, seen = ops.integer_literal(node), site.seen(node)
     return {bare} if bare is not None else set(seen.values if seen is not None else ())
 
 
@@ -70,7 +70,7 @@ def _reduced_dimensions(made: Operation) -> tuple[int, ...] | None:
     """Return the dimensions that an operation reduces; None if they are not literals."""
     place = 1 if made.name in ("norm", "normalize", "cosine_similarity") else 0
     place += made.name == "cosine_similarity" and made.method is False
-    return ops.integers(made.argument("dim", place) or made.argument("axis", 99))
+    return ops.integer_literals(made.argument("dim", place) or made.argument("axis", 99))
 
 
 def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> bool:
@@ -90,12 +90,12 @@ def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> boo
 def takes_one(node: cst.Subscript, axis: int) -> bool:
     """Return whether a subscript is `x[:, m][0]`: an index before the mask's dimension."""
     match node.slice:
-        case [cst.SubscriptElement(slice=cst.Index(value=index))]:
-            return axis > 0 and ops.integer(index) is not None
+        case [cst.SubscriptElement(slice=cst.Index(value=only_index))]:
+            return axis > 0 and ops.integer_literal(only_index) is not None
     return False
 
 
-def index(node: cst.Subscript) -> cst.BaseExpression | None:
+def only_index(node: cst.Subscript) -> cst.BaseExpression | None:
     """Return the only index of a subscript; None if there are several, or slices."""
     match node.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=value, star=None))]:

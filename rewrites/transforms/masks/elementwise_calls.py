@@ -17,7 +17,7 @@ from fullgraph.rewrites.analysis import (
     split_statements,
 )
 from fullgraph.rewrites.transforms.masks import operators as ops
-from fullgraph.rewrites.transforms.masks.operators import is_option, operation
+from fullgraph.rewrites.transforms.masks.operators import is_option, parse_operation
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def is_elementwise(
                 if not isinstance(one.operator, cst.In | cst.NotIn | cst.Is | cst.IsNot):
                     return every(node.left, one.comparator)
             case cst.Call():
-                made = operation(site, node)
+                made = parse_operation(site, node)
                 if made is not None and made.name in ops.ELEMENTWISE and not made.in_place:
                     return every(*(o for o in made.operands if not is_option(made, o)))
         inside = [one for one in _names_in(node) if found.binding(one) in held]

@@ -12,8 +12,8 @@ from fullgraph.rewrites.transforms.masks.nonzero import (
     NonzeroIndices,
     Question,
     QuestionKind,
-    answer,
-    question,
+    answer_question,
+    question_of,
 )
 
 
@@ -53,11 +53,11 @@ class FirstMatch:
         )
 
 
-def search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
+def find_search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
     """Return what is asked of indices; None if no index is read. Raises NotApplicable."""
     questions = []
     for use in found.uses:
-        one = question(site, found, use)
+        one = question_of(site, found, use)
         if one is None:
             code = site.document.code(site.document.parent(use)).partition("\n")[0]
             raise NotApplicable(f"`{code}` needs all indices, and their number depends on the data")
@@ -80,20 +80,22 @@ def search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
     return FirstMatch(tuple(questions), _choice(site, tests[0], questions) if tests else None)
 
 
-def written(site: Site, found: NonzeroIndices, asked: FirstMatch) -> dict[cst.CSTNode, Replacement]:
+def write_search(
+    site: Site, found: NonzeroIndices, asked: FirstMatch
+) -> dict[cst.CSTNode, Replacement]:
     """Return the search written without indices."""
     edits: dict[cst.CSTNode, Replacement] = {found.value: found.truth} if found.bound else {}
     mask = _copy_name(found.uses[0]) if found.bound else found.truth
     choice = asked.choice
     if choice is None:
         return edits | _answer_questions(asked, mask)
-    where = chosen(site, asked, choice, mask)
+    where = select_match(site, asked, choice, mask)
     if isinstance(choice.statement, cst.IfExp):
         return {**edits, choice.statement: where}
     return {**edits, choice.statement: _one_statement(site, choice, where)}
 
 
-def chosen(
+def select_match(
     site: Site, asked: FirstMatch, choice: HitBranch, mask: cst.BaseExpression, dim: str = ""
 ) -> cst.BaseExpression:
     """Return the value of a branch, for each row if `dim` is the dimension of a row's elements."""
@@ -102,7 +104,7 @@ def chosen(
     return build_expression(
         "{where}({test}, {found}, {otherwise})",
         where=site.document.spelling("torch.where") or "torch.where",
-        test=answer(QuestionKind.ANY, mask, dim),
+        test=answer_question(QuestionKind.ANY, mask, dim),
         found=replace_nodes(choice.found, answers) if found is None else found,
         otherwise=plain(site, choice.otherwise),
     )
@@ -113,7 +115,7 @@ def _answer_questions(
 ) -> dict[cst.CSTNode, cst.BaseExpression]:
     """Return the expression over the mask that answers each question about it."""
     return {
-        one.node: answer(one.asked, mask, "0, keepdim=True" if one.kept else dim)
+        one.node: answer_question(one.asked, mask, "0, keepdim=True" if one.kept else dim)
         for one in asked.questions
         if one.asked not in (QuestionKind.ANY, QuestionKind.NONE)
     }

@@ -12,12 +12,12 @@ from fullgraph.rewrites.analysis import Definitions, NotApplicable, Site, find_d
 from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.continuation import continuation
-from fullgraph.rewrites.transforms.masks.counts import counted
+from fullgraph.rewrites.transforms.masks.counts import find_count
 from fullgraph.rewrites.transforms.masks.elementwise_calls import elementwise_call, is_elementwise
-from fullgraph.rewrites.transforms.masks.index_add import IndexAdd, added
-from fullgraph.rewrites.transforms.masks.losses import loss
-from fullgraph.rewrites.transforms.masks.operators import is_option, operation
-from fullgraph.rewrites.transforms.masks.reads import Read, read, repeatable, same
+from fullgraph.rewrites.transforms.masks.index_add import IndexAdd, find_accumulation
+from fullgraph.rewrites.transforms.masks.losses import find_loss
+from fullgraph.rewrites.transforms.masks.operators import is_option, parse_operation
+from fullgraph.rewrites.transforms.masks.reads import Read, find_read, is_repeatable, is_same_mask
 from fullgraph.rewrites.transforms.masks.sinks import (
     BindSink,
     End,
@@ -26,7 +26,7 @@ from fullgraph.rewrites.transforms.masks.sinks import (
     StoreSink,
     UnpackSink,
     is_same_sink,
-    taken,
+    refuse_elements,
 )
 
 
@@ -62,11 +62,11 @@ class Flow:
         """Return whether an expression consists of selected elements; follow its operands."""
         if node in self.reads or node in self.names:
             return True
-        found = read(self.site, node)
+        found = find_read(self.site, node)
         if found is not None:
-            if not same(found.mask, self.first.mask):
+            if not is_same_mask(found.mask, self.first.mask):
                 raise NotApplicable(f"`{self._code(node)}` is selected by another mask")
-            if not repeatable(self.site, found.mask):
+            if not is_repeatable(self.site, found.mask):
                 raise NotApplicable("the mask is not the same when it is worked out again")
             self._add_read(found)
             return True
@@ -85,7 +85,7 @@ class Flow:
                 function = elementwise_call(self.site, node)
                 if function is not None:
                     return is_elementwise(self.site, function, self.is_selected, self._beside)
-                made = operation(self.site, node)
+                made = parse_operation(self.site, node)
                 if made is None or made.name not in ops.ELEMENTWISE | ops.FLATTENING:
                     return False
                 selected = [self.is_selected(operand) for operand in made.operands]
@@ -134,13 +134,13 @@ class Flow:
             axis = self.axis(node.value)
             first = self.first
             return extent.takes_one(node, axis) or extent.is_row_index(self.site, first, node, axis)
-        index = extent.index(node)
+        index = extent.only_index(node)
         return index is not None and self.is_selected(index) and self._gathers(node, index)
 
     def _gathers(self, node: cst.Subscript, index: cst.BaseExpression) -> bool:
         """Return whether selected elements are the only index of a whole tensor: `table[x[m]]`."""
         seen, table = self.site.seen(index), self.site.seen(node.value)
-        if extent.index(node) is not index or seen is None or table is None:
+        if extent.only_index(node) is not index or seen is None or table is None:
             return False
         whole = seen.dtypes <= {"int64", "int32"} and self.dims(index) == self.axis(index) == 0
         if not whole or not table.is_tensor or self.is_selected(node.value):
@@ -216,7 +216,7 @@ class Flow:
         match parent:
             case cst.BinaryOperation():
                 if isinstance(parent.operator, cst.MatrixMultiply):
-                    raise taken(self.site, parent)
+                    raise refuse_elements(self.site, parent)
                 self._beside(parent.right if parent.left is node else parent.left)
                 return self._outermost_selected(parent)
             case cst.UnaryOperation() if not isinstance(parent.operator, cst.Not):
@@ -228,7 +228,7 @@ class Flow:
                 outer = self.site.document.parent(parent)
                 assert isinstance(outer, cst.Comparison)
                 if len(outer.comparisons) > 1 or isinstance(parent.operator, cst.In | cst.Is):
-                    raise taken(self.site, outer)
+                    raise refuse_elements(self.site, outer)
                 self._beside(outer.left)
                 return self._outermost_selected(outer)
             case cst.Attribute():
@@ -245,7 +245,7 @@ class Flow:
                 table = self.site.document.parent(self.site.document.parent(parent))
                 if isinstance(table, cst.Subscript) and self._gathers(table, node):
                     return self._outermost_selected(table)
-        raise taken(self.site, parent, node)
+        raise refuse_elements(self.site, parent, node)
 
     def _sink_of_attribute(
         self, node: cst.BaseExpression, parent: cst.Attribute
@@ -260,14 +260,14 @@ class Flow:
         if name == "shape" and isinstance(outer, cst.Subscript):
             match outer.slice:
                 case [cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="0")))]:
-                    return node, counted(self.site, outer, node)
-        raise taken(self.site, outer if isinstance(outer, cst.BaseExpression) else parent)
+                    return node, find_count(self.site, outer, node)
+        raise refuse_elements(self.site, outer if isinstance(outer, cst.BaseExpression) else parent)
 
     def _sink_of_call(
         self, node: cst.BaseExpression, call: cst.Call
     ) -> tuple[cst.BaseExpression, End]:
         """Return where a call takes the values: a loss, a reduction, an elementwise operator."""
-        found = loss(self.site, call)
+        found = find_loss(self.site, call)
         if found is not None:
             pair = [self.is_selected(one) for one in (found.input, found.target)]
             if not all(pair):
@@ -275,7 +275,7 @@ class Flow:
                     f"only one side of `{self._code(call.func)}` is selected by the mask"
                 )
             return node, found
-        sums = added(self.site, call)
+        sums = find_accumulation(self.site, call)
         if sums is not None and not self.is_selected(sums.base):
             self._check_added(sums)
             return node, sums
@@ -285,10 +285,10 @@ class Flow:
         ):
             return self._outermost_selected(call)
         if self.site.calls(call) == "len":
-            return node, counted(self.site, call, node)
-        made = operation(self.site, call)
+            return node, find_count(self.site, call, node)
+        made = parse_operation(self.site, call)
         if made is None:
-            raise taken(self.site, call)
+            raise refuse_elements(self.site, call)
         if made.name in ops.ELEMENTWISE:
             for operand in made.operands:
                 if operand is not node and not is_option(made, operand):
@@ -297,24 +297,24 @@ class Flow:
         if made.name == "cosine_similarity":
             pair = [self.is_selected(one) for one in made.operands[:2]]
             if not all(pair):
-                raise taken(self.site, call)
+                raise refuse_elements(self.site, call)
         elif node is not made.tensor:
-            raise taken(self.site, call)
+            raise refuse_elements(self.site, call)
         axis = self.axis(node)
         if made.name == "linear" and self.dims(node) > axis == 0:
             return self._outermost_selected(call)
         if made.name in ops.FLATTENING and extent.is_flat(self.site, self.first, made):
             return self._outermost_selected(call)
         if made.name in ("numel", "nelement") and self.dims(node) == 0:
-            return node, counted(self.site, call, node)
-        if made.name == "size" and ops.integer(made.argument("dim", 0)) == 0 and axis == 0:
-            return node, counted(self.site, call, node)
+            return node, find_count(self.site, call, node)
+        if made.name == "size" and ops.integer_literal(made.argument("dim", 0)) == 0 and axis == 0:
+            return node, find_count(self.site, call, node)
         if made.name in ops.NEUTRAL or made.name in ops.ROWWISE:
             if extent.is_rowwise(self.site, self.first, made, axis):
                 return self._outermost_selected(call)
             if made.name in ops.NEUTRAL and extent.goes_over(self.site, self.first, made, axis):
                 return node, ReduceSink(made)
-        raise taken(self.site, call)
+        raise refuse_elements(self.site, call)
 
     def _check_added(self, sums: IndexAdd) -> None:
         """Raise NotApplicable unless index and source are selected and rows are added."""
@@ -323,9 +323,9 @@ class Flow:
         if not all(selected):
             raise NotApplicable(f"only a part of `{self._code(sums.call)}` is selected by the mask")
         if any(self.axis(one) for one in parts) or self.dims(sums.index) != 0:
-            raise taken(self.site, sums.call)
+            raise refuse_elements(self.site, sums.call)
         if sums.source is not None and self.dims(sums.source) and not sums.rows:
-            raise taken(self.site, sums.call)
+            raise refuse_elements(self.site, sums.call)
 
     def _sink_of_assignment(self, node: cst.BaseExpression, parent: cst.CSTNode) -> End:
         """Return where assigned values go: into a variable, or into the masked tensor again."""
@@ -344,7 +344,7 @@ class Flow:
             case cst.AnnAssign() | cst.AugAssign():
                 target = statement.target
             case _:
-                raise taken(self.site, statement)
+                raise refuse_elements(self.site, statement)
         if isinstance(target, cst.Name):
             augmented = isinstance(statement, cst.AugAssign)
             if not augmented or self.is_selected(target):
@@ -354,9 +354,9 @@ class Flow:
             plain = [one for one in names if isinstance(one, cst.Name)]
             if len(plain) == len(names):
                 return UnpackSink(tuple(map(BindSink, plain)))
-        place = read(self.site, target)
+        place = find_read(self.site, target)
         if place is not None and isinstance(statement, cst.Assign | cst.AugAssign):
-            if not same(place.mask, self.first.mask):
+            if not is_same_mask(place.mask, self.first.mask):
                 raise NotApplicable(f"`{self._code(target)}` is selected by another mask")
             self.unsure |= not place.known
             return StoreSink(statement, place)
@@ -385,11 +385,11 @@ class Flow:
         return self.site.document.code(node)
 
 
-def flow(site: Site) -> Flow | NotApplicable | None:
+def find_flow(site: Site) -> Flow | NotApplicable | None:
     """Return the data flow of the elements that the site's node selects.
 
     A refusal if it cannot be followed; None if the node is no masked read."""
-    first = read(site, site.node)
+    first = find_read(site, site.node)
     if first is None:
         return None
     known = find_definitions(site.document, site.node)

@@ -12,7 +12,7 @@ from fullgraph.rewrites.source import build_expression, replace_nodes
 from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.flow import Flow
-from fullgraph.rewrites.transforms.masks.operators import operation
+from fullgraph.rewrites.transforms.masks.operators import parse_operation
 from fullgraph.rewrites.transforms.masks.padding import PaddedValue, value
 from fullgraph.rewrites.transforms.masks.reads import Read
 
@@ -97,7 +97,7 @@ class FullShapeWriter:
                     inner[one] = self._replaced(one, known)
         for one in walk(node):
             if isinstance(one, cst.Subscript) and one in self.flow.gathers:
-                index = extent.index(one)
+                index = extent.only_index(one)
                 assert index is not None
                 inner[index] = self.neutral(index, "0")
         return replace_nodes(node, inner)
@@ -155,7 +155,7 @@ class FullShapeWriter:
             yield node
             return
         if isinstance(node, cst.Call):
-            made = operation(self.flow.site, node)
+            made = parse_operation(self.flow.site, node)
             plain = tuple(arg.value for arg in node.args)
             for operand in made.operands if made is not None else plain:
                 yield from self.cuts(operand)
@@ -201,7 +201,7 @@ class FullShapeWriter:
             case cst.BinaryOperation(operator=cst.Multiply() | cst.Divide()) if floats:
                 return self._is_harmless(node.left) and self._is_harmless(node.right)
             case cst.Call():
-                made = operation(self.flow.site, node)
+                made = parse_operation(self.flow.site, node)
                 if made is None or made.in_place or made.name not in ops.ELEMENTWISE or not floats:
                     return False
                 return all(self._is_harmless(one) for one in made.operands)
@@ -209,7 +209,7 @@ class FullShapeWriter:
 
     def _is_linear_call(self, node: cst.Call) -> bool:
         """Whether a zero gradient stays zero on its way back through a call."""
-        made = operation(self.flow.site, node)
+        made = parse_operation(self.flow.site, node)
         if made is None or made.in_place:
             return False
         if made.name in ops.SAME | ops.FLATTENING | {"detach"}:

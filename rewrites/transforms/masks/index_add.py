@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fullgraph.rewrites.analysis import Site
-from fullgraph.rewrites.transforms.masks.operators import integer, operation
+from fullgraph.rewrites.transforms.masks.operators import integer_literal, parse_operation
 
 _NAMES = frozenset({"index_add", "scatter_add"})
 
@@ -25,9 +25,9 @@ class IndexAdd:
     """Whether whole rows are added."""
 
 
-def added(site: Site, call: cst.Call) -> IndexAdd | None:
+def find_accumulation(site: Site, call: cst.Call) -> IndexAdd | None:
     """Return what a call accumulates in its first dimension; None if it does not."""
-    made = operation(site, call)
+    made = parse_operation(site, call)
     if made is None or any(
         arg.keyword is not None and arg.keyword.value == "out" for arg in call.args
     ):
@@ -42,6 +42,6 @@ def added(site: Site, call: cst.Call) -> IndexAdd | None:
     source = source if source is not None else made.argument("src", 2)
     if made.name not in _NAMES or len(made.options) != 3 or index is None or source is None:
         return None
-    if integer(dim) != 0:
+    if integer_literal(dim) != 0:
         return None
     return IndexAdd(call, made.tensor, index, source, made.name == "index_add")

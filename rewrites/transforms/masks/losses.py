@@ -38,7 +38,7 @@ class Loss:
         return str(given.evaluated_value) if isinstance(given, cst.SimpleString) else ""
 
 
-def loss(site: Site, call: cst.Call) -> Loss | None:
+def find_loss(site: Site, call: cst.Call) -> Loss | None:
     """Return the loss that a call computes; None if it is not a known one."""
     module, _, name = site.calls(call).rpartition(".")
     options = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}

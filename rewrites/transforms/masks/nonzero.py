@@ -9,7 +9,7 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, find_definitions
 from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.masks.operators import integer, integers
+from fullgraph.rewrites.transforms.masks.operators import integer_literal, integer_literals
 
 
 class QuestionKind(Enum):
@@ -57,14 +57,14 @@ class NonzeroIndices:
         return mask if self.is_bool else build_expression("{mask} != 0", mask=mask)
 
 
-def hits(site: Site) -> NonzeroIndices | None:
+def find_indices(site: Site) -> NonzeroIndices | None:
     """Return the indices that the call at a site returns; None if it is no such call."""
     call = site.node
-    found = nonzero(site, call)
+    found = parse_nonzero(site, call)
     if found is None or not isinstance(call, cst.Call):
         return None
     mask, is_tuple = found
-    value, flat = flattened(site, call, is_tuple)
+    value, flat = flattening_around(site, call, is_tuple)
     if is_tuple and not flat:
         return None
     seen = site.seen(mask)
@@ -77,7 +77,7 @@ def hits(site: Site) -> NonzeroIndices | None:
     )
 
 
-def nonzero(site: Site, node: cst.CSTNode) -> tuple[cst.BaseExpression, bool] | None:
+def parse_nonzero(site: Site, node: cst.CSTNode) -> tuple[cst.BaseExpression, bool] | None:
     """Return the mask whose indices a call returns, and whether it returns a tuple."""
     if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
         return None
@@ -96,7 +96,7 @@ def nonzero(site: Site, node: cst.CSTNode) -> tuple[cst.BaseExpression, bool] | 
     return None
 
 
-def question(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Question | None:
+def question_of(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Question | None:
     """Return what one use asks of the indices; None if it needs the indices themselves."""
     parent = site.document.parent(use)
     outer = site.document.parents.get(parent)
@@ -114,7 +114,9 @@ def question(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Ques
     return None
 
 
-def answer(asked: QuestionKind, mask: cst.BaseExpression, dim: str = "") -> cst.BaseExpression:
+def answer_question(
+    asked: QuestionKind, mask: cst.BaseExpression, dim: str = ""
+) -> cst.BaseExpression:
     """Return a question asked of the mask itself, along dimension `dim` if it has several."""
     match asked:
         case QuestionKind.FIRST:
@@ -129,7 +131,7 @@ def answer(asked: QuestionKind, mask: cst.BaseExpression, dim: str = "") -> cst.
     return build_expression("~{mask}.any(" + dim + ")", mask=mask)
 
 
-def flattened(
+def flattening_around(
     site: Site, node: cst.BaseExpression, is_tuple: bool
 ) -> tuple[cst.BaseExpression, bool]:
     """Return the expression around a call that makes its indices one-dimensional, if any."""
@@ -141,7 +143,7 @@ def flattened(
         if not is_tuple and site.document.code(parent).endswith("[:, 0]"):
             return parent, True
     if isinstance(parent, cst.Attribute) and isinstance(outer, cst.Call) and not is_tuple:
-        options = [integer(arg.value) for arg in outer.args]
+        options = [integer_literal(arg.value) for arg in outer.args]
         flat = {"squeeze": ([1], [-1]), "view": ([-1],), "reshape": ([-1],), "flatten": ([],)}
         if outer.func is parent and options in flat.get(parent.attr.value, ()):
             return outer, True
@@ -168,7 +170,7 @@ def _question_of_method(
     """Return what a method call asks of the indices: how many, the first, the last."""
     if name in ("numel", "nelement") and not call.args:
         return _compared(site, call)
-    if name == "size" and [integer(arg.value) for arg in call.args] == [0]:
+    if name == "size" and [integer_literal(arg.value) for arg in call.args] == [0]:
         return _compared(site, call)
     if name == "item" and not call.args and isinstance(call.func, cst.Attribute):
         return Question(call.func.value, QuestionKind.FIRST, alone=True)
@@ -200,7 +202,7 @@ def _compared(site: Site, count: cst.BaseExpression) -> Question:
         return Question(count, QuestionKind.ANY)
     if isinstance(parent, cst.Comparison) and len(parent.comparisons) == 1:
         one = parent.comparisons[0]
-        case = (type(one.operator), integer(one.comparator))
+        case = (type(one.operator), integer_literal(one.comparator))
         if parent.left is count and case in _SOME:
             return Question(parent, QuestionKind.ANY)
         if parent.left is count and case in _NOTHING:
@@ -215,7 +217,8 @@ _NOTHING = ((cst.Equal, 0), (cst.LessThan, 1), (cst.LessThanEqual, 0))
 def _index(node: cst.Subscript) -> tuple[int, ...] | None:
     """Return the indices of a subscript if all are integer literals."""
     found = [
-        integers(s.slice.value) if isinstance(s.slice, cst.Index) else None for s in node.slice
+        integer_literals(s.slice.value) if isinstance(s.slice, cst.Index) else None
+        for s in node.slice
     ]
     if any(one is None or len(one) != 1 for one in found):
         return None

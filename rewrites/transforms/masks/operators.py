@@ -128,7 +128,7 @@ class Operation:
         return None
 
 
-def operation(site: Site, call: cst.Call) -> Operation | None:
+def parse_operation(site: Site, call: cst.Call) -> Operation | None:
     """Return the operation of a call: a function of torch, or what may be a tensor's method."""
     if any(arg.star for arg in call.args):
         return None
@@ -160,7 +160,7 @@ def is_option(made: Operation, operand: cst.BaseExpression) -> bool:
     return False
 
 
-def integer(node: cst.BaseExpression | None) -> int | None:
+def integer_literal(node: cst.BaseExpression | None) -> int | None:
     """Return the value of an integer literal with its sign."""
     match node:
         case cst.Integer():
@@ -170,10 +170,10 @@ def integer(node: cst.BaseExpression | None) -> int | None:
     return None
 
 
-def integers(node: cst.BaseExpression | None) -> tuple[int, ...] | None:
+def integer_literals(node: cst.BaseExpression | None) -> tuple[int, ...] | None:
     """Return the values of an integer literal, or of a tuple or list of them."""
     if isinstance(node, cst.Tuple | cst.List):
-        found = [integer(element.value) for element in node.elements]
+        found = [integer_literal(element.value) for element in node.elements]
         return None if None in found else tuple(one for one in found if one is not None)
-    one = integer(node)
+    one = integer_literal(node)
     return None if one is None else (one,)

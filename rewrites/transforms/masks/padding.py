@@ -13,7 +13,7 @@ from torch.nn import functional
 from fullgraph.rewrites.analysis import ARITHMETIC, COMPARED, Site
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.elementwise_calls import ElementwiseCall, elementwise_call
-from fullgraph.rewrites.transforms.masks.operators import operation
+from fullgraph.rewrites.transforms.masks.operators import parse_operation
 
 _ANY = 0.7
 """Stands for an unknown number or tensor: only finiteness of the result matters."""
@@ -104,7 +104,7 @@ def _evaluate(
                 within.values[binding] = _evaluate(site, value, leaves, unknown, grown, within)
             return _evaluate(site, function.result, leaves, unknown, grown, within)
         case cst.Call():
-            made = operation(site, node)
+            made = parse_operation(site, node)
             if made is None or made.name not in ops.ELEMENTWISE | ops.FLATTENING:
                 raise _Unclear
             if made.name in ops.SAME | ops.FLATTENING:

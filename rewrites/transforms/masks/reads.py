@@ -9,7 +9,7 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, find_definitions, walk
 from fullgraph.rewrites.source import build_expression, dotted_name
-from fullgraph.rewrites.transforms.masks.nonzero import flattened, nonzero
+from fullgraph.rewrites.transforms.masks.nonzero import flattening_around, parse_nonzero
 
 _MASKS = ("isnan", "isfinite", "isinf", "logical_and", "logical_or", "logical_not", "bool")
 """Calls whose result can only be a mask."""
@@ -60,7 +60,7 @@ class Read:
         return build_expression("{mask}[..." + ", None" * self.trailing_dims + "]", mask=mask)
 
 
-def read(site: Site, node: cst.CSTNode) -> Read | None:
+def find_read(site: Site, node: cst.CSTNode) -> Read | None:
     """Return what `node` reads or assigns through a mask; None if it does not."""
     if isinstance(node, cst.Subscript):
         return _parse_subscript(site, node) or _indexed(site, node)
@@ -69,7 +69,7 @@ def read(site: Site, node: cst.CSTNode) -> Read | None:
     return None
 
 
-def same(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+def is_same_mask(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
     """Return whether two masks are written alike."""
     return _code_without_spaces(one) == _code_without_spaces(other)
 
@@ -81,7 +81,7 @@ def is_name(mask: cst.BaseExpression) -> bool:
     return isinstance(mask, cst.Name) or (isinstance(mask, cst.Attribute) and is_name(mask.value))
 
 
-def repeatable(site: Site, mask: cst.BaseExpression) -> bool:
+def is_repeatable(site: Site, mask: cst.BaseExpression) -> bool:
     """Return whether evaluating a mask again gives the same result."""
     calls = (one for one in walk(mask) if isinstance(one, cst.Call))
     return all(dotted_name(c.func).rpartition(".")[2] in _REPEATABLE for c in calls) and (
@@ -138,7 +138,7 @@ def _indexed(site: Site, node: cst.Subscript) -> Read | None:
         return None
     origins = [_origin(site, value) for value in values]
     call, _, _ = origins[0]
-    made = nonzero(site, call) if call is not None else None
+    made = parse_nonzero(site, call) if call is not None else None
     if made is None or not isinstance(call, cst.Call):
         return None
     seen, base = site.seen(made[0]), site.seen(node.value)
@@ -178,18 +178,20 @@ def _origin(
         if not isinstance(parent, cst.AssignTarget) or not isinstance(assign, cst.Assign):
             return None, None, False
         value = assign.value
-    if nonzero(site, value) is not None:
+    if parse_nonzero(site, value) is not None:
         return value, index, index is not None
     match value:
         case cst.Call(func=cst.Attribute(value=inner)) | cst.Subscript(value=inner):
             pass
         case _:
             return None, None, False
-    made = nonzero(site, inner)
+    made = parse_nonzero(site, inner)
     if made is None or index is not None:
         return None, None, False
     return (
-        (inner, None, True) if flattened(site, inner, made[1])[0] is value else (None, None, False)
+        (inner, None, True)
+        if flattening_around(site, inner, made[1])[0] is value
+        else (None, None, False)
     )
 
 
@@ -248,8 +250,8 @@ def _looks_like_mask(site: Site, value: cst.BaseExpression) -> bool:
             return True
         case cst.Call():
             return dotted_name(value.func).rpartition(".")[2] in _MASKS
-    mask = read(site, site.node) if value is not site.node else None
-    return mask is not None and same(mask.mask, value)
+    mask = find_read(site, site.node) if value is not site.node else None
+    return mask is not None and is_same_mask(mask.mask, value)
 
 
 def _keeps_its_dimension(site: Site, part: cst.BaseSlice) -> bool:

@@ -12,14 +12,14 @@ from fullgraph.rewrites.source import (
     Document,
     Replacement,
     build_statement,
-    parenthesized,
+    parenthesize,
     replace_nodes,
     round_trips,
 )
-from fullgraph.rewrites.transforms.masks.continuation import copied
+from fullgraph.rewrites.transforms.masks.continuation import copy_continuation
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
-from fullgraph.rewrites.transforms.masks.reads import is_name, repeatable
+from fullgraph.rewrites.transforms.masks.reads import is_name, is_repeatable
 from fullgraph.rewrites.transforms.masks.sink_text import SinkWriter
 from fullgraph.rewrites.transforms.masks.sinks import End, MetadataSink
 
@@ -28,14 +28,14 @@ _LATER = cst.IfExp | cst.BooleanOperation | cst.Lambda | cst.CompFor
 """Nodes that may evaluate a part of themselves later, repeatedly or never."""
 
 
-def ends(flow: Flow) -> list[End]:
+def find_sinks(flow: Flow) -> list[End]:
     """Return the sinks: the places where the number of selected elements is no longer visible."""
     return [
         end for found in flow.trees.values() for end in found if not isinstance(end, MetadataSink)
     ]
 
 
-def rewriting(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -> Rewrite | Refusal:
+def rewrite_flow(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -> Rewrite | Refusal:
     """Return the flow at full shape; `mask` is how the mask is written, if that is settled."""
     reason: NotApplicable | None = None
     for fill in _FILLS:
@@ -58,7 +58,7 @@ def _rewrite_with_fill(
     named = settled is None and not is_name(mask) and text.masks > 1
     if named:
         if not _can_stand_before(flow, place) and not (
-            repeatable(flow.site, mask) and _is_unchanged(flow, edits, mask)
+            is_repeatable(flow.site, mask) and _is_unchanged(flow, edits, mask)
         ):
             raise NotApplicable("the mask cannot be given a name before it is used")
         named = _can_stand_before(flow, place)
@@ -70,13 +70,13 @@ def _rewrite_with_fill(
         _check(flow, [*flow.reads, *_indices(flow)], mask)
         replacements = _with_mask(flow, edits, place, name, mask)
     else:
-        if not repeatable(flow.site, mask) and text.masks > 1:
+        if not is_repeatable(flow.site, mask) and text.masks > 1:
             raise NotApplicable("the mask is not the same when it is worked out again")
         _check(flow, [*flow.reads, *_indices(flow), *edits], mask)
         replacements = dict(edits)
     if flow.mixed:
         line = flow.site.document.statement(flow.first.node)
-        replacements = copied(flow.site, line, flow.continuation, edits, replacements)
+        replacements = copy_continuation(flow.site, line, flow.continuation, edits, replacements)
     assumes = list(written.assumes)
     if flow.unsure:
         code = flow.site.document.code(flow.first.base)
@@ -105,7 +105,7 @@ def _enclosed(
         if not isinstance(new, cst.BaseExpression) or not isinstance(parent, cst.BaseExpression):
             continue
         if not round_trips(replace_nodes(parent, {node: new}), cst.parse_expression):
-            found[node] = parenthesized(new)
+            found[node] = parenthesize(new)
     return found
 
 
@@ -157,10 +157,10 @@ def _is_unchanged(flow: Flow, edits: Iterable[cst.CSTNode], mask: cst.BaseExpres
 
 
 def _check(flow: Flow, places: Iterable[cst.CSTNode], mask: cst.BaseExpression) -> None:
-    check(flow.site.document, flow.definitions, places, mask)
+    require_unchanged_mask(flow.site.document, flow.definitions, places, mask)
 
 
-def check(
+def require_unchanged_mask(
     document: Document,
     known: Definitions | None,
     places: Iterable[cst.CSTNode],

@@ -163,7 +163,7 @@ class SinkWriter:
             self.assumes["nothing that is selected is NaN"] = None
             name = "nanmedian"
         filled = self.text.neutral(root, ops.NEUTRAL[made.name])
-        dims = ops.integers(made.argument("dim", 0) or made.argument("axis", 99))
+        dims = ops.integer_literals(made.argument("dim", 0) or made.argument("axis", 99))
         inner = self._is_over_mask_alone(root, dims)
         if name == "mean" and inner:
             total = self._call(end, filled, "sum")
@@ -218,7 +218,7 @@ class SinkWriter:
         if first.dims == 1 or not made.options:
             return
         given = made.argument("dim", 0) or made.argument("axis", 99)
-        dims = ops.integers(given)
+        dims = ops.integer_literals(given)
         if dims is None or len(made.options) > 1:
             raise NotApplicable("its dimensions are not spelled out")
         count = self.flow.dims(made.tensor) + 1
@@ -240,7 +240,7 @@ class SinkWriter:
             return
         if isinstance(parent, cst.Subscript) and len(parent.slice) == 1:
             index = parent.slice[0].slice
-            if isinstance(index, cst.Index) and ops.integer(index.value) == 0:
+            if isinstance(index, cst.Index) and ops.integer_literal(index.value) == 0:
                 return
         raise NotApplicable("its indices are those among the selected elements")
 

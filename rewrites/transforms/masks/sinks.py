@@ -13,7 +13,7 @@ from fullgraph.rewrites.transforms.masks.operators import Operation
 from fullgraph.rewrites.transforms.masks.reads import Read
 
 
-def taken(
+def refuse_elements(
     site: Site, node: cst.CSTNode, selected: cst.BaseExpression | None = None
 ) -> NotApplicable:
     """Return the refusal for a `node` that needs the selected elements themselves."""

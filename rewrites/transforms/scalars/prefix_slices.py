@@ -8,7 +8,7 @@ import torch
 
 from fullgraph.rewrites.analysis import NotApplicable
 from fullgraph.rewrites.source import build_expression, replace_nodes
-from fullgraph.rewrites.transforms.masks.operators import integers, operation
+from fullgraph.rewrites.transforms.masks.operators import integer_literals, parse_operation
 from fullgraph.rewrites.transforms.scalars.scalar import SIZE, Number
 from fullgraph.rewrites.transforms.scalars.signs import sign_of
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
@@ -22,7 +22,7 @@ def mask_prefix_reduction(
     """Rewrite `x[:n].sum(0)` to a sum over `x` with zeros from n on. Raises NotApplicable."""
     parent = uses.document.parent(subscript)
     call = uses.document.parents.get(parent)
-    made = operation(uses.site, call) if isinstance(call, cst.Call) else None
+    made = parse_operation(uses.site, call) if isinstance(call, cst.Call) else None
     seen = uses.seen(subscript)
     if made is None or made.tensor is not subscript or seen is None or len(seen.dims) != 1:
         raise NotApplicable(SIZE)
@@ -36,7 +36,7 @@ def mask_prefix_reduction(
         raise NotApplicable(SIZE)
     count = next(iter(seen.dims))
     place = dimensions_before(subscript, piece) % count
-    dims = integers(made.argument("dim", 0) or made.argument("axis", 99))
+    dims = integer_literals(made.argument("dim", 0) or made.argument("axis", 99))
     over = [dim % count for dim in dims] if dims is not None else list(range(count))
     options = list(made.options)
     if place not in over or (dims is None and options) or (made.name == "mean" and len(over) > 1):

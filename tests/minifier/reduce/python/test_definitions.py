@@ -25,7 +25,7 @@ def test_annotations_and_docstrings_go() -> None:
     if __name__ == "__main__":
         f(1)
     '''
-    after = together(definitions.declarations, text)
+    after = together(definitions.remove_declarations, text)
     assert "b: int = 1" in after
     assert "def f(a, *, b = 2):\n    c = a\n    return c\n" in after
     for gone in ('"""', "__main__"):
@@ -127,7 +127,7 @@ def test_variables_that_are_read_once() -> None:
         z = y * 2
         return z
     """
-    assert together(inlining.variables, text) == clean("""
+    assert together(inlining.inline_variables, text) == clean("""
     def f(x):
         return (x + 1) * 2
     """)
@@ -141,7 +141,7 @@ def test_variables_that_stay() -> None:
         "def f(x):\n    if x:\n        y = 1\n    return y\n",
         "def f(x):\n    y = 1\n    y = 2\n    return y\n",
     ):
-        assert proposed(inlining.variables, text) == []
+        assert proposed(inlining.inline_variables, text) == []
 
 
 def test_functions_that_are_called() -> None:
@@ -158,7 +158,7 @@ def test_functions_that_are_called() -> None:
         z = h(y)
         return z
     """
-    one, two = proposed(inlining.functions, text)
+    one, two = proposed(inlining.inline_functions, text)
     assert "y = (x + 1) * 2\n" in one
     assert "    c = y\n    d = c + 1\n    z = d\n" in two
 
@@ -177,7 +177,7 @@ def test_attributes_that_are_names() -> None:
         def forward(self, x):
             return self.g(x) * self.n + self.m
     """
-    after = together(inlining.attributes, text)
+    after = together(inlining.inline_attributes, text)
     assert "return g(x) * 3 + self.m" in after
     assert "self.m = make()" in after
     assert "self.g" not in after

@@ -24,7 +24,7 @@ from tests.minifier.reduce.python.proposing import clean, proposed, together
     ],
 )
 def test_parts(text: str, expected: set[str]) -> None:
-    found = set(proposed(expressions.subexpressions, text))
+    found = set(proposed(expressions.propose_subexpressions, text))
     assert found >= expected - {"a.b = c\ne = f\n"}
     assert expected or not found
 
@@ -66,12 +66,12 @@ def test_numbers_are_written_out_where_they_are_always_the_same() -> None:
 
 
 def test_keyword_arguments_go_first() -> None:
-    without = proposed(expressions.elements, "f(a, b, c=1)\n")
+    without = proposed(expressions.remove_elements, "f(a, b, c=1)\n")
     assert without == ["f(a, b)\n", "f(a, c=1)\n", "f(b, c=1)\n"]
 
 
 def test_elements_of_targets_stay() -> None:
-    assert proposed(expressions.elements, "a, b = c\n") == []
+    assert proposed(expressions.remove_elements, "a, b = c\n") == []
     assert proposed(expressions.literal_elements, "{1: a}\n(a, b) = c\n") == []
 
 

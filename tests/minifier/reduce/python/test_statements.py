@@ -39,7 +39,10 @@ def test_a_block_keeps_a_pass() -> None:
 
 
 def test_removals_begin_outside() -> None:
-    assert proposed(statements.removals, "if a:\n    b\nc\n")[:2] == ["c\n", "if a:\n    b\n"]
+    assert proposed(statements.remove_statements, "if a:\n    b\nc\n")[:2] == [
+        "c\n",
+        "if a:\n    b\n",
+    ]
 
 
 def test_conditions_that_are_known() -> None:
@@ -78,5 +81,5 @@ def test_lines_that_do_not_run() -> None:
     model = f
     inputs = (1,)
     """)
-    assert "x * 2" not in together(statements.unexecuted(observe(text)), text)
-    assert "x + 1" in together(statements.unexecuted(observe(text)), text)
+    assert "x * 2" not in together(statements.remove_unexecuted(observe(text)), text)
+    assert "x + 1" in together(statements.remove_unexecuted(observe(text)), text)
