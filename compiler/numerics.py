@@ -202,14 +202,14 @@ def is_near_float64(exact: object, expected: object, got: object) -> bool:
         return False
     if len({each.shape for each in values}) > 1:
         return False
-    special, distance = _distance(values[2], values[0])
-    eager_special, eager_distance = _distance(values[1], values[0])
+    special, distance = _largest_difference(values[2], values[0])
+    eager_special, eager_distance = _largest_difference(values[1], values[0])
     if special != eager_special:
         return special < eager_special
     return distance <= NOISE * eager_distance
 
 
-def _distance(value: RecordedTensor, exact: RecordedTensor) -> tuple[int, float]:
+def _largest_difference(value: RecordedTensor, exact: RecordedTensor) -> tuple[int, float]:
     """Return how many elements are NaN or infinite in one only, and the largest difference."""
     assert value.elements is not None and exact.elements is not None
     one, other = value.elements.double(), exact.elements.double()
@@ -260,7 +260,7 @@ class _Comparison:
             if expected != got:
                 kind: MismatchKind = "metadata" if self.kind == "result" else self.kind
                 return Mismatch(kind, where, aspect, str(expected), str(got))
-        expected, got, unequal = _unequal(one, other, self.tolerance, self.pointwise)
+        expected, got, unequal = _find_unequal(one, other, self.tolerance, self.pointwise)
         for aspect, mask in unequal.items():
             if mask.any():
                 first = int(mask.reshape(-1).to(torch.uint8).argmax())
@@ -316,11 +316,11 @@ def _significant_strides(value: RecordedTensor) -> tuple[int, ...] | None:
 
 def count_mismatches(one: RecordedTensor, other: RecordedTensor, *, pointwise: bool = False) -> int:
     """Return how many elements of two tensors of one shape differ."""
-    unequal = _unequal(one, other, None, pointwise)[2]
+    unequal = _find_unequal(one, other, None, pointwise)[2]
     return sum(int(mask.sum()) for mask in unequal.values())
 
 
-def _unequal(
+def _find_unequal(
     one: RecordedTensor, other: RecordedTensor, tolerance: Tolerance | None, pointwise: bool
 ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
     """Return both tensors' elements, and a mask of the unequal ones for each aspect."""

@@ -92,7 +92,7 @@ def run_and_record(
     left = {**dict(_named_inputs(args, kwargs)), **_named_tensors(module)}
     state = {name: _record_leaf(thing) for name, thing in left.items()}
     held = {f"output{path}": kind.__qualname__ for path, kind in container_types(output)}
-    return RunResults(recorded, gradients, {**state, **_attributes(module)}, held)
+    return RunResults(recorded, gradients, {**state, **_record_attributes(module)}, held)
 
 
 def backward(output: object, loss: Loss, *, retain_graph: bool = False) -> bool:
@@ -176,7 +176,7 @@ def _named_tensors(module: torch.nn.Module | None) -> dict[str, torch.Tensor]:
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
 
-def _attributes(module: torch.nn.Module | None) -> dict[str, object]:
+def _record_attributes(module: torch.nn.Module | None) -> dict[str, object]:
     """Return attributes of a module and its submodules that hold plain values and tensors.
 
     Lists, tuples and dicts of such values count too.
@@ -196,12 +196,12 @@ def _attributes(module: torch.nn.Module | None) -> dict[str, object]:
 def _data_pointers(tensors: Mapping[str, object]) -> Iterator[tuple[int, str]]:
     """Yield the memory address of each tensor, with its name."""
     for name, tensor in tensors.items():
-        place = _place(tensor)
+        place = _address_of(tensor)
         if place:
             yield place, name
 
 
-def _place(thing: object) -> int:
+def _address_of(thing: object) -> int:
     """Return the address of a tensor's memory; 0 if it has none of its own."""
     if not isinstance(thing, torch.Tensor) or thing.layout is not torch.strided:
         return 0
@@ -217,7 +217,7 @@ def _record_outputs(outputs: Mapping[str, object], places: dict[int, str]) -> di
     """Record the outputs; add the addresses of their memory to `places`."""
     recorded = {}
     for name, leaf in outputs.items():
-        place = _place(leaf)
+        place = _address_of(leaf)
         recorded[name] = _record_leaf(leaf, places.get(place, "") if place else "")
         if place:
             places.setdefault(place, name)
@@ -229,13 +229,13 @@ def _record_leaf(thing: object, alias: str = "") -> object:
     if isinstance(thing, torch.Tensor):
         return record_tensor(thing, alias)
     if type(thing).__module__ == "numpy":
-        return _array(thing)
+        return _record_array(thing)
     if isinstance(thing, _ATOMS):
         return thing
     return f"<{type(thing).__name__}>"
 
 
-def _array(thing: object) -> object:
+def _record_array(thing: object) -> object:
     """Record a NumPy array or scalar with its shape and dtype."""
     array = sys.modules["numpy"].asarray(thing)
     if array.dtype.kind not in "biufc":

@@ -53,7 +53,7 @@ def search_hidden(
         unrestored: dict[str, None] = {}
         for found in unmask(
             trace.recording,
-            partial(_perform, program, mode, unrestored),
+            partial(_run_trial, program, mode, unrestored),
             rounds=rounds,
             seconds=left,
         ):
@@ -61,14 +61,14 @@ def search_hidden(
             search = HiddenSearch(
                 (*search.hidden, *((hidden, mode) for hidden in found.found)),
                 values,
-                tuple(dict.fromkeys((*search.notes, *_notes(found, mode, rounds, left)))),
+                tuple(dict.fromkeys((*search.notes, *_search_notes(found, mode, rounds, left)))),
                 search.runs + found.runs,
                 tuple(dict.fromkeys((*search.unrestored, *unrestored))),
             )
             yield search
 
 
-def _perform(
+def _run_trial(
     program: Program, mode: ModeName, unrestored: dict[str, None], trial: UnmaskRequest
 ) -> UnmaskResult:
     """Make one trial in isolation; collect in `unrestored` what it could not restore."""
@@ -91,7 +91,7 @@ def _perform(
     return UnmaskResult(error=end_of(outcome).partition("\n")[0])
 
 
-def _notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float) -> Iterator[Note]:
+def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float) -> Iterator[Note]:
     """Yield what the search could not see, once its last round is known."""
     if last.stopped in ("rounds", "seconds"):
         limit = f"{rounds} rounds" if last.stopped == "rounds" else f"{seconds:.0f} seconds"

@@ -287,10 +287,10 @@ class CheckedBackend:
 
 def _describe_graph(module: torch.fx.GraphModule) -> ReportedGraph:
     file, line, function = find_graph_origin(module)
-    return ReportedGraph(current_compile_id(), _relative(file), line, function, "", False)
+    return ReportedGraph(current_compile_id(), _relative_path(file), line, function, "", False)
 
 
-def _relative(file: str) -> str:
+def _relative_path(file: str) -> str:
     """Return a path, relative to the current folder if it is inside."""
     with_folder = Path(file)
     here = Path.cwd()
@@ -308,7 +308,8 @@ def _minify_advice(target: Callable[..., object]) -> str:
         file = ""
     if not os.path.isfile(file) or not name.isidentifier():
         return f"To make a small script of it: {call}."
-    return f"To make a small script of it: {call}, or `fullgraph minify {_relative(file)}:{name}`."
+    place = f"{_relative_path(file)}:{name}"
+    return f"To make a small script of it: {call}, or `fullgraph minify {place}`."
 
 
 def _log_warning(message: str) -> None:

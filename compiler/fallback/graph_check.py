@@ -158,9 +158,9 @@ def _run_graph(graph: GraphFn, inputs: Sequence[object], copy_parameters: bool) 
     versions = [_version_of(thing) for thing in given.values]
     output = graph(*given.values)
     outputs = list(output) if isinstance(output, list | tuple) else [output]
-    places = {_place(thing): f"input[{i}]" for i, thing in enumerate(given.values)}
+    places = {_address_of(thing): f"input[{i}]" for i, thing in enumerate(given.values)}
     recorded = {
-        f"output[{i}]": _record_leaf(thing, places.get(_place(thing), ""))
+        f"output[{i}]": _record_leaf(thing, places.get(_address_of(thing), ""))
         for i, thing in enumerate(outputs)
     }
     written = [
@@ -211,7 +211,7 @@ def _version_of(thing: object) -> int:
     return 0
 
 
-def _place(thing: object) -> int:
+def _address_of(thing: object) -> int:
     """Return the address of a tensor's memory; a unique negative number if it has none."""
     if isinstance(thing, torch.Tensor) and thing.layout is torch.strided:
         with contextlib.suppress(RuntimeError, NotImplementedError):

@@ -71,7 +71,7 @@ class GraphTrial:
                 take_back()
             return verdict, None if verdict.fails else compiled
         import_inductor()
-        verdict = _forked(lambda: job()[0], self._seconds)
+        verdict = _run_forked(lambda: job()[0], self._seconds)
         if verdict.fails:
             return verdict, None
         try:
@@ -85,7 +85,7 @@ class GraphTrial:
         """Compare a graph that was compiled before with eager."""
         if not _can_fork():
             return self._compare_with_eager(compiled, inputs)
-        return _forked(lambda: self._compare_with_eager(compiled, inputs), self._seconds)
+        return _run_forked(lambda: self._compare_with_eager(compiled, inputs), self._seconds)
 
     def _compare_with_eager(self, compiled: GraphFn, inputs: Sequence[object]) -> GraphVerdict:
         return check_graph(
@@ -101,7 +101,7 @@ def _can_fork() -> bool:
     return choose_process(())[0] == "fork" and pause_openmp()
 
 
-def _forked(job: Callable[[], GraphVerdict], seconds: float | None) -> GraphVerdict:
+def _run_forked(job: Callable[[], GraphVerdict], seconds: float | None) -> GraphVerdict:
     """Run `job` in a forked child that shares this process's compile cache."""
     threads = torch.get_num_threads()
 

@@ -45,7 +45,7 @@ def copy_inputs(inputs: Sequence[object], *, parameters: bool = True) -> InputCo
                 if isinstance(thing, torch.nn.Parameter) and not parameters:
                     fresh = thing.detach()
                 else:
-                    fresh = _fresh(thing, memory, users)
+                    fresh = _copy_without_history(thing, memory, users)
                 made[id(thing)] = _with_history_of(fresh, thing)
         elif isinstance(thing, torch.Generator):
             made[id(thing)] = thing.clone_state(), None
@@ -55,7 +55,7 @@ def copy_inputs(inputs: Sequence[object], *, parameters: bool = True) -> InputCo
     return InputCopies(tuple(value for value, _ in pairs), tuple(leaf for _, leaf in pairs))
 
 
-def _fresh(
+def _copy_without_history(
     tensor: torch.Tensor, memory: dict[int, torch.UntypedStorage], users: Counter[int]
 ) -> torch.Tensor:
     """Return a copy without history."""
@@ -68,7 +68,7 @@ def _fresh(
     span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
     alone = users[place] == 1 and storage.nbytes() > _LARGER * span * tensor.element_size()
     if alone:
-        storage, offset = _part(tensor, span), 0
+        storage, offset = _copy_part(tensor, span), 0
     else:
         storage = memory[place] = memory.get(place) or storage.clone()
         offset = int(tensor.storage_offset())
@@ -76,7 +76,7 @@ def _fresh(
     return view_with_bits_of(empty.set_(storage, offset, tensor.shape, tensor.stride()), tensor)
 
 
-def _part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
+def _copy_part(tensor: torch.Tensor, span: int) -> torch.UntypedStorage:
     """Copy the part of a storage that a tensor occupies, `span` elements."""
     whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
     whole.set_(tensor.untyped_storage(), int(tensor.storage_offset()), (span,), (1,))

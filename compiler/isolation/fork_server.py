@@ -150,7 +150,7 @@ def begin_in_fork_server(
                     error = JobError("EOFError", "builtins", text, "")
                     return JobOutcome("raised", "fork", 0.0, error=error)
                 if not message:
-                    return replace(_unpickled(content), messages=tuple(messages))
+                    return replace(_unpickle_outcome(content), messages=tuple(messages))
                 messages.append(pickle.loads(content))
                 if on_message is not None:
                     on_message(messages[-1])
@@ -158,7 +158,7 @@ def begin_in_fork_server(
     return wait
 
 
-def _unpickled(outcome: JobOutcome[object]) -> JobOutcome[Any]:
+def _unpickle_outcome(outcome: JobOutcome[object]) -> JobOutcome[Any]:
     """Unpickle value and error, which the server passes on as bytes: it need not import them."""
     value, error = outcome.value, outcome.error
     try:

@@ -61,10 +61,12 @@ def describe_exception(exception: BaseException, *, outer_frames: int = 0) -> Jo
         lines = traceback.format_exception(kind, exception, frames)
     except Exception as failure:  # the user's __str__ raises
         message, lines = f"(its message raised {type(failure).__name__})", []
-    return JobError(kind.__qualname__, kind.__module__, message, "".join(lines), _copy(exception))
+    return JobError(
+        kind.__qualname__, kind.__module__, message, "".join(lines), _copy_exception(exception)
+    )
 
 
-def _copy(exception: BaseException) -> BaseException | None:
+def _copy_exception(exception: BaseException) -> BaseException | None:
     """Return `exception` pickled and unpickled; None if its type changes on the way."""
     try:
         copy: BaseException = pickle.loads(pickle.dumps(exception))

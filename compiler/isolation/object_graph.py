@@ -179,13 +179,13 @@ def _attribute_parts(thing: object) -> list[StatePart[object]]:
     found: list[StatePart[Any]] = []
     if isinstance(getattr(thing, "__dict__", None), dict):
         found.append(parts.AttributesPart(thing))
-    slots = _slots(type(thing))
+    slots = _slot_names(type(thing))
     if slots:
         found.append(parts.NamedAttributesPart(thing, slots))
     return found
 
 
-def _slots(kind: type) -> tuple[str, ...]:
+def _slot_names(kind: type) -> tuple[str, ...]:
     """Return the names of the slots of classes written in Python."""
     return tuple(
         name
@@ -205,8 +205,8 @@ def _function_parts(function: types.FunctionType) -> list[StatePart[object]]:
     ]
     if _is_users(function.__code__.co_filename):
         space = function.__globals__
-        found.append(parts.GlobalsPart(space, _globals(function.__code__)))
-        for name in _globals(function.__code__):
+        found.append(parts.GlobalsPart(space, _global_names(function.__code__)))
+        for name in _global_names(function.__code__):
             module = space.get(name)
             if isinstance(module, types.ModuleType) and _is_users(_file_of(module)):
                 used = _attribute_names(function.__code__) & vars(module).keys()
@@ -214,10 +214,10 @@ def _function_parts(function: types.FunctionType) -> list[StatePart[object]]:
     return found
 
 
-def _globals(code: types.CodeType) -> frozenset[str]:
+def _global_names(code: types.CodeType) -> frozenset[str]:
     """Return the global names that `code` and its inner functions use."""
     own = (i.argval for i in dis.get_instructions(code) if i.opname.endswith("_GLOBAL"))
-    return frozenset(own).union(*map(_globals, _inner_codes(code)))
+    return frozenset(own).union(*map(_global_names, _inner_codes(code)))
 
 
 def _attribute_names(code: types.CodeType) -> frozenset[str]:

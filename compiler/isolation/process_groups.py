@@ -70,7 +70,7 @@ def group_statements(groups: Iterable[GroupSpec] = (GroupSpec(),)) -> str:
     )
     made = 0
     for group in sorted(found.values(), key=_name_order):
-        ranks = _ranks(group, rank, size)
+        ranks = _ranks_around(group, rank, size)
         if group.name.isdecimal():  # torch numbers the groups it makes
             lines += [f"torch.distributed.new_group({ranks})"] * (int(group.name) - made)
             made = int(group.name)
@@ -88,7 +88,7 @@ def _name_order(group: GroupSpec) -> tuple[bool, int, str]:
     return (not counted, int(group.name) if counted else 0, group.name)
 
 
-def _ranks(group: GroupSpec, rank: int, size: int) -> str:
+def _ranks_around(group: GroupSpec, rank: int, size: int) -> str:
     """Return ranks for the group, among which the global `rank` is at index `group.rank`."""
     before = [r for r in range(size) if r < rank][: group.rank]
     after = [r for r in range(size) if r > rank][: group.size - 1 - len(before)]

@@ -82,7 +82,7 @@ def state_digest(objects: Sequence[object]) -> dict[str, str]:
         name, number = title, 2
         while name in hashes:
             name, number = f"{title} {number}", number + 1
-        hashes[name] = hashlib.sha256(_content(one, walk)).hexdigest()
+        hashes[name] = hashlib.sha256(_digest_of(one, walk)).hexdigest()
     for each in process_states():
         hashes[each.name] = hashlib.sha256(each.show(each.read()).encode()).hexdigest()
     codes = [function.__code__ for function in walk.functions]
@@ -94,7 +94,7 @@ def _is_view(thing: object) -> bool:
         return isinstance(thing, torch.Tensor) and thing._is_view()
 
 
-def _content(found: FoundPart, walk: ObjectWalk) -> bytes:
+def _digest_of(found: FoundPart, walk: ObjectWalk) -> bytes:
     """Return the content of a part as bytes."""
     children = []
     for name, child in found.part.children(found.state):

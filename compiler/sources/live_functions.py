@@ -93,7 +93,7 @@ def _search_unfrozen(files: Collection[str]) -> dict[str, list[FunctionType]]:
     objects untouched, which a forked child would otherwise copy. The functions of a file without a
     module (a notebook cell, executed text) are searched for among all objects.
     """
-    namespaces = _namespaces(files)
+    namespaces = _module_globals(files)
     if len({names["__file__"] for names in namespaces}) < len(files):
         return _functions_of(files, gc.get_objects())
     return _functions_of(files, gc.get_referrers(*namespaces))
@@ -101,14 +101,14 @@ def _search_unfrozen(files: Collection[str]) -> dict[str, list[FunctionType]]:
 
 def _are_young(files: Collection[str], objects: Iterable[object]) -> bool:
     """Whether the globals of each file's module are among `objects`: so are its functions."""
-    namespaces = _namespaces(files)
+    namespaces = _module_globals(files)
     young = {id(thing) for thing in objects if type(thing) is dict}
     return {names["__file__"] for names in namespaces} == set(files) and all(
         id(names) in young for names in namespaces
     )
 
 
-def _namespaces(files: Collection[str]) -> list[dict[str, object]]:
+def _module_globals(files: Collection[str]) -> list[dict[str, object]]:
     """Return the globals of each module of the files; a script may also be imported."""
     modules = [vars(m) for m in tuple(sys.modules.values()) if isinstance(m, ModuleType)]
     return [names for names in modules if names.get("__file__") in files]

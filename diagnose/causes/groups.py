@@ -213,7 +213,7 @@ def _shown_place(brk: Break, function: Position | None) -> Position:
     return place
 
 
-def _inside(inner: Position, outer: Position) -> bool:
+def _lies_within(inner: Position, outer: Position) -> bool:
     """Return whether one span lies within another of the same file."""
     if inner.file != outer.file or None in (inner.column, outer.column, outer.end_column):
         return False
@@ -238,7 +238,7 @@ def _link_consequences(relation: nx.DiGraph, function: Position | None) -> None:
         if is_consequence(brk) or (_is_generator(brk) and brk.frame != function):
             roots = [n for n in skipping if n != node]
             near = [n for n in roots if place_of(firsts[n]).file == place.file]
-            inner = [n for n in nodes if n != node and _inside(place_of(firsts[n]), place)]
+            inner = [n for n in nodes if n != node and _lies_within(place_of(firsts[n]), place)]
             roots = (inner if is_looked_up_early(brk) else []) or near or roots
         elif any(is_user_code(position.file) for position in brk.stack):
             continue

@@ -90,7 +90,7 @@ class SourceView:
         digits = max(len(str(line.number)) for line in shown)
         room = max(options.max_width - digits - 5, 8)
         for line in shown:
-            before, marked, after = _cut(line, room)
+            before, marked, after = _cut_line(line, room)
             row = Text(no_wrap=True, overflow="crop")
             row.append("▸ " if line.hit else "  ", "bold red")
             row.append(f"{line.number:>{digits}} │ ", "dim")
@@ -105,7 +105,7 @@ class SourceView:
                 yield caret
 
 
-def _cut(line: Line, room: int) -> tuple[str, str, str]:
+def _cut_line(line: Line, room: int) -> tuple[str, str, str]:
     """Return the parts of `line` that fit `room` columns; the expression's start is kept."""
     before, marked, after = line.parts
     if cell_len(before + marked) > room:
@@ -115,11 +115,11 @@ def _cut(line: Line, room: int) -> tuple[str, str, str]:
             kept -= 1
         if kept < len(before):
             before = "…" + (before[-kept:] if kept > 1 else "")
-    marked = _fit(marked, room - cell_len(before))
-    return before, marked, _fit(after, room - cell_len(before + marked))
+    marked = _cut_part(marked, room - cell_len(before))
+    return before, marked, _cut_part(after, room - cell_len(before + marked))
 
 
-def _fit(part: str, room: int) -> str:
+def _cut_part(part: str, room: int) -> str:
     """Return `part`, cut with "…" to `room` columns."""
     if cell_len(part) <= room:
         return part

@@ -52,7 +52,7 @@ def from_dict(data: object) -> ExplanationData:
             **data["modes"],
             "causes": [_nest_position(cause) for cause in data["causes"]],
         }
-        explanation: ExplanationData = _read(ExplanationData, whole)
+        explanation: ExplanationData = _read_as(ExplanationData, whole)
     except (KeyError, TypeError, ValueError) as problem:
         raise FullgraphError(
             f"This saved explanation is damaged ({problem}): save it again with "
@@ -75,24 +75,24 @@ def _nest_position(cause: dict[str, Any]) -> dict[str, Any]:
     return {**cause, "position": {name: cause[name] for name in _PLACE}}
 
 
-def _read(kind: Any, value: object) -> Any:
+def _read_as(kind: Any, value: object) -> Any:
     """Return `value` as the type `kind`. Raises TypeError or ValueError if it does not fit."""
     if isinstance(kind, type) and is_dataclass(kind):
         if not isinstance(value, dict):
             raise TypeError(f"{kind.__name__} is not an object")
         hints = get_type_hints(kind)
         known = [field.name for field in fields(kind) if field.name in value]
-        return kind(**{name: _read(hints[name], value[name]) for name in known})
+        return kind(**{name: _read_as(hints[name], value[name]) for name in known})
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         inner = next(argument for argument in arguments if argument is not type(None))
-        return None if value is None else _read(inner, value)
+        return None if value is None else _read_as(inner, value)
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise TypeError(f"{value!r} is not a list")
         if arguments[-1] is Ellipsis:
-            return tuple(_read(arguments[0], item) for item in value)
-        return tuple(_read(a, item) for a, item in zip(arguments, value, strict=True))
+            return tuple(_read_as(arguments[0], item) for item in value)
+        return tuple(_read_as(a, item) for a, item in zip(arguments, value, strict=True))
     if not isinstance(value, (int, float) if kind is float else kind):
         raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value

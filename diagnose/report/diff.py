@@ -70,24 +70,24 @@ def diff(
     after = new if isinstance(new, ExplanationData) else from_dict(new)
     earlier = dict(enumerate(before.causes))
     kept: set[int] = set()
-    for j, i in _pairs(before.causes, after.causes):
+    for j, i in _pair_causes(before.causes, after.causes):
         kept.add(j)
         del earlier[i]
     return Difference(
         new=tuple(c for j, c in enumerate(after.causes) if j not in kept),
         gone=tuple(earlier.values()),
         kept=tuple(c for j, c in enumerate(after.causes) if j in kept),
-        reservations=_reservations(before, after),
+        reservations=_caveats(before, after),
     )
 
 
-def _pairs(old: tuple[Cause, ...], new: tuple[Cause, ...]) -> list[tuple[int, int]]:
+def _pair_causes(old: tuple[Cause, ...], new: tuple[Cause, ...]) -> list[tuple[int, int]]:
     """Return the pairs of indices into `new` and `old` of equal causes."""
     places: dict[Key, list[int]] = defaultdict(list)
     for i, cause in enumerate(old):
         places[_cause_key(cause)].append(i)
     ranked = sorted(
-        (_distance(old[i], cause), i, j)
+        (_cause_distance(old[i], cause), i, j)
         for j, cause in enumerate(new)
         for i in places[_cause_key(cause)]
     )
@@ -108,7 +108,7 @@ def _cause_key(cause: Cause) -> Key:
     return cause.category, PurePath(position.file).name, position.function, expression
 
 
-def _distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
+def _cause_distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
     """Return how different two causes are: reason, then lines around, then line number."""
     lines = {text.strip() for _, text in one.source}
     others = {text.strip() for _, text in other.source}
@@ -116,7 +116,7 @@ def _distance(one: Cause, other: Cause) -> tuple[bool, int, int]:
     return one.gb_type != other.gb_type, len(lines ^ others), moved
 
 
-def _reservations(before: ExplanationData, after: ExplanationData) -> tuple[str, ...]:
+def _caveats(before: ExplanationData, after: ExplanationData) -> tuple[str, ...]:
     """Return sentences on why a difference may not come from the code."""
     sentences = []
     for name, explanation in (("older", before), ("newer", after)):

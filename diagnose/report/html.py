@@ -51,19 +51,19 @@ def _jinja_environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
-        finalize=_finalize,
+        finalize=_escape_invisible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["prose"] = _prose
+    environment.filters["prose"] = _format_prose
     environment.globals.update(
         words=wording, layout=layout, source_lines=source_lines, is_graph=_is_graph
     )
     return environment
 
 
-def _prose(text: str) -> Markup:
+def _format_prose(text: str) -> Markup:
     """Return `text` escaped, with the parts between backticks as code."""
     parts = wording.printable(text).split("`")
     if len(parts) % 2 == 0:  # an unpaired backtick
@@ -76,7 +76,7 @@ def _is_graph(piece: object) -> bool:
     return isinstance(piece, GraphInfo)
 
 
-def _finalize(value: object) -> object:
+def _escape_invisible(value: object) -> object:
     """Make every character of a text visible; leave markup unchanged."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return wording.printable(value)

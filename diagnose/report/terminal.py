@@ -100,7 +100,7 @@ def _verdict_lines(e: ExplanationData) -> Iterator[RenderableType]:
         rows.append(("backend", e.backend))
     yield Padding(_two_column_grid(rows), (1, 0, 0, 0))
     for strip in graph_strips(e, _STRIP_GRAPHS):
-        yield Padding(_strip(strip), (1, 0, 0, 0))
+        yield Padding(_draw_strip(strip), (1, 0, 0, 0))
     if len(e.causes) >= MANY:
         yield Padding(_cause_table(e.causes), (1, 0, 0, 0))
 
@@ -112,7 +112,7 @@ def _verdict_colour(e: ExplanationData) -> str:
     return "yellow" if troubled else "green"
 
 
-def _strip(strip: Strip) -> Text:
+def _draw_strip(strip: Strip) -> Text:
     """Draw ▇▇▇|C1|▇▇: graphs with a width that grows with their ops, between them causes."""
     drawn = Text(overflow="fold")
     if strip.phase != "forward":

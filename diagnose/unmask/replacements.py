@@ -46,7 +46,9 @@ def replacement_edit(recorder: NodeRecorder, number: int, *, replay: bool = True
     if not recorder.order:
         raise NotReplaceable("it was not evaluated in eager")
     name = f"_fullgraph_value_{number}"
-    values, order = _distinct([_usable(recorder, value) for value in recorder.kept], recorder.order)
+    values, order = _distinct_values(
+        [_as_used(recorder, value) for value in recorder.kept], recorder.order
+    )
     objects: dict[str, object] = {}
     if len(values) > 1 and replay:
         objects[name] = Replay(values, order)
@@ -63,10 +65,10 @@ def replacement_edit(recorder: NodeRecorder, number: int, *, replay: bool = True
 
 def have_different_values(recorder: NodeRecorder) -> bool:
     """Return whether the evaluations gave values that differ."""
-    return len({signature(_usable(recorder, value)) for value in recorder.kept}) > 1
+    return len({signature(_as_used(recorder, value)) for value in recorder.kept}) > 1
 
 
-def _usable(recorder: NodeRecorder, value: object) -> object:
+def _as_used(recorder: NodeRecorder, value: object) -> object:
     """A kept value as its use needs it."""
     if isinstance(value, Elements):
         return value.items
@@ -79,7 +81,9 @@ def _usable(recorder: NodeRecorder, value: object) -> object:
     return value
 
 
-def _distinct(values: Sequence[object], order: Sequence[int]) -> tuple[list[object], list[int]]:
+def _distinct_values(
+    values: Sequence[object], order: Sequence[int]
+) -> tuple[list[object], list[int]]:
     """The values without repeats, and the order in terms of them."""
     distinct: list[object] = []
     index: dict[object, int] = {}

@@ -89,7 +89,7 @@ def trace_with_replacements(
     their own code back afterwards.
     """
     recorder_set = ValueRecorder()
-    chains = {target: _watch(recorder_set, target) for target in trial.targets}
+    chains = {target: _watch_callers(recorder_set, target) for target in trial.targets}
     for target in trial.targets:
         recorder_set.watch_inside(target.place)
     around = {
@@ -148,7 +148,7 @@ def trace_with_replacements(
 Chain = list[tuple[Position, tuple[NodeRecorder, ...]]]
 
 
-def _watch(recorder_set: ValueRecorder, target: ReplaceableBreak) -> tuple[Chain, str]:
+def _watch_callers(recorder_set: ValueRecorder, target: ReplaceableBreak) -> tuple[Chain, str]:
     """Return the recorders of the two innermost replaceable callers, and why inner ones are not."""
     chain: Chain = []
     reason = ""

@@ -147,7 +147,7 @@ class _Search:
                 continue
             self.targets[spot] = target = ReplaceableBreak(place, callers(brk) or (place,))
             new.append(brk)
-            if reason := _unreplaceable(target):
+            if reason := _reason_unreplaceable(target):
                 self.whole[spot] = reason
         return new
 
@@ -176,7 +176,7 @@ class _Search:
         self.opened |= {done.place.span for done in outcome.replaced}
         again = self._step_out(outcome, {place_of(brk).span for brk in breaks})
         hidden = [
-            HiddenBreak(brk, place_of(brk), _behind(brk, doors), bool(world.forced))
+            HiddenBreak(brk, place_of(brk), _place_behind(brk, doors), bool(world.forced))
             for brk in self.learn(breaks)
         ]
         self.suspects |= {h.place.span: h for h in hidden if h.place.span in self.whole}
@@ -185,7 +185,7 @@ class _Search:
             if reason != NOT_EVALUATED or not world.forced:
                 self.refusals[place.span] = BlockedPlace(place, reason)
         if outcome.recording is None or not (found or again):
-            found += self._leave(outcome, {place_of(brk).span for brk in breaks})
+            found += self._finish_world(outcome, {place_of(brk).span for brk in breaks})
         return tuple(found)
 
     def goes_on(self) -> bool:
@@ -217,7 +217,7 @@ class _Search:
                 self.whole[spot] = "it still breaks with its value put in its place"
         return stepped
 
-    def _leave(self, outcome: UnmaskResult, broken: set[Span]) -> list[HiddenBreak]:
+    def _finish_world(self, outcome: UnmaskResult, broken: set[Span]) -> list[HiddenBreak]:
         """Finish a world and queue those it opens; return the suspects that are none."""
         world = self.worlds.popleft()
         held = {spot: hidden for spot, hidden in self.suspects.items() if spot in broken}
@@ -238,10 +238,10 @@ class _Search:
         elif failure and not world.forced:
             last = [*self.targets.values()][-1].place
             self.ends.append(BlockedPlace(last, f"the trace behind it ended in {failure}"))
-        self._branch(world, outcome.tests, bool(failure))
+        self._queue_other_sides(world, outcome.tests, bool(failure))
         return list(held.values())
 
-    def _branch(
+    def _queue_other_sides(
         self, world: _ForcedBranches, tests: Sequence[BranchCondition], failed: bool
     ) -> None:
         """Queue the sides not taken, all at once. Sides that were forced together and ended in
@@ -267,7 +267,7 @@ class _Search:
             self.worlds.append(_ForcedBranches((*kept, *pending), tuple(at for at, _ in pending)))
 
 
-def _unreplaceable(target: ReplaceableBreak) -> str:
+def _reason_unreplaceable(target: ReplaceableBreak) -> str:
     """Return why a target can never be replaced; "" if it may be."""
     reason = ""
     for caller in target.callers:
@@ -296,7 +296,7 @@ def _is_consequence(brk: Break) -> bool:
     return "observed" in text or "fake tensor" in text
 
 
-def _behind(brk: Break, doors: Sequence[Position]) -> Position | None:
+def _place_behind(brk: Break, doors: Sequence[Position]) -> Position | None:
     """The likeliest of the newly opened places: the last before the break in a frame of its."""
     best, score = None, -1
     for place in doors:

@@ -50,7 +50,7 @@ class Blocks:
         """Begin or end the block that a node represents."""
         match region.kind:
             case "end":
-                self._leave(node.args[0])
+                self._close_block(node.args[0])
             case "grad":
                 self._set_grad(bool(node.args[0]))
             case "sdpa" if self._blocks[-1].kind == "sdpa":
@@ -72,7 +72,7 @@ class Blocks:
         self.add(ast.With([ast.withitem(context)], body))
         self._blocks.append(_Block(body, kind, node))
 
-    def _leave(self, begins: object) -> None:
+    def _close_block(self, begins: object) -> None:
         """End the block that `begins` began; a gradient mode set inside stays in force."""
         if all(block.begins is not begins for block in self._blocks):
             return

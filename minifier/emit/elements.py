@@ -66,9 +66,9 @@ def shortest_form(tensor: torch.Tensor, budget: int) -> Form:
         for form in _listed_forms(tensor, budget):
             if _reproduces(form, tensor):
                 return form
-    found = [form for form in _regular(tensor) if _reproduces(form, tensor)]
+    found = [form for form in _regular_forms(tensor) if _reproduces(form, tensor)]
     if not found:
-        found = list(_patched(tensor))
+        found = list(_patched_form(tensor))
     if tensor.numel() <= _MOST_LISTED:
         found += [form for form in _listed_forms(tensor, budget) if _reproduces(form, tensor)]
     if not found:
@@ -125,16 +125,16 @@ def dtype_argument(dtype: torch.dtype, implied: torch.dtype) -> str:
 # --- regular tensors ---
 
 
-def _regular(tensor: torch.Tensor) -> Iterator[Form]:
+def _regular_forms(tensor: torch.Tensor) -> Iterator[Form]:
     """Return forms that may give `tensor`, or all but a few of its elements."""
     if not tensor.numel():
         yield _factory_call("zeros", tensor)
         return
     yield from _constant_forms(tensor)
     yield from _identity_forms(tensor)
-    yield from _spread(tensor)
-    yield from _repeated(tensor)
-    yield from _drawn(tensor)
+    yield from _evenly_spaced_form(tensor)
+    yield from _repeated_form(tensor)
+    yield from _random_form(tensor)
 
 
 def _factory_call(name: str, tensor: torch.Tensor) -> Form:
@@ -151,7 +151,7 @@ def _constant_forms(tensor: torch.Tensor) -> Iterator[Form]:
     with contextlib.suppress(Exception):  # a dtype without numbers
         for number in dict.fromkeys(spell_numbers(flat[:: max(1, len(flat) // 2)][:2])):
             if tensor.dim() and number not in _FILLS:
-                rest = dtype_argument(tensor.dtype, _implied(tensor.dtype))
+                rest = dtype_argument(tensor.dtype, _implied_dtype(tensor.dtype))
                 yield Form(f"torch.full({tuple(tensor.shape)}, {number}{rest}")
 
 
@@ -163,7 +163,7 @@ def _identity_forms(tensor: torch.Tensor) -> Iterator[Form]:
         yield Form(f"torch.eye({shape}{dtype_argument(tensor.dtype, torch.float32)}")
 
 
-def _spread(tensor: torch.Tensor) -> Iterator[Form]:
+def _evenly_spaced_form(tensor: torch.Tensor) -> Iterator[Form]:
     """Return a form of evenly spaced elements."""
     n = tensor.numel()
     if n < 3 or tensor.dtype.is_complex or tensor.dtype == torch.bool:
@@ -216,7 +216,7 @@ def _range_forms(dtype: torch.dtype, start: float, step: float, n: int) -> Itera
         yield Form(f"torch.arange({', '.join(texts)}{dtype_argument(dtype, torch.int64)}")
 
 
-def _repeated(tensor: torch.Tensor) -> Iterator[Form]:
+def _repeated_form(tensor: torch.Tensor) -> Iterator[Form]:
     """Return a form of one slice repeated."""
     along = [
         axis for axis, length in enumerate(tensor.shape) if length > 1 and _same_along(tensor, axis)
@@ -247,7 +247,7 @@ def _same_along(tensor: torch.Tensor, axis: int) -> bool:
     return torch.equal(element_bytes(first), element_bytes(tensor))
 
 
-def _drawn(tensor: torch.Tensor) -> Iterator[Form]:
+def _random_form(tensor: torch.Tensor) -> Iterator[Form]:
     """Return seeded random numbers, found by drawing with likely seeds."""
     if not tensor.dtype.is_floating_point or tensor.numel() < 3:
         return
@@ -261,9 +261,9 @@ def _drawn(tensor: torch.Tensor) -> Iterator[Form]:
 # --- all but a few elements regular ---
 
 
-def _patched(tensor: torch.Tensor) -> Iterator[Form]:
+def _patched_form(tensor: torch.Tensor) -> Iterator[Form]:
     """Return a regular tensor with one value assigned at a few places."""
-    for form, at in _nearly(tensor):
+    for form, at in _nearly_regular_forms(tensor):
         flat = tensor.reshape(-1)
         values = flat[at]
         if not same_bits(values, values[:1].expand(len(at)).contiguous()):
@@ -278,9 +278,9 @@ def _patched(tensor: torch.Tensor) -> Iterator[Form]:
 
 def find_patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | None:
     """Return a form, and statements that turn it into `tensor` once it is assigned to `name`."""
-    if any(_reproduces(form, tensor) for form in _regular(tensor)):
+    if any(_reproduces(form, tensor) for form in _regular_forms(tensor)):
         return None
-    for form, at in _nearly(tensor):
+    for form, at in _nearly_regular_forms(tensor):
         lines = []
         for place in at.tolist():
             index = []
@@ -293,12 +293,12 @@ def find_patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | No
     return None
 
 
-def _nearly(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Tensor]]:
+def _nearly_regular_forms(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Tensor]]:
     """Return forms that give all but a few elements, with the flat indices of those."""
     width = tensor.element_size()
     if tensor.numel() <= 2 * _MOST_PATCHED:
         return
-    for form in _regular(tensor):
+    for form in _regular_forms(tensor):
         near = evaluate_text(form.text)
         if near is None or near.shape != tensor.shape or near.dtype != tensor.dtype:
             continue
@@ -321,7 +321,7 @@ def _listed_forms(tensor: torch.Tensor, limit: int) -> Iterator[Form]:
         texts = spell_numbers(flat)
     except Exception:  # a dtype without numbers
         return
-    rest = dtype_argument(tensor.dtype, _implied(tensor.dtype))
+    rest = dtype_argument(tensor.dtype, _implied_dtype(tensor.dtype))
     if not tensor.dim():
         yield Form(f"torch.tensor({texts[0]}{rest}")
         return
@@ -372,7 +372,7 @@ def _has_numpy() -> bool:
     return True
 
 
-def _implied(dtype: torch.dtype) -> torch.dtype:
+def _implied_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype that `torch.tensor` infers for a list of such numbers."""
     if dtype.is_complex:
         return torch.complex64

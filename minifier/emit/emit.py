@@ -29,7 +29,7 @@ def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") 
     shared = writer.shared
     evaluate_nodes = {**writer.arguments, **shared.constants}
     results = assign_inputs(evaluate_nodes)
-    returned = _returned(graph, knowledge)
+    returned = _known_outputs(graph, knowledge)
     return Program(
         "\n\n\n".join((*shared.definitions.values(), function)),
         results,
@@ -39,21 +39,21 @@ def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") 
         prelude=group_statements(groups_of_graph(graph)) if shared.collective else "",
         under=under(),
         outputs=writer.outputs,
-        loss=_loss(returned, writer.outputs),
+        loss=_loss_expression(returned, writer.outputs),
         mutates=knowledge.mutates,
         random=any(draws_random(node) for node in nested_nodes(graph)),
         places=writer.places,
-        tolerance=_tolerance(returned),
+        tolerance=_tightest_tolerance(returned),
     )
 
 
-def _returned(graph: fx.GraphModule, knowledge: KnownValues) -> list[object]:
+def _known_outputs(graph: fx.GraphModule, knowledge: KnownValues) -> list[object]:
     """Return what is known of a graph's outputs, flattened."""
     found = tree_leaves(graph.graph.output_node().args[0])
     return [knowledge.of(node) if isinstance(node, fx.Node) else node for node in found]
 
 
-def _loss(returned: Sequence[object], outputs: int | None) -> str:
+def _loss_expression(returned: Sequence[object], outputs: int | None) -> str:
     """Return how to reduce the outputs to a scalar; "" if nothing requires grad."""
     tensors = [value for value in returned if isinstance(value, torch.Tensor)]
     if len(tensors) == len(returned) and not any(value.requires_grad for value in tensors):
@@ -65,7 +65,7 @@ def _loss(returned: Sequence[object], outputs: int | None) -> str:
     return "{}.sum()" if tensors[0].dim() else "{}"
 
 
-def _tolerance(returned: Sequence[object]) -> Tolerance:
+def _tightest_tolerance(returned: Sequence[object]) -> Tolerance:
     """Return the tightest tolerance that suits the graph's outputs."""
     dtypes = {value.dtype for value in returned if isinstance(value, torch.Tensor)}
     floating = [tolerance_of(each) for each in dtypes if each.is_floating_point or each.is_complex]

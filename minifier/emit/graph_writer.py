@@ -105,19 +105,19 @@ class Writer(NodeWriter):
     def _write_return(self, returned: Any, whole: bool) -> None:
         """Write the return statement and close all blocks."""
         if self._blocks.nested:
-            self._flush()
+            self._assign_pending()
             self._blocks.close()
         single = isinstance(returned, tuple | list) and len(returned) == 1 and not whole
         self.outputs = len(returned) if isinstance(returned, tuple | list) else None
         made = self.value(returned[0] if single else returned)
         if isinstance(made, ast.List) and not whole:
             made = ast.Tuple(made.elts, ast.Load())
-        self._flush()
+        self._assign_pending()
         self._blocks.add(ast.Return(made))
 
     # --- statements ---
 
-    def _flush(self) -> None:
+    def _assign_pending(self) -> None:
         """Assign every pending value to a name, in order."""
         for node in list(self._pending):
             if node in self._pending:
@@ -143,15 +143,15 @@ class Writer(NodeWriter):
             return
         region = region_call(node.target)
         if region is not None:
-            self._flush()
+            self._assign_pending()
             self._blocks.switch(node, region, self.value)
             return
-        if self._in_place(node) or self._unpacked(node):
+        if self._in_place(node) or self._write_unpacking(node):
             return
         self.shared.collective |= is_collective(node.target)
-        made = self._fitting(node)
+        made = self._short_expression(node)
         if is_barrier(node):
-            self._flush()
+            self._assign_pending()
         if not node.users:
             self._blocks.add(ast.Expr(made))
         elif self._is_inlinable(node, made):
@@ -159,23 +159,25 @@ class Writer(NodeWriter):
         else:
             self._write_assignment(node, made)
 
-    def _fitting(self, node: fx.Node) -> ast.expr:
+    def _short_expression(self, node: fx.Node) -> ast.expr:
         """Return a node's expression, short enough for one line."""
-        inside = {used: self._pending[used] for used in _used(node) if used in self._pending}
+        inside = {
+            used: self._pending[used] for used in _argument_nodes(node) if used in self._pending
+        }
         made = self._call_expression(node)
         if not inside or is_higher_order_op(node.target) or len(syntax.text(made)) <= _LINE:
             return made
         self._pending.update(inside)
         longest = max(inside, key=lambda used: len(syntax.text(inside[used])))
         self._write_assignment(longest, self._pending.pop(longest))
-        return self._fitting(node)
+        return self._short_expression(node)
 
     def _is_inlinable(self, node: fx.Node, made: ast.expr) -> bool:
         """Whether a node's expression can be written inside its only user's."""
         if len(node.users) != 1:
             return False
         user = next(iter(node.users))
-        if sum(used is node for used in _used(user)) != 1:
+        if sum(used is node for used in _argument_nodes(user)) != 1:
             return False
         if is_barrier(node) and user is not node.next:
             return False
@@ -195,8 +197,8 @@ class Writer(NodeWriter):
             first, second = node.args
             if tensor and isinstance(first, fx.Node):
                 right = self.value(second)
-                target = self._named(first)
-                self._flush()
+                target = self._name_of(first)
+                self._assign_pending()
                 store = ast.Name(target.id, ast.Store())
                 self._blocks.add(ast.AugAssign(store, kind(), right))
                 self._values[node] = target
@@ -207,10 +209,10 @@ class Writer(NodeWriter):
             if str(node.target).startswith("__") or not isinstance(node.args[0], fx.Node):
                 return False
             if node.users:
-                self._named(node.args[0])
+                self._name_of(node.args[0])
             receiver = self.value(node.args[0])
             made = self._method_call(node, receiver)
-            self._flush()
+            self._assign_pending()
             self._blocks.add(ast.Expr(made))
             self._values[node] = receiver
             return True
@@ -221,7 +223,7 @@ class Writer(NodeWriter):
         target, index, new = node.args
         place = ast.Subscript(self.value(target), self.value(index), ast.Store())
         right = self.value(new)
-        self._flush()
+        self._assign_pending()
         body = self._blocks.open
         once = isinstance(new, fx.Node) and len(new.users) == 1
         if once and isinstance(right, ast.Name) and syntax.is_update(body[-2:], place, right):
@@ -231,7 +233,7 @@ class Writer(NodeWriter):
         else:
             self._blocks.add(ast.Assign([place], right))
 
-    def _named(self, node: fx.Node) -> ast.Name:
+    def _name_of(self, node: fx.Node) -> ast.Name:
         """Return the name of a value; assign one if it has none."""
         if node in self._pending:
             self._write_assignment(node, self._pending.pop(node))
@@ -242,7 +244,7 @@ class Writer(NodeWriter):
         assert isinstance(made, ast.Name)
         return made
 
-    def _unpacked(self, node: fx.Node) -> bool:
+    def _write_unpacking(self, node: fx.Node) -> bool:
         """Write `a, b = x.chunk(2)` where a node's items are all its uses."""
         items = list(node.users)
         parts = self.knowledge.of(node)
@@ -256,7 +258,7 @@ class Writer(NodeWriter):
         if len(places) != len(items) or not set(places) <= set(range(len(parts))):
             return False
         made = self._call_expression(node)
-        self._flush()
+        self._assign_pending()
         targets = []
         for place in range(len(parts)):
             item = places.get(place)
@@ -283,7 +285,7 @@ class Writer(NodeWriter):
         if thing in self._pending:
             return self._pending.pop(thing)
         if thing in self._submodules:
-            return syntax.name(self._nested(thing))
+            return syntax.name(self._nested_function(thing))
         if thing not in self._values:
             raise Unwritable(f"{thing} is used before the graph gives it a value.")
         return self._values[thing]
@@ -372,7 +374,7 @@ class Writer(NodeWriter):
         found = self._submodules.get(node)
         return None if found is None else found[1]
 
-    def _nested(self, node: fx.Node) -> str:
+    def _nested_function(self, node: fx.Node) -> str:
         """Return the name of a nested graph's function; define it on first use."""
         target, module = self._submodules[node]
         if target not in self._defined:
@@ -398,7 +400,7 @@ def _function_name(target: str) -> str:
     return "body" if "body" in target or "wrap" in target or "subgraph" in target else target
 
 
-def _used(node: fx.Node) -> list[fx.Node]:
+def _argument_nodes(node: fx.Node) -> list[fx.Node]:
     """Return the nodes among a node's arguments, once per occurrence."""
     found: list[fx.Node] = []
     fx.map_arg((node.args, node.kwargs), lambda used: found.append(used))

@@ -33,7 +33,7 @@ def _write_checkpoint(node: fx.Node, writer: NodeWriter) -> ast.expr:
     return syntax.call(syntax.path("torch.utils.checkpoint.checkpoint"), args, kwargs)
 
 
-def _region(node: fx.Node, writer: NodeWriter) -> ast.expr:
+def _write_region(node: fx.Node, writer: NodeWriter) -> ast.expr:
     """Return a call of a nested compile region; its function is defined first."""
     body, _, *operands = node.args
     module = writer.submodule(body)
@@ -47,7 +47,7 @@ def _region(node: fx.Node, writer: NodeWriter) -> ast.expr:
     return syntax.call(syntax.name(name), [writer.value(operand) for operand in operands], {})
 
 
-def _kernel(node: fx.Node, writer: NodeWriter) -> ast.expr:
+def _write_kernel(node: fx.Node, writer: NodeWriter) -> ast.expr:
     """Return a launch of a Triton kernel; the kernel is defined first."""
     told: dict[str, Any] = dict(node.kwargs)
     grids = told["grid"]
@@ -76,8 +76,8 @@ def _autograd_function(node: fx.Node, writer: NodeWriter) -> ast.expr:
     kept = set(node.kwargs["saved_for_backward_idx"])  # type: ignore[arg-type]
     constant = list(node.kwargs["non_differentiable_idx"])  # type: ignore[arg-type]
     methods = [writer.apart(forward, "forward"), writer.apart(backward, "backward")]
-    _save(methods[0], kept, constant)
-    _load(methods[1], len(_saved_values(forward)), kept)
+    _rewrite_forward(methods[0], kept, constant)
+    _rewrite_backward(methods[1], len(_saved_values(forward)), kept)
     made = ast.parse(f"class {name}(torch.autograd.Function): pass").body[0]
     assert isinstance(made, ast.ClassDef)
     made.body = [*methods]
@@ -92,7 +92,7 @@ def _saved_values(forward: fx.GraphModule) -> Any:
     return forward.graph.output_node().args[0][1]  # type: ignore[index]
 
 
-def _save(forward: ast.FunctionDef, kept: set[int], constant: list[int]) -> None:
+def _rewrite_forward(forward: ast.FunctionDef, kept: set[int], constant: list[int]) -> None:
     """Rewrite `return outs, saved` as `ctx.save_for_backward(saved)` and `return outs`."""
     _make_static(forward)
     last = forward.body.pop()
@@ -113,7 +113,7 @@ def _save(forward: ast.FunctionDef, kept: set[int], constant: list[int]) -> None
     forward.body.append(ast.Return(outs))
 
 
-def _load(backward: ast.FunctionDef, count: int, kept: set[int]) -> None:
+def _rewrite_backward(backward: ast.FunctionDef, count: int, kept: set[int]) -> None:
     """Read saved values from `ctx` instead of the last arguments."""
     arguments = backward.args.args
     saved = arguments[len(arguments) - count :] if count else []
@@ -151,7 +151,7 @@ def _call_statement(name: str, args: list[ast.expr]) -> ast.Expr:
 _WRITERS: dict[str, Any] = {
     "cond": _write_cond,
     "tag_activation_checkpoint": _write_checkpoint,
-    "invoke_subgraph": _region,
+    "invoke_subgraph": _write_region,
     "autograd_function_apply": _autograd_function,
-    "triton_kernel_wrapper_mutation": _kernel,
+    "triton_kernel_wrapper_mutation": _write_kernel,
 }

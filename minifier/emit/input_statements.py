@@ -16,15 +16,17 @@ def assign_inputs(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
     lines: list[str] = []
     named: dict[int, str] = {}
     roots: dict[int, torch.Tensor] = {}
-    groups = _sharing(value for value in values.values() if isinstance(value, torch.Tensor))
+    groups = _overlapping_groups(
+        value for value in values.values() if isinstance(value, torch.Tensor)
+    )
     names = {id(value): name for name, value in reversed(list(values.items()))}
     for name, value in values.items():
         if not isinstance(value, torch.Tensor):
             lines += _assignments(name, value, budget)
             continue
-        place = _place(value)
+        place = _address_of(value)
         if place in groups and place not in roots:
-            roots[place] = root = _root(groups[place])
+            roots[place] = root = _root_of(groups[place])
             named[id(root)] = names.get(id(root)) or _unused_name(
                 "memory", {*values, *named.values()}
             )
@@ -36,7 +38,7 @@ def assign_inputs(values: Mapping[str, object], *, budget: int = BUDGET) -> str:
         named[id(value)] = name
         if place in groups:
             root = roots[place]
-            lines.append(f"{name} = {_view(value, root, named[id(root)])}")
+            lines.append(f"{name} = {_view_expression(value, root, named[id(root)])}")
         else:
             lines += _assignments(name, value, budget)
     return "\n".join(lines)
@@ -84,7 +86,7 @@ def _unused_name(name: str, taken: set[str]) -> str:
 # --- shared memory ---
 
 
-def _place(tensor: torch.Tensor) -> int:
+def _address_of(tensor: torch.Tensor) -> int:
     """Return the address where a tensor's memory begins; 0 if it can share none."""
     if tensor.layout is not torch.strided or tensor.device.type == "meta" or not tensor.numel():
         return 0
@@ -96,11 +98,11 @@ def _place(tensor: torch.Tensor) -> int:
         return 0
 
 
-def _sharing(tensors: Iterable[torch.Tensor]) -> dict[int, list[torch.Tensor]]:
+def _overlapping_groups(tensors: Iterable[torch.Tensor]) -> dict[int, list[torch.Tensor]]:
     """Return the tensors that overlap with another one, by the address of their memory."""
     places: dict[int, dict[int, torch.Tensor]] = {}
     for tensor in tensors:
-        if place := _place(tensor):
+        if place := _address_of(tensor):
             places.setdefault(place, {})[id(tensor)] = tensor
     return {
         place: list(group.values())
@@ -121,7 +123,7 @@ def _memory_range(tensor: torch.Tensor) -> tuple[int, int]:
     return begin, begin + memory_of(tensor, 0).numel()
 
 
-def _root(group: list[torch.Tensor]) -> torch.Tensor:
+def _root_of(group: list[torch.Tensor]) -> torch.Tensor:
     """Return the tensor that all of `group` are views of: one of them, or their memory, flat."""
     if len({(t.dtype, t.is_conj(), t.is_neg()) for t in group}) > 1:
         raise Unwritable("Inputs that share memory under two dtypes cannot be written.")
@@ -134,11 +136,13 @@ def _root(group: list[torch.Tensor]) -> torch.Tensor:
     return group[0].detach().as_strided((end - begin,), (1,), begin)
 
 
-def _view(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str:
+def _view_expression(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str:
     """Return an expression for `tensor` as a view of its root's name."""
     detached = root.requires_grad and (tensor.is_leaf or not tensor.requires_grad)
     text = name + next(
-        way for way in _ways(tensor, root) if _leads_to(way, root.detach(), tensor.detach())
+        way
+        for way in _view_suffixes(tensor, root)
+        if _leads_to(way, root.detach(), tensor.detach())
     )
     if detached:
         text = text.replace(name, f"{name}.detach()", 1)
@@ -152,7 +156,7 @@ def _view(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str:
     return text
 
 
-def _ways(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
+def _view_suffixes(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
     """Return the expressions that may follow the root's name."""
     yield ""
     shape, start = tuple(tensor.shape), int(tensor.storage_offset() - root.storage_offset())

@@ -48,7 +48,10 @@ def is_same_tensor(one: torch.Tensor, other: torch.Tensor) -> bool:
         return True
     if one.layout is torch.strided and not one.is_quantized and not one.is_nested:
         return same_bits(one, other)
-    return all(is_same_tensor(a, b) for a, b in zip(_parts(one), _parts(other), strict=True))
+    return all(
+        is_same_tensor(a, b)
+        for a, b in zip(_component_tensors(one), _component_tensors(other), strict=True)
+    )
 
 
 def _metadata(tensor: torch.Tensor) -> tuple[object, ...]:
@@ -81,7 +84,7 @@ def _quantization(tensor: torch.Tensor) -> tuple[object, ...]:
     return tensor.qscheme(), axis, tuple(scales.tolist()), tuple(points.tolist())
 
 
-def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def _component_tensors(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Return the plain tensors that a tensor consists of."""
     plain = tensor.detach()
     if plain.is_nested:
@@ -100,7 +103,7 @@ def _checked_form(tensor: torch.Tensor, budget: int) -> Form:
     """Return the first form that evaluates to the same tensor; raise Unwritable without one."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not tensor.is_nested:
         raise Unwritable(f"A {type(tensor).__name__} cannot be written as Python source.")
-    for form in _whole(tensor, budget):
+    for form in _forms_with_autograd(tensor, budget):
         again = evaluate_text(form.text)
         if again is not None and is_same_tensor(tensor, again):
             return form
@@ -108,9 +111,9 @@ def _checked_form(tensor: torch.Tensor, budget: int) -> Form:
     raise Unwritable(f"This tensor cannot be written as Python source: {what}.")
 
 
-def _whole(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    """Return `_values` with autograd's view of it."""
-    for form in _values(tensor.detach(), budget):
+def _forms_with_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+    """Return `_forms_without_autograd` with autograd's view of it."""
+    for form in _forms_without_autograd(tensor.detach(), budget):
         if isinstance(tensor, torch.nn.Parameter):
             grad = "" if tensor.requires_grad else ", requires_grad=False"
             yield Form(f"torch.nn.Parameter({form.text}{grad}", factory=False)
@@ -123,7 +126,7 @@ def _whole(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
             yield form.with_grad().then(f".expand({shape_arguments(tensor.shape)})")
 
 
-def _values(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+def _forms_without_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
     """Return forms of a tensor without autograd history."""
     shape, dtype = shape_arguments(tensor.shape), dtype_argument(tensor.dtype, torch.float32)
     if tensor._is_zerotensor():
@@ -142,15 +145,15 @@ def _values(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
         stride = tuple(tensor.stride())
         yield Form(f"torch.empty_strided({tuple(tensor.shape)}, {stride}{dtype}").on(tensor.device)
     elif tensor.is_neg():
-        for form in _values(torch._neg_view(tensor), budget):
+        for form in _forms_without_autograd(torch._neg_view(tensor), budget):
             yield Form(f"torch._neg_view({form.text}", factory=False)
     elif tensor.is_conj():
-        yield from (form.then(".conj()") for form in _values(tensor.conj(), budget))
+        yield from (form.then(".conj()") for form in _forms_without_autograd(tensor.conj(), budget))
     else:
-        yield from _strided(tensor, budget)
+        yield from _strided_form(tensor, budget)
 
 
-def _strided(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+def _strided_form(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
     """Return the elements, then the calls that give them the tensor's memory layout."""
     shape, stride = tuple(tensor.shape), tuple(tensor.stride())
     skipped = skipped_before(tensor)
@@ -164,7 +167,7 @@ def _strided(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
         flat = memory_of(tensor, skipped).contiguous()
         form = _content_form(flat, budget, tensor.device).then(f"[{skipped}:]")
         yield form if tensor.dim() == 1 else form.then(f".view({shape_arguments(shape)})")
-    if not skipped and _dense(tensor):
+    if not skipped and _is_dense(tensor):
         content = _content_form(tensor.contiguous(), budget, torch.device("cpu"))
         rest = dtype_argument(tensor.dtype, torch.float32)
         made = Form(f"torch.empty_strided({shape}, {stride}{rest}").on(tensor.device)
@@ -195,7 +198,7 @@ def memory_of(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
     return tensor.as_strided((skipped + reach,), (1,), tensor.storage_offset() - skipped)
 
 
-def _dense(tensor: torch.Tensor) -> bool:
+def _is_dense(tensor: torch.Tensor) -> bool:
     """Return whether no two elements share memory."""
     reach = 1
     for stride, length in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
@@ -248,7 +251,7 @@ def _lies_like(tensor: torch.Tensor, text: str) -> bool:
 
 
 def _nested_form(tensor: torch.Tensor, budget: int) -> Form:
-    parts = ", ".join(literal(part, budget=budget) for part in _parts(tensor))
+    parts = ", ".join(literal(part, budget=budget) for part in _component_tensors(tensor))
     layout = ", layout=torch.jagged" if tensor.layout is torch.jagged else ""
     return Form(f"torch.nested.nested_tensor([{parts}]{layout}").on(tensor.device)
 
@@ -272,7 +275,7 @@ def _quantized_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
 
 def _sparse_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
     """Yield forms of a sparse tensor: converted from dense, or built of its parts."""
-    parts = _parts(tensor)
+    parts = _component_tensors(tensor)
     coo = tensor.layout is torch.sparse_coo
     dense = shortest_form(tensor.to_dense().cpu().contiguous(), budget).on(tensor.device)
     if coo:

@@ -28,7 +28,7 @@ def spell_numbers(flat: torch.Tensor) -> list[str]:
             (element_bytes(again) == element_bytes(flat)).reshape(len(values), -1).all(1).tolist()
         )
         texts = [
-            text or (_point(one) if ok else "")
+            text or (_spell_float(one) if ok else "")
             for text, one, ok in zip(texts, tries, right, strict=True)
         ]
     return texts
@@ -49,7 +49,7 @@ def _special_value(value: float) -> str:
     return sign + ("torch.nan" if math.isnan(value) else "torch.inf")
 
 
-def _point(text: str) -> str:
+def _spell_float(text: str) -> str:
     """Return a float in its usual spelling: 1.0, 3e38, 1e-05."""
     text = text.replace("e+", "e")
     return text if any(mark in text for mark in ".e") else f"{text}.0"

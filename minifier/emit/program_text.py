@@ -57,8 +57,8 @@ class Program:
         for name, place in self.places.items():
             if where == name or where.startswith(f"{name}["):
                 return place + where[len(name) :]
-        path, name, inside = _parted(where)
-        owner = self._module(path)
+        path, name, inside = _split_path(where)
+        owner = self._module_expression(path)
         plain = f"{owner}.{name}" if name.isidentifier() else f'getattr({owner}, "{name}")'
         return plain + inside
 
@@ -67,19 +67,19 @@ class Program:
         for name, place in self.places.items():
             if where.startswith(f"{name}["):
                 return f"torch.utils._pytree.tree_structure({place})"
-        path, name, inside = _parted(where)
+        path, name, inside = _split_path(where)
         if inside:
             return f"torch.utils._pytree.tree_structure({self.place(where.removesuffix(inside))})"
-        return f"sorted(vars({self._module(path)}))"
+        return f"sorted(vars({self._module_expression(path)}))"
 
-    def _module(self, path: str) -> str:
+    def _module_expression(self, path: str) -> str:
         """The expression for a module inside the model."""
         if path and not all(part.isidentifier() for part in path.split(".")):
             return f'{self.callee}.get_submodule("{path}")'
         return f"{self.callee}.{path}".rstrip(".")
 
 
-def _parted(where: str) -> tuple[str, str, str]:
+def _split_path(where: str) -> tuple[str, str, str]:
     """Split the name of a model's value into module path, name, and the path inside it."""
     outside, bracket, inside = where.partition("[")
     path, _, name = outside.rpartition(".")

@@ -244,7 +244,11 @@ def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) ->
 def text(tree: ast.AST) -> str:
     """Return syntax as formatted text: double quotes, `return a, b`, blank lines."""
     lines = ast.unparse(ast.fix_missing_locations(tree)).splitlines()
-    return "\n".join(_aired([fold_line(_bare(_quoted(line))) for line in lines]))
+    return "\n".join(
+        _space_nested_functions(
+            [fold_line(_drop_tuple_parentheses(_use_double_quotes(line))) for line in lines]
+        )
+    )
 
 
 def fold_line(line: str) -> str:
@@ -283,7 +287,7 @@ def fold_line(line: str) -> str:
     return "\n".join([*lines, " " * margin + line[end:]])
 
 
-def _quoted(line: str) -> str:
+def _use_double_quotes(line: str) -> str:
     """Return a line with double-quoted strings, where they need no escapes."""
     if "'" not in line:
         return line
@@ -300,7 +304,7 @@ def _quoted(line: str) -> str:
     return line
 
 
-def _bare(line: str) -> str:
+def _drop_tuple_parentheses(line: str) -> str:
     """Return `return a, b` for `return (a, b)`, and likewise for assignment targets."""
     found = re.fullmatch(r"(\s*return )\((.+, .+)\)", line)
     if found is None:
@@ -312,7 +316,7 @@ def _bare(line: str) -> str:
     return found[1] + found[2] if isinstance(inner, ast.Tuple) else line
 
 
-def _aired(lines: list[str]) -> list[str]:
+def _space_nested_functions(lines: list[str]) -> list[str]:
     """Add a blank line after a nested function; drop one at the beginning of a block."""
     aired: list[str] = []
     nested: list[int] = []

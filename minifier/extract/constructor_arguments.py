@@ -37,7 +37,7 @@ def find_constructor_arguments(value: object) -> Arguments | None:
 
     def find_choice(say: Callable[[object], None]) -> int | None:
         start = time.monotonic()
-        for number, choice in enumerate(itertools.islice(_choices(value), _TRIES)):
+        for number, choice in enumerate(itertools.islice(_argument_choices(value), _TRIES)):
             if time.monotonic() - start > _SECONDS:
                 return None
             try:
@@ -54,7 +54,7 @@ def find_constructor_arguments(value: object) -> Arguments | None:
         number = run_isolated(find_choice, seconds=2 * _SECONDS, objects=(value,)).value
     if number is None:
         return None
-    return next(itertools.islice(_choices(value), number, None))
+    return next(itertools.islice(_argument_choices(value), number, None))
 
 
 def _construct(value: object, choice: Arguments) -> object:
@@ -68,20 +68,20 @@ def _construct(value: object, choice: Arguments) -> object:
     return made
 
 
-def _choices(value: object) -> Iterator[Arguments]:
+def _argument_choices(value: object) -> Iterator[Arguments]:
     """Return likely constructor arguments, the likeliest first."""
-    parameters = _parameters(type(value))
+    parameters = _constructor_parameters(type(value))
     if parameters is None:
         return
-    options = [_options(value, parameter) for parameter in parameters]
+    options = [_parameter_options(value, parameter) for parameter in parameters]
     for unlikely in range(sum(len(each) - 1 for each in options) + 1):
         for chosen in _adding_up(options, unlikely):
             yield _bind_arguments(parameters, chosen)
 
 
-def _options(value: object, parameter: inspect.Parameter) -> Sequence[object]:
+def _parameter_options(value: object, parameter: inspect.Parameter) -> Sequence[object]:
     """Return likely values of one parameter, the likeliest first."""
-    known, argument = _argument(value, parameter)
+    known, argument = _known_argument(value, parameter)
     default = parameter.default
     if known:
         likely = [_OMIT] if default is None or are_equal(argument, default) else []
@@ -89,9 +89,9 @@ def _options(value: object, parameter: inspect.Parameter) -> Sequence[object]:
             likely.append(_OMIT if are_equal(argument[0], default) else argument[0])
         return [*likely, argument]
     if default is parameter.empty:
-        return _guesses(value, parameter, int)
+        return _plain_guesses(value, parameter, int)
     if type(default) in (int, bool, float):
-        return [_OMIT, *_guesses(value, parameter, type(default))]
+        return [_OMIT, *_plain_guesses(value, parameter, type(default))]
     return [_OMIT]
 
 
@@ -120,7 +120,7 @@ def _bind_arguments(parameters: Sequence[inspect.Parameter], chosen: Sequence[ob
     return found
 
 
-def _parameters(kind: type) -> list[inspect.Parameter] | None:
+def _constructor_parameters(kind: type) -> list[inspect.Parameter] | None:
     """Return the parameters of a constructor; those of a base if it forwards everything."""
     for base in kind.__mro__:
         try:
@@ -134,7 +134,7 @@ def _parameters(kind: type) -> list[inspect.Parameter] | None:
     return None
 
 
-def _guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[object]:
+def _plain_guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[object]:
     """Return plain values that `value` and its parts hold.
 
     Those with a similar name come first, then the most frequent."""
@@ -161,7 +161,7 @@ def _guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[ob
     return sorted(held, key=lambda one: (-like[one], -held[one]))[:_SEEN]
 
 
-def _argument(value: object, parameter: inspect.Parameter) -> tuple[bool, object]:
+def _known_argument(value: object, parameter: inspect.Parameter) -> tuple[bool, object]:
     """Return whether an argument is known, and its value."""
     name, own = parameter.name, vars(value) if hasattr(value, "__dict__") else {}
     if isinstance(value, nn.Module):

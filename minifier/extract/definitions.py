@@ -62,12 +62,12 @@ class Sources:
         if isinstance(thing, type) or callable(thing):
             if isinstance(thing, type) or isinstance(unwrap_function(thing), FunctionType):
                 return self._name_or_define(thing)
-            return self._imported(thing)
+            return self._import_object(thing)
         return None
 
     def reserved(self, stem: str, thing: object) -> str:
         """Return a name for a variable of the script that no definition will take."""
-        name = self._free(stem, thing)
+        name = self._unused_name(stem, thing)
         self._bound[name] = thing
         return name
 
@@ -88,28 +88,28 @@ class Sources:
         if known is not None:
             return known
         if not is_own(thing):
-            return self._imported(thing)
+            return self._import_object(thing)
         place = find_origin(thing)
         if place is None:
             raise Unwritable(
                 f"The source of {getattr(thing, '__qualname__', thing)} cannot be read."
             )
-        return self._piece(place, thing)
+        return self._copy_definition(place, thing)
 
-    def _imported(self, thing: object) -> str | None:
+    def _import_object(self, thing: object) -> str | None:
         """Return a library's name, written out from an imported module."""
         for path, alias in _ALIASES.items():
             library = sys.modules.get(path)
             title = getattr(thing, "__name__", "")
             if library is not None and title and getattr(library, title, None) is thing:
                 return f"{self._import_module(library) or alias}.{title}"
-        where = _path(thing)
+        where = _import_path(thing)
         if where is None:
             return None
         module, _, title = where.rpartition(":")
         if module == "torch" or module.startswith("torch."):
             self._bind_import("torch", "import torch", torch)
-            if module == "torch" or _reachable(f"{module}.{title}"):
+            if module == "torch" or _is_reachable(f"{module}.{title}"):
                 return f"{module}.{title}"
         head = title.partition(".")[0]
         value = getattr(importlib.import_module(module), head)
@@ -136,13 +136,13 @@ class Sources:
 
     def _bind(self, name: str, thing: object, line: str) -> str:
         """Bind a name by an import, under another name if it is taken."""
-        free = self._free(name, thing)
+        free = self._unused_name(name, thing)
         if free not in self._bound:
             self._bound[free] = thing
             self.imports[free] = line if free == name else f"{line.partition(' as ')[0]} as {free}"
         return free
 
-    def _free(self, name: str, thing: object) -> str:
+    def _unused_name(self, name: str, thing: object) -> str:
         """Return `name`, or a similar one that is not taken."""
         free, number = name, 2
         while free in _KEPT or (free in self._bound and self._bound[free] is not thing):
@@ -151,24 +151,28 @@ class Sources:
 
     # Pieces of source.
 
-    def _piece(self, place: Origin, thing: object, wanted: str = "") -> str:
+    def _copy_definition(self, place: Origin, thing: object, wanted: str = "") -> str:
         """Copy a definition after what it needs; return its name in the script."""
         key = place.source.file, first_line(place.node)
         if key in self._pieces and not isinstance(place.node, ast.Lambda):
             return self._pieces[key]
         own = getattr(place.node, "name", "") or wanted or "function"
-        name = self._free(own, thing)
+        name = self._unused_name(own, thing)
         self._bound[name] = thing
         self._pieces[key] = name
         self.future |= "from __future__ import annotations" in place.source.text
         text = text_of(place)
         if isinstance(place.node, ast.Lambda):
             text = f"{name} = {text}"
-        self.texts.append(self._closed(text, place.names, {own: name} if own != name else {}))
-        self._followers(place, own)
+        self.texts.append(
+            self._define_globals(text, place.names, {own: name} if own != name else {})
+        )
+        self._copy_registrations(place, own)
         return name
 
-    def _closed(self, text: str, names: Mapping[str, object], renamed: dict[str, str]) -> str:
+    def _define_globals(
+        self, text: str, names: Mapping[str, object], renamed: dict[str, str]
+    ) -> str:
         """Return `text` with its global names defined in the script and renamed accordingly."""
         tree = ast.parse(text)
         edits: list[tuple[ast.expr, str]] = []
@@ -177,9 +181,9 @@ class Sources:
                 continue
             value = names[name]
             if isinstance(value, ModuleType) and is_own(value):
-                edits += self._through(tree, name, value)
+                edits += self._define_through(tree, name, value)
                 continue
-            now = self._global(name, value, names)
+            now = self._define_global(name, value, names)
             if now != name:
                 renamed[name] = now
         edits += [
@@ -187,12 +191,12 @@ class Sources:
             for node in ast.walk(tree)
             if isinstance(node, ast.Name) and node.id in renamed
         ]
-        text = _spliced(text, edits)
+        text = _splice(text, edits)
         for own, now in renamed.items():
             text = re.sub(rf"^((?:async )?def|class) {own}\b", rf"\1 {now}", text, flags=re.M)
         return text
 
-    def _through(
+    def _define_through(
         self, tree: ast.AST, name: str, module: ModuleType
     ) -> Iterator[tuple[ast.expr, str]]:
         """Return what is reached through a user's module, under a name of its own."""
@@ -207,9 +211,9 @@ class Sources:
                     raise Unwritable(f"The module {value.__name__} is used as a value.")
                 attribute = outer[at]
                 holder, value, at = value, getattr(value, attribute.attr), attribute
-            yield at, self._global(attribute.attr, value, vars(holder))
+            yield at, self._define_global(attribute.attr, value, vars(holder))
 
-    def _global(self, name: str, value: object, names: Mapping[str, object]) -> str:
+    def _define_global(self, name: str, value: object, names: Mapping[str, object]) -> str:
         """Define a global name of the user's code in the script."""
         if self._bound.get(name, self) is value:
             return name
@@ -218,7 +222,7 @@ class Sources:
         if isinstance(value, type) or isinstance(unwrap_function(value), FunctionType):
             if is_own(value):
                 return self._require_name(name, self._name_or_define(value))
-            where = _path(value)
+            where = _import_path(value)
             if where is not None and "." not in where.partition(":")[2]:
                 module, _, title = where.partition(":")
                 line = f"from {module} import {title}" + (f" as {name}" if title != name else "")
@@ -227,13 +231,13 @@ class Sources:
             return self._assign_global(name, value, self.spell(value))
         statement = find_binding(name, names)
         if statement is not None and not isinstance(statement.node, ast.Import | ast.ImportFrom):
-            return self._piece(statement, value, name)
+            return self._copy_definition(statement, value, name)
         if statement is not None:
             assert isinstance(statement.node, ast.Import | ast.ImportFrom)
             home = _imported_from(statement.node, names)
             if home is not None and is_own(home):
-                return self._global(_original(statement.node, name), value, vars(home))
-            return self._bind(name, value, _only(statement.node, name))
+                return self._define_global(_original_name(statement.node, name), value, vars(home))
+            return self._bind(name, value, _single_import(statement.node, name))
         return self._assign_global(name, value, self.name(value) or self.spell(value))
 
     def _require_name(self, name: str, own: str | None) -> str:
@@ -243,13 +247,13 @@ class Sources:
 
     def _assign_global(self, name: str, value: object, text: str) -> str:
         """Assign `text` to an unused global like `name` and return that."""
-        free = self._free(name, value)
+        free = self._unused_name(name, value)
         if free not in self._bound:
             self._bound[free] = value
             self.texts.append(f"{free} = {text}")
         return free
 
-    def _followers(self, place: Origin, name: str) -> None:
+    def _copy_registrations(self, place: Origin, name: str) -> None:
         """Copy the module's statements that register something with the copied definition."""
         for statement in place.source.tree.body:
             if _registers_with(statement, name):
@@ -257,7 +261,7 @@ class Sources:
                 if key not in self._pieces:
                     self._pieces[key] = getattr(statement, "name", "")
                     text = text_of(Origin(place.source, statement, place.names))
-                    self.texts.append(self._closed(text, place.names, {}))
+                    self.texts.append(self._define_globals(text, place.names, {}))
 
 
 def _is_constant(value: object) -> bool:
@@ -290,12 +294,12 @@ def _imported_from(
     return sys.modules.get(".".join([*outer, *([statement.module] if statement.module else [])]))
 
 
-def _original(statement: ast.Import | ast.ImportFrom, name: str) -> str:
+def _original_name(statement: ast.Import | ast.ImportFrom, name: str) -> str:
     """Return an imported name's name in its own module."""
     return next(a.name for a in statement.names if (a.asname or a.name) == name)
 
 
-def _only(statement: ast.Import | ast.ImportFrom, name: str) -> str:
+def _single_import(statement: ast.Import | ast.ImportFrom, name: str) -> str:
     """Return an import line for one of the names that a statement imports."""
     kept = [a for a in statement.names if (a.asname or a.name.partition(".")[0]) == name]
     new = ast.Import(kept)
@@ -311,7 +315,7 @@ def _import_line(path: str, name: str) -> str:
     return f"from {head} import {last}" if last == name else f"import {path} as {name}"
 
 
-def _path(thing: object) -> str | None:
+def _import_path(thing: object) -> str | None:
     """Return the "module:name" that imports a library's object; None if there is none."""
     public = public_name(thing) if callable(thing) else None
     if public is not None and not public.startswith("torch.ops."):
@@ -329,7 +333,7 @@ def _path(thing: object) -> str | None:
     return None
 
 
-def _reachable(path: str) -> bool:
+def _is_reachable(path: str) -> bool:
     """Return whether `import torch` alone makes a dotted path available."""
     value: object = torch
     for part in path.split(".")[1:]:
@@ -337,7 +341,7 @@ def _reachable(path: str) -> bool:
     return value is not None
 
 
-def _spliced(text: str, edits: Sequence[tuple[ast.expr, str]]) -> str:
+def _splice(text: str, edits: Sequence[tuple[ast.expr, str]]) -> str:
     """Return `text` with expressions replaced."""
     lines = [line.encode() for line in text.split("\n")]
     for node, new in sorted(edits, key=lambda e: (-e[0].lineno, -e[0].col_offset)):

@@ -62,7 +62,7 @@ def from_file(path: str, name: str = "build") -> str:
     That is a builder, or a module, class or function whose inputs are `NAME_inputs`, `inputs` or
     those of the file's own `build()`. Raises FullgraphError."""
     text = Path(path).read_text()
-    kinds = _kinds(ast.parse(text))
+    kinds = _assigned_names(ast.parse(text))
     if name == "build" and "build" in kinds:
         return text
     if name not in kinds:
@@ -82,7 +82,7 @@ def from_file(path: str, name: str = "build") -> str:
     return f"{end}\n\ndef build():\n    return {model}, {inputs}\n"
 
 
-def _kinds(tree: ast.Module) -> dict[str, type[ast.stmt]]:
+def _assigned_names(tree: ast.Module) -> dict[str, type[ast.stmt]]:
     """Return the top-level names of a file, and what assigns them."""
     found: dict[str, type[ast.stmt]] = {}
     for statement in tree.body:
@@ -131,7 +131,11 @@ class _ScriptWriter:
         made = self.spelling.of(target)
         if not isinstance(target, nn.Module):
             return made
-        finish = [*_modes(target), *_frozen(target), *(_values(target) if self.exact else ())]
+        finish = [
+            *_mode_statements(target),
+            *_freeze_statements(target),
+            *(_value_statements(target) if self.exact else ()),
+        ]
         if not finish:
             return made
         name = made if made.isidentifier() else self._assign_variable(target, made)
@@ -225,7 +229,7 @@ def _shared_modules(module: nn.Module) -> set[int]:
     return {each for each, count in counts.items() if count > 1}
 
 
-def _modes(module: nn.Module) -> list[str]:
+def _mode_statements(module: nn.Module) -> list[str]:
     """Return statements that put single modules into another mode than their parent's."""
     found = []
     modes = {"": module.training}
@@ -237,7 +241,7 @@ def _modes(module: nn.Module) -> list[str]:
     return found
 
 
-def _frozen(module: nn.Module) -> list[str]:
+def _freeze_statements(module: nn.Module) -> list[str]:
     """Return statements that turn off grad for parameters that do not require it."""
     frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
     floating = [p for p in module.parameters() if p.is_floating_point()]
@@ -246,7 +250,7 @@ def _frozen(module: nn.Module) -> list[str]:
     return [f"{{}}.get_parameter({name!r}).requires_grad_(False)" for name in frozen]
 
 
-def _values(module: nn.Module) -> list[str]:
+def _value_statements(module: nn.Module) -> list[str]:
     """Return statements that assign the values of parameters and buffers."""
     named: list[tuple[str, str, torch.Tensor]] = [
         *(("parameter", *one) for one in module.named_parameters()),

@@ -196,8 +196,8 @@ def draw_tensor(tensor: torch.Tensor) -> str:
     floating = tensor.is_floating_point() or tensor.is_complex()
     usual = torch.float32 if floating else torch.int64
     wanted = "" if tensor.dtype is usual else f", dtype={tensor.dtype}"
-    low, high = _range(tensor)
-    layout = _layout(tensor)
+    low, high = _integer_range(tensor)
+    layout = _layout_call(tensor)
     if layout is None:
         wanted = "" if tensor.dtype is torch.float32 else f", dtype={tensor.dtype}"
         made = f"torch.empty_strided({sizes}, {tuple(tensor.stride())}{wanted}{end})"
@@ -213,7 +213,7 @@ def draw_tensor(tensor: torch.Tensor) -> str:
     return f"torch.randint({low}, {high + 1}, {sizes}{wanted}{end}){layout}"
 
 
-def _layout(tensor: torch.Tensor) -> str | None:
+def _layout_call(tensor: torch.Tensor) -> str | None:
     """Return a call that gives a new tensor the strides of `tensor`; None if there is none."""
     if tensor.is_contiguous():
         return ""
@@ -223,7 +223,7 @@ def _layout(tensor: torch.Tensor) -> str | None:
     return None
 
 
-def _range(tensor: torch.Tensor) -> tuple[int, int]:
+def _integer_range(tensor: torch.Tensor) -> tuple[int, int]:
     """Return bounds for random integers: those of the elements, and 0."""
     if tensor.is_floating_point() or tensor.is_complex() or tensor.device.type == "meta":
         return 0, 1

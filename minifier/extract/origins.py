@@ -46,17 +46,17 @@ def find_origin(thing: object) -> Origin | None:
     source = read_source(code.co_filename, function.__globals__)
     if source is None:
         return None
-    node = _node(source, code)
-    return None if node is None else Origin(source, node, _names(function))
+    node = _definition_of(source, code)
+    return None if node is None else Origin(source, node, _names_of(function))
 
 
 def _class_origin(kind: type) -> Origin | None:
     """Return where a class is defined, found through its methods."""
-    file, methods = _file_of(kind), _methods(kind)
+    file, methods = _file_of(kind), _methods_of(kind)
     module = sys.modules.get(kind.__module__)
     names: dict[str, object] = dict(vars(module)) if module is not None else {}
     for method in methods:
-        names = {**names, **_names(method)}
+        names = {**names, **_names_of(method)}
     source = read_source(file, names) if file is not None else None
     if source is None:
         return None
@@ -73,7 +73,7 @@ def _class_origin(kind: type) -> Origin | None:
 
 def _file_of(thing: object) -> str | None:
     if isinstance(thing, type):
-        for method in _methods(thing):
+        for method in _methods_of(thing):
             return method.__code__.co_filename
         module = sys.modules.get(thing.__module__)
         return getattr(module, "__file__", None)
@@ -81,7 +81,7 @@ def _file_of(thing: object) -> str | None:
     return function.__code__.co_filename if isinstance(function, FunctionType) else None
 
 
-def _methods(kind: type) -> list[FunctionType]:
+def _methods_of(kind: type) -> list[FunctionType]:
     """Return the functions written in a class, not those that a decorator made."""
     found = []
     for held in vars(kind).values():
@@ -99,7 +99,7 @@ def unwrap_function(thing: object) -> Any:
     return inspect.unwrap(thing) if callable(thing) and not isinstance(thing, type) else thing
 
 
-def _names(function: FunctionType) -> dict[str, object]:
+def _names_of(function: FunctionType) -> dict[str, object]:
     """Return what the names of a function mean: its module's, and its closure's."""
     names = dict(function.__globals__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
@@ -110,7 +110,7 @@ def _names(function: FunctionType) -> dict[str, object]:
     return names
 
 
-def _node(source: Source, code: CodeType) -> ast.stmt | ast.Lambda | None:
+def _definition_of(source: Source, code: CodeType) -> ast.stmt | ast.Lambda | None:
     """Return the definition that a code object was compiled from."""
     if code.co_name != "<lambda>":
         for statement in source.statements:

@@ -16,7 +16,7 @@ from fullgraph.compiler.results import elements_of
 def fingerprint(module: GraphModule, inputs: Sequence[object]) -> str:
     """Return a hash of a graph's calls, constants and inputs, bit for bit; names do not count."""
     places: dict[int, int] = {}
-    text = [*_lines(module, places), *(describe_value(value, places) for value in inputs)]
+    text = [*_describe_nodes(module, places), *(describe_value(value, places) for value in inputs)]
     return hashlib.sha256("\n".join(text).encode()).hexdigest()
 
 
@@ -28,11 +28,14 @@ def describe_value(value: object, places: dict[int, int] | None = None) -> str:
     if not isinstance(value, torch.Tensor):
         return _describe_argument(value, {})
     with disable_torch_function(), torch.no_grad():
-        parts = [*tensor_properties(value), *_memory(value, {} if places is None else places)]
+        parts = [
+            *tensor_properties(value),
+            *_describe_memory(value, {} if places is None else places),
+        ]
         parts += [describe_value(inner, places) for _, inner in inner_tensors(value)]
         elements = value.detach() if _is_bytes(value) else elements_of(value)
         if elements is not None:
-            parts.append(_hash(elements))
+            parts.append(_hash_elements(elements))
         return " ".join(map(str, parts))
 
 
@@ -63,7 +66,7 @@ def target_name(target: object) -> str:
     return f"{getattr(target, '__module__', None)}.{name}"
 
 
-def _lines(module: torch.nn.Module, places: dict[int, int]) -> list[str]:
+def _describe_nodes(module: torch.nn.Module, places: dict[int, int]) -> list[str]:
     """Return one line for each node, with the content of the attributes that it uses."""
     assert isinstance(module, GraphModule)
     names = {node: f"%{index}" for index, node in enumerate(module.graph.nodes)}
@@ -84,7 +87,7 @@ def _describe_attribute(module: torch.nn.Module, path: str, places: dict[int, in
     for name in path.split("."):
         thing = getattr(thing, name)
     if isinstance(thing, GraphModule):
-        return "\n".join(["{", *_lines(thing, places), "}"])
+        return "\n".join(["{", *_describe_nodes(thing, places), "}"])
     if isinstance(thing, torch.nn.Module):
         tensors = [*thing.named_parameters(), *thing.named_buffers()]
         state = [f"{name} {describe_value(tensor, places)}" for name, tensor in tensors]
@@ -111,7 +114,7 @@ def _describe_argument(value: object, names: Mapping[Node, str]) -> str:
     return f"{type(value).__name__} {re.sub(r' at 0x[0-9a-f]+', '', repr(value))}"
 
 
-def _memory(tensor: torch.Tensor, places: dict[int, int]) -> list[object]:
+def _describe_memory(tensor: torch.Tensor, places: dict[int, int]) -> list[object]:
     """Return the number of a tensor's storage and its offset; nothing without elements."""
     if tensor.layout is not torch.strided or tensor._is_zerotensor() or not tensor.numel():
         return []
@@ -144,6 +147,6 @@ def element_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return plain.view(torch.uint8) if plain.dtype != torch.bool else plain.to(torch.uint8)
 
 
-def _hash(elements: torch.Tensor) -> str:
+def _hash_elements(elements: torch.Tensor) -> str:
     """Return a hash of a strided tensor's elements."""
     return hashlib.sha256(element_bytes(elements.cpu()).numpy().data).hexdigest()

@@ -22,7 +22,7 @@ _RUNS_BODY = {
 
 def inlinable_calls(graph: BoundGraph) -> list[Node]:
     """Return the calls whose body can replace them: checkpoints, regions, branches."""
-    return [node for node in graph.calls if _body(graph, node) is not None]
+    return [node for node in graph.calls if _body_and_operands(graph, node) is not None]
 
 
 def inline_calls(graph: BoundGraph, wanted: Collection[Node]) -> BoundGraph:
@@ -34,9 +34,9 @@ def inline_calls(graph: BoundGraph, wanted: Collection[Node]) -> BoundGraph:
     names: dict[Node, Any] = {}
     for node in graph.module.graph.nodes:
         source = node.args[0] if node.target is operator.getitem else None
-        body = _body(graph, node) if node in wanted else None
+        body = _body_and_operands(graph, node) if node in wanted else None
         if body is not None:
-            names[node] = _copied(graph, new, body[0], [names.get(o, o) for o in body[1]])
+            names[node] = _copy_body(graph, new, body[0], [names.get(o, o) for o in body[1]])
         elif isinstance(source, Node) and isinstance(names[source], list | tuple):
             names[node] = names[source][node.args[1]]
         else:
@@ -45,7 +45,7 @@ def inline_calls(graph: BoundGraph, wanted: Collection[Node]) -> BoundGraph:
     return BoundGraph(GraphModule(graph.module, new), graph.inputs)
 
 
-def _body(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] | None:
+def _body_and_operands(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] | None:
     """Return the node of a call's body, and the operands that the body gets."""
     name = str(getattr(node.target, "__name__", ""))
     parts = [arg for arg in node.args if isinstance(arg, Node) and _graph_module_of(graph, arg)]
@@ -68,7 +68,7 @@ def _body(graph: BoundGraph, node: Node) -> tuple[Node, list[Any]] | None:
     return part, operands
 
 
-def _copied(graph: BoundGraph, new: torch.fx.Graph, part: Node, operands: list[Any]) -> object:
+def _copy_body(graph: BoundGraph, new: torch.fx.Graph, part: Node, operands: list[Any]) -> object:
     """Copy a body into `new` and return its result there."""
     module = _graph_module_of(graph, part)
     assert module is not None

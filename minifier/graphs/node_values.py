@@ -63,7 +63,7 @@ def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
     Raises what the graph raises.
     """
     inputs = [_detach_result(value) for value in inputs]
-    attributes = list(_attributes(module))
+    attributes = list(_attribute_tensors(module))
     state = snapshot([*inputs, *attributes])
     try:
         run = _RecordingInterpreter(module, {})
@@ -102,7 +102,7 @@ class _RecordingInterpreter(RegionInterpreter):
                 place for tensor in self._argument_tensors(n) for place in _storage_ids(tensor)
             }
             self._keep_versions(places, self._order[n])
-        before = [(tensor, _version(tensor)) for tensor in self._argument_tensors(n)]
+        before = [(tensor, _version_of(tensor)) for tensor in self._argument_tensors(n)]
         value = super().run_node(n)
         self._values[n] = value
         self._storages[n] = frozenset(
@@ -110,7 +110,9 @@ class _RecordingInterpreter(RegionInterpreter):
         )
         blind = _writes_by_name(n)
         written = [
-            tensor for tensor, old in before if _version(tensor) != old or (blind and old is None)
+            tensor
+            for tensor, old in before
+            if _version_of(tensor) != old or (blind and old is None)
         ]
         if written or (blind == "surely" and before):
             tensors = written or [tensor for tensor, _ in before]
@@ -160,7 +162,7 @@ class _RecordingInterpreter(RegionInterpreter):
         return node.op != "call_module" and node.is_impure(impure_random=False)
 
 
-def _attributes(module: GraphModule) -> Iterator[torch.Tensor]:
+def _attribute_tensors(module: GraphModule) -> Iterator[torch.Tensor]:
     """Yield the tensors that a graph module holds."""
     for node in module.graph.nodes:
         if node.op == "get_attr":
@@ -187,11 +189,11 @@ def _tensors_of(value: object) -> list[torch.Tensor]:
 
 
 def _storage_ids(tensor: torch.Tensor) -> list[StorageId]:
-    storage = _storage(tensor)
+    storage = _storage_of(tensor)
     return [id(tensor) if storage is None else storage._cdata]
 
 
-def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+def _storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     """Return the storage of a tensor; None if it has none (sparse, subclass, ZeroTensor)."""
     if tensor.layout is torch.strided:
         with suppress(RuntimeError, NotImplementedError):
@@ -199,7 +201,7 @@ def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     return None
 
 
-def _version(tensor: torch.Tensor) -> int | None:
+def _version_of(tensor: torch.Tensor) -> int | None:
     """Return the version counter of a tensor; None if torch keeps none."""
     return None if tensor.is_inference() else tensor._version
 
@@ -228,7 +230,7 @@ def _copy_leaf(leaf: object, copies: dict[StorageId, torch.UntypedStorage]) -> o
     with torch.no_grad():
         if type(leaf) not in (torch.Tensor, torch.nn.Parameter) or leaf.layout is not torch.strided:
             return leaf.detach().clone().requires_grad_(leaf.requires_grad)
-        storage = _storage(leaf)
+        storage = _storage_of(leaf)
         if storage is None:
             return leaf
         place = storage._cdata

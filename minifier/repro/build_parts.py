@@ -29,22 +29,22 @@ def program(text: str, facts: Facts) -> Program:
     """Return the parts of `text`, which has a `build()` or the names `model` and `inputs`."""
     tree = ast.parse(text)
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    flat = _flat([node for node in tree.body if node not in imports])
+    flat = _inline_build([node for node in tree.body if node not in imports])
     found = _taken_apart(flat, facts) or _as_it_is(flat, facts)
-    lines = sorted({line for node in imports for line in _lines(node)} - {"import torch"})
+    lines = sorted({line for node in imports for line in _split_import(node)} - {"import torch"})
     if facts.tensor:
         found = replace(found, outputs=1, loss="{}.sum()")
     return replace(found, imports=tuple(lines), random=facts.random, mutates=facts.mutates)
 
 
-def _lines(node: ast.Import | ast.ImportFrom) -> list[str]:
+def _split_import(node: ast.Import | ast.ImportFrom) -> list[str]:
     """Return an import as one line for each module."""
     if isinstance(node, ast.ImportFrom):
         return [ast.unparse(node)]
     return [ast.unparse(ast.Import([name])) for name in node.names]
 
 
-def _flat(body: list[ast.stmt]) -> list[ast.stmt]:
+def _inline_build(body: list[ast.stmt]) -> list[ast.stmt]:
     """Return the statements of `build()` inlined, with `model` and `inputs` for its results."""
     found: list[ast.stmt] = []
     for node in body:
@@ -85,31 +85,31 @@ def _taken_apart(body: list[ast.stmt], facts: Facts) -> Program | None:
     used = {n.id for node in rest for n in ast.walk(node) if isinstance(n, ast.Name)}
     if {"model", "inputs"} & used:
         return None
-    names = {name for node in rest for name in _defined(node)}
+    names = {name for node in rest for name in _names_assigned(node)}
     target = model.id if isinstance(model, ast.Name) else "model"
     if isinstance(model, ast.Lambda):
         rest.append(_lambda_to_def(model))
         target = "f"
     elif target == "model":
         rest.append(_make_assignment("model", model))
-    lines, arguments, places = _arguments(inputs, facts, names)
-    function, assigned = _split(rest)
+    lines, arguments, places = _input_statements(inputs, facts, names)
+    function, assigned = _split_at_definitions(rest)
     return Program(
         function, "\n".join([*assigned, *lines]), target, tuple(arguments), places=places
     )
 
 
-def _split(body: list[ast.stmt]) -> tuple[str, list[str]]:
+def _split_at_definitions(body: list[ast.stmt]) -> tuple[str, list[str]]:
     """Return what precedes the last definition, and the statements after it."""
     definitions = [n for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
     last = max((body.index(n) for n in definitions), default=-1)
-    return _joined(body[: last + 1]), [*map(ast.unparse, body[last + 1 :])]
+    return _join_statements(body[: last + 1]), [*map(ast.unparse, body[last + 1 :])]
 
 
 def _as_it_is(body: list[ast.stmt], facts: Facts) -> Program:
     star = {"tuple": "*inputs", "dict": "**inputs"}.get(facts.form, "inputs")
     places = {"input" if star.startswith("*") else "input[0]": "inputs"}
-    function, assigned = _split(body)
+    function, assigned = _split_at_definitions(body)
     return Program(function, "\n".join(assigned), "model", (star,), places=places)
 
 
@@ -120,7 +120,7 @@ def _single_assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:
             yield target.id, node
 
 
-def _defined(node: ast.stmt) -> Iterator[str]:
+def _names_assigned(node: ast.stmt) -> Iterator[str]:
     """Return the names that a top-level statement assigns."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         yield node.name
@@ -139,7 +139,7 @@ def _lambda_to_def(function: ast.Lambda) -> ast.stmt:
     return ast.parse(text).body[0]
 
 
-def _arguments(
+def _input_statements(
     inputs: ast.expr, facts: Facts, taken: set[str]
 ) -> tuple[list[str], list[str], dict[str, str]]:
     """Return statements for the inputs, how each is passed, and its expression.
@@ -177,7 +177,7 @@ def _unused_names(taken: set[str]) -> Iterator[str]:
         number += 1
 
 
-def _joined(body: list[ast.stmt]) -> str:
+def _join_statements(body: list[ast.stmt]) -> str:
     """Return statements as text, with a formatter's blank lines around definitions."""
     text, after = "", False
     for node in body:

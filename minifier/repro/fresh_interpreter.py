@@ -139,7 +139,7 @@ def run(
         try:
             with contextlib.suppress(OSError, AttributeError):  # ended already; not on Linux
                 resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
-            printed, ended = _listened(child, start + seconds)
+            printed, ended = _read_output(child, start + seconds)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -156,7 +156,7 @@ def run(
     return Ran(code, "", error, message, printed, took)
 
 
-def _listened(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
+def _read_output(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
     """Return a child's output until it ends or the deadline passes, and whether it ended."""
     clip = ClippedText()
     assert child.stdout is not None
@@ -207,11 +207,11 @@ def shows(ran: Ran, check: Check) -> bool:
         case Kind.RECOMPILE:
             return ran.code not in (0, None) and "recompil" in ran.message.lower()
         case Kind.EXCEPTION | Kind.BREAK:
-            return ran.code not in (0, None) and _says(ran, check)
+            return ran.code not in (0, None) and _contains_signature(ran, check)
     return ran.code not in (0, None) and ran.error == "AssertionError"
 
 
-def _says(ran: Ran, check: Check) -> bool:
+def _contains_signature(ran: Ran, check: Check) -> bool:
     """Return whether output contains the exception's signature: type, message, place in torch."""
     if not check.signature:
         return bool(ran.error) and check.got.startswith(ran.error)
@@ -336,7 +336,7 @@ def elsewhere(
             found.append(_outcome_elsewhere(version, ran, check))
             continue
         with tempfile.TemporaryDirectory(prefix="torch-", ignore_cleanup_errors=True) as folder:
-            python, problem = _installed(version, folder, install_seconds, index)
+            python, problem = _install_torch(version, folder, install_seconds, index)
             if problem:
                 found.append(Elsewhere(version, "cannot be installed", problem))
                 continue
@@ -352,7 +352,7 @@ def _outcome_elsewhere(version: str, ran: Ran, check: Check) -> Elsewhere:
     return Elsewhere(version, "fails" if shows(ran, check) else "fails differently", str(ran))
 
 
-def _installed(version: str, folder: str, seconds: float, index: str | None) -> tuple[str, str]:
+def _install_torch(version: str, folder: str, seconds: float, index: str | None) -> tuple[str, str]:
     """Return an interpreter with a version of torch, and "" or what is wrong."""
     python = str(Path(folder, "bin", "python"))
     source = ["--index-url", index] if index else []

@@ -51,12 +51,12 @@ def redact(text: str, still_fails: StillFails) -> str:
     current = _without_comments(text)
     if current != text and not still_fails(current):
         return text
-    for changes in (_names, _strings, _values):
-        current = _applied(current, list(changes(current)), still_fails)
+    for changes in (_new_names, _new_strings, _new_values):
+        current = _apply_most(current, list(changes(current)), still_fails)
     return current
 
 
-def _applied(text: str, changes: Sequence[_Change], still_fails: StillFails) -> str:
+def _apply_most(text: str, changes: Sequence[_Change], still_fails: StillFails) -> str:
     """Return `text` with as many of the changes as keep the failure."""
     if not changes:
         return text
@@ -66,7 +66,7 @@ def _applied(text: str, changes: Sequence[_Change], still_fails: StillFails) -> 
     if len(changes) == 1:
         return text
     half = len(changes) // 2
-    return _applied(_applied(text, changes[:half], still_fails), changes[half:], still_fails)
+    return _apply_most(_apply_most(text, changes[:half], still_fails), changes[half:], still_fails)
 
 
 def _apply_changes(text: str, changes: Sequence[_Change]) -> str:
@@ -151,7 +151,7 @@ def _without_comments(text: str) -> str:
 # --- names ---
 
 
-def _names(text: str) -> Iterator[_Change]:
+def _new_names(text: str) -> Iterator[_Change]:
     """Return new names for what the script itself defines."""
     module = cst.parse_module(text)
     finder = _Definitions()
@@ -247,7 +247,7 @@ class _Definitions(cst.CSTVisitor):
 # --- strings and numbers ---
 
 
-def _strings(text: str) -> Iterator[_Change]:
+def _new_strings(text: str) -> Iterator[_Change]:
     """Return strings that are neither torch's words nor data."""
     module = cst.parse_module(text)
     kept = {
@@ -281,14 +281,14 @@ def _is_of_torch(function: cst.BaseExpression) -> bool:
     return known or hasattr(torch.Tensor, function.attr.value)
 
 
-def _values(text: str) -> Iterator[_Change]:
+def _new_values(text: str) -> Iterator[_Change]:
     """Return plain tensors for those with content, short numbers for long ones."""
     module = cst.parse_module(text)
     inside: set[str] = set()
     for node in m.findall(module, m.Call(func=m.Attribute(value=m.Name("torch")))):
         code = _code_of(node)
         if code.startswith(("torch.tensor(", "torch.frombuffer(")) and code not in inside:
-            plain = _plain(code)
+            plain = _ones_like(code)
             if plain is not None:
                 inside |= {_code_of(number) for number in m.findall(node, m.Float())}
                 yield _Change("value", code, plain)
@@ -299,7 +299,7 @@ def _values(text: str) -> Iterator[_Change]:
             yield _Change("value", code, short if "." in short or "e" in short else f"{short}.0")
 
 
-def _plain(code: str) -> str | None:
+def _ones_like(code: str) -> str | None:
     """Return an expression for a tensor of the same kind, filled with ones."""
     try:
         tensor = eval(code, {"torch": torch, "base64": base64, "zlib": zlib})

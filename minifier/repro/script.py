@@ -123,7 +123,7 @@ def script(
         "\n".join(body.setup),
         "\n".join(body.lines),
     ]
-    return _joined(parts)
+    return _join_parts(parts)
 
 
 def lower_backend(text: str, backend: str) -> str:
@@ -162,7 +162,7 @@ def surroundings() -> str:
     return ", ".join(parts)
 
 
-def _joined(parts: Sequence[str]) -> str:
+def _join_parts(parts: Sequence[str]) -> str:
     """Join parts of a file with a formatter's blank lines around functions."""
     text = ""
     for part in filter(None, (part.strip("\n") for part in parts)):
@@ -184,7 +184,7 @@ class _Body:
         self._inputs = [*made, *program.inputs.splitlines()]
         compares = check.kind in (Kind.RESULT, Kind.METADATA, Kind.GRADIENT, Kind.MUTATION)
         self._twice = compares and (program.mutates or check.kind is Kind.MUTATION)
-        names = ", ".join(self._names)
+        names = ", ".join(self._names_used)
         self.setup = self._inputs
         if self._twice and len(self._inputs) > _REPEATED:
             self.setup = ["def make_inputs():", *_indent_lines([*self._inputs, f"return {names}"])]
@@ -197,7 +197,7 @@ class _Body:
         self.lines = [line if line.startswith("#") else syntax.fold_line(line) for line in lines]
 
     @property
-    def _names(self) -> list[str]:
+    def _names_used(self) -> list[str]:
         """Return the names that setup statements assign and the calls use."""
         used = syntax.names(f"{self._program.function}\n{self._call_of(self._eager)}", ast.Load)
         given = syntax.names("\n".join(self._inputs), ast.Store)
@@ -224,7 +224,7 @@ class _Body:
 
     # --- one side ---
 
-    def _fresh(self) -> list[str]:
+    def _lines_before_call(self) -> list[str]:
         """Return what precedes a call: its own inputs, the seed."""
         lines = list(self._inputs) if self._twice else []
         return [*lines, "torch.manual_seed(0)"] if self._program.random else lines
@@ -234,7 +234,7 @@ class _Body:
             return call
         return self._program.loss.replace("{}", call) + ".backward()"
 
-    def _repeated(self, callee: str, last: str) -> list[str]:
+    def _after_other_calls(self, callee: str, last: str) -> list[str]:
         """Return `last` after the calls that precede it."""
         if self._check.calls == 1:
             return [last]
@@ -242,12 +242,12 @@ class _Body:
         step = self._with_backward(step) if self._check.backward else step
         return [f"for _ in range({self._check.calls - 1}):", *_indent_lines([step]), last]
 
-    def _side(self, callee: str, last: str) -> list[str]:
+    def _call_side(self, callee: str, last: str) -> list[str]:
         """Return the call of eager or of the compiled program; several calls share a name."""
         if callee == self._compiled and self._check.calls > 1:
-            lines = self._repeated("compiled", last.replace(callee, "compiled"))
-            return [*self._fresh(), f"compiled = {callee}", *lines]
-        return [*self._fresh(), *self._repeated(callee, last)]
+            lines = self._after_other_calls("compiled", last.replace(callee, "compiled"))
+            return [*self._lines_before_call(), f"compiled = {callee}", *lines]
+        return [*self._lines_before_call(), *self._after_other_calls(callee, last)]
 
     # --- kinds ---
 
@@ -266,7 +266,7 @@ class _Body:
         if self._check.got:
             told = textwrap.shorten(self._check.got, _COMMENT, placeholder=" …")
             yield f"# {self._backend}: {told}"
-        yield from self._side(
+        yield from self._call_side(
             self._compiled, self._with_backward(call) if self._check.backward else call
         )
 
@@ -279,14 +279,14 @@ class _Body:
             yield from self._compare_aliases(path)
             return
         path = path.replace("'", '"')
-        yield from self._side(self._eager, f"expected = {self._call_of(self._eager)}{path}")
-        yield from self._side(self._compiled, f"got = {self._call_of(self._compiled)}{path}")
+        yield from self._call_side(self._eager, f"expected = {self._call_of(self._eager)}{path}")
+        yield from self._call_side(self._compiled, f"got = {self._call_of(self._compiled)}{path}")
         yield from self._assert_close("got", "expected")
 
     def _compare_aliases(self, path: str) -> Iterator[str]:
         check = self._check
         other, same = (check.expected, "==") if check.got == OWN_MEMORY else (check.got, "!=")
-        yield from self._side(self._compiled, f"got = {self._call_of(self._compiled)}")
+        yield from self._call_side(self._compiled, f"got = {self._call_of(self._compiled)}")
         output = re.fullmatch(r"output(\[.*)?", other)
         name = f"got{output[1] or ''}" if output else self._program.place(other)
         pointer = "untyped_storage().data_ptr()"
@@ -296,12 +296,12 @@ class _Body:
     def _compare_gradients(self) -> Iterator[str]:
         place = self._program.place(self._check.where)
         eager, compiled = self._call_of(self._eager), self._call_of(self._compiled)
-        yield from self._side(self._eager, self._with_backward(eager))
+        yield from self._call_side(self._eager, self._with_backward(eager))
         if self._twice:
             yield f"expected = {place}.grad"
         else:
             yield f"expected, {place}.grad = {place}.grad, None"
-        yield from self._side(self._compiled, self._with_backward(compiled))
+        yield from self._call_side(self._compiled, self._with_backward(compiled))
         yield from self._assertion_of(f"{place}.grad")
 
     def _compare_mutations(self) -> Iterator[str]:
@@ -310,7 +310,9 @@ class _Body:
             place = self._program.container_expression(self._check.where)
         for side, name in ((self._eager, "expected"), (self._compiled, "")):
             call = self._call_of(side)
-            yield from self._side(side, self._with_backward(call) if self._check.backward else call)
+            yield from self._call_side(
+                side, self._with_backward(call) if self._check.backward else call
+            )
             if name:
                 yield f"{name} = {place}"
         yield from self._assertion_of(place)

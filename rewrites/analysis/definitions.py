@@ -76,7 +76,7 @@ class _Walk:
         for statement in body.body:
             if self.state is not None:
                 known = self.before.get(statement, {})
-                self.before[statement] = _merged([known, self.state]) or {}
+                self.before[statement] = _merge_states([known, self.state]) or {}
             if isinstance(statement, cst.BaseCompoundStatement):
                 self.walk_compound(statement)
             elif isinstance(statement, cst.SimpleStatementLine):
@@ -131,7 +131,7 @@ class _Walk:
                         self.walk_compound(other)
                     case cst.Else(body=body):
                         self.walk_block(body)
-                self.state = _merged([taken, self.state])
+                self.state = _merge_states([taken, self.state])
             case cst.For() | cst.While():
                 self.walk_loop(node)
             case cst.With():
@@ -154,7 +154,7 @@ class _Walk:
                         self.walk_uses(case.guard)
                     self.walk_block(case.body)
                     ends.append(self.state)
-                self.state = _merged(ends)
+                self.state = _merge_states(ends)
             case cst.FunctionDef() | cst.ClassDef():
                 self.walk_uses(node.body)
                 self.bind_name(node.name)
@@ -166,18 +166,18 @@ class _Walk:
         states = _Loop()
         self.loops.append(states)
         for _ in range(2):  # bindings of one iteration reach the next
-            self.state = _merged([self.state, *states.nexts])
+            self.state = _merge_states([self.state, *states.nexts])
             skipped = self.state
             if isinstance(node, cst.For):
                 self.bind_target(node.target)
             else:
                 self.walk_uses(node.test)
             self.walk_block(node.body)
-            self.state = _merged([skipped, self.state])
+            self.state = _merge_states([skipped, self.state])
         self.loops.pop()
         if node.orelse is not None:
             self.walk_block(node.orelse.body)
-        self.state = _merged([self.state, *states.exits, *states.nexts])
+        self.state = _merge_states([self.state, *states.exits, *states.nexts])
 
     def walk_try(self, node: cst.Try | cst.TryStar) -> None:
         """Walk a `try`; its handlers may start after any statement of the body."""
@@ -189,7 +189,7 @@ class _Walk:
             for name in _nodes_that(node.body, lambda n: isinstance(n, cst.Name))
             if isinstance(name, cst.Name) and name.value in self.every
         }
-        anywhere = _merged([start, made])
+        anywhere = _merge_states([start, made])
         if node.orelse is not None:
             self.walk_block(node.orelse.body)
         ends = [self.state]
@@ -199,9 +199,9 @@ class _Walk:
                 self.bind_target(handler.name.name)
             self.walk_block(handler.body)
             ends.append(self.state)
-        self.state = _merged(ends)
+        self.state = _merge_states(ends)
         if node.finalbody is not None:
-            self.state = _merged([self.state, ended, anywhere])
+            self.state = _merge_states([self.state, ended, anywhere])
             self.walk_block(node.finalbody.body)
 
     # Names.
@@ -253,7 +253,7 @@ class _Walk:
         return not isinstance(parent, cst.Param | cst.FunctionDef | cst.ClassDef | cst.ImportAlias)
 
 
-def _merged(states: Sequence[ReachingBindings | None]) -> ReachingBindings | None:
+def _merge_states(states: Sequence[ReachingBindings | None]) -> ReachingBindings | None:
     """Join the states of branches that meet; None if all are unreachable."""
     alive = [state for state in states if state is not None]
     if not alive:

@@ -252,12 +252,12 @@ def _paths_mutated(node: cst.CSTNode) -> Iterator[str]:
         else:
             for target in assignment_targets(one):
                 if isinstance(target, cst.Subscript):
-                    yield from filter(None, [_base(target)])
-        if changed is not None and (path := _base(changed)):
+                    yield from filter(None, [_base_of(target)])
+        if changed is not None and (path := _base_of(changed)):
             yield path
 
 
-def _base(node: cst.BaseExpression) -> str:
+def _base_of(node: cst.BaseExpression) -> str:
     """Return the variable or path whose value `node` is a part of."""
     while isinstance(node, cst.Subscript | cst.Call):
         node = node.value if isinstance(node, cst.Subscript) else node.func

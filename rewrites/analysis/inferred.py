@@ -39,15 +39,15 @@ def infer(site: Site, node: cst.CSTNode) -> Seen | None:
     if (seen := site.seen(node)) is not None:
         return seen
     if isinstance(node, cst.Name) and (known := find_definitions(site.document, node)) is not None:
-        seen = _used(site, known, known.reaching.get(node, frozenset()))
+        seen = _facts_of_use(site, known, known.reaching.get(node, frozenset()))
     if isinstance(node, cst.Attribute) and isinstance(
         site.document.parents.get(node), cst.AugAssign
     ):
-        seen = _elsewhere(site, node)
+        seen = _facts_elsewhere(site, node)
     return seen or _facts_of(lambda: _value_of(site, node, 0))
 
 
-def _elsewhere(site: Site, node: cst.Attribute) -> Seen | None:
+def _facts_elsewhere(site: Site, node: cst.Attribute) -> Seen | None:
     """Return facts of an attribute path that the function only updates in place."""
     document, path = site.document, dotted_name(node)
     function = document.function(node)
@@ -62,7 +62,7 @@ def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> Seen | 
     if known is None:
         return None
     bindings = known.before.get(statement, {}).get(variable, frozenset())
-    used = _used(site, known, bindings)
+    used = _facts_of_use(site, known, bindings)
     return used or _facts_of(lambda: _value_of_definitions(site, known, bindings, 0))
 
 
@@ -109,7 +109,7 @@ def _value_of(site: Site, node: cst.CSTNode, depth: int) -> Any:
         raise UnknownValue
     seen = site.seen(node)
     if seen is not None:
-        return _made(seen)
+        return _make_value(seen)
     again = depth + 1
     match node:
         case cst.Integer() | cst.Float() | cst.SimpleString():
@@ -117,9 +117,9 @@ def _value_of(site: Site, node: cst.CSTNode, depth: int) -> Any:
         case cst.Name(value="True" | "False" | "None"):
             return {"True": True, "False": False, "None": None}[node.value]
         case cst.Name() | cst.Attribute() if site.document.qualified(node).startswith("torch."):
-            return _named(site.document.qualified(node))
+            return _torch_constant(site.document.qualified(node))
         case cst.Name():
-            return _variable(site, node, again)
+            return _value_of_variable(site, node, again)
         case cst.Attribute() if node.attr.value in _ATTRIBUTES:
             base = _value_of(site, node.value, again)
             if isinstance(base, torch.finfo | torch.iinfo):
@@ -149,7 +149,7 @@ def _value_of(site: Site, node: cst.CSTNode, depth: int) -> Any:
     raise UnknownValue
 
 
-def _made(seen: Seen) -> object:
+def _make_value(seen: Seen) -> object:
     """Return a value with these facts. Raises UnknownValue if they vary."""
     if seen.is_tensor and len(seen.dtypes) == len(seen.shapes) == 1:
         tensor = seen.tensors[0]
@@ -162,7 +162,7 @@ def _made(seen: Seen) -> object:
     raise UnknownValue
 
 
-def _named(qualified: str) -> torch.dtype | float:
+def _torch_constant(qualified: str) -> torch.dtype | float:
     """Return a dtype or constant of torch."""
     value = getattr(torch, qualified.removeprefix("torch."), None)
     if not isinstance(value, torch.dtype | float):
@@ -170,7 +170,7 @@ def _named(qualified: str) -> torch.dtype | float:
     return value
 
 
-def _variable(site: Site, use: cst.Name, depth: int) -> object:
+def _value_of_variable(site: Site, use: cst.Name, depth: int) -> object:
     """Return a local name's value, from another use of its binding or from the assignment."""
     known = find_definitions(site.document, use)
     if known is None:
@@ -180,8 +180,8 @@ def _variable(site: Site, use: cst.Name, depth: int) -> object:
 
 def _value_of_definitions(site: Site, known: Definitions, bindings: Bindings, depth: int) -> object:
     """Return the value that the definitions give a variable; raise UnknownValue."""
-    if (seen := _used(site, known, bindings)) is not None:
-        return _made(seen)
+    if (seen := _facts_of_use(site, known, bindings)) is not None:
+        return _make_value(seen)
     for binding in bindings:
         parent = site.document.parents.get(binding)
         if isinstance(parent, cst.AugAssign) and isinstance(binding, cst.Name) and depth < DEPTH:
@@ -194,7 +194,7 @@ def _value_of_definitions(site: Site, known: Definitions, bindings: Bindings, de
     raise UnknownValue
 
 
-def _used(site: Site, known: Definitions, bindings: Bindings) -> Seen | None:
+def _facts_of_use(site: Site, known: Definitions, bindings: Bindings) -> Seen | None:
     """Return the facts of a use of bindings, preferably one that no other binding reaches."""
     uses = [use for binding in bindings for use in known.uses(binding)]
     uses.sort(key=lambda use: not known.reaching[use] <= bindings)

@@ -35,7 +35,7 @@ def side_effect_of(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str
     Assigning to a local name counts as no effect; assigning to attributes and items does. With
     `random`, drawing random numbers counts as none.
     """
-    found = _effects(site, nodes, frozenset())
+    found = _side_effects(site, nodes, frozenset())
     return next((one for one in found if not (random and one.endswith("random numbers"))), "")
 
 
@@ -106,7 +106,9 @@ def _is_single(site: Site, call: cst.Call) -> bool:
     return seen is not None and seen.dims == {0}
 
 
-def _effects(site: Site, nodes: tuple[cst.CSTNode, ...], within: frozenset[str]) -> Iterator[str]:
+def _side_effects(
+    site: Site, nodes: tuple[cst.CSTNode, ...], within: frozenset[str]
+) -> Iterator[str]:
     """Yield clauses for side effects; `within` are the functions under analysis."""
     for node in nodes:
         for one in walk(node):
@@ -156,7 +158,7 @@ def _call_effect(site: Site, call: cst.Call, within: frozenset[str]) -> str:
         return f"it is not known what `{text}` changes"
     if function.name.value in within or function.decorators:
         return f"it is not known what `{text}` changes"
-    inner = next(_effects(site, (function.body,), within | {function.name.value}), "")
+    inner = next(_side_effects(site, (function.body,), within | {function.name.value}), "")
     return f"in `{text}` {inner}" if inner else ""
 
 

@@ -74,7 +74,7 @@ def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
             others.append(offer)
     texts = {}
     for file, group in taken.items():
-        replacements = _merged(one.rewrite.replacements for one in group)
+        replacements = _merge_replacements(one.rewrite.replacements for one in group)
         imports = [name for one in group for name in one.rewrite.imports]
         texts[file] = group[0].document.edited(replacements, imports)
     return texts, [offer for group in taken.values() for offer in group]
@@ -125,7 +125,9 @@ def _comments_in(text: str) -> set[str]:
     return {match.strip() for match in re.findall(r"#.*", text)}
 
 
-def _merged(edits: Iterable[Mapping[cst.CSTNode, Replacement]]) -> dict[cst.CSTNode, Replacement]:
+def _merge_replacements(
+    edits: Iterable[Mapping[cst.CSTNode, Replacement]],
+) -> dict[cst.CSTNode, Replacement]:
     """Merge the replacements of several edits; equal insertions after a node are merged."""
     merged: dict[cst.CSTNode, Replacement] = {}
     for node, new in ((node, new) for edit in edits for node, new in edit.items()):

@@ -89,9 +89,9 @@ def record_behaviour(
     records: list[str] = []
     outputs: list[object] = []
     raised, crashed = None, False
-    memory = _memory(subject, calls)
+    memory = _names_by_address(subject, calls)
     streams = (contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed))
-    with streams[0], streams[1], _records(records):
+    with streams[0], streams[1], _capture_records(records):
         try:
             for call in calls:
                 output = function(*call.args, **call.kwargs)
@@ -163,7 +163,7 @@ def _encode_tensor(value: torch.Tensor, memory: Mapping[int, str]) -> TensorValu
     )
 
 
-def _memory(subject: Program, calls: tuple[CallArguments, ...]) -> dict[int, str]:
+def _names_by_address(subject: Program, calls: tuple[CallArguments, ...]) -> dict[int, str]:
     """Return the names of inputs, parameters and buffers by storage address."""
     found = {}
     for name, tensor in _named_tensors(subject, calls):
@@ -219,12 +219,12 @@ def _encode_state(subject: Program, calls: tuple[CallArguments, ...]) -> dict[st
             own = {k: v for k, v in vars(module).items() if k not in _TORCHS}
             found[f"self.{path}".rstrip(".")] = encode(own)
         found["parameters"] = encode(dict(target.named_parameters()))
-    for name, value in _globals(target):
+    for name, value in _plain_globals(target):
         found[f"global {name}"] = encode(value)
     return found
 
 
-def _globals(target: object) -> Iterator[tuple[str, object]]:
+def _plain_globals(target: object) -> Iterator[tuple[str, object]]:
     """Yield the plain global variables of the module that defines the target."""
     function = type(target).forward if isinstance(target, torch.nn.Module) else target
     space = getattr(getattr(function, "__func__", function), "__globals__", {})
@@ -236,7 +236,7 @@ def _globals(target: object) -> Iterator[tuple[str, object]]:
 
 
 @contextlib.contextmanager
-def _records(found: list[str]) -> Iterator[None]:
+def _capture_records(found: list[str]) -> Iterator[None]:
     """Append every log record and every warning inside the block to `found`."""
     make = logging.getLogRecordFactory()
 

@@ -67,15 +67,17 @@ def compare_behaviours(
     aliases_are_stable = len(observed_aliases) == len(
         {backward for backward, _ in observed_aliases}
     )
-    checks = [_compare(name, old, new, numbers, aliases_are_stable, perturbed) for name in _TITLES]
+    checks = [
+        _check_attribute(name, old, new, numbers, aliases_are_stable, perturbed) for name in _TITLES
+    ]
     if not requires_gradient and not checks[-1].ok:
         forward = {case: one for case, one in old.items() if not case.backward}
-        again = _compare("randomness", forward, new, numbers, aliases_are_stable, perturbed)
+        again = _check_attribute("randomness", forward, new, numbers, aliases_are_stable, perturbed)
         checks[-1] = replace(again, assumes=(NO_BACKWARD,)) if again.ok else again
     return checks
 
 
-def _compare(
+def _check_attribute(
     name: str,
     old: Mapping[ProofInput, Behaviour],
     new: Mapping[ProofInput, Behaviour],

@@ -57,7 +57,7 @@ def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Ca
         number = next(numbers)
         if not leaf.numel() or (only is not None and number != only):
             return leaf.detach().clone().requires_grad_(leaf.requires_grad)
-        new = _kept(leaf, change)
+        new = _with_layout_of(leaf, change)
         return new.requires_grad_(leaf.requires_grad)
 
     return tuple(
@@ -90,7 +90,7 @@ def _tensors_of(calls: Calls) -> list[torch.Tensor]:
     return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
 
 
-def _kept(leaf: torch.Tensor, change: Change) -> torch.Tensor:
+def _with_layout_of(leaf: torch.Tensor, change: Change) -> torch.Tensor:
     """Return the changed tensor with the dtype, shape and layout of `leaf`."""
     with torch.no_grad():
         values = leaf.detach()

@@ -77,7 +77,7 @@ def prove(
         lines = (*titles, *_changed_lines(base, texts))
         special = any(word in line for word in _SPECIAL for line in lines)
         old = _run_proof_job(
-            subject, seconds, lambda: _explore(subject, tests, special, limit, strict)
+            subject, seconds, lambda: _explore_variants(subject, tests, special, limit, strict)
         )
     if old.value is None:
         return _failed_proof("eager", f"the original did not run: {_failure_text(old)}")
@@ -88,18 +88,18 @@ def prove(
     with override_sources(texts) as overlay:
         if overlay.refused:
             return _failed_proof("overlay", overlay.refused[0])
-        new = _run_proof_job(subject, seconds, lambda: _replay(subject, cases, special, None))
+        new = _run_proof_job(subject, seconds, lambda: _run_inputs(subject, cases, special, None))
         if new.value is None:
             return _failed_proof("eager", f"the new code did not run: {_failure_text(new)}")
     ran = old.value.behaviours, new.value.behaviours
-    perturbed = cache(partial(_perturbed, subject, base, special, seconds))
+    perturbed = cache(partial(_run_perturbed, subject, base, special, seconds))
     checks = compare_behaviours(
         *ran, numbers=numbers, requires_gradient=_requires_gradient(subject), perturbed=perturbed
     )
     few = [case for case in cases if not case.backward][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
         if some and all(check.ok for check in checks):
-            job = partial(_replay, subject, some, special, backend)
+            job = partial(_run_inputs, subject, some, special, backend)
             with override_sources(texts):
                 done = _run_proof_job(subject, seconds, job, inductor=backend == "inductor")
             checks.append(_check_compiled(backend, done, new.value.behaviours))
@@ -114,7 +114,7 @@ def prove(
 # Runs in the isolated child.
 
 
-def _explore(
+def _explore_variants(
     subject: Program, tests: Sequence[Position], special: bool, limit: float, strict: bool
 ) -> RecordedRun:
     """Run the original on the user's inputs, and on variants that show new behaviour."""
@@ -152,7 +152,7 @@ def _explore(
     return run
 
 
-def _replay(
+def _run_inputs(
     subject: Program, cases: Sequence[ProofInput], special: bool, backend: str | None
 ) -> RecordedRun:
     """Run the program on these inputs, in eager or compiled for a backend."""
@@ -224,13 +224,13 @@ def _run_proof_job(
     )
 
 
-def _perturbed(
+def _run_perturbed(
     subject: Program, base: Mapping[str, str], special: bool, seconds: float, case: ProofInput
 ) -> Behaviour | None:
     """Return the behaviour of the original on inputs perturbed by one ulp."""
     near = replace(case, perturbed=True)
     with override_sources(base):
-        ran = _run_proof_job(subject, seconds, lambda: _replay(subject, [near], special, None))
+        ran = _run_proof_job(subject, seconds, lambda: _run_inputs(subject, [near], special, None))
     return ran.value.behaviours[near] if ran.value is not None else None
 
 

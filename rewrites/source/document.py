@@ -170,7 +170,7 @@ class Document:
                 imported, _, alias = name.partition(" as ")
                 AddImportsVisitor.add_needed_import(context, imported, asname=alias or None)
             module = AddImportsVisitor(context).transform_module(module)
-        return module.code + self._tail
+        return module.code + self._text_after_tree
 
     def _reads_back(self, replacements: Mapping[cst.CSTNode, Replacement]) -> bool:
         """Return whether each changed statement parses back to its own tree."""
@@ -184,9 +184,9 @@ class Document:
         return True
 
     @functools.cached_property
-    def _tail(self) -> str:
+    def _text_after_tree(self) -> str:
         """The end of the text, which is not in the tree."""
-        return self.text[len(_content(self.text)) :]
+        return self.text[len(_text_of_statements(self.text)) :]
 
     def _imports(self, name: str) -> bool:
         """Return whether a module is imported already; one with an alias, under its own name."""
@@ -271,7 +271,9 @@ def dotted_name(node: cst.CSTNode) -> str:
 def parse_document(file: str, text: str) -> Document:
     """Parse a file's text. Raises FullgraphError if it is not valid Python."""
     try:
-        wrapper = MetadataWrapper(cst.parse_module(_content(text)), unsafe_skip_copy=True)
+        wrapper = MetadataWrapper(
+            cst.parse_module(_text_of_statements(text)), unsafe_skip_copy=True
+        )
     except cst.ParserSyntaxError as error:
         raise FullgraphError(
             f"{file}:{error.raw_line} is not valid Python ({error.message}): mend it first."
@@ -281,7 +283,7 @@ def parse_document(file: str, text: str) -> Document:
     return Document(file, text, wrapper.module, ranges, parents)
 
 
-def _content(text: str) -> str:
+def _text_of_statements(text: str) -> str:
     """Return the text up to the end of its last statement: libcst drops some blank lines and
     comments after it."""
     try:

@@ -37,12 +37,12 @@ def write_files(
                     "root, or take the diff."
                 )
             before = path.read_bytes()
-            encoded = _encoded(path, before, originals[file], text)
+            encoded = _encode(path, before, originals[file], text)
             if not force and _is_dirty(path):
                 raise FullgraphError(
                     f"{file} has uncommitted changes: commit them first, or force the edit."
                 )
-            staged.append((path, _staged(path, encoded), before))
+            staged.append((path, _stage(path, encoded), before))
     except OSError as error:
         _discard_staged(staged)
         raise FullgraphError(
@@ -51,11 +51,11 @@ def write_files(
     except BaseException:
         _discard_staged(staged)
         raise
-    _replace(staged)
+    _move_into_place(staged)
     return tuple(path for path, _, _ in staged)
 
 
-def _encoded(path: Path, before: bytes, original: str, text: str) -> bytes:
+def _encode(path: Path, before: bytes, original: str, text: str) -> bytes:
     """Return `text` in the file's own encoding and line ends."""
     with path.open("rb") as stream:
         encoding, _ = tokenize.detect_encoding(stream.readline)
@@ -80,7 +80,7 @@ def _is_dirty(path: Path) -> bool:
     return False
 
 
-def _staged(path: Path, content: bytes) -> Path:
+def _stage(path: Path, content: bytes) -> Path:
     """Write the content to a new file beside `path`, with the permissions of `path`."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(descriptor, "wb") as stream:
@@ -91,7 +91,7 @@ def _staged(path: Path, content: bytes) -> Path:
     return Path(name)
 
 
-def _replace(staged: list[tuple[Path, Path, bytes]]) -> None:
+def _move_into_place(staged: list[tuple[Path, Path, bytes]]) -> None:
     """Move every staged file into place; if one fails, restore those before it."""
     done: list[tuple[Path, bytes]] = []
     try:

@@ -26,7 +26,7 @@ def simplify_arguments(problem: Problem[BoundGraph]) -> None:
             pass
         tried: set[ArgumentPath] = set()
         while (node := _call_named(problem.current, name)) and (
-            path := next((p for p in _literals(node) if p not in tried), None)
+            path := next((p for p in _literal_paths(node) if p not in tried), None)
         ):
             tried.add(path)
             problem.first(_with_arguments(problem.current, node, _plainer_literals(node, path)))
@@ -60,12 +60,12 @@ def _fewer_arguments(node: Node) -> Iterator[Arguments]:
         yield node.args, {}
     for name in named:
         yield node.args, {key: value for key, value in named.items() if key != name}
-    fewest = max(1, _required(node.target))
+    fewest = max(1, _required_arguments(node.target))
     for count in range(fewest, len(node.args)):
         yield node.args[:count], named
 
 
-def _required(target: Any) -> int:
+def _required_arguments(target: Any) -> int:
     """Return the number of positional arguments that a target requires, as far as known."""
     if target is getattr:
         return 2
@@ -80,7 +80,7 @@ def _required(target: Any) -> int:
     return sum(p.kind in positional and p.default is p.empty for p in parameters)
 
 
-def _literals(node: Node) -> list[ArgumentPath]:
+def _literal_paths(node: Node) -> list[ArgumentPath]:
     """Return the paths of literals that have a plainer form."""
     return [
         path
@@ -132,10 +132,10 @@ def _simpler_literals(value: object) -> list[object]:
         return []
     if isinstance(value, float):
         near = [0.0, 1.0, *(float(f"{value:.{digits}g}") for digits in (1, 2))]
-        return [plain for plain in dict.fromkeys(near) if _digits(plain) < _digits(value)]
+        return [plain for plain in dict.fromkeys(near) if _number_key(plain) < _number_key(value)]
     return []
 
 
-def _digits(value: float) -> tuple[int, float]:
+def _number_key(value: float) -> tuple[int, float]:
     """Return a sort key: the length of a number's text, then its magnitude."""
     return len(f"{value:g}" if value in (0.0, 1.0) else repr(value)), abs(value)

@@ -55,7 +55,7 @@ def unread_parameters(tree: SourceTree) -> list[TreeEdit]:
         kind = _class_of(tree, function)
         offset = 1 if kind is not None and not _is_static(function) else 0
         for index, param in enumerate(function.params.params[offset:]):
-            if _reads(tree, function.body, param.name.value):
+            if _mentions(tree, function.body, param.name.value):
                 continue
             changes = dict(remove_node(param).changes)
             for call in _calls_of(tree, function, kind):
@@ -65,10 +65,10 @@ def unread_parameters(tree: SourceTree) -> list[TreeEdit]:
                 changes.update(remove_node(element).changes)
             found.append(TreeEdit(changes))
         for param in function.params.kwonly_params:
-            if not _reads(tree, function.body, param.name.value):
+            if not _mentions(tree, function.body, param.name.value):
                 found.append(remove_node(param))
         for star in (function.params.star_arg, function.params.star_kwarg):
-            if isinstance(star, cst.Param) and not _reads(tree, function.body, star.name.value):
+            if isinstance(star, cst.Param) and not _mentions(tree, function.body, star.name.value):
                 found.append(remove_node(star))
     return found
 
@@ -83,7 +83,7 @@ def classes_to_functions(tree: SourceTree) -> list[TreeEdit]:
             continue
         method = running[0]
         own = method.params.params[0].name.value
-        if _is_static(method) or not _reads(tree, method.body, own):
+        if _is_static(method) or not _mentions(tree, method.body, own):
             edit = _as_function(tree, kind, method)
             if edit is not None:
                 found.append(edit)
@@ -150,7 +150,7 @@ def _is_static(function: cst.FunctionDef) -> bool:
     )
 
 
-def _reads(tree: SourceTree, body: cst.CSTNode, name: str) -> bool:
+def _mentions(tree: SourceTree, body: cst.CSTNode, name: str) -> bool:
     """Return whether a block mentions a variable."""
     for node in tree.inside(body):
         if isinstance(node, cst.Name) and node.value == name:

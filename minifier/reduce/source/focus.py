@@ -18,9 +18,9 @@ def focus_on_callee(search: ProposalSearch) -> None:
     current = ""
     while True:
         facts = search.facts
-        callees = list(_callees(facts, current or _root(facts)))
+        callees = list(_callees(facts, current or _called_name(facts)))
         if not current:
-            callees = [*_roots(facts), *callees]
+            callees = [*_root_calls(facts), *callees]
         texts = {
             candidate: called.name
             for called in callees
@@ -44,13 +44,13 @@ def _call_alone(text: str, called: Called) -> str | None:
     return alone if bound else f"import torch\n{alone}"
 
 
-def _root(facts: Facts) -> str:
+def _called_name(facts: Facts) -> str:
     """Return the name of the function that the entry point calls."""
     roots = [called for called in facts.calls if not called.caller]
     return roots[0].name if roots else ""
 
 
-def _roots(facts: Facts) -> Iterator[Called]:
+def _root_calls(facts: Facts) -> Iterator[Called]:
     """Yield the called function itself, if its call can be written differently."""
     for called in facts.calls:
         if not called.caller and called.model:

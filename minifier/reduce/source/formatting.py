@@ -46,7 +46,7 @@ def drop_unbound(text: str, before: NameUses) -> str | None:
         found = find_entry(tree)
         if found is not None and any(_contains_entry(one, found) for one in lost):
             return None
-        text = _without(text, tree, lost)
+        text = _without_statements(text, tree, lost)
 
 
 def drop_unreachable(text: str) -> str:
@@ -56,13 +56,13 @@ def drop_unreachable(text: str) -> str:
     if found is None:
         return text
     mentions = {statement: _names_mentioned(statement) for statement in tree.body}
-    waiting = [s for s in tree.body if s in found.statements or not _bindings(s)]
+    waiting = [s for s in tree.body if s in found.statements or not _names_only_bound(s)]
     kept = set(waiting)
     wanted: set[str] = set()
     while waiting:
         wanted |= mentions[waiting.pop()]
         for statement in tree.body:
-            if statement not in kept and wanted & set(_bindings(statement)):
+            if statement not in kept and wanted & set(_names_only_bound(statement)):
                 kept.add(statement)
                 waiting.append(statement)
     lines = text.split("\n")
@@ -74,14 +74,14 @@ def drop_unreachable(text: str) -> str:
                 lines[statement.lineno - 1] = ast.unparse(statement)
     text = "\n".join(lines)
     gone = {s for s in tree.body if s not in kept} | set(_unmentioned_methods(tree, kept))
-    return _without(text, tree, gone) if gone else text
+    return _without_statements(text, tree, gone) if gone else text
 
 
-def _without(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -> str:
+def _without_statements(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -> str:
     """Return `text` without whole statements; an emptied block keeps a `pass`."""
     gone = set(gone)
     lines: list[str | None] = list(text.split("\n"))
-    for block in _blocks(tree):
+    for block in _statement_lists(tree):
         going = [statement for statement in block if statement in gone]
         for statement in going:
             start, end = first_line(statement) - 1, statement.end_lineno or 0
@@ -91,7 +91,7 @@ def _without(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -> str:
     return "\n".join(line for line in lines if line is not None)
 
 
-def _blocks(tree: ast.Module) -> Iterator[list[ast.stmt]]:
+def _statement_lists(tree: ast.Module) -> Iterator[list[ast.stmt]]:
     """Return every list of statements, inner ones first: outer removals win."""
     found = []
     for node in ast.walk(tree):
@@ -112,11 +112,11 @@ def _names_mentioned(node: ast.AST) -> set[str]:
     }
 
 
-def _bindings(statement: ast.stmt) -> list[str]:
+def _names_only_bound(statement: ast.stmt) -> list[str]:
     """Return the names that a top-level statement only binds; none if it may do more."""
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return [] if statement.decorator_list and _registers(statement) else [statement.name]
+            return [] if statement.decorator_list and _may_register(statement) else [statement.name]
         case ast.Import() | ast.ImportFrom():
             bound = [_bound_name(alias) for alias in statement.names]
             return [] if {"*", "annotations"} & set(bound) else bound
@@ -127,7 +127,7 @@ def _bindings(statement: ast.stmt) -> list[str]:
     return []
 
 
-def _registers(statement: Definition) -> bool:
+def _may_register(statement: Definition) -> bool:
     """Return whether a decorator may register what it decorates."""
     plain = ("dataclass", "no_grad", "inference_mode", "cache", "lru_cache", "wraps", "compile")
     for one in statement.decorator_list:

@@ -70,7 +70,7 @@ def inline_functions(tree: SourceTree) -> list[TreeEdit]:
     """Propose to replace a call that is a statement's value by the function's body."""
     found = []
     for call in tree.of(cst.Call):
-        function = _callee(tree, call)
+        function = _called_function(tree, call)
         if function is not None and tree.function(call) is not function:
             edit = _inline_call(tree, call, function)
             if edit is not None:
@@ -89,7 +89,7 @@ def _inline_variable(
     if not isinstance(target, cst.Name):
         return None
     scope = tree.function(line) or tree.module
-    uses = [n for n in _names(tree, scope, target.value) if n is not target]
+    uses = [n for n in _mentions_of(tree, scope, target.value) if n is not target]
     if len(uses) != 1 or not any(use is uses[0] for one in later for use in tree.inside(one)):
         return None
     inner: cst.CSTNode = uses[0]
@@ -124,7 +124,7 @@ def _single_statement(line: cst.CSTNode) -> cst.CSTNode | None:
     return line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
 
 
-def _names(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
+def _mentions_of(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
     """Return where a scope mentions a variable, including nested functions."""
     found = []
     for node in tree.inside(scope):
@@ -137,7 +137,7 @@ def _names(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
     return found
 
 
-def _callee(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None:
+def _called_function(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None:
     """Return the function of the text that a call refers to: by name, or as `self.method`."""
     holder: cst.CSTNode = tree.module
     name = call.func
@@ -158,7 +158,7 @@ def _callee(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None:
 
 def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) -> TreeEdit | None:
     """Return the edit that writes a function's body in place of a call."""
-    arguments = _bound(tree, call, function)
+    arguments = _bind_arguments(tree, call, function)
     body = list(function.body.body)
     leaving = [n for n in tree.inside(function.body) if isinstance(n, cst.Return | cst.Yield)]
     returned = _single_statement(body[-1])
@@ -169,7 +169,7 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
         leaving.remove(returned)
     if arguments is None or leaving:
         return None
-    if not body and all(len(_names(tree, function.body, n)) < 2 for n in arguments):
+    if not body and all(len(_mentions_of(tree, function.body, n)) < 2 for n in arguments):
         new = value.visit(_Substituted(arguments))
         assert isinstance(new, cst.BaseExpression)
         return TreeEdit({call: lambda now: parenthesize(tree, call, new)})
@@ -180,9 +180,9 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
     ):
         return None
     outer = tree.function(call)
-    mine = set(_stored(tree, function)) | set(arguments)
+    mine = set(_local_names(tree, function)) | set(arguments)
     same = {n for n, a in arguments.items() if isinstance(a, cst.Name) and a.value == n}
-    theirs = set(_stored(tree, outer)) if outer is not None else set()
+    theirs = set(_local_names(tree, outer)) if outer is not None else set()
     if mine & theirs - same:
         return None
     binds = [
@@ -194,7 +194,7 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
     return TreeEdit({line: lambda now: cst.FlattenSentinel([*binds, *body, last])})
 
 
-def _bound(
+def _bind_arguments(
     tree: SourceTree, call: cst.Call, function: cst.FunctionDef
 ) -> dict[str, cst.BaseExpression] | None:
     """Return the argument of each parameter; None if the call does not show it."""
@@ -216,7 +216,7 @@ def _bound(
     return found if set(found) == set(names) else None
 
 
-def _stored(tree: SourceTree, function: cst.FunctionDef) -> Iterator[str]:
+def _local_names(tree: SourceTree, function: cst.FunctionDef) -> Iterator[str]:
     """Yield the local variables of a function, including parameters."""
     for node in tree.inside(function):
         if isinstance(node, cst.Param):

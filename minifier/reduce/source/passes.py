@@ -22,10 +22,10 @@ def reduce_source(problem: Problem[str]) -> None:
     removed. Raises OutOfBudget, libcst.ParserSyntaxError.
     """
     search = ProposalSearch(problem)
-    _tidied(search)
+    _remove_unneeded(search)
     focus.focus_on_callee(search)
     search.apply_most(statements.remove_unexecuted(search.facts))
-    _halved(search)
+    _remove_most(search)
     while True:
         before = problem.current
         _one_by_one(search)
@@ -33,7 +33,7 @@ def reduce_source(problem: Problem[str]) -> None:
             return
 
 
-def _tidied(search: ProposalSearch) -> None:
+def _remove_unneeded(search: ProposalSearch) -> None:
     """Remove what no program needs: comments, types, unreachable code."""
     text = normalize(search.problem.current)
     if not search.try_texts(text):
@@ -42,23 +42,23 @@ def _tidied(search: ProposalSearch) -> None:
     search.apply_most(definitions.remove_declarations)
 
 
-def _halved(search: ProposalSearch) -> None:
+def _remove_most(search: ProposalSearch) -> None:
     """Apply passes that remove much at once, then remove statements, outer ones first."""
     search.apply_most(expressions.constant_values(search.facts))
     search.apply_most(statements.constant_branches)
     for level in range(3):
         search.apply_most(expressions.tensor_bypasses(search.facts, level))
         search.apply_most(expressions.replace_with_ones(search.facts, level))
-    _unused(search)
+    _remove_unread(search)
     search.apply_most(expressions.literal_elements)
     _delete_statements(search)
     if search.apply_most(statements.unwrap_compounds):
         _delete_statements(search)
-    _unused(search)
+    _remove_unread(search)
     constants.reduce_constants(search)
 
 
-def _unused(search: ProposalSearch) -> None:
+def _remove_unread(search: ProposalSearch) -> None:
     """Remove what nothing reads."""
     search.apply_most(statements.unread_assignments)
     search.apply_most(inlining.inline_variables)

@@ -122,11 +122,11 @@ class _NameCollector:
 
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                go(*node.decorator_list, *_outside(node.args), node.returns)
+                go(*node.decorator_list, *_header_expressions(node.args), node.returns)
                 scope.add_binding(node.name, _end_of(node), loops)
                 self._visit_function(node.args, node.body, scope, statement)
             case ast.Lambda():
-                go(*_outside(node.args))
+                go(*_header_expressions(node.args))
                 self._visit_function(node.args, [node.body], scope, statement)
             case ast.ClassDef():
                 go(*node.decorator_list, *node.bases, *node.keywords)
@@ -236,7 +236,7 @@ def _parameters_of(args: ast.arguments) -> list[ast.arg]:
     return [arg for arg in every if arg is not None]
 
 
-def _outside(args: ast.arguments) -> list[ast.expr | None]:
+def _header_expressions(args: ast.arguments) -> list[ast.expr | None]:
     """Return what a `def` line evaluates: defaults and annotations."""
     notes = [arg.annotation for arg in _parameters_of(args)]
     return [*args.defaults, *args.kw_defaults, *notes]
@@ -291,12 +291,12 @@ def _attributes_provided(tree: ast.Module) -> Iterator[str]:
                 yield node.attr
             case ast.ClassDef():
                 for statement in node.body:
-                    yield from _bound(statement)
+                    yield from _class_names_bound(statement)
             case ast.Constant(value=str(value)) if value.isidentifier():
                 yield value
 
 
-def _bound(statement: ast.stmt) -> Iterator[str]:
+def _class_names_bound(statement: ast.stmt) -> Iterator[str]:
     """Yield the names that a statement of a class body binds."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name

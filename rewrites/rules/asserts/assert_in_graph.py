@@ -67,7 +67,7 @@ def _rewrite_assertion(
     if check.msg is None or (message and message == _string_value(check.msg)):
         if holds is check.test:
             return None
-        return _rewrite({check.test: holds}, "AssertionError", check.test)
+        return _assume_unused_exception({check.test: holds}, "AssertionError", check.test)
     inside = cst.IndentedBlock([line.with_changes(leading_lines=())])
     new = cst.If(
         _is_compiling_call(site),
@@ -75,7 +75,7 @@ def _rewrite_assertion(
         cst.Else(inside),
         leading_lines=line.leading_lines,
     )
-    return _rewrite({line: new}, "AssertionError", check.test)
+    return _assume_unused_exception({line: new}, "AssertionError", check.test)
 
 
 def _rewrite_guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
@@ -99,10 +99,10 @@ def _rewrite_guard(site: Site, statement: cst.If) -> Rewrite | Refusal | None:
         statement.with_changes(leading_lines=()),
         leading_lines=statement.leading_lines,
     )
-    return _rewrite({statement: new}, kind, statement.test)
+    return _assume_unused_exception({statement: new}, kind, statement.test)
 
 
-def _rewrite(
+def _assume_unused_exception(
     replacements: dict[cst.CSTNode, cst.CSTNode], kind: str, test: cst.BaseExpression
 ) -> Rewrite:
     """Return the rewrite with the assumption that no caller needs the exception `kind`."""

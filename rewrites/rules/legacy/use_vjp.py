@@ -84,7 +84,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         for i, one in enumerate(before)
         if gradient_call.input in (*names_bound(one), _name_requiring_grad(one))
     ]
-    steps = _steps(before[bound[-1] + 1 if bound else 0 :], gradient_call)
+    steps = _dependent_statements(before[bound[-1] + 1 if bound else 0 :], gradient_call)
     if not steps:
         return Refusal("the output is not computed in the same block")
     inside = [one for one in before if one not in steps]
@@ -167,7 +167,9 @@ def _name_requiring_grad(line: cst.CSTNode) -> str:
     return ""
 
 
-def _steps(lines: Sequence[cst.CSTNode], gradient_call: GradientCall) -> list[cst.CSTNode]:
+def _dependent_statements(
+    lines: Sequence[cst.CSTNode], gradient_call: GradientCall
+) -> list[cst.CSTNode]:
     """Return the statements on which the output depends and which depend on the input."""
     reached = {gradient_call.input}
     for line in lines:

@@ -35,7 +35,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if any(arg.keyword is not None and arg.keyword.value == "output_size" for arg in call.args):
         return None
-    rows, dim = site.seen(call), _dim(call)
+    rows, dim = site.seen(call), _repeated_dimension(call)
     sizes = {shape[dim] for shape in rows.shapes} if rows is not None and rows.is_tensor else set()
     if len(sizes) != 1:
         return Refusal("how many rows there are depends on the data")
@@ -48,7 +48,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _dim(call: cst.Call) -> int:
+def _repeated_dimension(call: cst.Call) -> int:
     """Return the repeated dimension; 0 if it is not given, when there is only one."""
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == "dim":

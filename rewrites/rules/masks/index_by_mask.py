@@ -58,7 +58,7 @@ _WHY = "A mask has a fixed shape, where its indices have none."
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     if parse_nonzero(site, site.node) is None:
         return None
-    subscripts, others = _uses(site)
+    subscripts, others = _uses_of_indices(site)
     asked = [_replaceable_use(site, use) for use in others]
     if (not subscripts and not others) or None in asked:
         return Refusal("its indices are needed themselves, and how many there are depends on data")
@@ -146,7 +146,7 @@ class IndicesUse:
     """"count", "any", "none", "fill", or "" where the mask replaces the indices unchanged."""
 
 
-def _uses(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:
+def _uses_of_indices(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:
     """Return the subscripts that use the indices, and their other uses."""
     known = find_definitions(site.document, site.node)
     assign = next((n for n in site.document.around(site.node) if isinstance(n, cst.Assign)), None)

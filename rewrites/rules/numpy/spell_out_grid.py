@@ -49,7 +49,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal("a bound is no whole number")
     sparse = site.document.qualified(found.value).endswith("ogrid")
     np = site.document.code(found.value).rpartition(".")[0]
-    new = _grid(np, ranges, sparse, _is_unpacked(site, found))
+    new = _grid_call(np, ranges, sparse, _is_unpacked(site, found))
     return Rewrite(
         {found: new},
         "The same grid, made by a function that is traced.",
@@ -58,22 +58,24 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _grid(np: str, ranges: list[cst.Slice], sparse: bool, separated: bool) -> cst.BaseExpression:
+def _grid_call(
+    np: str, ranges: list[cst.Slice], sparse: bool, separated: bool
+) -> cst.BaseExpression:
     """Return the traced call that makes the grid of `ranges`."""
     names = {f"n{i}": one.upper for i, one in enumerate(ranges) if one.upper is not None}
     if len(ranges) == 1:
-        return _range(np, ranges[0])
+        return _range_call(np, ranges[0])
     option = ", sparse=True" if sparse else ""
     if all(one.step is None and _is_zero(one.lower) for one in ranges):
         sizes = ", ".join(f"{{{name}}}" for name in names)
         return build_expression(f"{np}.indices(({sizes}){option})", **names)
-    axes = {name: _range(np, one) for name, one in zip(names, ranges, strict=True)}
+    axes = {name: _range_call(np, one) for name, one in zip(names, ranges, strict=True)}
     listed = ", ".join(f"{{{name}}}" for name in axes)
     mesh = build_expression(f'{np}.meshgrid({listed}, indexing="ij"{option})', **axes)
     return mesh if sparse or separated else build_expression(f"{np}.stack({{mesh}})", mesh=mesh)
 
 
-def _range(np: str, one: cst.Slice) -> cst.BaseExpression:
+def _range_call(np: str, one: cst.Slice) -> cst.BaseExpression:
     """Return the `np.arange` call for a slice."""
     parts = {"lower": one.lower or cst.Integer("0"), "upper": one.upper, "step": one.step}
     given = {name: part for name, part in parts.items() if part is not None}

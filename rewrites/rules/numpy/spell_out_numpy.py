@@ -83,7 +83,7 @@ def _traced_form(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | 
         func = call.func.with_changes(attr=cst.Name(function))
         return call.with_changes(func=func, args=[filled, *call.args[1:]])
     if name == "select":
-        return _select(np, call)
+        return _nested_where(np, call)
     if name == "ndindex" and call.args and all(arg.keyword is None for arg in call.args):
         sizes = [arg.value for arg in call.args]
         if len(sizes) == 1 and isinstance(sizes[0], cst.Tuple):
@@ -97,7 +97,7 @@ def _traced_form(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | 
     return None
 
 
-def _select(np: str, call: cst.Call) -> cst.BaseExpression | Refusal | None:
+def _nested_where(np: str, call: cst.Call) -> cst.BaseExpression | Refusal | None:
     """Return `np.select([c, d], [x, y], z)` as nested `np.where` calls, or a refusal."""
     match call.args:
         case [cst.Arg(value=cst.List() as tests), cst.Arg(value=cst.List() as values), *rest]:

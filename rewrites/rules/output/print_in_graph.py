@@ -138,7 +138,7 @@ class FormatString:
     def _add_value(self, value: cst.BaseExpression, form: str, *, printed: bool) -> bool:
         """Add one value; return whether the operator prints it as Python does."""
         if m.matches(value, m.Call(func=m.Attribute(attr=m.Name("item")), args=[])):
-            value, printed = _receiver(value), False
+            value, printed = _receiver_of(value), False
             if form.startswith("!") or _dimensions_of(self.site, value) != {0}:
                 return False
         dims = _dimensions_of(self.site, value)
@@ -181,7 +181,7 @@ def _dimensions_of(site: Site, value: cst.BaseExpression) -> frozenset[int]:
     seen = observation_of(site, site.statement, value)
     if seen is not None:
         return seen.dims if seen.is_tensor else frozenset()
-    if m.matches(value, _REDUCTION) and _dimensions_of(site, _receiver(value)):
+    if m.matches(value, _REDUCTION) and _dimensions_of(site, _receiver_of(value)):
         return frozenset({0})
     return frozenset()
 
@@ -189,11 +189,11 @@ def _dimensions_of(site: Site, value: cst.BaseExpression) -> frozenset[int]:
 def _strip_reductions(value: cst.BaseExpression) -> cst.BaseExpression:
     """Return the tensor that a chain of reductions starts from."""
     while m.matches(value, _REDUCTION):
-        value = _receiver(value)
+        value = _receiver_of(value)
     return value
 
 
-def _receiver(call: cst.BaseExpression) -> cst.BaseExpression:
+def _receiver_of(call: cst.BaseExpression) -> cst.BaseExpression:
     """Return the object whose method a call calls."""
     return cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value
 

@@ -101,7 +101,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         if found.method == "tolist" and seen.dims != {0}:
             if seen.dims != {1}:
                 return Refusal("the list has lists in it")
-            propagate_to_list(uses, found.node, _detached(found.tensor, number), number)
+            propagate_to_list(uses, found.node, _detach(found.tensor, number), number)
         else:
             scalar = seen.shapes == {()}
             number = _write_tensor(uses, found, number, scalar)
@@ -143,7 +143,7 @@ def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -
     if found.method == "int" and floating:
         new = build_expression("{new}.trunc()", new=new)
         uses.assume(FINITE)
-    uses.write(found.node, _detached(new, number))
+    uses.write(found.node, _detach(new, number))
     if found.method == "float" and not floating:
         number = uses.cast(found.node, number, torch.float32)
     kinds = {"int": int, "float": float, "bool": bool}
@@ -151,7 +151,7 @@ def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -
     return replace(number, kind=kind, owns_memory=number.owns_memory or (kind is int and floating))
 
 
-def _detached(tensor: cst.BaseExpression, number: Number) -> cst.BaseExpression:
+def _detach(tensor: cst.BaseExpression, number: Number) -> cst.BaseExpression:
     """Return `tensor.detach()`; the tensor itself if it is integral or detached already."""
     detached = m.Call(func=m.Attribute(attr=m.Name("detach")))
     if not number.dtype.is_floating_point or m.matches(tensor, detached):

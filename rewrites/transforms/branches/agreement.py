@@ -140,14 +140,17 @@ def used_names(branch: Sequence[cst.CSTNode], own: bool = True) -> dict[str, cst
     """Return where a branch uses names that are not its `own`."""
     without = set(names_bound(*branch)) if own else ()
     return {
-        dotted_name(n): n for node in branch for n in _used(node) if dotted_name(n) not in without
+        dotted_name(n): n
+        for node in branch
+        for n in _variables_in(node)
+        if dotted_name(n) not in without
     }
 
 
-def _used(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+def _variables_in(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """Return the variables and attribute paths in a node, the longest of each."""
     if isinstance(node, cst.Name | cst.Attribute) and dotted_name(node):
         yield node
         return
     for child in node.children:
-        yield from _used(child)
+        yield from _variables_in(child)

@@ -65,7 +65,7 @@ def _add_small_statement(
         case cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString()):
             return
         case cst.Return():
-            made.values[RETURN] = _filled(site, made, small.value or cst.Name("None"))
+            made.values[RETURN] = _fill_in_values(site, made, small.value or cst.Name("None"))
         case cst.Assign(targets=[target]):
             _add_assignment(site, made, line, target.target, small.value, outputs)
         case cst.AnnAssign(value=cst.BaseExpression() as value):
@@ -77,7 +77,7 @@ def _add_small_statement(
             if operator is None or not dotted_name(small.target):
                 raise NotApplicable(f"`{site.document.code(small)}` is no assignment of a value")
             value = cst.BinaryOperation(small.target, operator(), small.value)
-            made.values[dotted_name(small.target)] = _filled(site, made, value)
+            made.values[dotted_name(small.target)] = _fill_in_values(site, made, value)
         case _:
             raise NotApplicable(f"`{site.document.code(small)}` in the branch is no assignment")
 
@@ -96,7 +96,7 @@ def _add_assignment(
         and isinstance(value, cst.Tuple)
         and len(target.elements) == len(value.elements)
     ):
-        found = [_filled(site, made, element.value) for element in value.elements]
+        found = [_fill_in_values(site, made, element.value) for element in value.elements]
         for element, one in zip(target.elements, found, strict=True):
             if not dotted_name(element.value):
                 raise NotApplicable(f"the branch assigns to `{site.document.code(element)}`")
@@ -106,18 +106,20 @@ def _add_assignment(
     if not path:
         raise NotApplicable(f"the branch assigns to `{site.document.code(target)}`")
     if path in outputs:
-        made.values[path] = _filled(site, made, value)
+        made.values[path] = _fill_in_values(site, made, value)
         return
     if set(names_bound(*(one for one in made.own))) & {path}:
         raise NotApplicable(f"the branch assigns to `{path}` twice")
-    filled = _filled(site, made, value)
+    filled = _fill_in_values(site, made, value)
     if filled is value and len(line.body) == 1:
         made.own.append(line)
     else:
         made.own.append(build_statement("{target} = {value}", target=path, value=filled))
 
 
-def _filled(site: Site, made: BranchValues, value: cst.BaseExpression) -> cst.BaseExpression:
+def _fill_in_values(
+    site: Site, made: BranchValues, value: cst.BaseExpression
+) -> cst.BaseExpression:
     """Return `value` with outputs that the branch already assigned replaced by their values."""
     known = names_read(value) & made.values.keys()
     if not known:

@@ -107,7 +107,7 @@ def select_return(
         names[early] = cst.Name(name)
     selection.tests.append(node.test)
     if condition.guard is not None:
-        return _guarded(node, condition, after, value, choice.uses, lines)
+        return _rewrite_guarded(node, condition, after, value, choice.uses, lines)
     plain = isinstance(choice.test, cst.Name) and choice.test.value not in changed
     if not plain and (choice.uses > 1 or after.statements):
         name = site.document.unused_name("condition")
@@ -116,10 +116,10 @@ def select_return(
         lines.insert(0, build_statement("{c} = {t}", c=name, t=choice.test))
         edits = {old: replace_nodes(new, names) for old, new in edits.items()}  # type: ignore[type-var]
     final = after.line.with_changes(body=[cst.Return(replace_nodes(value, names))])
-    return edits | _placed(node, lines, after, final, edits)
+    return edits | _place_edits(node, lines, after, final, edits)
 
 
-def _placed(
+def _place_edits(
     node: cst.If,
     lines: Lines,
     after: Rest,
@@ -140,7 +140,7 @@ def _placed(
     return {node: cst.RemoveFromParent(), head: moved, after.line: final}
 
 
-def _guarded(
+def _rewrite_guarded(
     node: cst.If,
     condition: Predicate,
     after: Rest,

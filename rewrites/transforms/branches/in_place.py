@@ -36,7 +36,7 @@ def is_update(site: Site, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.AugAssign):
         return type(node.operator) in _NEUTRAL and is_tensor(site, node.target) is not False
     if isinstance(node, cst.Expr):
-        methods, base = _chain(node.value)
+        methods, base = _in_place_chain(node.value)
         last = methods[-1:] and methods[-1] in _FILLS and methods[:-1] == []
         known = last or all(one.removesuffix("_") in _ELEMENTWISE for one in methods)
         return bool(methods) and known and is_tensor(site, base) is True
@@ -65,7 +65,7 @@ def guard_updates(
     """Return the statements of two branches, each effective only under its branch's condition.
 
     `lasting` are the names that later code reads."""
-    if merged := _merged(choice, *sides):
+    if merged := _merge_assignments(choice, *sides):
         return merged
     made: list[cst.BaseStatement] = []
     for branch, when in sides:
@@ -88,7 +88,7 @@ def _small_statements(lines: Sequence[cst.CSTNode]) -> Iterator[cst.BaseSmallSta
             yield from line.body
 
 
-def _merged(
+def _merge_assignments(
     choice: Choice,
     first: tuple[Sequence[cst.CSTNode], bool],
     second: tuple[Sequence[cst.CSTNode], bool],
@@ -148,36 +148,36 @@ def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmall
     match node:
         case cst.AugAssign():
             choice.pure(node.value)
-            _fits(choice.site, node.target, node.value, node)
+            _require_same_dtype(choice.site, node.target, node.value, node)
             neutral = cst.parse_expression(_NEUTRAL[type(node.operator)])
             return node.with_changes(value=_select_by(choice, node.value, neutral, when))
         case cst.Expr(value=cst.Call(func=cst.Attribute()) as call):
-            return node.with_changes(value=_method(choice, call, when))
+            return node.with_changes(value=_guard_method(choice, call, when))
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
             choice.pure(node.value, target.slice[0])
             return node.with_changes(value=_select_by(choice, node.value, target, when))
     raise NotApplicable(f"`{choice.site.document.code(node)}` is no update of a tensor")
 
 
-def _method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
+def _guard_method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
     """Rewrite `x.add_(y)` as `x.add_(torch.where(t, y, 0))`, others with `x.copy_`."""
     site = choice.site
-    (*first, method), base = _chain(call)
-    choice.pure(base, *(arg.value for arg in _arguments(call, base)))
+    (*first, method), base = _in_place_chain(call)
+    choice.pure(base, *(arg.value for arg in _chain_arguments(call, base)))
     plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
     if method in _METHODS and not first and len(plain) == len(call.args) == 1:
-        _fits(site, base, plain[0], call)
+        _require_same_dtype(site, base, plain[0], call)
         new = _select_by(choice, plain[0], cst.parse_expression(_METHODS[method]), when)
         return call.with_changes(args=[call.args[0].with_changes(value=new)])
     if method in _FILLS:
         if len(plain) < len(call.args) or len(plain) > 1 or (method == "zero_") != (not plain):
             raise NotApplicable(f"the arguments of `{site.document.code(call)}` are not one value")
         value = plain[0] if plain else cst.Integer("0")
-        _keeps(site, base, value, call)
+        _require_same_precision(site, base, value, call)
     else:
-        for arg in _arguments(call, base):
+        for arg in _chain_arguments(call, base):
             if arg.keyword is None:
-                _fits(site, base, arg.value, call)
+                _require_same_dtype(site, base, arg.value, call)
         seen = infer(site, base)
         learns = "." not in dotted_name(base) or seen is None or seen.requires_grad
         source = build_expression("{b}.clone()", b=base) if learns else base  # it may be saved
@@ -186,7 +186,7 @@ def _method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
     return call.with_changes(func=func, args=[cst.Arg(_select_by(choice, value, base, when))])
 
 
-def _arguments(call: cst.BaseExpression, base: cst.BaseExpression) -> Iterator[cst.Arg]:
+def _chain_arguments(call: cst.BaseExpression, base: cst.BaseExpression) -> Iterator[cst.Arg]:
     """Return the arguments of all methods in a chain on `base`."""
     while isinstance(call, cst.Call) and call is not base:
         yield from call.args
@@ -204,7 +204,7 @@ def _out_of_place(
     return call.with_changes(func=cst.Attribute(_out_of_place(call.func.value, base, source), attr))
 
 
-def _chain(node: cst.BaseExpression) -> tuple[list[str], cst.BaseExpression]:
+def _in_place_chain(node: cst.BaseExpression) -> tuple[list[str], cst.BaseExpression]:
     """Return the in-place methods of `x.mul_(a).add_(b)` in order, and `x`; [] for other code."""
     methods: list[str] = []
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
@@ -222,7 +222,9 @@ def _select_by(
     return choice.put(value, other) if when else choice.put(other, value)
 
 
-def _keeps(site: Site, base: cst.BaseExpression, value: cst.BaseExpression, node: cst.Call) -> None:
+def _require_same_precision(
+    site: Site, base: cst.BaseExpression, value: cst.BaseExpression, node: cst.Call
+) -> None:
     """Raise NotApplicable where choosing between a tensor and a new value could lose precision."""
     old, new = infer(site, base), infer(site, value)
     if old is None or new is None or not (new.is_tensor or new.is_number):
@@ -233,7 +235,7 @@ def _keeps(site: Site, base: cst.BaseExpression, value: cst.BaseExpression, node
         raise NotApplicable(f"`{site.document.code(node)}` cuts off what is behind the point")
 
 
-def _fits(
+def _require_same_dtype(
     site: Site, target: cst.BaseExpression, value: cst.BaseExpression, node: cst.CSTNode
 ) -> None:
     """Raise NotApplicable where an operand could change the result's dtype."""

@@ -57,36 +57,40 @@ class MaskedLoop:
     def edits(self) -> dict[cst.CSTNode, Replacement]:
         """Return what replaces the loop's statements. Raises NotApplicable."""
         site, document = self.site, self.site.document
-        loop = self._loop()
+        loop = self._masked_loop()
         done = document.unused_name("done")
         condition = predicate_of(site, self.node.test)
         if condition is None or condition.guard is not None:
             raise NotApplicable("Python decides a part of its test")
         choice = Choice(site, cst.Name(done), Agreement(site, self.assumes))
         choice.pure(condition.tensor)
-        lines, behind = self._behind(choice, loop)
+        lines, behind = self._statements_behind(choice, loop)
         edits: dict[cst.CSTNode, Replacement] = {}
         for line in loop.body.body:
             if line is self.node:
                 sign = "~" if condition.negated else ""
                 bare = condition.tensor.with_changes(lpar=(), rpar=())
-                new = self._left(build_statement(f"{done} = {done} | {sign}{{t}}", t=bare), loop)
+                new = self._exit_statements(
+                    build_statement(f"{done} = {done} | {sign}{{t}}", t=bare), loop
+                )
                 kept = [*self.node.leading_lines, *lost_comments(self.node, new)]
                 head = new[0].with_changes(leading_lines=kept)
                 edits[line] = cst.FlattenSentinel([head, *new[1:]])
             elif isinstance(line, cst.SimpleStatementLine):
-                body = [new for small in line.body for new in self._masked(choice, loop, small)]
-                edits[line] = _lines(line, body)
+                body = [
+                    new for small in line.body for new in self._mask_statement(choice, loop, small)
+                ]
+                edits[line] = _replace_line(line, body)
             else:
                 raise NotApplicable("there are other blocks in the loop")
-        device = f", device={source}.device" if (source := self._tensor(loop)) else ""
+        device = f", device={source}.device" if (source := self._tensor_before_loop(loop)) else ""
         start = build_statement(f"{done} = torch.zeros((), dtype=torch.bool{device})")
         first = start.with_changes(leading_lines=loop.leading_lines)
         nothing = [build_statement(f"{name} = None") for name in self.unset]
         masked = replace_nodes(loop, edits).with_changes(leading_lines=())
         return {loop: cst.FlattenSentinel([first, *nothing, masked, *lines]), **behind}
 
-    def _left(self, ends: cst.BaseStatement, loop: cst.For) -> list[cst.BaseStatement]:
+    def _exit_statements(self, ends: cst.BaseStatement, loop: cst.For) -> list[cst.BaseStatement]:
         """Return the statements of the loop exit, with what happens before it."""
         *first, _ = split_statements(self.node.body)
         if not first:
@@ -97,11 +101,11 @@ class MaskedLoop:
         choice = Choice(self.site, cst.Name(leaving), Agreement(self.site, self.assumes))
 
         def old(path: str, value: cst.BaseExpression) -> cst.BaseExpression:
-            return self._held(choice, path, loop)
+            return self._earlier_value(choice, path, loop)
 
         lines = [
             cst.SimpleStatementLine(
-                [conditional_statement(choice, one, True, self._lasting(loop), old)]  # type: ignore[arg-type]
+                [conditional_statement(choice, one, True, self._carried_names(loop), old)]  # type: ignore[arg-type]
             )
             for one in first
         ]
@@ -111,7 +115,7 @@ class MaskedLoop:
             build_statement(f"{done.value} = {done.value} | {leaving}"),
         ]
 
-    def _held(self, choice: Choice, path: str, loop: cst.For) -> cst.BaseExpression:
+    def _earlier_value(self, choice: Choice, path: str, loop: cst.For) -> cst.BaseExpression:
         """Return the earlier value of a name or attribute, as a node with known facts."""
         if "." not in path and path not in names_bound_before(self.site.document, loop):
             raise NotApplicable(f"`{path}` has no value before the loop")
@@ -122,11 +126,11 @@ class MaskedLoop:
             choice.agreement.known[old] = fact
         return old
 
-    def _behind(
+    def _statements_behind(
         self, choice: Choice, loop: cst.For
     ) -> tuple[list[cst.BaseStatement], dict[cst.CSTNode, Replacement]]:
         """Return what follows a loop that returns, and the edits of the later statements."""
-        value = self._result()
+        value = self._returned_value()
         if value is None:
             return [], {}
         after = early.statements_after(self.site, loop)
@@ -146,14 +150,14 @@ class MaskedLoop:
             new = replace_nodes(new, {value: cst.Name(kept)})
         return lines, {**edits, after.line: after.line.with_changes(body=[cst.Return(new)])}
 
-    def _result(self) -> cst.BaseExpression | None:
+    def _returned_value(self) -> cst.BaseExpression | None:
         """Return the value that the loop exit returns; None for a `break`."""
         jump = split_statements(self.node.body)[-1]
         if isinstance(jump, cst.Return) and jump.value is None:
             raise NotApplicable("it returns nothing")
         return jump.value if isinstance(jump, cst.Return) else None
 
-    def _loop(self) -> cst.For:
+    def _masked_loop(self) -> cst.For:
         """Return the loop. Raises NotApplicable where its body cannot be masked."""
         document = self.site.document
         suite = document.parent(self.node)
@@ -174,7 +178,7 @@ class MaskedLoop:
             raise NotApplicable(f"`{min(variables & after)}` is used after the loop")
         return loop
 
-    def _masked(
+    def _mask_statement(
         self, choice: Choice, loop: cst.For, small: cst.BaseSmallStatement
     ) -> list[cst.BaseSmallStatement]:
         """Return one statement of the body, without a lasting effect after the exit."""
@@ -186,14 +190,18 @@ class MaskedLoop:
         target, value = parse_assignment(site, small)
         choice.pure(value)
         path = dotted_name(target)
-        if "." not in path and path not in self._lasting(loop):
+        if "." not in path and path not in self._carried_names(loop):
             return [replace_nodes(small, choice.finite_edits(small, False))]
         if "." in path or path in names_bound_before(site.document, loop):
-            return [_make_assignment(path, choice.between(self._held(choice, path, loop), value))]
+            return [
+                _make_assignment(
+                    path, choice.between(self._earlier_value(choice, path, loop), value)
+                )
+            ]
         if path in live_in(loop.body.body):
             raise NotApplicable(f"`{path}` has no value before the loop")
         self.unset[path] = None
-        if not self._runs(loop):
+        if not self._surely_iterates(loop):
             self.assumes[f"the loop that sets `{path}` runs at least once"] = None
         new = site.document.unused_name(f"new_{path}")
         choice.agreement.pair(value, value)
@@ -203,22 +211,22 @@ class MaskedLoop:
         )
         return [_make_assignment(new, value), _make_assignment(path, kept)]
 
-    def _runs(self, loop: cst.For) -> bool:
+    def _surely_iterates(self, loop: cst.For) -> bool:
         """Return whether the loop surely has an iteration: `range(10)`."""
         match loop.iter:
             case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=cst.Integer() as number)]):
                 return number.evaluated_value > 0
         return False
 
-    def _lasting(self, loop: cst.For) -> frozenset[str]:
+    def _carried_names(self, loop: cst.For) -> frozenset[str]:
         """Return names that carry values between iterations or out of the loop."""
         document = self.site.document
         after = live_in(one for one in statements_after(document, loop) if one is not loop)
-        result = self._result()
+        result = self._returned_value()
         after |= names_read(result) if result is not None else set()
         return frozenset(set(names_bound(loop.body)) & (after | live_in(loop.body.body)))
 
-    def _tensor(self, loop: cst.For) -> str:
+    def _tensor_before_loop(self, loop: cst.For) -> str:
         """Return a tensor that exists before the loop, on the condition's device."""
         known = names_bound_before(self.site.document, loop)
         for source in (self.node.test, loop.body):
@@ -235,7 +243,7 @@ def _make_assignment(path: str, value: cst.BaseExpression) -> cst.Assign:
     return cst.Assign([cst.AssignTarget(target)], value)
 
 
-def _lines(line: cst.SimpleStatementLine, body: list[cst.BaseSmallStatement]) -> Replacement:
+def _replace_line(line: cst.SimpleStatementLine, body: list[cst.BaseSmallStatement]) -> Replacement:
     """Return `body` in place of a line, one statement a line where there are several."""
     if len(body) == len(line.body):
         return line.with_changes(body=body)

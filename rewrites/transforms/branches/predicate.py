@@ -64,7 +64,7 @@ def find_condition(site: Site) -> Test | None:
     """Return the same with its condition; `n = t.item()` right before it is inlined."""
     found = find_conditional(site)
     if found is not None:
-        previous = _previous(site, found)
+        previous = _previous_statement(site, found)
         assign = previous.body[0] if previous is not None else None
         named = _through_name(site, assign) if isinstance(assign, cst.Assign) else None
         return named or Test(found, found.test)
@@ -98,7 +98,7 @@ def _through_name(site: Site, assign: cst.Assign) -> Test | None:
     if len(assign.targets) > 1 or len(uses) != 1 or len(known.reaching[uses[0]]) > 1:
         return None
     for outer in site.document.around(uses[0]):
-        if isinstance(outer, cst.If) and _previous(site, outer) is line:
+        if isinstance(outer, cst.If) and _previous_statement(site, outer) is line:
             if not any(one is uses[0] for one in walk(outer.test)):
                 return None
             if not any(_gives_number(site, one) for one in walk(assign.value)):
@@ -117,7 +117,7 @@ def _gives_number(site: Site, node: cst.CSTNode) -> bool:
     return tensor_of(site, node) is not node or torch_name(site, node) in ("equal", "allclose")
 
 
-def _previous(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
+def _previous_statement(site: Site, node: cst.CSTNode) -> cst.SimpleStatementLine | None:
     """Return the simple statement right before another one in the same block."""
     outer = site.document.parents.get(node)
     if not isinstance(outer, cst.IndentedBlock) or node not in outer.body:
@@ -136,7 +136,7 @@ def predicate_of(site: Site, condition: cst.BaseExpression) -> Predicate | None:
         return replace(inner, negated=not inner.negated)
     if isinstance(condition, cst.BooleanOperation):
         return _join_predicates(site, condition)
-    found = _tensor(site, condition)
+    found = _as_bool_tensor(site, condition)
     return None if found is None else Predicate(found, guard=_same_shape(site, condition))
 
 
@@ -169,16 +169,16 @@ def _join_predicates(site: Site, condition: cst.BooleanOperation) -> Predicate |
     return Predicate(bare, False, guard, disjunction)
 
 
-def _tensor(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | None:
+def _as_bool_tensor(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return a condition without `and`, `or`, `not` as a 0-d boolean tensor; None if it is none."""
     if isinstance(condition, cst.Call):
-        if compared := _comparison(site, condition):
+        if compared := _as_reduction(site, condition):
             return compared
         bare = tensor_of(site, condition)
         if bare is not condition:
             if site.document.code(condition).startswith("int("):
                 raise NotApplicable("`int()` cuts off what is behind the point")
-            return _tensor(site, bare)
+            return _as_bool_tensor(site, bare)
     if isinstance(condition, cst.Comparison):
         return _compare_in_graph(site, condition)
     seen = infer(site, condition)
@@ -203,7 +203,9 @@ def _compare_in_graph(site: Site, condition: cst.Comparison) -> cst.BaseExpressi
         _zero_dimensional(site, when, when) if fact is not None and fact.is_tensor else when
         for when, fact in zip(bare, facts, strict=True)
     ]
-    exact = [_exact(site, new, old, sides, bare) for new, old in zip(shaped, sides, strict=True)]
+    exact = [
+        _exact_operand(site, new, old, sides, bare) for new, old in zip(shaped, sides, strict=True)
+    ]
     parts = [
         cst.Comparison(left, [cst.ComparisonTarget(operator, right)])
         for left, operator, right in zip(exact, operators, exact[1:], strict=False)
@@ -216,7 +218,7 @@ def _compare_in_graph(site: Site, condition: cst.Comparison) -> cst.BaseExpressi
     return build_expression("{a} & {b}", a=parts[0], b=parts[1])
 
 
-def _exact(
+def _exact_operand(
     site: Site,
     new: cst.BaseExpression,
     old: cst.BaseExpression,
@@ -265,7 +267,7 @@ def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _comparison(site: Site, call: cst.Call) -> cst.BaseExpression | None:
+def _as_reduction(site: Site, call: cst.Call) -> cst.BaseExpression | None:
     """Return `torch.equal` and `torch.allclose` as reductions; None for other calls."""
     called = torch_name(site, call)
     if called not in ("equal", "allclose") or any(arg.star for arg in call.args):

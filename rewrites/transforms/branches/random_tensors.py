@@ -34,7 +34,7 @@ def branch_draws(
                 raise NotApplicable(
                     f"`{site.document.code(call)}` is drawn in a part of a way only"
                 )
-            made[call] = _conditional(site, call, condition.tensor, when)
+            made[call] = _conditional_draw(site, call, condition.tensor, when)
     return made
 
 
@@ -81,7 +81,7 @@ def _nodes_between(site: Site, call: cst.Call, node: cst.CSTNode) -> Iterator[cs
         yield one
 
 
-def _conditional(
+def _conditional_draw(
     site: Site, call: cst.Call, condition: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
     """Return a `torch.cond` that draws where the condition is `when`."""

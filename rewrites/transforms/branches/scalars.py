@@ -75,10 +75,10 @@ class Numbers:
                 raise NotApplicable("the number would not be drawn exactly once")
             if not inside:
                 plain[call] = tensor
-        plain = self._dimensioned(plain, found)
-        return plain | {node: _exchanged(new, self.tensors) for node, new in found.items()}
+        plain = self._keep_dtype(plain, found)
+        return plain | {node: _exchange_calls(new, self.tensors) for node, new in found.items()}
 
-    def _dimensioned(self, plain: Edits, found: Edits) -> Edits:
+    def _keep_dtype(self, plain: Edits, found: Edits) -> Edits:
         """Write `(n * t[None])[0]` for `n * t`: beside dimensions `n` promotes no dtype."""
         around = self.site.document.around
         for node in sorted(self.met, key=lambda one: len(tuple(around(one))), reverse=True):
@@ -104,13 +104,13 @@ class Numbers:
             case cst.BinaryOperation() if isinstance(parent.operator, _ARITHMETIC):
                 other = parent.right if parent.left is node else parent.left
                 if self.site.is_tensor(other):
-                    self._met(parent, other)
+                    self._note_operands(parent, other)
                 else:
                     self._follow_uses(parent, None)
             case cst.Comparison(comparisons=[target]):
                 other = target.comparator if parent.left is node else parent.left
                 if self.site.is_tensor(other):
-                    self._met(parent, other)
+                    self._note_operands(parent, other)
                 else:
                     self._follow_uses(parent, None)
             case cst.IfExp():
@@ -129,7 +129,7 @@ class Numbers:
             case _:
                 raise NotApplicable("a tensor cannot stand where the number is used")
 
-    def _met(self, operation: cst.BaseExpression, other: cst.BaseExpression) -> None:
+    def _note_operands(self, operation: cst.BaseExpression, other: cst.BaseExpression) -> None:
         """Note that a scalar and a tensor are operands of one operation.
 
         Raises NotApplicable where the result would have another dtype."""
@@ -160,7 +160,7 @@ class Numbers:
         condition = predicate_of(site, node.test)
         if condition is None:
             raise NotApplicable("its test is not one that a tensor can decide")
-        if condition.guard is not None and self._late(condition.guard):
+        if condition.guard is not None and self._is_evaluated_later(condition.guard):
             raise NotApplicable("the number is drawn before a test of Python, whatever that says")
         selection = WhereWriter(site)
         try:
@@ -174,7 +174,7 @@ class Numbers:
         self.tests.append(node.test)
         return edits
 
-    def _late(self, guard: cst.BaseExpression) -> bool:
+    def _is_evaluated_later(self, guard: cst.BaseExpression) -> bool:
         """Return whether a Python condition is evaluated after a scalar drawn in the same test."""
         document = self.site.document
         if guard not in document.ranges:
@@ -197,7 +197,9 @@ class _Facts:
         return self.known[position] if position in self.known else self.seen.at(position)
 
 
-def _exchanged(new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression]) -> Replacement:
+def _exchange_calls(
+    new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression]
+) -> Replacement:
     """Return `new` with the calls that draw replaced by the tensors."""
 
     def exchange_calls(node: cst.CSTNode) -> cst.CSTNode:

@@ -100,15 +100,15 @@ class CondWriter:
     ) -> Lines:
         """Return the two branch functions and the assignment of their results."""
         Agreement(self.site, self.assumes).gradients(one, other)
-        values = [self._values(branches, names, branch) for branch in (one, other)]
+        values = [self._branch_values(branches, names, branch) for branch in (one, other)]
         left, right = values
         if left is not None and right is not None:
             for a, b in zip(left, right, strict=True):
                 self._require_agreement(a, b)
             lambdas = [self._as_lambda(_pack(found)) for found in (left, right)]
             return [_bind_result(names, self._cond_call(condition, *lambdas))]
-        operands = sorted({n for branch in (one, other) for n in _rebound(branch)})
-        functions = [self._function(branches, names, branch) for branch in (one, other)]
+        operands = sorted({n for branch in (one, other) for n in _names_rebound(branch)})
+        functions = [self._branch_function(branches, names, branch) for branch in (one, other)]
         fresh_names = [self.site.document.unused_name(stem) for stem in ("if_true", "if_false")]
         made: Lines = []
         for called, (body, _) in zip(fresh_names, functions, strict=True):
@@ -122,7 +122,7 @@ class CondWriter:
             self._require_agreement(a, b)
         return separate_functions([*made, _bind_result(names, call)])
 
-    def _values(
+    def _branch_values(
         self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
     ) -> list[cst.BaseExpression] | None:
         """Return what a branch assigns to each name, if it uses only earlier values."""
@@ -135,7 +135,7 @@ class CondWriter:
         selection = WhereWriter(self.site, known=self.known)
         return [made.values.get(n) or selection.present(n, branches) for n in names]
 
-    def _function(
+    def _branch_function(
         self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
     ) -> tuple[Lines, list[cst.BaseExpression]]:
         """Return the body of a branch's local function, and the nodes it returns."""
@@ -162,7 +162,9 @@ class CondWriter:
         if any("." in n for n in names_bound(*body)):
             raise NotApplicable("the branch assigns to attributes")
         copies = [
-            one if self._is_new(one, body) and not _again(one, results, body) else _clone_call(one)
+            one
+            if self._is_new(one, body) and not _is_same_result(one, results, body)
+            else _clone_call(one)
             for one in results
         ]
         sources = [last_assigned(one, body) for one in results]
@@ -215,7 +217,7 @@ class CondWriter:
         )
 
 
-def _rebound(branch: Sequence[cst.CSTNode]) -> set[str]:
+def _names_rebound(branch: Sequence[cst.CSTNode]) -> set[str]:
     """Return local names that a branch reads before it rebinds them: function parameters."""
     return {n for n in live_in(branch) & set(names_bound(*branch)) if "." not in n}
 
@@ -265,7 +267,7 @@ def last_assigned(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst
     return value
 
 
-def _again(
+def _is_same_result(
     value: cst.BaseExpression, results: Sequence[cst.BaseExpression], body: Sequence[cst.CSTNode]
 ) -> bool:
     """Return whether an earlier result is the same tensor: `q = k = f(x)`."""

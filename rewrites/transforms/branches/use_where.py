@@ -78,17 +78,19 @@ class WhereWriter:
         if self.site.document.function(node) is None:
             raise NotApplicable("it stands outside of functions")
         if changes_tensors(self.site, one, other):
-            lines = self._updated(branches, condition)
+            lines = self._merge_updates(branches, condition)
         else:
             outputs = frozenset((*branches.written(self.site), RETURN))
-            arms = (self._arm(one, outputs), self._arm(other, outputs))
+            arms = (self._values_of_branch(one, outputs), self._values_of_branch(other, outputs))
             lines = self._where_statements(branches, condition, *arms)
         if condition.guard is None:
             return lines
         kept = (one, lines) if condition.disjunction else (lines, other)
         return [guard_with(condition.guard, *kept)]
 
-    def _arm(self, body: Sequence[cst.CSTNode], outputs: frozenset[str]) -> BranchValues:
+    def _values_of_branch(
+        self, body: Sequence[cst.CSTNode], outputs: frozenset[str]
+    ) -> BranchValues:
         """Return the values of a branch; data-dependent branches in it use `torch.where` too."""
         if len(body) == 1 and isinstance(body[0], cst.If):
             nested = blocks_of(body[0])
@@ -97,19 +99,22 @@ class WhereWriter:
                 self.tests.append(nested.node.test)
                 one, other = order_branches(condition, nested.one, nested.other)
                 choice = self.choice(condition)
-                arms = (self._arm(one, outputs), self._arm(other, outputs))
-                made = self._merged(nested, choice, *arms)
+                arms = (
+                    self._values_of_branch(one, outputs),
+                    self._values_of_branch(other, outputs),
+                )
+                made = self._merge_values(nested, choice, *arms)
                 if choice.uses > 1:
                     raise NotApplicable("the inner test would have to be written several times")
                 choice.pure(condition.tensor)
                 return made
         return values_assigned(self.site, body, outputs)
 
-    def _merged(
+    def _merge_values(
         self, branches: Branches, choice: Choice, one: BranchValues, other: BranchValues
     ) -> BranchValues:
         """Return the values of both branches as one."""
-        self._separate(choice, one, other)
+        self._require_private_names(choice, one, other)
         keys = list(dict.fromkeys((*one.values, *other.values)))
         if RETURN in keys and not (RETURN in one.values and RETURN in other.values):
             raise NotApplicable("one way returns and the other goes on")
@@ -119,9 +124,9 @@ class WhereWriter:
             a, b = (when.values.get(key) or self.present(key, branches) for when in (one, other))
             used[0].append(a)
             used[1].append(b)
-            self._lasting(key, branches, a, b)
+            self._require_no_update(key, branches, a, b)
             choice.pure(a, b)
-            choice.agreement.arithmetic = self._arithmetic(key, branches)
+            choice.agreement.arithmetic = self._is_float_operand(key, branches)
             values[key] = choice.between(a, b)
         choice.agreement.gradients(*used)
         own = [
@@ -141,26 +146,26 @@ class WhereWriter:
     ) -> Lines:
         """Return the lines of both branches, and selections of what they assign."""
         choice = self.choice(condition)
-        merged = self._merged(branches, choice, one, other)
+        merged = self._merge_values(branches, choice, one, other)
         self.tests.append(branches.node.test)
-        return self._hoisted(choice, [*merged.own, *_make_assignments(merged.values)])
+        return self._hoist_condition(choice, [*merged.own, *_make_assignments(merged.values)])
 
-    def _updated(self, branches: Branches, condition: Predicate) -> Lines:
+    def _merge_updates(self, branches: Branches, condition: Predicate) -> Lines:
         """Rewrite branches that change tensors in place, statement by statement."""
         choice = self.choice(condition)
         sides = [(branches.one, not condition.negated), (branches.other, condition.negated)]
         lasting = {*branches.written(self.site), *live_in(branches.other)}
 
         def old(key: str, value: cst.BaseExpression) -> cst.BaseExpression:
-            self._lasting(key, branches, value)
+            self._require_no_update(key, branches, value)
             return self.present(key, branches)
 
         lines = guard_updates(choice, sides, lasting, old)
         choice.agreement.gradients(*(stored_operands(branch) for branch, _ in sides))
         self.tests.append(branches.node.test)
-        return self._hoisted(choice, lines, changes=True)
+        return self._hoist_condition(choice, lines, changes=True)
 
-    def _hoisted(self, choice: Choice, lines: Lines, changes: bool = False) -> Lines:
+    def _hoist_condition(self, choice: Choice, lines: Lines, changes: bool = False) -> Lines:
         """Return `lines` with a name for the condition if it occurs several times."""
         named = isinstance(choice.test, cst.Name) and not changes
         if named or (choice.uses < 2 and not (changes and len(lines) > 1)):
@@ -172,7 +177,9 @@ class WhereWriter:
         first = build_statement(template, c=condition, t=choice.test)
         return [first, *(replace_nodes(line, edits) for line in lines)]
 
-    def _separate(self, choice: Choice, one: BranchValues, other: BranchValues) -> None:
+    def _require_private_names(
+        self, choice: Choice, one: BranchValues, other: BranchValues
+    ) -> None:
         """Raise NotApplicable where a name private to one branch is used elsewhere."""
         names = [set(names_bound(*when.own)) for when in (one, other)]
         used = [names_read(*when.own, *when.values.values()) for when in (one, other)]
@@ -200,7 +207,7 @@ class WhereWriter:
             self.known[new] = fact
         return new
 
-    def _lasting(self, key: str, branches: Branches, *values: cst.BaseExpression) -> None:
+    def _require_no_update(self, key: str, branches: Branches, *values: cst.BaseExpression) -> None:
         """Raise NotApplicable where a value is changed in place later: a copy would not be."""
         aliases = {dotted_name(value) for value in values} | {key}
         changed = aliases & set(names_mutated(*branches.after(self.site)))
@@ -213,7 +220,7 @@ class WhereWriter:
         agreement = Agreement(self.site, self.assumes, self.known)
         return Choice(self.site, bare, agreement, random=self.random)
 
-    def _arithmetic(self, key: str, branches: Branches) -> bool:
+    def _is_float_operand(self, key: str, branches: Branches) -> bool:
         """Return whether all later uses of a name are operands of floating-point tensors."""
         document = self.site.document
         uses = [

@@ -40,20 +40,20 @@ class WhileLoopWriter:
 
     def lines(self) -> list[cst.BaseStatement]:
         """Return the statements that replace the loop. Raises NotApplicable."""
-        self._plain()
-        carried = self._carried()
+        self._require_assignments()
+        carried = self._carried_names()
         facts = {name: self._seen_variable(name) for name in carried}
         counters = [name for name in carried if facts[name].is_number]
-        condition = self._test(counters)
-        body = replace_nodes(self.node.body, self._counted(counters)).body
-        results = [self._result(name, facts[name]) for name in carried]
+        condition = self._condition_tensor(counters)
+        body = replace_nodes(self.node.body, self._rewrite_counter(counters)).body
+        results = [self._next_value(name, facts[name]) for name in carried]
         names, given = (
             ", ".join(carried),
             ", ".join(self._initial_value(n, facts[n]) for n in carried),
         )
         comma = "," if len(carried) == 1 else ""
         target = f"({names},)" if len(carried) == 1 else names
-        short = self._short(carried, results)
+        short = self._single_value(carried, results)
         if short is not None and not lost_comments(self.node, []):
             call = build_expression(
                 f"torch.while_loop(lambda {names}: {{t}}, lambda {names}: ({{v}},), ({given},))",
@@ -82,7 +82,7 @@ class WhileLoopWriter:
         first = lines[0].with_changes(leading_lines=ahead)
         return [first, *lines[1:]]
 
-    def _plain(self) -> None:
+    def _require_assignments(self) -> None:
         """Raise NotApplicable where the body does more than assign names."""
         if self.node.orelse is not None:
             raise NotApplicable("it has an `else`")
@@ -99,7 +99,7 @@ class WhileLoopWriter:
         if any(agreement.may_require_grad(one) for one in used.values()):
             raise NotApplicable("the gradients of `torch.while_loop` are not those of the loop")
 
-    def _carried(self) -> list[str]:
+    def _carried_names(self) -> list[str]:
         """Return the names that carry values between iterations or out of the loop."""
         document = self.site.document
         after = live_in(
@@ -142,7 +142,7 @@ class WhileLoopWriter:
     def _initial_value(self, name: str, seen: Seen) -> str:
         return f"torch.tensor({name})" if seen.is_number else name
 
-    def _counted(self, counters: list[str]) -> dict[cst.CSTNode, cst.CSTNode]:
+    def _rewrite_counter(self, counters: list[str]) -> dict[cst.CSTNode, cst.CSTNode]:
         """Rewrite a counter's `n += 1` as `n = n + 1`, since a tensor would change in place."""
         edits: dict[cst.CSTNode, cst.CSTNode] = {}
         for one in walk(self.node.body):
@@ -162,7 +162,7 @@ class WhileLoopWriter:
         block = self.site.document.parent(self.node)
         return isinstance(block, cst.IndentedBlock) and block.body[0] is self.node
 
-    def _test(self, counters: list[str]) -> cst.BaseExpression:
+    def _condition_tensor(self, counters: list[str]) -> cst.BaseExpression:
         """Return the condition as one tensor; comparisons of counters become tensor comparisons."""
         condition = self.node.test
         parts = _conjuncts(condition)
@@ -185,7 +185,7 @@ class WhileLoopWriter:
             joined = build_expression("{a} & {b}", a=joined, b=part)
         return joined
 
-    def _result(self, name: str, seen: Seen) -> cst.BaseExpression:
+    def _next_value(self, name: str, seen: Seen) -> cst.BaseExpression:
         """Return what an iteration passes on for a name; note what is unknown about it."""
         new: cst.BaseExpression = cst.Name(name)
         made = last_assigned(new, list(self.node.body.body))
@@ -197,7 +197,7 @@ class WhileLoopWriter:
                 return build_expression("{n}.clone()", n=new)
         return new
 
-    def _short(
+    def _single_value(
         self, carried: list[str], results: list[cst.BaseExpression]
     ) -> cst.BaseExpression | None:
         """Return the one value that a body of one assignment gives its name."""

@@ -56,7 +56,7 @@ def edits_for_branch(
     if isinstance(node, cst.IfExp):
         new = writer.ternary(node, condition)
         if isinstance(writer, WhereWriter) and writer.ahead is not None:
-            line = _line(writer.site, node)
+            line = _line_of(writer.site, node)
             first = writer.ahead.with_changes(leading_lines=line.leading_lines)
             return {
                 line: cst.FlattenSentinel(
@@ -74,7 +74,7 @@ def edits_for_branch(
     return {node: block, **{one: cst.RemoveFromParent() for one in found.rest}}
 
 
-def _line(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
+def _line_of(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
     """Return the line of a conditional expression if its condition can be evaluated first.
 
     Raises NotApplicable."""

@@ -20,7 +20,7 @@ def has_no_alias(site: Site, known: Definitions | None, name: cst.Name, place: c
         return False
     bindings = known.before.get(place, {}).get(name.value, frozenset())
     for binding in bindings:
-        made = _value(site, binding)
+        made = _value_of(site, binding)
         if made is None or not is_new_tensor(site, made):
             return False
         uses = [use for use in known.uses(binding) if _may_come_before(site, use, place, binding)]
@@ -41,7 +41,7 @@ def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst
     return any(loop not in around and loop in document.around(use) for loop in loops)
 
 
-def _value(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
+def _value_of(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
     """Return what a plain assignment binds a name to."""
     parent = site.document.parents.get(binding)
     if not isinstance(parent, cst.AssignTarget):
@@ -67,10 +67,14 @@ def _may_create_alias(site: Site, use: cst.Name, known: Definitions) -> bool:
             return False
         case cst.Attribute():
             outer = document.parent(parent)
-            return not (isinstance(outer, cst.Call) and outer.func is parent and _new(site, outer))
+            return not (
+                isinstance(outer, cst.Call)
+                and outer.func is parent
+                and _makes_new_tensor(site, outer)
+            )
         case cst.Arg():
             call = document.parent(parent)
-            return not (isinstance(call, cst.Call) and _new(site, call))
+            return not (isinstance(call, cst.Call) and _makes_new_tensor(site, call))
         case cst.Subscript() if parent.value is use:
             outer = document.parent(parent)
             if isinstance(outer, cst.AssignTarget | cst.AugAssign | cst.BinaryOperation):
@@ -79,7 +83,7 @@ def _may_create_alias(site: Site, use: cst.Name, known: Definitions) -> bool:
     return not isinstance(parent, cst.Index)
 
 
-def _new(site: Site, call: cst.Call) -> bool:
+def _makes_new_tensor(site: Site, call: cst.Call) -> bool:
     """Return whether a call keeps no reference to its arguments."""
     made = parse_operation(site, call)
     if made is None or made.in_place:

@@ -32,12 +32,12 @@ def is_flat(site: Site, first: Read, made: Operation) -> bool:
     if ops.integer_literal(head) != -1 or seen is None or len(sizes) != count:
         return False
     return all(
-        {shape[i + 1] for shape in seen.shapes} == _number(site, size)
+        {shape[i + 1] for shape in seen.shapes} == _observed_numbers(site, size)
         for i, size in enumerate(sizes)
     )
 
 
-def _number(site: Site, node: cst.BaseExpression) -> set[object]:
+def _observed_numbers(site: Site, node: cst.BaseExpression) -> set[object]:
     """Return the values that a size was observed to have."""
     bare, seen = ops.integer_literal(node), site.seen(node)
     return {bare} if bare is not None else set(seen.values if seen is not None else ())

@@ -45,7 +45,7 @@ def elementwise_call(site: Site, call: cst.Call) -> ElementwiseCall | None:
         function = method_of_class(site, kind, "forward")
     if function is None or function.decorators or function.asynchronous is not None:
         return None
-    given = _given(function, call)
+    given = _arguments_by_parameter(function, call)
     lines = split_statements(function.body)
     if given is None or not lines or not isinstance(lines[-1], cst.Return):
         return None
@@ -122,7 +122,7 @@ def _names_in(node: cst.CSTNode) -> list[cst.Name]:
     return found
 
 
-def _given(
+def _arguments_by_parameter(
     function: cst.FunctionDef, call: cst.Call
 ) -> dict[cst.CSTNode, cst.BaseExpression] | None:
     """Return each parameter's argument, defaults left out; None if it is not spelled out."""

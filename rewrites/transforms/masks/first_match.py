@@ -77,7 +77,7 @@ def find_search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
             raise NotApplicable(f"Python needs `{site.document.code(one.node)}` as a number")
     if len(tests) > 1:
         raise NotApplicable("it is asked more than once whether there is a hit")
-    return FirstMatch(tuple(questions), _choice(site, tests[0], questions) if tests else None)
+    return FirstMatch(tuple(questions), _condition_if(site, tests[0], questions) if tests else None)
 
 
 def write_search(
@@ -131,7 +131,7 @@ def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
-def _choice(site: Site, test: Question, questions: list[Question]) -> HitBranch:
+def _condition_if(site: Site, test: Question, questions: list[Question]) -> HitBranch:
     """Return the `if` of a condition. Raises NotApplicable."""
     outer = site.document.parent(test.node)
     indices = [
@@ -143,8 +143,8 @@ def _choice(site: Site, test: Question, questions: list[Question]) -> HitBranch:
         isinstance(outer, cst.If) and outer.test is test.node and isinstance(outer.orelse, cst.Else)
     ):
         one, other = _only_statement(outer.body), _only_statement(outer.orelse.body)
-        first, second = _value(site, one), _value(site, other)
-        if first is None or second is None or _shell(site, one) != _shell(site, other):
+        first, second = _value_of(site, one), _value_of(site, other)
+        if first is None or second is None or _shell_of(site, one) != _shell_of(site, other):
             raise NotApplicable("the two sides of its test do different things")
         sides = (first, second)
     else:
@@ -165,7 +165,7 @@ def _only_statement(block: cst.BaseSuite) -> cst.CSTNode | None:
     return inside[0] if len(inside) == 1 else None
 
 
-def _value(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None:
+def _value_of(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None:
     """Return what a statement assigns, appends or returns."""
     match node:
         case cst.Assign(targets=[_]) | cst.Return():
@@ -176,9 +176,9 @@ def _value(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None:
     return None
 
 
-def _shell(site: Site, node: cst.CSTNode | None) -> str:
+def _shell_of(site: Site, node: cst.CSTNode | None) -> str:
     """Return what a statement does, without the value it does it with."""
-    value = _value(site, node)
+    value = _value_of(site, node)
     if node is None or value is None:
         return ""
     return site.document.code(node).replace(site.document.code(value), "…")
@@ -189,7 +189,7 @@ def _one_statement(site: Site, choice: HitBranch, where: cst.BaseExpression) -> 
     assert isinstance(choice.statement, cst.If)
     side = choice.statement.body
     line = side.body[0]
-    value = _value(site, _only_statement(side))
+    value = _value_of(site, _only_statement(side))
     assert value is not None
     small = _only_statement(side)
     assert isinstance(small, cst.BaseSmallStatement)

@@ -80,11 +80,13 @@ class Flow:
             case cst.Comparison(comparisons=[one]):
                 return any([self.is_selected(node.left), self.is_selected(one.comparator)])
             case cst.Subscript():
-                return self._subscript(node)
+                return self._is_selected_subscript(node)
             case cst.Call():
                 function = elementwise_call(self.site, node)
                 if function is not None:
-                    return is_elementwise(self.site, function, self.is_selected, self._beside)
+                    return is_elementwise(
+                        self.site, function, self.is_selected, self._require_fitting
+                    )
                 made = parse_operation(self.site, node)
                 if made is None or made.name not in ops.ELEMENTWISE | ops.FLATTENING:
                     return False
@@ -128,16 +130,16 @@ class Flow:
     def _takes_one(self, node: cst.Subscript) -> bool:
         return self._contains_selected(node.value) and extent.takes_one(node, self.axis(node.value))
 
-    def _subscript(self, node: cst.Subscript) -> bool:
+    def _is_selected_subscript(self, node: cst.Subscript) -> bool:
         """Return whether a subscript other than a masked read gives selected elements."""
         if self.is_selected(node.value):
             axis = self.axis(node.value)
             first = self.first
             return extent.takes_one(node, axis) or extent.is_row_index(self.site, first, node, axis)
         index = extent.only_index(node)
-        return index is not None and self.is_selected(index) and self._gathers(node, index)
+        return index is not None and self.is_selected(index) and self._is_gather(node, index)
 
-    def _gathers(self, node: cst.Subscript, index: cst.BaseExpression) -> bool:
+    def _is_gather(self, node: cst.Subscript, index: cst.BaseExpression) -> bool:
         """Return whether selected elements are the only index of a whole tensor: `table[x[m]]`."""
         seen, table = self.site.seen(index), self.site.seen(node.value)
         if extent.only_index(node) is not index or seen is None or table is None:
@@ -217,19 +219,19 @@ class Flow:
             case cst.BinaryOperation():
                 if isinstance(parent.operator, cst.MatrixMultiply):
                     raise refuse_elements(self.site, parent)
-                self._beside(parent.right if parent.left is node else parent.left)
+                self._require_fitting(parent.right if parent.left is node else parent.left)
                 return self._outermost_selected(parent)
             case cst.UnaryOperation() if not isinstance(parent.operator, cst.Not):
                 return self._outermost_selected(parent)
             case cst.Comparison(comparisons=[one]):
-                self._beside(one.comparator)
+                self._require_fitting(one.comparator)
                 return self._outermost_selected(parent)
             case cst.ComparisonTarget():
                 outer = self.site.document.parent(parent)
                 assert isinstance(outer, cst.Comparison)
                 if len(outer.comparisons) > 1 or isinstance(parent.operator, cst.In | cst.Is):
                     raise refuse_elements(self.site, outer)
-                self._beside(outer.left)
+                self._require_fitting(outer.left)
                 return self._outermost_selected(outer)
             case cst.Attribute():
                 return self._sink_of_attribute(node, parent)
@@ -239,11 +241,11 @@ class Flow:
                     return self._sink_of_call(node, call)
             case cst.AssignTarget() | cst.Assign() | cst.AnnAssign() | cst.AugAssign():
                 return node, self._sink_of_assignment(node, parent)
-            case cst.Subscript() if parent.value is node and self._subscript(parent):
+            case cst.Subscript() if parent.value is node and self._is_selected_subscript(parent):
                 return self._outermost_selected(parent)
             case cst.Index():
                 table = self.site.document.parent(self.site.document.parent(parent))
-                if isinstance(table, cst.Subscript) and self._gathers(table, node):
+                if isinstance(table, cst.Subscript) and self._is_gather(table, node):
                     return self._outermost_selected(table)
         raise refuse_elements(self.site, parent, node)
 
@@ -281,7 +283,7 @@ class Flow:
             return node, sums
         function = elementwise_call(self.site, call)
         if function is not None and is_elementwise(
-            self.site, function, self.is_selected, self._beside
+            self.site, function, self.is_selected, self._require_fitting
         ):
             return self._outermost_selected(call)
         if self.site.calls(call) == "len":
@@ -292,7 +294,7 @@ class Flow:
         if made.name in ops.ELEMENTWISE:
             for operand in made.operands:
                 if operand is not node and not is_option(made, operand):
-                    self._beside(operand)
+                    self._require_fitting(operand)
             return self._outermost_selected(call)
         if made.name == "cosine_similarity":
             pair = [self.is_selected(one) for one in made.operands[:2]]
@@ -332,7 +334,7 @@ class Flow:
         document = self.site.document
         statement = document.parent(parent) if isinstance(parent, cst.AssignTarget) else parent
         if isinstance(statement, cst.AugAssign) and statement.target is node:
-            self._beside(statement.value)
+            self._require_fitting(statement.value)
             if isinstance(node, cst.Name):
                 return BindSink(node, augmented=True)
             return StoreSink(statement, self.reads[node])
@@ -364,7 +366,7 @@ class Flow:
 
     # What stands beside it.
 
-    def _beside(self, other: cst.BaseExpression) -> None:
+    def _require_fitting(self, other: cst.BaseExpression) -> None:
         """Raise NotApplicable if an operand does not fit elements at full shape."""
         if self.is_selected(other) or self.is_number(other):
             return

@@ -41,7 +41,7 @@ class FullShapeWriter:
         cuts: dict[cst.CSTNode, cst.BaseExpression] = {
             cut: self.where(self.bare(cut), cut) for cut in self.cuts(node)
         }
-        return self._replaced(node, cuts)
+        return self._replace_parts(node, cuts)
 
     def where(self, full: cst.BaseExpression, node: cst.BaseExpression, fill: str = "") -> cst.Call:
         """Return `torch.where(mask, full, fill)`, where `full` replaces `node`."""
@@ -65,7 +65,7 @@ class FullShapeWriter:
 
     def bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Return `node` with whole tensors in place of what is read of them."""
-        return self._replaced(node, {r: found.base for r, found in self.flow.reads.items()})
+        return self._replace_parts(node, {r: found.base for r, found in self.flow.reads.items()})
 
     def count(self) -> cst.BaseExpression:
         """Return the number of selected elements."""
@@ -76,7 +76,7 @@ class FullShapeWriter:
         """Return how the file writes `torch.name`."""
         return self.flow.site.document.spelling(f"torch.{name}") or f"torch.{name}"
 
-    def _replaced(
+    def _replace_parts(
         self, node: cst.BaseExpression, known: Mapping[cst.CSTNode, cst.BaseExpression]
     ) -> cst.BaseExpression:
         """Return `node` with parts replaced, flattening dropped, builtins as torch's."""
@@ -94,7 +94,7 @@ class FullShapeWriter:
                     spelled = self.torch(ops.BUILTIN[name].rpartition(".")[2])
                     inner[one.func] = build_expression(spelled)
                 elif self._flattens(one) and one is not node:
-                    inner[one] = self._replaced(one, known)
+                    inner[one] = self._replace_parts(one, known)
         for one in walk(node):
             if isinstance(one, cst.Subscript) and one in self.flow.gathers:
                 index = extent.only_index(one)
@@ -109,7 +109,7 @@ class FullShapeWriter:
 
     def neutral(self, root: cst.BaseExpression, neutral: str) -> cst.BaseExpression:
         """Return `root` at full shape with `neutral` where nothing is selected."""
-        fill = self._number(root, neutral)
+        fill = self._neutral_number(root, neutral)
         if list(self.cuts(root)) == [root]:
             found = self.flow.reads.get(root)
             if neutral in ("0", "False") and found is not None and found.dtype == "bool":
@@ -124,7 +124,7 @@ class FullShapeWriter:
             return full
         return self.where(full, root, fill)
 
-    def _number(self, root: cst.BaseExpression, neutral: str) -> str:
+    def _neutral_number(self, root: cst.BaseExpression, neutral: str) -> str:
         """Return a neutral element as written for the dtype of `root`."""
         if neutral not in ("inf", "-inf", "nan"):
             return neutral
@@ -196,7 +196,7 @@ class FullShapeWriter:
         """Return whether unselected elements have no effect in `node`, gradients aside."""
         if self.is_linear(node):
             return True
-        floats = all(self._floats())
+        floats = all(self._may_have_gradients())
         match node:
             case cst.BinaryOperation(operator=cst.Multiply() | cst.Divide()) if floats:
                 return self._is_harmless(node.left) and self._is_harmless(node.right)
@@ -229,9 +229,9 @@ class FullShapeWriter:
 
     def _has_no_gradient(self, name: str) -> bool:
         """Return whether an operation is on integers only and cannot raise."""
-        return not any(self._floats()) and name in ops.CURVED - _RAISING
+        return not any(self._may_have_gradients()) and name in ops.CURVED - _RAISING
 
-    def _floats(self) -> Iterator[bool]:
+    def _may_have_gradients(self) -> Iterator[bool]:
         """Return, for everything read, whether it may have a gradient."""
         yield from (found.is_float for found in self.flow.reads.values())
         for one in self.flow.gathers:

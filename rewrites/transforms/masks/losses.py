@@ -49,7 +49,7 @@ def find_loss(site: Site, call: cst.Call) -> Loss | None:
         return _parse_loss(call, name, plain, options)
     seen = site.seen(call.func)
     kinds = [t.removeprefix(_MODULE) for t in seen.types] if seen is not None else []
-    made = _constructor(site, call.func)
+    made = _constructor_of(site, call.func)
     kind = kinds[0] if len(kinds) == 1 else ""
     if made is not None and not kinds:
         kind = site.document.qualified(made.func).rpartition(".")[2]
@@ -80,7 +80,7 @@ def _parse_loss(
     return Loss(call, name, pair[0], pair[1], options, module, known)
 
 
-def _constructor(site: Site, func: cst.BaseExpression) -> cst.Call | None:
+def _constructor_of(site: Site, func: cst.BaseExpression) -> cst.Call | None:
     """Return the one call in the file whose result is assigned to the name `func`."""
     name = dotted_name(func)
     if isinstance(func, cst.Call):  # nn.MSELoss()(a, b)

@@ -70,7 +70,7 @@ def find_indices(site: Site) -> NonzeroIndices | None:
     seen = site.seen(mask)
     dims = next(iter(seen.dims)) if seen is not None and len(seen.dims) == 1 else 0
     is_bool = seen is None or seen.dtypes == {"bool"}
-    uses = _uses(site, value)
+    uses = _uses_of(site, value)
     bound = uses is not None
     return NonzeroIndices(
         mask, dims, is_bool, value, flat, (value,) if uses is None else uses, bound
@@ -102,13 +102,13 @@ def question_of(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Q
     outer = site.document.parents.get(parent)
     match parent:
         case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "len":
-            return _compared(site, outer)
+            return _question_of_count(site, outer)
         case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "int":
             return Question(use, QuestionKind.FIRST, alone=True)
         case cst.Attribute() if isinstance(outer, cst.Call) and outer.func is parent:
             return _question_of_method(site, found, parent.attr.value, outer)
         case cst.Attribute() if parent.attr.value == "shape" and isinstance(outer, cst.Subscript):
-            return _compared(site, outer) if _index(outer) == (0,) else None
+            return _question_of_count(site, outer) if _literal_index(outer) == (0,) else None
         case cst.Subscript() if parent.value is use:
             return _question_of_index(site, found, parent)
     return None
@@ -138,7 +138,7 @@ def flattening_around(
     parent = site.document.parent(node)
     outer = site.document.parents.get(parent)
     if isinstance(parent, cst.Subscript) and parent.value is node:
-        if is_tuple and _index(parent) == (0,):
+        if is_tuple and _literal_index(parent) == (0,):
             return parent, True
         if not is_tuple and site.document.code(parent).endswith("[:, 0]"):
             return parent, True
@@ -150,7 +150,7 @@ def flattening_around(
     return node, False
 
 
-def _uses(site: Site, value: cst.BaseExpression) -> tuple[cst.Name, ...] | None:
+def _uses_of(site: Site, value: cst.BaseExpression) -> tuple[cst.Name, ...] | None:
     """Return the uses of the name that `value` is bound to; None if it is bound to none."""
     parent = site.document.parent(value)
     if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
@@ -169,9 +169,9 @@ def _question_of_method(
 ) -> Question | None:
     """Return what a method call asks of the indices: how many, the first, the last."""
     if name in ("numel", "nelement") and not call.args:
-        return _compared(site, call)
+        return _question_of_count(site, call)
     if name == "size" and [integer_literal(arg.value) for arg in call.args] == [0]:
-        return _compared(site, call)
+        return _question_of_count(site, call)
     if name == "item" and not call.args and isinstance(call.func, cst.Attribute):
         return Question(call.func.value, QuestionKind.FIRST, alone=True)
     if name in ("min", "max") and not call.args:
@@ -181,7 +181,7 @@ def _question_of_method(
 
 def _question_of_index(site: Site, found: NonzeroIndices, node: cst.Subscript) -> Question | None:
     """Return what an index asks of the indices: the first or the last."""
-    index = _index(node)
+    index = _literal_index(node)
     if index is None or index[0] not in (0, -1):
         return None
     asked = QuestionKind.FIRST if index[0] == 0 else QuestionKind.LAST
@@ -190,12 +190,12 @@ def _question_of_index(site: Site, found: NonzeroIndices, node: cst.Subscript) -
     if len(index) == 2:
         return Question(node, asked) if index[1] == 0 else None
     outer = site.document.parent(node)
-    if isinstance(outer, cst.Subscript) and outer.value is node and _index(outer) == (0,):
+    if isinstance(outer, cst.Subscript) and outer.value is node and _literal_index(outer) == (0,):
         return Question(outer, asked)
     return Question(node, asked, kept=True)
 
 
-def _compared(site: Site, count: cst.BaseExpression) -> Question:
+def _question_of_count(site: Site, count: cst.BaseExpression) -> Question:
     """Return a count, or the question whether there is any element."""
     parent = site.document.parent(count)
     if isinstance(parent, cst.If | cst.IfExp) and parent.test is count:
@@ -214,7 +214,7 @@ _SOME = ((cst.GreaterThan, 0), (cst.NotEqual, 0), (cst.GreaterThanEqual, 1))
 _NOTHING = ((cst.Equal, 0), (cst.LessThan, 1), (cst.LessThanEqual, 0))
 
 
-def _index(node: cst.Subscript) -> tuple[int, ...] | None:
+def _literal_index(node: cst.Subscript) -> tuple[int, ...] | None:
     """Return the indices of a subscript if all are integer literals."""
     found = [
         integer_literals(s.slice.value) if isinstance(s.slice, cst.Index) else None

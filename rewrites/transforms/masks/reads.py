@@ -63,9 +63,9 @@ class Read:
 def find_read(site: Site, node: cst.CSTNode) -> Read | None:
     """Return what `node` reads or assigns through a mask; None if it does not."""
     if isinstance(node, cst.Subscript):
-        return _parse_subscript(site, node) or _indexed(site, node)
+        return _parse_subscript(site, node) or _parse_index(site, node)
     if isinstance(node, cst.Call):
-        return _select(site, node)
+        return _parse_masked_select(site, node)
     return None
 
 
@@ -131,12 +131,12 @@ def _parse_subscript(site: Site, node: cst.Subscript) -> Read | None:
     return Read(node, rest, mask, axis, dims, ndim, dtype, plain=False)
 
 
-def _indexed(site: Site, node: cst.Subscript) -> Read | None:
+def _parse_index(site: Site, node: cst.Subscript) -> Read | None:
     """Return a read with all indices of a mask: `x[i, j]`, where `i, j = torch.where(m)`."""
     values = [one.slice.value for one in node.slice if isinstance(one.slice, cst.Index)]
     if len(values) != len(node.slice):
         return None
-    origins = [_origin(site, value) for value in values]
+    origins = [_origin_of_indices(site, value) for value in values]
     call, _, _ = origins[0]
     made = parse_nonzero(site, call) if call is not None else None
     if made is None or not isinstance(call, cst.Call):
@@ -155,7 +155,7 @@ def _indexed(site: Site, node: cst.Subscript) -> Read | None:
     return Read(node, node.value, mask, 0, dims, ndim, next(iter(base.dtypes)), indices=call)
 
 
-def _origin(
+def _origin_of_indices(
     site: Site, value: cst.BaseExpression
 ) -> tuple[cst.BaseExpression | None, int | None, bool]:
     """Return the call that made indices, which of them (None for all), and whether each is flat."""
@@ -205,7 +205,7 @@ def _axis_after(before: Sequence[cst.BaseSlice], ellipsis: int) -> int:
     return sum(ellipsis if _is_ellipsis(one) else 1 for one in before)
 
 
-def _select(site: Site, node: cst.Call) -> Read | None:
+def _parse_masked_select(site: Site, node: cst.Call) -> Read | None:
     """Return `x.masked_select(m)` or `torch.masked_select(x, m)`, of one shape."""
     name = site.calls(node)
     args = [arg.value for arg in node.args if arg.keyword is None and not arg.star]

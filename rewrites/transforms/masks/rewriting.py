@@ -53,7 +53,7 @@ def _rewrite_with_fill(
     mask = flow.first.mask.with_changes(lpar=(), rpar=())
     text = FullShapeWriter(flow, settled or mask, fill)
     written = SinkWriter(flow, text)
-    edits = _enclosed(flow, written.edits())
+    edits = _parenthesize_edits(flow, written.edits())
     place = _first_statement(flow)
     named = settled is None and not is_name(mask) and text.masks > 1
     if named:
@@ -66,13 +66,13 @@ def _rewrite_with_fill(
         name = flow.site.document.unused_name("mask")
         text = FullShapeWriter(flow, cst.Name(name), fill)
         written = SinkWriter(flow, text)
-        edits = _enclosed(flow, written.edits())
-        _check(flow, [*flow.reads, *_indices(flow)], mask)
+        edits = _parenthesize_edits(flow, written.edits())
+        _check(flow, [*flow.reads, *_index_calls(flow)], mask)
         replacements = _with_mask(flow, edits, place, name, mask)
     else:
         if not is_repeatable(flow.site, mask) and text.masks > 1:
             raise NotApplicable("the mask is not the same when it is worked out again")
-        _check(flow, [*flow.reads, *_indices(flow), *edits], mask)
+        _check(flow, [*flow.reads, *_index_calls(flow), *edits], mask)
         replacements = dict(edits)
     if flow.mixed:
         line = flow.site.document.statement(flow.first.node)
@@ -90,12 +90,12 @@ def _rewrite_with_fill(
     )
 
 
-def _indices(flow: Flow) -> list[cst.CSTNode]:
+def _index_calls(flow: Flow) -> list[cst.CSTNode]:
     """Return where masks become indices."""
     return [found.indices for found in flow.reads.values() if found.indices is not None]
 
 
-def _enclosed(
+def _parenthesize_edits(
     flow: Flow, edits: Mapping[cst.CSTNode, cst.CSTNode]
 ) -> dict[cst.CSTNode, cst.CSTNode]:
     """Return `edits` with parentheses where their place needs them."""

@@ -64,7 +64,7 @@ class SinkWriter:
                     case CountSink():
                         found[end.node] = self._rewrite_count(end)
                     case IndexAdd():
-                        found[end.call] = self._added(end)
+                        found[end.call] = self._rewrite_accumulation(end)
                     case StoreSink():
                         found[end.statement] = self._rewrite_store(root, end)
         return found
@@ -107,11 +107,11 @@ class SinkWriter:
             return count
         return build_expression("{count}.clamp(min={least})", count=count, least=end.least)
 
-    def _added(self, end: IndexAdd) -> cst.BaseExpression:
+    def _rewrite_accumulation(self, end: IndexAdd) -> cst.BaseExpression:
         """Return an accumulation in which unselected elements add zero to the first place."""
-        index = self._flat(end.index, self.text.neutral(end.index, "0"))
+        index = self._flatten_mask_dims(end.index, self.text.neutral(end.index, "0"))
         if end.source is not None:
-            source = self._flat(end.source, self.text.neutral(end.source, "0"))
+            source = self._flatten_mask_dims(end.source, self.text.neutral(end.source, "0"))
             new = {id(end.index): index, id(end.source): source}
             args = [
                 one.with_changes(value=new.get(id(one.value), one.value)) for one in end.call.args
@@ -127,10 +127,14 @@ class SinkWriter:
             long=self.text.torch("long"),
             mask=self.text.mask,
             index=index,
-            ones=self._flat(end.index, build_expression("{mask}.long()", mask=self.text.mask)),
+            ones=self._flatten_mask_dims(
+                end.index, build_expression("{mask}.long()", mask=self.text.mask)
+            ),
         )
 
-    def _flat(self, node: cst.BaseExpression, full: cst.BaseExpression) -> cst.BaseExpression:
+    def _flatten_mask_dims(
+        self, node: cst.BaseExpression, full: cst.BaseExpression
+    ) -> cst.BaseExpression:
         """Return `full` with the mask's dimensions merged into one."""
         dims = self.flow.first.dims
         return build_expression(f"{{x}}.flatten(0, {dims - 1})", x=full) if dims > 1 else full
@@ -166,10 +170,10 @@ class SinkWriter:
         dims = ops.integer_literals(made.argument("dim", 0) or made.argument("axis", 99))
         inner = self._is_over_mask_alone(root, dims)
         if name == "mean" and inner:
-            total = self._call(end, filled, "sum")
+            total = self._reduction_call(end, filled, "sum")
             self._assume_float16_sum()
             return build_expression("{total} / {count}", total=total, count=self.text.count())
-        call = self._call(end, filled, name)
+        call = self._reduction_call(end, filled, name)
         if name == "mean":
             return self._per_selected(call)
         if name == "sum" and first.dtype == "float16":
@@ -196,7 +200,9 @@ class SinkWriter:
         """Return whether a reduction covers exactly the mask's dimensions."""
         return self.flow.dims(root) == 0 if dims is None else len(dims) == 1
 
-    def _call(self, end: ReduceSink, filled: cst.BaseExpression, name: str) -> cst.BaseExpression:
+    def _reduction_call(
+        self, end: ReduceSink, filled: cst.BaseExpression, name: str
+    ) -> cst.BaseExpression:
         """Return the reduction `name` of `filled` with the options of the original."""
         made = end.operation
         args = list(made.call.args)
@@ -289,9 +295,9 @@ class SinkWriter:
         call = self._with_operands(
             end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
         )
-        return self._mean(end, call)
+        return self._mean_call(end, call)
 
-    def _mean(self, end: Loss, call: cst.Call) -> cst.BaseExpression:
+    def _mean_call(self, end: Loss, call: cst.Call) -> cst.BaseExpression:
         """Return a call that sums or averages everything as a mean of the selected elements."""
         if end.reduction == "sum":
             return call
@@ -311,7 +317,7 @@ class SinkWriter:
             end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
         )
         weight = self.text.spread(end.input)
-        return self._mean(end, with_keyword(call, "weight", weight))
+        return self._mean_call(end, with_keyword(call, "weight", weight))
 
     def _rewrite_target_loss(self, end: Loss) -> cst.BaseExpression:
         """Write a loss on class indices with `ignore_index` where nothing is selected."""
@@ -355,15 +361,15 @@ class SinkWriter:
         """Write an assignment to `x[mask]` as a selection over all of `x`."""
         target = end.target
         if isinstance(end.statement, cst.AugAssign):
-            return self._stepped(end.statement, end)
+            return self._rewrite_augmented(end.statement, end)
         value = end.statement.value
         linear = self.text.is_linear(value)
         full = self.text.bare(value) if linear else self.text.full(value)
         if not linear and not self.text.value(value).finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
-        return self._selected(end, full, target.base)
+        return self._select_into(end, full, target.base)
 
-    def _stepped(self, step: cst.AugAssign, end: StoreSink) -> cst.CSTNode:
+    def _rewrite_augmented(self, step: cst.AugAssign, end: StoreSink) -> cst.CSTNode:
         """Return the edit for `x[m] += …`."""
         base, value = end.target.base, step.value
         kind = type(step.operator)
@@ -381,9 +387,9 @@ class SinkWriter:
         curved = sign in ("**", "//", "%") or (sign == "/" and not floats)
         left = self.text.where(base, step.target, "1") if curved and floats else base
         full = build_expression("{left} " + sign + " {value}", left=left, value=value)
-        return self._selected(end, full, base)
+        return self._select_into(end, full, base)
 
-    def _selected(
+    def _select_into(
         self, end: StoreSink, full: cst.BaseExpression, base: cst.BaseExpression
     ) -> cst.CSTNode:
         """Return the statement that changes `base` where the mask selects."""

@@ -166,7 +166,7 @@ def _impure_callees(
     found = []
     for call in _calls_in(statement):
         name = site.calls(call)
-        root = _root(call.func)
+        root = _root_of(call.func)
         known = (
             is_output_call(site, call)
             or isinstance(site.document.parent(call), cst.Raise)
@@ -232,7 +232,7 @@ def _has_autograd_text(seen: Seen) -> bool:
     return seen.requires_grad or any(one.kind == "Parameter" for one in seen.tensors)
 
 
-def _root(node: cst.CSTNode) -> cst.CSTNode:
+def _root_of(node: cst.CSTNode) -> cst.CSTNode:
     """Return the expression that a chain of attributes, calls and subscripts starts from."""
     while isinstance(node, cst.Attribute | cst.Call | cst.Subscript):
         node = node.func if isinstance(node, cst.Call) else node.value

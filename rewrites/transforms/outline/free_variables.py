@@ -45,12 +45,12 @@ def find_operator_parameters(site: Site, statement: cst.CSTNode) -> OperatorPara
     """Return the parameters that `statement` needs outside of its function, or a refusal."""
     document = site.document
     outer = local_names(document, statement) - names_bound_in(statement)
-    global_names = {one.value for one in _reads(document, statement)} - outer
+    global_names = {one.value for one in _names_read(document, statement)} - outer
     found = OperatorParameters()
-    for name in _reads(document, statement):
+    for name in _names_read(document, statement):
         if name.value not in outer:
             continue
-        chain = _chain(document, name)
+        chain = _attribute_chain(document, name)
         match = _parameter_for(site, statement, chain, found, global_names)
         if match is None:
             code = document.code(chain[-1])
@@ -89,7 +89,7 @@ def names_bound_in(statement: cst.CSTNode) -> set[str]:
     }
 
 
-def _reads(document: Document, statement: cst.CSTNode) -> list[cst.Name]:
+def _names_read(document: Document, statement: cst.CSTNode) -> list[cst.Name]:
     """Return the names that a statement reads, in order."""
     found = [one for one in m.findall(statement, m.Name()) if isinstance(one, cst.Name)]
     return [one for one in found if not _is_not_variable(document, one)]
@@ -103,7 +103,7 @@ def _is_not_variable(document: Document, name: cst.Name) -> bool:
     )
 
 
-def _chain(document: Document, name: cst.Name) -> list[cst.BaseExpression]:
+def _attribute_chain(document: Document, name: cst.Name) -> list[cst.BaseExpression]:
     """Return `a`, `a.b`, `a.b.c` for the `a` of `a.b.c`, or the whole of `type(a).__name__`."""
     chain: list[cst.BaseExpression] = [name]
     around = document.parent(name)

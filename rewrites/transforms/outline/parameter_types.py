@@ -127,7 +127,7 @@ def _type_from_source(
         return ParameterType("str")
     function = document.function(statement)
     if isinstance(part, cst.Attribute) and isinstance(part.value, cst.Name):
-        function = _initializer(document, statement)
+        function = _init_of_class(document, statement)
     forms: set[ParameterType | None] = set()
     for value in _definitions_of(document, function, code) if function is not None else ():
         forms.add(_type_of_definition(site, function, value))
@@ -213,7 +213,7 @@ def _arguments_for(document: Document, param: cst.Param) -> Iterator[cst.CSTNode
                     yield argument.value
 
 
-def _initializer(document: Document, node: cst.CSTNode) -> cst.FunctionDef | None:
+def _init_of_class(document: Document, node: cst.CSTNode) -> cst.FunctionDef | None:
     """Return the `__init__` of the class around a node, or None."""
     for one in document.around(node):
         if isinstance(one, cst.ClassDef):

@@ -69,18 +69,20 @@ def outline_statement(
     assumes = outlining_assumptions(site, statement, parameters)
     if raises and changes_object_before(document, statement):
         assumes.append("nobody uses what was changed before a check that fails")
-    name = _name(site, statement, accepts, stem)
+    name = _operator_name(site, statement, accepts, stem)
     arguments = ", ".join(one.code for one in parameters.parameters)
     call = cst.parse_statement(f"{name}({arguments})", config=document.module.config_for_parsing)
     assert isinstance(call, cst.SimpleStatementLine)
     call = call.with_changes(leading_lines=statement.leading_lines)
     return Rewrite(
-        _insert(document, statement, call, _operator(document, name, statement, parameters)),
+        _insert_definitions(
+            document, statement, call, _operator_definition(document, name, statement, parameters)
+        ),
         why,
         Applicability.UNSAFE if assumes else Applicability.SAFE,
         tuple(assumes),
         imports=("torch",),
-        tests=tuple(_conditions(statement)),
+        tests=tuple(_conditions_of(statement)),
     )
 
 
@@ -112,7 +114,7 @@ def _if_around(document: Document, statement: cst.CSTNode) -> cst.CSTNode | None
 
 def _needs_tensor_values(site: Site, statement: cst.If) -> bool:
     """Whether a condition of an `if` chain needs the values of a tensor."""
-    return any(_condition_needs_values(site, test) for test in _conditions(statement))
+    return any(_condition_needs_values(site, test) for test in _conditions_of(statement))
 
 
 def _condition_needs_values(site: Site, test: cst.BaseExpression) -> bool:
@@ -131,15 +133,15 @@ def _condition_needs_values(site: Site, test: cst.BaseExpression) -> bool:
     )
 
 
-def _conditions(statement: cst.CSTNode) -> list[cst.BaseExpression]:
+def _conditions_of(statement: cst.CSTNode) -> list[cst.BaseExpression]:
     """Return the conditions of the assertions in a statement, or of an `if` and its `elif`s."""
     if isinstance(statement, cst.If):
-        rest = _conditions(statement.orelse) if isinstance(statement.orelse, cst.If) else []
+        rest = _conditions_of(statement.orelse) if isinstance(statement.orelse, cst.If) else []
         return [statement.test, *rest]
     return [cst.ensure_type(one, cst.Assert).test for one in m.findall(statement, m.Assert())]
 
 
-def _name(site: Site, statement: Statement, accepts: StatementPredicate, stem: str) -> str:
+def _operator_name(site: Site, statement: Statement, accepts: StatementPredicate, stem: str) -> str:
     """Return an unused name; statements of functions of one name get different names."""
     document = site.document
     function = document.function_name(statement)
@@ -156,7 +158,7 @@ def _name(site: Site, statement: Statement, accepts: StatementPredicate, stem: s
     return names[max(used, default=0) + number - 1]
 
 
-def _operator(
+def _operator_definition(
     document: Document, name: str, statement: Statement, parameters: OperatorParameters
 ) -> list[cst.BaseStatement]:
     """Return the operator's definition, and its decorator's unless the file has it."""
@@ -196,14 +198,14 @@ def find_decorator(document: Document, template: str) -> cst.FunctionDef | None:
     return None
 
 
-def _insert(
+def _insert_definitions(
     document: Document,
     statement: Statement,
     call: cst.SimpleStatementLine,
     definitions: list[cst.BaseStatement],
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits that replace `statement` by `call` and insert definitions above."""
-    anchor = _anchor(document, statement)
+    anchor = _anchor_statement(document, statement)
     if anchor is not None:
         return {statement: call, anchor: cst.FlattenSentinel([anchor, *definitions])}
     first = document.module.body[0]
@@ -211,7 +213,7 @@ def _insert(
     return {first: cst.FlattenSentinel([*definitions, set_apart(inner)])}
 
 
-def _anchor(document: Document, statement: Statement) -> cst.CSTNode | None:
+def _anchor_statement(document: Document, statement: Statement) -> cst.CSTNode | None:
     """Return the statement to insert definitions after; None for the top of the file.
 
     The last outlined operator, else the last import or the statement before the first definition.

@@ -42,11 +42,11 @@ def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpressi
     torch = document.spelling("torch") or "torch"
     decorator = find_decorator(document, _DECORATOR)
     maker = decorator.name.value if decorator is not None else "drawing_op"
-    operator_name = _name(site, draw.call)
+    operator_name = _operator_name(site, draw.call)
     arguments_by_name: dict[str, cst.BaseExpression] = {}
     edits: dict[cst.CSTNode, Replacement] = {}
     parameters = []
-    for read in _reads(site, draw.call):
+    for read in _names_read(site, draw.call):
         seen = site.seen(read)
         kind = seen.types[0] if seen is not None and len(seen.types) == 1 else ""
         if kind not in ("int", "float"):
@@ -90,7 +90,7 @@ def add_definitions(
     return {imports[-1]: cst.FlattenSentinel([imports[-1], *definitions]), **edits}
 
 
-def _name(site: Site, call: cst.Call) -> str:
+def _operator_name(site: Site, call: cst.Call) -> str:
     """Return an unused name; draws in functions of one name get different names."""
     document = site.document
     function = document.function_name(call)
@@ -104,7 +104,7 @@ def _name(site: Site, call: cst.Call) -> str:
     return document.unused_name(base if number == 1 else f"{base}_{number}")
 
 
-def _reads(site: Site, call: cst.Call) -> Iterator[cst.Name | cst.Attribute]:
+def _names_read(site: Site, call: cst.Call) -> Iterator[cst.Name | cst.Attribute]:
     """Yield the names and attribute chains in the arguments of a call."""
     for arg in call.args:
         if arg.star:
