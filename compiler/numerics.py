@@ -102,7 +102,7 @@ def is_pointwise(graph: torch.fx.GraphModule) -> bool:
 
 
 def _is_pointwise_call(node: torch.fx.Node) -> bool:
-    """Whether a node calls an operator that computes each element from the same elements."""
+    """Whether a node is a pointwise operator, a view, or an item of a tuple."""
     if node.target is operator.getitem:
         return True
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")

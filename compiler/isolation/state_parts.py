@@ -65,7 +65,7 @@ class NamedPart(StatePart[NamedObjects]):
     """A part whose state is named objects."""
 
     def equal_states(self, one: NamedObjects, other: NamedObjects) -> bool:
-        """Compare names, and objects by identity."""
+        """Return whether names are equal and objects identical."""
         return len(one) == len(other) and all(
             a[0] == b[0] and a[1] is b[1] for a, b in zip(one, other, strict=True)
         )
@@ -91,7 +91,7 @@ class ItemsPart(StatePart[tuple[object, ...]]):
         add(state)
 
     def equal_states(self, one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-        """Compare items by identity, in order."""
+        """Return whether the items are identical, in order."""
         return len(one) == len(other) and all(map(operator.is_, one, other))
 
     def children(self, state: tuple[object, ...]) -> Iterable[tuple[str, object]]:
@@ -117,7 +117,7 @@ class EntriesPart(StatePart[tuple[object, ...]]):
             kind.__setitem__(self.target, key, value)
 
     def equal_states(self, one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-        """Compare keys and values by identity, in order."""
+        """Return whether keys and values are identical, in order."""
         return len(one) == len(other) and all(map(operator.is_, one, other))
 
     def children(self, state: tuple[object, ...]) -> Iterable[tuple[str, object]]:
@@ -279,7 +279,7 @@ class ArrayPart(StatePart[object]):
         self.target[...] = state
 
     def equal_states(self, one: Any, other: Any) -> bool:
-        """Compare shapes and the bytes of the elements; object elements by identity."""
+        """Return whether shapes and bytes are equal, and object elements identical."""
         return one.shape == other.shape and self.digest_content(one) == self.digest_content(other)
 
     def children(self, state: Any) -> NamedObjects:
@@ -322,7 +322,7 @@ class StoragePart(StatePart[torch.Tensor]):
             return bytes_.set_(self.target)
 
     def changed(self, state: torch.Tensor) -> bool:
-        """Compare the bytes without copying them."""
+        """Return whether the bytes differ; compare without a copy."""
         return not torch.equal(state, self._as_bytes().to(state.device))
 
     def digest_content(self, state: torch.Tensor) -> bytes:
@@ -389,7 +389,7 @@ class TensorPart(StatePart[TensorMetadata]):
             set_tensor_version(tensor, state.version)
 
     def equal_states(self, one: TensorMetadata, other: TensorMetadata) -> bool:
-        """Compare places and numbers by value; history, gradient and hooks by identity."""
+        """Return whether numbers and places are equal; history, gradient and hooks identical."""
         aliases = one.alias is None or (
             other.alias is not None and _same_place(one.alias, other.alias)
         )

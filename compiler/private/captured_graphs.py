@@ -88,13 +88,13 @@ def count_aten_calls(
 
     calls = 0
 
-    def compiler(module: torch.fx.GraphModule, _: object) -> object:
+    def count_calls(module: torch.fx.GraphModule, _: object) -> object:
         nonlocal calls
         calls += sum(node.op == "call_function" for node in module.graph.nodes)
         return module.forward
 
     torch.compiler.reset()
-    torch.compile(target, backend=aot_autograd(fw_compiler=compiler), dynamic=dynamic)(
+    torch.compile(target, backend=aot_autograd(fw_compiler=count_calls), dynamic=dynamic)(
         *args, **kwargs
     )
     return calls

@@ -81,6 +81,7 @@ def _replace(
 
 
 def _hook_breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+    """Report graph breaks inside the tracer."""
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
@@ -97,6 +98,7 @@ def _hook_breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool
 
 
 def _hook_exceptions(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+    """Report exceptions that leave the tracer."""
     from torch._dynamo.convert_frame import ConvertFrameAssert
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
@@ -113,6 +115,7 @@ def _hook_exceptions(stack: contextlib.ExitStack, listener: CompileListener) -> 
 
 
 def _hook_skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+    """Report frames left to eager, with the reason."""
     from torch._dynamo.convert_frame import CatchErrorsWrapper
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
@@ -127,6 +130,7 @@ def _hook_skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
 
 
 def _hook_graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+    """Report graphs that go to the backend, and whether DDPOptimizer cut them."""
     from torch._dynamo.output_graph import OutputGraph as TorchOutputGraph
 
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
@@ -146,6 +150,7 @@ def _hook_graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool
 
 
 def _hook_recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+    """Report the guards that failed before a recompile."""
     from torch._dynamo import convert_frame
 
     def wrap(old: Callable[..., list[str]]) -> Callable[..., list[str]]:
@@ -163,6 +168,7 @@ def _hook_recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> 
 
 
 def _hook_timings(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
+    """Report compile times when torch's metrics context exits."""
     from torch._dynamo import utils
 
     context = utils.get_metrics_context()  # of this thread, where CPU backward runs too

@@ -101,7 +101,7 @@ class Recorder:
     def broke(self, tx: Tracer, reason: str, exc: BaseException | None) -> None:
         """Record a graph break; once for an exception that several tracers see."""
         exc = exc or _break_in_progress()
-        if exc is not None and not self._first_time(exc):
+        if exc is not None and not self._is_first_report(exc):
             return
         txs = running_tracers(tx, exc)
         text = _parse_exception(exc, reason)
@@ -116,7 +116,7 @@ class Recorder:
     def escaped(self, frame: Frame, exc: BaseException, one_graph: bool) -> None:
         """Record a graph break that no tracer saw, a skipped frame, or a compile failure."""
         self._broken_frames.add(frame_position(frame.f_code))
-        if not self._first_time(exc):
+        if not self._is_first_report(exc):
             return
         limit_error = exc.__cause__ if type(exc).__name__ == "FailOnRecompileLimitHit" else None
         cause: BaseException = limit_error or exc
@@ -291,7 +291,8 @@ class Recorder:
                 return tuple(self._siblings.get((path.rpartition(".")[0], type(module)), (path,)))
         return ()
 
-    def _first_time(self, exc: BaseException) -> bool:
+    def _is_first_report(self, exc: BaseException) -> bool:
+        """Whether this exception was not reported before; remembers it."""
         if id(exc) in self._seen:
             return False
         self._seen.add(id(exc))

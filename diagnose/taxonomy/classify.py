@@ -136,7 +136,7 @@ def _classify_scalar(brk: Break, expression: str, statement: str) -> C:
     return C.NUMPY_SCALAR if _NUMPY.search(expression) else C.SCALAR
 
 
-def _non_tensor(brk: Break, expression: str, statement: str) -> C:
+def _classify_non_tensor(brk: Break, expression: str, statement: str) -> C:
     if "original item" in brk.context or "original tolist" in brk.context:
         return C.NUMPY_SCALAR
     if "example_value type: str" in brk.context and "function mod" in brk.context:
@@ -190,7 +190,7 @@ def _classify_exception(brk: Break, expression: str, statement: str) -> C:
 _REFINE = {
     C.BRANCH: _classify_branch,
     C.SCALAR: _classify_scalar,
-    C.NON_TENSOR: _non_tensor,
+    C.NON_TENSOR: _classify_non_tensor,
     C.BUILTIN: _classify_builtin,
     C.DYNAMIC_SHAPE: _classify_dynamic_shape,
     C.EXCEPTION: _classify_exception,

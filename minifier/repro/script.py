@@ -127,7 +127,7 @@ def script(
 
 
 def lower_backend(text: str, backend: str) -> str:
-    """Return a script with another backend in its one literal. Raises ValueError if not one."""
+    """Return the script for another backend; raise ValueError unless it names one once."""
     if len(_BACKEND.findall(text)) != 1:
         raise ValueError("A script names its backend once.")
     return _BACKEND.sub(backend, text)

@@ -38,7 +38,7 @@ def values_assigned(
     made = BranchValues()
     for line in body:
         if not isinstance(line, cst.SimpleStatementLine):
-            raise NotApplicable(f"there is `{_first_word(site, line)}` in the branch")
+            raise NotApplicable(f"there is `{_first_line(site, line)}` in the branch")
         for small in line.body:
             _add_small_statement(site, made, line, small, outputs)
     return made
@@ -131,7 +131,7 @@ def _fill_in_values(
     return value.with_changes() if not edits else replace_nodes(value, edits)
 
 
-def _first_word(site: Site, node: cst.CSTNode) -> str:
+def _first_line(site: Site, node: cst.CSTNode) -> str:
     return site.document.code(node).partition("\n")[0]
 
 
