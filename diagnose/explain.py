@@ -33,6 +33,10 @@ ROUNDS, SECONDS = 12, 60.0
 """Default limits of the search for hidden breaks: rounds, and seconds of wall time."""
 
 
+Offer = Callable[[Program, Explanation, bool], Explanation]
+"""Completes an explanation of a program; the flag says whether to verify it."""
+
+
 def explain(
     model: Callable[..., object],
     inputs: object,
@@ -48,8 +52,9 @@ def explain(
     measure: bool = False,
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
+    verify: bool = False,
     progress: Callable[[Explanation], object] | None = None,
-    offer: Callable[[Program, Explanation], Explanation] | None = None,
+    offer: Offer | None = None,
 ) -> Explanation:
     """Explain what keeps `model(inputs)` from being one graph, where, and what to try.
 
@@ -65,10 +70,13 @@ def explain(
         unmask: whether to look for causes hidden behind others, for at most `rounds` rounds and
             `seconds` seconds.
         measure: whether to time eager against compiled, in this process.
+        verify: whether to compile a program that `fullgraph=True` captures whole with Inductor,
+            and to compare the outcome with eager.
         progress: called with each partial explanation and with the last one. In a notebook, the
             default displays them.
-        offer: returns an explanation with `edits` in its causes; `fullgraph.explain` passes the
-            rewrite rules' own. The first explanation goes without, so that it comes at once.
+        offer: adds the rewrite rules' edits to an explanation, and to a complete one with `verify`
+            the verification; `fullgraph.explain` passes it. The first explanation goes without
+            edits, so that it comes at once.
 
     On CPU the user's code runs in a forked child. Otherwise it runs in this process, and what it
     changed is restored: parameters, buffers, gradients, attributes, inputs, random streams, caches.
@@ -90,7 +98,7 @@ def explain(
     steps = explanations(program, unmask=unmask, measure=measure, rounds=rounds, seconds=seconds)
     for number, explanation in enumerate(steps):
         if offer is not None and (number or explanation.complete):
-            explanation = offer(program, explanation)
+            explanation = offer(program, explanation, verify and explanation.complete)
         if progress is not None:
             progress(explanation)
     return explanation

@@ -176,6 +176,15 @@ class Mode:
 
 
 @dataclass(frozen=True)
+class Verification:
+    """Outcome of a run under Inductor with `fullgraph=True`, compared with eager."""
+
+    ok: bool
+    detail: str = ""
+    """How it differs or why it does not run, as a clause; "" if it behaves as in eager."""
+
+
+@dataclass(frozen=True)
 class Note:
     """A secondary fact: a device synchronisation, a guard that will recompile."""
 
@@ -224,6 +233,8 @@ class ExplanationData:
     measurement: Measurement | None = None
     compile_seconds: tuple[tuple[str, float], ...] = ()
     """Compile time by stage, in seconds."""
+    verification: Verification | None = None
+    """Whether Inductor with `fullgraph=True` behaves as eager does; None if it was not run."""
     error: str | None = None
     """Why the explanation could not be finished, as one sentence; None if it was."""
     complete: bool = True

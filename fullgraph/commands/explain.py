@@ -28,6 +28,11 @@ def add(commands: Commands) -> None:
     add_target(explain)
     add_compilation(explain)
     explain.add_argument("--measure", action="store_true", help="time eager against compiled")
+    explain.add_argument(
+        "--verify",
+        action="store_true",
+        help="compile what fullgraph=True captures whole with Inductor, and compare with eager",
+    )
     explain.add_argument("--no-unmask", dest="unmask", action="store_false")
     explain.add_argument("--rounds", type=int, default=12, metavar="N", help="rounds of unmasking")
     explain.add_argument("--seconds", type=float, default=60.0, metavar="S", help="its wall time")
@@ -53,6 +58,7 @@ def _run_explain(args: argparse.Namespace) -> int:
             **program_arguments(args),
             unmask=args.unmask,
             measure=args.measure,
+            verify=args.verify,
             rounds=args.rounds,
             seconds=args.seconds,
             progress=show,

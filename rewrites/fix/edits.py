@@ -15,10 +15,11 @@ from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import index_live_functions, is_user_code
 from fullgraph.diagnose.explain import explain as explain_causes
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.diagnose.explanation_data import Cause, Edit
+from fullgraph.diagnose.explanation_data import Cause, Edit, Verification
 from fullgraph.rewrites.analysis import Facts, observe
 from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, propose
 from fullgraph.rewrites.fix.results import unified_diff
+from fullgraph.rewrites.proof import verify_fullgraph
 
 OUTPUT_GUARD = "FG113"
 """The rule that keeps output for eager code alone."""
@@ -42,10 +43,19 @@ class EditOffers:
         self._facts = Facts()
         self._runs = 0
 
-    def __call__(self, program: Program, explanation: Explanation) -> Explanation:
-        """Return `explanation` with edits; unseen places cost one run of the program in eager."""
+    def __call__(self, program: Program, explanation: Explanation, verify: bool) -> Explanation:
+        """Return `explanation` with edits; with `verify`, a whole program is compared as well.
+
+        Unseen places cost one run of the program in eager.
+        """
+        if explanation.error is not None:
+            return explanation
+        if verify and explanation.fullgraph.ok:
+            check = verify_fullgraph(program)
+            verification = Verification(check.ok, check.detail)
+            explanation = replace(explanation, verification=verification)
         causes = [cause for cause in explanation.causes if is_user_code(cause.position.file)]
-        if not causes or explanation.error is not None:
+        if not causes:
             return explanation
         places = set(places_to_observe(causes))
         if not places <= self._places:

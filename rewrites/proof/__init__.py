@@ -2,7 +2,7 @@
 
 from fullgraph.rewrites.proof.comparison import NEW_GRADIENT, NO_BACKWARD, NO_GRADIENT
 from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
-from fullgraph.rewrites.proof.prove import prove
+from fullgraph.rewrites.proof.prove import prove, verify_fullgraph
 
 __all__ = [
     "NEW_GRADIENT",
@@ -12,4 +12,5 @@ __all__ = [
     "Proof",
     "ProofState",
     "prove",
+    "verify_fullgraph",
 ]

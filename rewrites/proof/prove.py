@@ -111,6 +111,20 @@ def prove(
     return Proof(state, tuple(checks), tried, sides, assumes if ok else ())
 
 
+def verify_fullgraph(subject: Program, seconds: float = 120.0) -> Check:
+    """Check that `torch.compile(fullgraph=True)` with Inductor behaves as eager does.
+
+    The unchanged program runs on the user's inputs, each time isolated for at most `seconds`.
+    """
+    cases = [ProofInput(0, False)]
+    eager = _run_proof_job(subject, seconds, partial(_run_inputs, subject, cases, False, None))
+    if eager.value is None:
+        return Check("fullgraph", False, f"it does not run in eager: {_failure_text(eager)}")
+    job = partial(_run_inputs, subject, cases, False, "inductor", fullgraph=True)
+    compiled = _run_proof_job(subject, seconds, job, inductor=True)
+    return _check_compiled("inductor", compiled, eager.value.behaviours)
+
+
 # Runs in the isolated child.
 
 
@@ -153,19 +167,29 @@ def _explore_variants(
 
 
 def _run_inputs(
-    subject: Program, cases: Sequence[ProofInput], special: bool, backend: str | None
+    subject: Program,
+    cases: Sequence[ProofInput],
+    special: bool,
+    backend: str | None,
+    *,
+    fullgraph: bool = False,
 ) -> RecordedRun:
     """Run the program on these inputs, in eager or compiled for a backend."""
     run = RecordedRun()
     before = snapshot(subject.objects())
     for case in cases:
-        run.behaviours[case] = _record_case(subject, case, special, backend)
+        run.behaviours[case] = _record_case(subject, case, special, backend, fullgraph=fullgraph)
         before.restore()
     return run
 
 
 def _record_case(
-    subject: Program, case: ProofInput, special: bool, backend: str | None
+    subject: Program,
+    case: ProofInput,
+    special: bool,
+    backend: str | None,
+    *,
+    fullgraph: bool = False,
 ) -> Behaviour:
     """Run the program on one proof input, in eager or compiled, and record its behaviour."""
     variants = input_variants(subject.calls, special=special)
@@ -180,7 +204,7 @@ def _record_case(
                 subject, subject.target, calls, backward=case.backward, seed=case.number
             )
     options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
-    compiled = torch.compile(subject.target, backend=backend, options=options)
+    compiled = torch.compile(subject.target, backend=backend, options=options, fullgraph=fullgraph)
     return record_behaviour(subject, compiled, calls, backward=case.backward, seed=case.number)
 
 

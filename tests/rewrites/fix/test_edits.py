@@ -4,6 +4,7 @@ import time
 
 import pytest
 import torch
+import torch._inductor.config
 
 import fullgraph
 from fullgraph.diagnose.explain import explain as explain_causes
@@ -100,3 +101,24 @@ def test_settings_are_offered_only_where_they_help_and_each_for_its_own_causes()
         settings = [s for edit in cause.edits for s in edit.settings]
         assert bool(settings) == (cause.modes == ("default",))
         assert all(edit.removes == (cause.id,) for edit in cause.edits if "shape" in str(settings))
+
+
+def positive_sum(x):
+    kept = x[x > 0]
+    return torch.relu(x) * kept.sum().item()
+
+
+def test_a_program_that_fullgraph_captures_is_verified_under_inductor():
+    x = torch.tensor([1.0, -2.0, 3.0])
+    assert fullgraph.explain(positive_sum, x).verification is None
+    found = fullgraph.explain(positive_sum, x, verify=True)
+    assert found.causes and found.fullgraph.ok
+    assert found.verification is not None and found.verification.ok
+    assert fullgraph.explain(noisy, x, verify=True).verification is None
+
+
+def test_a_difference_under_inductor_is_told(monkeypatch):
+    monkeypatch.setattr(torch._inductor.config.cpp, "inject_relu_bug_TESTING_ONLY", "accuracy")
+    found = fullgraph.explain(positive_sum, torch.tensor([1.0, -2.0, 3.0]), verify=True)
+    assert found.verification is not None and not found.verification.ok
+    assert "inductor it does something else" in found.verification.detail
