@@ -63,6 +63,7 @@ CASES = {
     "grad": (add, [(x(),), (x().requires_grad_(),)], "`x` did not require grad, now it does."),
     "float": (scale, [(x(), 0.5), (x(), 0.7)], "`k` was 0.5, now another value."),
     "int": (scale, [(x(), 5), (x(), 7)], "`k` was 5, now another value."),
+    "type": (scale, [(x(), x()), (x(), 2)], "`k` was a tensor, now it is of type int."),
     "str": (count, [(x(), "a"), (x(), "bb")], "`items` was 'a', now another value."),
     "length": (count, [(x(), [1]), (x(), [1, 2])], "`items` had length 1, now another."),
 }
