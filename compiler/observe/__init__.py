@@ -1,5 +1,10 @@
 """Values that expressions have in eager, and the source nodes that are instrumented."""
 
+from fullgraph.compiler.observe.functions import (
+    FunctionValues,
+    observe_functions,
+    recordable_expressions,
+)
 from fullgraph.compiler.observe.instrumented_nodes import (
     InstrumentedNode,
     NodeUse,
@@ -9,6 +14,7 @@ from fullgraph.compiler.observe.instrumented_nodes import (
     context_managers_at,
     nodes_to_instrument,
 )
+from fullgraph.compiler.observe.summaries import SummaryRecorder, TensorSummary, ValueSummary
 from fullgraph.compiler.observe.value_copies import is_plain, signature
 from fullgraph.compiler.observe.values import (
     Elements,
@@ -22,13 +28,17 @@ from fullgraph.compiler.observe.values import (
 
 __all__ = [
     "Elements",
+    "FunctionValues",
     "InstrumentedNode",
     "NodeRecorder",
     "NodeUse",
     "NotInstrumentable",
     "Observations",
     "ObservedExpression",
+    "SummaryRecorder",
+    "TensorSummary",
     "ValueRecorder",
+    "ValueSummary",
     "attempt",
     "branch_runs_code",
     "condition_around",
@@ -36,5 +46,7 @@ __all__ = [
     "is_plain",
     "nodes_to_instrument",
     "observe",
+    "observe_functions",
+    "recordable_expressions",
     "signature",
 ]

@@ -18,7 +18,6 @@ from fullgraph.rewrites.analysis.flow import (
     walk,
 )
 from fullgraph.rewrites.analysis.inferred import infer, infer_variable, is_tensor
-from fullgraph.rewrites.analysis.observed import Facts, observe
 from fullgraph.rewrites.analysis.operators import ARITHMETIC, COMPARED
 from fullgraph.rewrites.analysis.purity import (
     draws_random_numbers,
@@ -27,7 +26,6 @@ from fullgraph.rewrites.analysis.purity import (
     side_effect_of,
     torch_name,
 )
-from fullgraph.rewrites.analysis.seen import Seen, TensorSeen
 from fullgraph.rewrites.analysis.site import Knowledge, NotApplicable, Site
 from fullgraph.rewrites.analysis.torch_names import ACTIVATIONS, PURE_CALLS, word_set
 
@@ -37,13 +35,10 @@ __all__ = [
     "COMPARED",
     "PURE_CALLS",
     "Definitions",
-    "Facts",
     "Hazard",
     "Knowledge",
     "NotApplicable",
-    "Seen",
     "Site",
-    "TensorSeen",
     "always_exits",
     "assignment_targets",
     "called_function",
@@ -64,7 +59,6 @@ __all__ = [
     "names_bound_before",
     "names_mutated",
     "names_read",
-    "observe",
     "parameter_names",
     "side_effect_of",
     "split_statements",

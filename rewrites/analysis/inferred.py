@@ -11,11 +11,11 @@ from typing import Any
 import libcst as cst
 import torch
 
+from fullgraph.compiler.observe import TensorSummary, ValueSummary
 from fullgraph.rewrites.analysis.classes import buffer_value, numeric_attribute
 from fullgraph.rewrites.analysis.definitions import Bindings, Definitions, find_definitions
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.operators import BINARY, UNARY
-from fullgraph.rewrites.analysis.seen import Seen, TensorSeen
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import word_set
 from fullgraph.rewrites.source import dotted_name
@@ -34,7 +34,7 @@ class UnknownValue(Exception):
     """The value cannot be inferred."""
 
 
-def infer(site: Site, node: cst.CSTNode) -> Seen | None:
+def infer(site: Site, node: cst.CSTNode) -> ValueSummary | None:
     """Return the observed facts of an expression, else those inferred for its place."""
     if (seen := site.seen(node)) is not None:
         return seen
@@ -47,7 +47,7 @@ def infer(site: Site, node: cst.CSTNode) -> Seen | None:
     return seen or _facts_of(lambda: _value_of(site, node, 0))
 
 
-def _facts_elsewhere(site: Site, node: cst.Attribute) -> Seen | None:
+def _facts_elsewhere(site: Site, node: cst.Attribute) -> ValueSummary | None:
     """Return facts of an attribute path that the function only updates in place."""
     document, path = site.document, dotted_name(node)
     function = document.function(node)
@@ -56,7 +56,7 @@ def _facts_elsewhere(site: Site, node: cst.Attribute) -> Seen | None:
     return None if bound else next(filter(None, map(site.seen, found)), None)
 
 
-def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> Seen | None:
+def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> ValueSummary | None:
     """Return the facts of a local name at the start of a statement."""
     known = find_definitions(site.document, statement)
     if known is None:
@@ -66,17 +66,17 @@ def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> Seen | 
     return used or _facts_of(lambda: _value_of_definitions(site, known, bindings, 0))
 
 
-def _facts_of(evaluate: Callable[[], object]) -> Seen | None:
+def _facts_of(evaluate: Callable[[], object]) -> ValueSummary | None:
     """Evaluate on meta tensors, and return the result as facts."""
     try:
         value = evaluate()
     except Exception:  # torch rejects these operands: unknown
         return None
     if isinstance(value, torch.Tensor):
-        return Seen(("torch.Tensor",), 0, (_describe_tensor(value),))
+        return ValueSummary(("torch.Tensor",), 0, (_describe_tensor(value),))
     builtin = type(value).__module__ == "builtins"
     if value is None or (builtin and isinstance(value, int | float | str)):
-        return Seen((type(value).__name__,), 0, (), (value,))
+        return ValueSummary((type(value).__name__,), 0, (), (value,))
     return None
 
 
@@ -86,7 +86,7 @@ def is_tensor(site: Site, node: cst.CSTNode) -> bool | None:
     return None if seen is None else seen.is_tensor
 
 
-def same_kind(one: Seen, other: Seen) -> bool:
+def same_kind(one: ValueSummary, other: ValueSummary) -> bool:
     """Whether two expressions are tensors of one dtype and shape each time they were seen."""
     return (
         one.is_tensor
@@ -97,10 +97,10 @@ def same_kind(one: Seen, other: Seen) -> bool:
     )
 
 
-def _describe_tensor(value: torch.Tensor) -> TensorSeen:
+def _describe_tensor(value: torch.Tensor) -> TensorSummary:
     dtype = str(value.dtype).removeprefix("torch.")
     shape = tuple(value.shape)
-    return TensorSeen(dtype, shape, "meta", value.requires_grad, value.is_leaf)
+    return TensorSummary(dtype, shape, "meta", value.requires_grad, value.is_leaf)
 
 
 def _value_of(site: Site, node: cst.CSTNode, depth: int) -> Any:
@@ -149,7 +149,7 @@ def _value_of(site: Site, node: cst.CSTNode, depth: int) -> Any:
     raise UnknownValue
 
 
-def _make_value(seen: Seen) -> object:
+def _make_value(seen: ValueSummary) -> object:
     """Return a value with these facts. Raises UnknownValue if they vary."""
     if seen.is_tensor and len(seen.dtypes) == len(seen.shapes) == 1:
         tensor = seen.tensors[0]
@@ -194,7 +194,7 @@ def _value_of_definitions(site: Site, known: Definitions, bindings: Bindings, de
     raise UnknownValue
 
 
-def _facts_of_use(site: Site, known: Definitions, bindings: Bindings) -> Seen | None:
+def _facts_of_use(site: Site, known: Definitions, bindings: Bindings) -> ValueSummary | None:
     """Return the facts of a use of bindings, preferably one that no other binding reaches."""
     uses = [use for binding in bindings for use in known.uses(binding)]
     uses.sort(key=lambda use: not known.reaching[use] <= bindings)

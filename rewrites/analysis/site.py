@@ -8,14 +8,14 @@ from typing import Protocol
 import libcst as cst
 
 from fullgraph.compiler.events import Position
-from fullgraph.rewrites.analysis.seen import Seen
+from fullgraph.compiler.observe import ValueSummary
 from fullgraph.rewrites.source import Document, dotted_name
 
 
 class Knowledge(Protocol):
     """Source of facts: a run in eager, or the source text."""
 
-    def at(self, position: Position) -> Seen | None:
+    def at(self, position: Position) -> ValueSummary | None:
         """Return the facts of the expression at `position`; None if unknown."""
 
 
@@ -35,7 +35,7 @@ class Site:
     message: str = ""
     """The compiler's explanation, where there was a compiler."""
 
-    def seen(self, node: cst.CSTNode) -> Seen | None:
+    def seen(self, node: cst.CSTNode) -> ValueSummary | None:
         """Return the facts of an expression of this document; None for a new expression."""
         if node not in self.document.ranges:
             return None

@@ -11,12 +11,12 @@ from typing import Any
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.isolation import run_isolated
+from fullgraph.compiler.observe import FunctionValues, observe_functions
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.sources import index_live_functions, is_user_code
 from fullgraph.diagnose.explain import explain as explain_causes
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause, Edit, Verification
-from fullgraph.rewrites.analysis import Facts, observe
 from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, propose
 from fullgraph.rewrites.fix.results import unified_diff
 from fullgraph.rewrites.proof import verify_fullgraph
@@ -40,7 +40,7 @@ class EditOffers:
 
     def __init__(self) -> None:
         self._places: set[Position] = set()
-        self._facts = Facts()
+        self._facts = FunctionValues()
         self._runs = 0
 
     def __call__(self, program: Program, explanation: Explanation, verify: bool) -> Explanation:
@@ -66,13 +66,13 @@ class EditOffers:
         return offer_edits(replace(explanation, runs=runs), propose(causes, self._facts))
 
 
-def observe_program(program: Program, places: Collection[Position]) -> Facts:
+def observe_program(program: Program, places: Collection[Position]) -> FunctionValues:
     """Return what the values at `places` were in one run in eager, in isolation."""
     outcome = run_isolated(
-        lambda emit: observe(lambda: program.run(program.target), tuple(places)),
+        lambda emit: observe_functions(lambda: program.run(program.target), tuple(places)),
         objects=program.objects(),
     )
-    return outcome.value or Facts()
+    return outcome.value or FunctionValues()
 
 
 def offer_edits(explanation: Explanation, answers: Collection[Offers]) -> Explanation:

@@ -20,10 +20,11 @@ from torch.testing import assert_close
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.isolation import run_isolated
+from fullgraph.compiler.observe import FunctionValues, observe_functions
 from fullgraph.compiler.sources import find_live_functions, index_live_functions, override_sources
 from fullgraph.diagnose.explain import explain
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.rewrites.analysis import Facts, Site, observe
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.fix import apply_offers, places_to_observe, propose
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.rules import all_rules
@@ -96,7 +97,7 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
             break
         with override_sources({file: text} if text != source else {}):
             facts = run_isolated(
-                lambda emit, causes=last.causes: observe(
+                lambda emit, causes=last.causes: observe_functions(
                     lambda: subject(*args, **(kwargs or {})), places_to_observe(causes)
                 )
             ).value
@@ -139,10 +140,10 @@ def offered(
     tail = expression.rpartition("\n")[2]
     end = len(tail.encode()) + (column if last == line else 0)
     place = Position(module.__file__, line, column, last, end)
-    facts = Facts()
+    facts = FunctionValues()
     if args:
         subject = _subject(module)
-        facts = run_isolated(lambda emit: observe(lambda: subject(*args), [place])).value
+        facts = run_isolated(lambda emit: observe_functions(lambda: subject(*args), [place])).value
     node = document.node(place)
     assert node is not None, f"{expression!r} is no node"
     site = Site(document, node, category, facts)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from fullgraph.minifier.reduce.source.observe import Facts, Seen
+from fullgraph.compiler.observe import ValueSummary
+from fullgraph.minifier.reduce.source.observe import ObservedRun
 from fullgraph.minifier.reduce.source.source_tree import (
     SourceTree,
     TreeEdit,
@@ -34,6 +35,9 @@ _OPAQUE = (
     cst.CompFor,
     cst.Expr,
 )
+_NOT_RUN = ValueSummary(types=(), count=0)
+Metadata = tuple[str, str, tuple[int, ...], str]
+"""Class, dtype, shape and device of a tensor or array."""
 _LITERALS = (cst.BaseNumber, cst.BaseString)
 
 
@@ -71,9 +75,27 @@ class ValueExpressions:
             yield part
             yield from self.below(part)
 
-    def seen(self, node: Expression, facts: Facts) -> Seen | None:
+    def literal(self, node: Expression, facts: ObservedRun) -> str:
+        """Return the value as source if it was the same short one each time, else ""."""
+        seen = self._seen(node, facts)
+        if not len(seen.types) == len(seen.values) == 1:
+            return ""
+        value = seen.values[0]
+        if isinstance(value, int) and value.bit_length() > 100:  # `repr` refuses the longest
+            return ""
+        text = repr(value)
+        return "" if len(text) > 30 or text.strip("-").startswith(("inf", "nan")) else text
+
+    def tensor(self, node: Expression, facts: ObservedRun) -> Metadata | None:
+        """Return the metadata of the first tensor or array that the expression gave."""
+        seen = self._seen(node, facts)
+        for one in (*seen.tensors, *seen.arrays):
+            return one.kind.replace("Parameter", "Tensor"), one.dtype, one.shape, one.device
+        return None
+
+    def _seen(self, node: Expression, facts: ObservedRun) -> ValueSummary:
         place = self.tree.place(node)
-        return None if place is None else facts.values.get(place)
+        return facts.values.get(place, _NOT_RUN) if place is not None else _NOT_RUN
 
     def _is_value(self, node: Expression) -> bool:
         """Whether an expression is evaluated for its value, and can be replaced by another."""
@@ -110,7 +132,7 @@ class ValueExpressions:
         return isinstance(node, cst.Name) and node.value in self.paths
 
 
-def tensor_bypasses(facts: Facts, level: int) -> Callable[[SourceTree], list[TreeEdit]]:
+def tensor_bypasses(facts: ObservedRun, level: int) -> Callable[[SourceTree], list[TreeEdit]]:
     """Return a proposer that replaces tensors by the smallest equal-shaped tensor inside them.
 
     Only value expressions at depth `level` are replaced.
@@ -122,12 +144,10 @@ def tensor_bypasses(facts: Facts, level: int) -> Callable[[SourceTree], list[Tre
         for node in values.nodes:
             if values.level(node) != level:
                 continue
-            seen = values.seen(node, facts)
-            if seen is None or not seen.tensor:
+            tensor = values.tensor(node, facts)
+            if tensor is None:
                 continue
-            inner = [
-                one for one in values.below(node) if (s := values.seen(one, facts)) and s == seen
-            ]
+            inner = [one for one in values.below(node) if values.tensor(one, facts) == tensor]
             if inner:
                 found.append(hoist(tree, node, min(inner, key=lambda one: len(tree.code(one)))))
         return found
@@ -135,7 +155,7 @@ def tensor_bypasses(facts: Facts, level: int) -> Callable[[SourceTree], list[Tre
     return propose
 
 
-def constant_values(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
+def constant_values(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdit]]:
     """Return a proposer that replaces computed numbers, booleans and strings by their value."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
@@ -146,29 +166,29 @@ def constant_values(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
             if values.around[node] in take_most:
                 take_most.add(node)
                 continue
-            seen = values.seen(node, facts)
-            if seen is None or not seen.literal or isinstance(node, _LITERALS):
+            literal = values.literal(node, facts)
+            if not literal or isinstance(node, _LITERALS):
                 continue
-            if tree.code(node) in ("True", "False", "None", seen.literal):
+            if tree.code(node) in ("True", "False", "None", literal):
                 continue
             take_most.add(node)
-            found.append(replace_expression(tree, node, seen.literal, len(tree.code(node))))
+            found.append(replace_expression(tree, node, literal, len(tree.code(node))))
         return found
 
     return propose
 
 
-def replace_with_ones(facts: Facts, level: int) -> Callable[[SourceTree], list[TreeEdit]]:
+def replace_with_ones(facts: ObservedRun, level: int) -> Callable[[SourceTree], list[TreeEdit]]:
     """Return a proposer that replaces tensor expressions at depth `level` by `torch.ones`."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         values = ValueExpressions(tree)
         found = []
         for node in values.nodes:
-            seen = values.seen(node, facts)
-            if values.level(node) != level or seen is None or not seen.tensor:
+            tensor = values.tensor(node, facts)
+            if values.level(node) != level or tensor is None:
                 continue
-            text = _ones_text(seen)
+            text = _ones_text(tensor)
             if text and not isinstance(node, cst.Name) and not _is_made(tree, node):
                 found.append(replace_expression(tree, node, text, len(tree.code(node))))
         return found
@@ -221,14 +241,12 @@ def _is_made(tree: SourceTree, node: Expression) -> bool:
     return tree.code(node).startswith(("torch.ones(", "torch.zeros("))
 
 
-def _ones_text(seen: Seen) -> str:
+def _ones_text(tensor: Metadata) -> str:
     """Return source for a tensor of ones, or zeros for integers; "" if it cannot be written."""
-    kind, _, rest = seen.kind.partition(" torch.")
-    dtype, _, rest = rest.partition(" ")
-    shape, _, device = rest.rpartition(" ")
+    kind, dtype, shape, device = tensor
     if kind != "Tensor" or device != "cpu":
         return ""
-    inner = shape.strip("()").rstrip(",") or "()"
+    inner = ", ".join(map(str, shape)) or "()"
     if dtype == "float32":
         return f"torch.ones({inner})"
     made = "zeros" if dtype.startswith(("int", "uint")) else "ones"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from fullgraph.minifier.reduce.source.entry_point import find_entry, replace_entry
-from fullgraph.minifier.reduce.source.observe import Called, Facts
+from fullgraph.minifier.reduce.source.observe import Called, ObservedRun
 from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 
 
@@ -44,13 +44,13 @@ def _call_alone(text: str, called: Called) -> str | None:
     return alone if bound else f"import torch\n{alone}"
 
 
-def _called_name(facts: Facts) -> str:
+def _called_name(facts: ObservedRun) -> str:
     """Return the name of the function that the entry point calls."""
     roots = [called for called in facts.calls if not called.caller]
     return roots[0].name if roots else ""
 
 
-def _root_calls(facts: Facts) -> Iterator[Called]:
+def _root_calls(facts: ObservedRun) -> Iterator[Called]:
     """Yield the called function itself, if its call can be written differently."""
     for called in facts.calls:
         if not called.caller and called.model:
@@ -58,7 +58,7 @@ def _root_calls(facts: Facts) -> Iterator[Called]:
             return
 
 
-def _callees(facts: Facts, caller: str) -> Iterator[Called]:
+def _callees(facts: ObservedRun, caller: str) -> Iterator[Called]:
     """Yield the calls made below `caller`, breadth first."""
     seen: set[str] = set()
     waiting = [caller]

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.isolation import run_isolated
+from fullgraph.compiler.observe import SummaryRecorder, ValueSummary, recordable_expressions
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.extract.objects import Spelling
 from fullgraph.minifier.reduce.source.entry_point import FILE, entry_call, load_module
@@ -22,19 +23,6 @@ _VALUE, _LINE, _CALL = "_fullgraph_value", "_fullgraph_line", "_fullgraph_call"
 Parameters = tuple[Sequence[str], Sequence[str], str, str]
 """Names of a function's positional and keyword-only parameters, of its *args and **kwargs."""
 Arguments = tuple[list[str], dict[str, str]]
-_PLAIN = (bool, int, float, str, type(None))
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What an expression gave."""
-
-    kind: str
-    """The class; for tensors and arrays with dtype and shape."""
-    literal: str = ""
-    """The value as source, where it is a plain one and always the same."""
-    tensor: bool = False
-    """Whether it is a tensor or an array."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +39,16 @@ class Called:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What one run showed; nothing where the text could not be run."""
+class ObservedRun:
+    """What one run of a text showed; nothing if the text could not run."""
 
-    values: Mapping[Place, Seen] = field(default_factory=dict)
+    values: Mapping[Place, ValueSummary] = field(default_factory=dict)
     lines: frozenset[int] = frozenset()
     """First lines of the statements inside functions that ran."""
     calls: Sequence[Called] = ()
 
 
-def observe(text: str) -> Facts:
+def observe_text(text: str) -> ObservedRun:
     """Run a text's model on its inputs in eager, in a child, and tell what was seen.
 
     Functions with decorators that need their own source are left alone if need be.
@@ -69,14 +57,15 @@ def observe(text: str) -> Facts:
         outcome = run_isolated(lambda say, d=decorated: _run(text, d), seconds=SECONDS)  # type: ignore[misc]
         if outcome.value is not None:
             return outcome.value
-    return Facts()
+    return ObservedRun()
 
 
-def _run(text: str, decorated: bool) -> Facts:
+def _run(text: str, decorated: bool) -> ObservedRun:
     torch.set_num_threads(1)
     watch = _Watch(text)
-    tree = ast.fix_missing_locations(_Instrument(decorated).visit(ast.parse(text)))
-    code = compile(tree, FILE, "exec", dont_inherit=True)
+    tree = ast.parse(text)
+    instrumented = ast.fix_missing_locations(_Instrument(tree, decorated).visit(tree))
+    code = compile(instrumented, FILE, "exec", dont_inherit=True)
     module = load_module(text, code, watch.hooks())
     watch.namespace = vars(module)
     model, args, kwargs = entry_call(module)
@@ -90,7 +79,7 @@ class _Watch:
     def __init__(self, text: str) -> None:
         self.text = text
         self.namespace: dict[str, Any] = {}
-        self.values: dict[Place, Seen] = {}
+        self.recorders: dict[Place, SummaryRecorder] = {}
         self.lines: set[int] = set()
         self.calls: dict[str, Called] = {}
         self.made: dict[int, tuple[object, str]] = {}
@@ -99,17 +88,12 @@ class _Watch:
     def hooks(self) -> dict[str, Callable[..., Any]]:
         return {_VALUE: self.value, _LINE: self.lines.add, _CALL: self.call}
 
-    def facts(self) -> Facts:
-        return Facts(self.values, frozenset(self.lines), tuple(self.calls.values()))
+    def facts(self) -> ObservedRun:
+        values = {place: recorder.summary() for place, recorder in self.recorders.items()}
+        return ObservedRun(values, frozenset(self.lines), tuple(self.calls.values()))
 
     def value(self, place: Place, value: Any) -> Any:
-        seen = _seen(value)
-        known = self.values.get(place)
-        if known is None:
-            self.values[place] = seen
-        elif known.literal and known.literal != seen.literal:
-            self.values[place] = Seen(seen.kind)
-        return value
+        return self.recorders.setdefault(place, SummaryRecorder())(value)
 
     def call(self, parameters: Parameters, values: Mapping[str, Any]) -> None:
         """Take down a call of the function that calls this, whose locals are `values`."""
@@ -185,65 +169,29 @@ def _caller(frame: FrameType) -> str:
     return outer.f_code.co_qualname if outer is not None else ""
 
 
-def _seen(value: Any) -> Seen:
-    if isinstance(value, torch.Tensor):
-        kind = f"{type(value).__name__} {value.dtype} {tuple(value.shape)} {value.device}"
-        return Seen(kind.replace("Parameter", "Tensor"), tensor=True)
-    if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
-        return Seen(f"{type(value).__name__} {value.dtype} {value.shape}", tensor=True)
-    if type(value) in _PLAIN:
-        literal = repr(value)
-        plain = len(literal) <= 30 and not literal.strip("-").startswith(("inf", "nan"))
-        return Seen(type(value).__name__, literal if plain else "")
-    return Seen(type(value).__name__)
-
-
 class _Instrument(ast.NodeTransformer):
-    """Makes a module tell its values, lines and calls."""
+    """Makes a module record its values, lines and calls."""
 
-    def __init__(self, decorated: bool) -> None:
+    def __init__(self, tree: ast.Module, decorated: bool) -> None:
+        self.recordable = set(recordable_expressions(tree, callees=False))
         self.decorated = decorated
+        self.in_function = False
 
     def visit(self, node: ast.AST) -> Any:
-        if isinstance(node, ast.expr) and not isinstance(node, ast.Constant | ast.Starred):
-            context = getattr(node, "ctx", None)
-            new = super().visit(node)
-            if isinstance(context, ast.Store | ast.Del) or isinstance(node, ast.Slice):
-                return new
-            if isinstance(node, ast.Tuple) and any(isinstance(e, ast.Slice) for e in node.elts):
-                return new
-            where = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-            call = ast.Call(ast.Name(_VALUE, ast.Load()), [_constant(where), new], [])
-            return ast.copy_location(call, node)
-        return super().visit(node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        if isinstance(node.func, ast.Name) and node.func.id in ("super", "locals", "vars"):
-            return node
-        if isinstance(node.func, ast.Attribute):  # the method itself is of no interest
-            node.func.value = self.visit(node.func.value)
-        elif not isinstance(node.func, ast.Name):
-            node.func = self.visit(node.func)
-        node.args = [self.visit(arg) for arg in node.args]
-        node.keywords = [self.visit(keyword) for keyword in node.keywords]
-        return node
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        if node.value is not None:
-            node.value = self.visit(node.value)
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.body = [self.visit(statement) for statement in node.body]
-        return node
+        new = super().visit(node)
+        if isinstance(node, ast.expr) and node in self.recordable:
+            place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+            return _call(_VALUE, _constant(place), new)
+        if self.in_function and isinstance(node, ast.stmt):
+            return [ast.Expr(_call(_LINE, ast.Constant(node.lineno))), new]
+        return new
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         if node.decorator_list and not self.decorated:
             return node
-        node.body = self._told(node.body)
+        outer, self.in_function = self.in_function, True
+        self.generic_visit(node)
+        self.in_function = outer
         args = node.args
         parameters = (
             tuple(arg.arg for arg in (*args.posonlyargs, *args.args)),
@@ -251,61 +199,13 @@ class _Instrument(ast.NodeTransformer):
             args.vararg.arg if args.vararg else "",
             args.kwarg.arg if args.kwarg else "",
         )
-        values = ast.Call(ast.Name("locals", ast.Load()), [], [])
-        call = ast.Call(ast.Name(_CALL, ast.Load()), [_constant(parameters), values], [])
-        node.body.insert(_docstring(node), ast.Expr(call))
+        node.body.insert(0, ast.Expr(_call(_CALL, _constant(parameters), _call("locals"))))
         return node
 
-    def visit_match_case(self, node: ast.match_case) -> ast.AST:
-        node.body = [self.visit(statement) for statement in node.body]
-        return node
 
-    def _told(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        new: list[ast.stmt] = []
-        for statement in body:
-            declares = isinstance(statement, ast.Global | ast.Nonlocal)
-            line = statement.lineno
-            for field_ in ("body", "orelse", "finalbody"):
-                block = getattr(statement, field_, None)
-                if isinstance(block, list) and not isinstance(
-                    statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef
-                ):
-                    setattr(statement, field_, self._told(block))
-            if isinstance(statement, ast.Try):
-                for handler in statement.handlers:
-                    handler.body = self._told(handler.body)
-            done = self._headed(statement)
-            if not declares:
-                call = ast.Call(ast.Name(_LINE, ast.Load()), [ast.Constant(line)], [])
-                new.append(ast.copy_location(ast.Expr(call), statement))
-            new.append(done)
-        return new
-
-    def _headed(self, statement: ast.stmt) -> ast.stmt:
-        """`statement` with its own expressions told; what its blocks hold was told before."""
-        match statement:
-            case ast.If() | ast.While():
-                statement.test = self.visit(statement.test)
-            case ast.For():
-                statement.iter = self.visit(statement.iter)
-            case ast.With():
-                for item in statement.items:
-                    item.context_expr = self.visit(item.context_expr)
-            case ast.Try() | ast.TryStar() | ast.AsyncFor() | ast.AsyncWith():
-                pass
-            case _:
-                return self.visit(statement)
-        return statement
+def _call(name: str, *args: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(args), [])
 
 
 def _constant(value: object) -> ast.expr:
     return ast.parse(repr(value), mode="eval").body
-
-
-def _docstring(node: ast.FunctionDef) -> int:
-    """Where the first statement after a docstring and declarations stands."""
-    index = 0
-    for index, statement in enumerate(node.body):
-        if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
-            return index
-    return index

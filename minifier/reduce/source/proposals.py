@@ -9,12 +9,12 @@ import libcst as cst
 
 from fullgraph.minifier.emit.spacing import space_definitions
 from fullgraph.minifier.oracle.problem import Problem
-from fullgraph.minifier.reduce.source import observe
 from fullgraph.minifier.reduce.source.entry_point import find_entry
 from fullgraph.minifier.reduce.source.formatting import (
     drop_unbound,
     drop_unreachable,
 )
+from fullgraph.minifier.reduce.source.observe import ObservedRun, observe_text
 from fullgraph.minifier.reduce.source.source_tree import SourceTree, TreeEdit
 from fullgraph.minifier.reduce.source.unbound_names import find_names
 from fullgraph.minifier.reduce.subsets import take_most
@@ -32,7 +32,7 @@ class ProposalSearch:
         tree = ast.parse(problem.current)
         self._names, self._has_entry = find_names(tree), find_entry(tree) is not None
         self._tree: SourceTree | None = None
-        self._facts: tuple[str, observe.Facts] | None = None
+        self._facts: tuple[str, ObservedRun] | None = None
 
     @property
     def tree(self) -> SourceTree:
@@ -42,10 +42,10 @@ class ProposalSearch:
         return self._tree
 
     @property
-    def facts(self) -> observe.Facts:
+    def facts(self) -> ObservedRun:
         """Facts from a run of the current text."""
         if self._facts is None or self._facts[0] != self.problem.current:
-            self._facts = self.problem.current, observe.observe(self.problem.current)
+            self._facts = self.problem.current, observe_text(self.problem.current)
         return self._facts[1]
 
     def prepare(self, text: str | None) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 
-from fullgraph.minifier.reduce.source.observe import Facts
+from fullgraph.minifier.reduce.source.observe import ObservedRun
 from fullgraph.minifier.reduce.source.source_tree import (
     Replacement,
     SourceTree,
@@ -63,7 +63,7 @@ def bare_values(tree: SourceTree) -> list[TreeEdit]:
     return found
 
 
-def remove_unexecuted(facts: Facts) -> Callable[[SourceTree], list[TreeEdit]]:
+def remove_unexecuted(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdit]]:
     """Return a proposer of removals of statements in functions that did not run."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:

@@ -33,8 +33,9 @@ from dataclasses import dataclass, field
 import libcst as cst
 import libcst.matchers as m
 
+from fullgraph.compiler.observe import ValueSummary
 from fullgraph.diagnose.taxonomy import Category as C
-from fullgraph.rewrites.analysis import Seen, Site
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.source import string_literal as literal
@@ -198,7 +199,7 @@ def _receiver_of(call: cst.BaseExpression) -> cst.BaseExpression:
     return cst.ensure_type(cst.ensure_type(call, cst.Call).func, cst.Attribute).value
 
 
-def _is_plain(value: cst.BaseExpression, seen: Seen) -> bool:
+def _is_plain(value: cst.BaseExpression, seen: ValueSummary) -> bool:
     """Whether a value is a number, or a string that is not computed here."""
     if set(seen.types) <= {"str"}:
         return isinstance(value, cst.Name | cst.Attribute | cst.Subscript)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
+from fullgraph.compiler.observe import ValueSummary
 from fullgraph.rewrites.analysis import (
     ACTIVATIONS,
     NotApplicable,
-    Seen,
     Site,
     class_of,
     infer,
@@ -28,7 +28,7 @@ class Agreement:
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
-    known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
+    known: dict[cst.CSTNode, ValueSummary] = field(default_factory=dict)
     """Facts about new nodes."""
     arithmetic: bool = False
     """Whether the values are only operands of tensor operations, where a number may be a tensor."""
@@ -67,7 +67,7 @@ class Agreement:
             if not self.arithmetic:
                 self.assumes[f"{_NUMBER} {texts[number]}"] = None
 
-    def _now_and_then(self, seen: Seen | None, text: str) -> Seen | None:
+    def _now_and_then(self, seen: ValueSummary | None, text: str) -> ValueSummary | None:
         """Handle `total = 0`, then `total = total + loss`: a tensor after the first iteration."""
         if seen is None or seen.dims != {0} or seen.is_tensor:
             return seen
@@ -95,7 +95,7 @@ class Agreement:
         seen = infer(self.site, node)
         return seen is not None and seen.requires_grad
 
-    def _check_tensors(self, a: Seen, b: Seen, texts: list[str]) -> None:
+    def _check_tensors(self, a: ValueSummary, b: ValueSummary, texts: list[str]) -> None:
         """Raise NotApplicable for tensors whose dtype or shape differ; assume it where unknown."""
         for what, x, y in (("dtype", a.dtypes, b.dtypes), ("shape", a.shapes, b.shapes)):
             if len(x) == len(y) == 1 and x != y:

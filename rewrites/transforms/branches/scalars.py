@@ -8,15 +8,8 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from fullgraph.compiler.events import Position
-from fullgraph.rewrites.analysis import (
-    Knowledge,
-    NotApplicable,
-    Seen,
-    Site,
-    TensorSeen,
-    find_definitions,
-    walk,
-)
+from fullgraph.compiler.observe import TensorSummary, ValueSummary
+from fullgraph.rewrites.analysis import Knowledge, NotApplicable, Site, find_definitions, walk
 from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
 from fullgraph.rewrites.transforms.branches.branches import leaves_early
 from fullgraph.rewrites.transforms.branches.predicate import (
@@ -47,14 +40,14 @@ class Numbers:
     dtype: str = "float64"
     met: dict[cst.BaseExpression, cst.BaseExpression] = field(default_factory=dict)
     """Operations with a 0-d tensor whose dtype a scalar would not change."""
-    _known: dict[Position, Seen | None] = field(default_factory=dict)
+    _known: dict[Position, ValueSummary | None] = field(default_factory=dict)
     """Facts that override what was observed: the scalars are tensors."""
 
     def follow(self, call: cst.Call, dtype: str, device: str = "cpu") -> None:
         """Follow every use of a scalar. Raises NotApplicable where a tensor would not do."""
         self.device, self.dtype = device, dtype
-        tensor = TensorSeen(dtype, (), device, False, True)
-        self._follow_uses(call, Seen(("torch.Tensor",), 1, (tensor,)))
+        tensor = TensorSummary(dtype, (), device, False, True)
+        self._follow_uses(call, ValueSummary(("torch.Tensor",), 1, (tensor,)))
 
     def edits(self) -> Edits:
         """Return the rewritten conditionals and scalars. Raises NotApplicable."""
@@ -90,7 +83,7 @@ class Numbers:
             plain[node] = build_expression("{w}[0]", w=replace_nodes(node, inside))
         return plain
 
-    def _follow_uses(self, node: cst.BaseExpression, seen: Seen | None) -> None:
+    def _follow_uses(self, node: cst.BaseExpression, seen: ValueSummary | None) -> None:
         """Let `node` be a tensor: record what its uses then are, and the branches on it."""
         document = self.site.document
         self._known[document.position(node)] = seen
@@ -190,9 +183,9 @@ class _Facts:
     """Observed facts, overridden by what is known of replaced scalars."""
 
     seen: Knowledge
-    known: Mapping[Position, Seen | None]
+    known: Mapping[Position, ValueSummary | None]
 
-    def at(self, position: Position) -> Seen | None:
+    def at(self, position: Position) -> ValueSummary | None:
         """Return what is known about a position: inferred here, else observed."""
         return self.known[position] if position in self.known else self.seen.at(position)
 

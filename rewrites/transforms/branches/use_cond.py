@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from fullgraph.compiler.observe import ValueSummary
 from fullgraph.rewrites.analysis import (
     NotApplicable,
-    Seen,
     Site,
     assignment_targets,
     is_new_tensor,
@@ -45,7 +45,7 @@ class CondWriter:
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
-    known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
+    known: dict[cst.CSTNode, ValueSummary] = field(default_factory=dict)
     """Facts about new nodes."""
 
     def ternary(self, node: cst.IfExp, condition: Predicate) -> cst.BaseExpression:

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import libcst as cst
 
+from fullgraph.compiler.observe import ValueSummary
 from fullgraph.rewrites.analysis import (
     NotApplicable,
-    Seen,
     Site,
     infer,
     infer_variable,
@@ -45,7 +45,7 @@ class WhereWriter:
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
     tests: list[cst.BaseExpression] = field(default_factory=list)
-    known: dict[cst.CSTNode, Seen] = field(default_factory=dict)
+    known: dict[cst.CSTNode, ValueSummary] = field(default_factory=dict)
     """Facts about new nodes."""
     random: bool = False
     """Whether the branches may draw random numbers."""

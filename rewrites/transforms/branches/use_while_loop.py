@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from fullgraph.compiler.observe import ValueSummary
 from fullgraph.rewrites.analysis import (
     NotApplicable,
-    Seen,
     Site,
     infer_variable,
     is_new_tensor,
@@ -121,7 +121,7 @@ class WhileLoopWriter:
                 self.assumes[f"a tensor may take the place of the number `{name}`"] = None
         return carried
 
-    def _seen_variable(self, name: str) -> Seen:
+    def _seen_variable(self, name: str) -> ValueSummary:
         """Return what is known about a variable; raise NotApplicable if it cannot be carried."""
         seen = infer_variable(self.site, name, self.node)
         if seen is None:
@@ -139,7 +139,7 @@ class WhileLoopWriter:
         found = (self.site.seen(node) for node in walk(self.node.test))
         return {tensor.device for seen in found if seen for tensor in seen.tensors}
 
-    def _initial_value(self, name: str, seen: Seen) -> str:
+    def _initial_value(self, name: str, seen: ValueSummary) -> str:
         return f"torch.tensor({name})" if seen.is_number else name
 
     def _rewrite_counter(self, counters: list[str]) -> dict[cst.CSTNode, cst.CSTNode]:
@@ -185,7 +185,7 @@ class WhileLoopWriter:
             joined = build_expression("{a} & {b}", a=joined, b=part)
         return joined
 
-    def _next_value(self, name: str, seen: Seen) -> cst.BaseExpression:
+    def _next_value(self, name: str, seen: ValueSummary) -> cst.BaseExpression:
         """Return what an iteration passes on for a name; note what is unknown about it."""
         new: cst.BaseExpression = cst.Name(name)
         made = last_assigned(new, list(self.node.body.body))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Seen, Site, find_definitions, walk
+from fullgraph.compiler.observe import ValueSummary
+from fullgraph.rewrites.analysis import Site, find_definitions, walk
 from fullgraph.rewrites.source import Replacement, build_expression
 
 _WHOLE = {
@@ -150,7 +151,7 @@ class PythonNumberConverter:
             return PythonNumber(call, float if "float" in seen.types else int)
         return None
 
-    def _python(self, call: cst.Call, seen: Seen | None) -> PythonNumber | None:
+    def _python(self, call: cst.Call, seen: ValueSummary | None) -> PythonNumber | None:
         """Convert `max(a, b)` and functions of `math`."""
         made = [self.number(arg.value) for arg in call.args]
         if any(one is None for one in made):

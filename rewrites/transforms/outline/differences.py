@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Seen, Site, walk
+from fullgraph.compiler.observe import ValueSummary
+from fullgraph.rewrites.analysis import Site, walk
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document, dotted_name
 from fullgraph.rewrites.transforms.outline.free_variables import OperatorParameters, names_bound_in
@@ -227,7 +228,7 @@ def _shows_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression
     return _has_autograd_text(seen) and not (formatted and seen.dims == {0})
 
 
-def _has_autograd_text(seen: Seen) -> bool:
+def _has_autograd_text(seen: ValueSummary) -> bool:
     """Whether a tensor's text differs between eager and a compiled program."""
     return seen.requires_grad or any(one.kind == "Parameter" for one in seen.tensors)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Seen, Site, walk
+from fullgraph.compiler.observe import ValueSummary
+from fullgraph.rewrites.analysis import Site, walk
 from fullgraph.rewrites.rule import Refusal
 from fullgraph.rewrites.source import Document
 from fullgraph.rewrites.transforms.outline.parameter_types import (
@@ -26,7 +27,7 @@ class OperatorParameter:
     code: str
     """Source of the argument: "x", "self.eps"."""
     form: ParameterType
-    seen: Seen | None
+    seen: ValueSummary | None
 
 
 @dataclass

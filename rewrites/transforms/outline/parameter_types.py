@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.rewrites.analysis import Seen, Site
+from fullgraph.compiler.observe import ValueSummary
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.source import Document, dotted_name
 
 
@@ -64,7 +65,7 @@ def parameter_type_of(
     return form
 
 
-def type_of_observation(seen: Seen) -> ParameterType | None:
+def type_of_observation(seen: ValueSummary) -> ParameterType | None:
     """Return the parameter type for observed values, or None."""
     types = frozenset(seen.types) - {"NoneType"}
     optional = types != frozenset(seen.types)
@@ -80,7 +81,9 @@ def type_of_observation(seen: Seen) -> ParameterType | None:
     return None if form.restored else ParameterType(f"{form.annotation} | None")
 
 
-def observation_of(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> Seen | None:
+def observation_of(
+    site: Site, statement: cst.CSTNode, node: cst.BaseExpression
+) -> ValueSummary | None:
     """Return the observed values of an expression of `statement`, or None.
 
     If it was not evaluated, use an earlier expression with the same source text; for a name that is

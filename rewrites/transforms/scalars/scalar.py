@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from fullgraph.rewrites.analysis import NotApplicable, TensorSeen
+from fullgraph.compiler.observe import TensorSummary
+from fullgraph.rewrites.analysis import NotApplicable
 
 NARROW = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)
 """Integer dtypes in which arithmetic may overflow where Python's does not."""
@@ -54,7 +55,7 @@ def scalar_type_of(dtype: torch.dtype) -> type[int] | type[float] | type[bool] |
 
 
 def promoted_dtype(
-    number: Number, others: Iterable[TensorSeen], divided: bool = False
+    number: Number, others: Iterable[TensorSummary], divided: bool = False
 ) -> torch.dtype | None:
     """Return the dtype with which operations with `others` give the same result dtypes.
 

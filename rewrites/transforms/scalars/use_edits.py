@@ -9,9 +9,9 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
+from fullgraph.compiler.observe import ValueSummary
 from fullgraph.rewrites.analysis import (
     NotApplicable,
-    Seen,
     Site,
     called_function,
     find_definitions,
@@ -34,7 +34,7 @@ class UseEdits(Edits):
         self.visited: set[cst.CSTNode] = set()
         self.numbers = False
 
-    def seen(self, node: cst.BaseExpression) -> Seen | None:
+    def seen(self, node: cst.BaseExpression) -> ValueSummary | None:
         """Return the facts of an expression; of a parameter, those of its only argument."""
         seen = infer(self.site, node)
         if seen is None and isinstance(node, cst.Name):
@@ -75,7 +75,7 @@ class UseEdits(Edits):
         return float if "float" in seen.types else int
 
     def promote_with(
-        self, node: cst.BaseExpression, number: Number, *others: Seen, divided: bool = False
+        self, node: cst.BaseExpression, number: Number, *others: ValueSummary, divided: bool = False
     ) -> None:
         """Cast the tensor at `node` so that operations with other tensors keep their dtypes."""
         tensors = [tensor for other in others for tensor in other.tensors]

@@ -3,7 +3,7 @@
 import pytest
 
 from fullgraph.minifier.reduce.source import constants, expressions
-from fullgraph.minifier.reduce.source.observe import observe
+from fullgraph.minifier.reduce.source.observe import observe_text
 from tests.minifier.reduce.python.proposing import clean, proposed, together
 
 
@@ -45,24 +45,38 @@ inputs = (torch.ones(4, 3), 1 + 1)
 
 
 def test_tensors_are_passed_through_where_the_shape_is_the_same() -> None:
-    text = together(expressions.tensor_bypasses(observe(RUN), 0), RUN)
+    text = together(expressions.tensor_bypasses(observe_text(RUN), 0), RUN)
     assert "y = x\n" in text
     assert "z = z\n" in text
     assert "z = y.view(" in text
 
 
 def test_tensors_are_cut_off_by_ones() -> None:
-    text = together(expressions.replace_with_ones(observe(RUN), 0), RUN)
+    text = together(expressions.replace_with_ones(observe_text(RUN), 0), RUN)
     assert "y = torch.ones(4, 3)" in text
     assert "return torch.ones(())" in text
 
 
 def test_numbers_are_written_out_where_they_are_always_the_same() -> None:
-    text = together(expressions.constant_values(observe(RUN)), RUN)
+    text = together(expressions.constant_values(observe_text(RUN)), RUN)
     assert "y.view(6, -1)" in text
     assert "range(2)" in text
     assert "z * i" in text
     assert "z.sum() + 2" in text
+
+
+def test_a_value_that_varies_has_no_literal() -> None:
+    text = "def f(n):\n    return [i + n for i in range(n)], [x * n for x in (-0.0, 0.0)]\n"
+    text += "model = f\ninputs = (3,)\n"
+    edited = together(expressions.constant_values(observe_text(text)), text)
+    assert "[i + 3 for i in range(3)], [x * 3 for x in (-0.0, 0.0)]" in edited
+
+
+def test_arrays_of_another_dtype_or_shape_are_not_passed_through() -> None:
+    text = "import numpy as np\ndef f(a):\n    b = abs(a)\n    c = abs(a.astype('int8'))\n"
+    text += "    return c + abs(b[0]) + b\nmodel = f\ninputs = (np.ones((2, 3)),)\n"
+    edited = together(expressions.tensor_bypasses(observe_text(text), 0), text)
+    assert "b = a\n    c = a.astype('int8')\n    return b\n" in edited
 
 
 def test_keyword_arguments_go_first() -> None:

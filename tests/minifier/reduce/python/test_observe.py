@@ -2,7 +2,7 @@
 
 import textwrap
 
-from fullgraph.minifier.reduce.source.observe import observe
+from fullgraph.minifier.reduce.source.observe import observe_text
 
 TEXT = textwrap.dedent("""
     import torch
@@ -27,10 +27,10 @@ TEXT = textwrap.dedent("""
 
 
 def test_values_lines_and_calls() -> None:
-    facts = observe(TEXT)
+    facts = observe_text(TEXT)
     seen = {place[:2]: value for place, value in facts.values.items()}
-    assert seen[10, 11].literal == "False"
-    assert seen[12, 15].kind == "Tensor torch.float32 (2, 4) cpu"
+    assert seen[10, 11].values == (False,)
+    assert [(one.dtype, one.shape) for one in seen[12, 15].tensors] == [("float32", (2, 4))]
     assert 11 not in facts.lines
     assert 12 in facts.lines
     forward, helper = facts.calls
@@ -40,16 +40,23 @@ def test_values_lines_and_calls() -> None:
 
 
 def test_a_text_that_cannot_run_shows_nothing() -> None:
-    assert observe("def build():\n    raise ValueError\n").values == {}
+    assert observe_text("def build():\n    raise ValueError\n").values == {}
 
 
-def test_a_value_that_varies_has_no_literal() -> None:
-    facts = observe("def f(n):\n    return [i + 1 for i in range(n)]\nmodel = f\ninputs = (3,)\n")
-    literals = {place[0]: seen.literal for place, seen in facts.values.items() if place[0] == 2}
-    assert set(literals.values()) == {""}
+def test_callees_and_base_classes_are_left_alone() -> None:
+    places = {place[:2] for place in observe_text(TEXT).values}
+    assert (4, 11) not in places  # nn.Module
+    assert (12, 15) in places and (12, 22) in places  # scaled(…), self.lin(x)
+    assert not any(place[2:] in [(12, 21), (12, 30)] for place in observe_text(TEXT).values)
+
+
+def test_lines_inside_match_and_local_classes_ran() -> None:
+    text = "def f(n):\n    match n:\n        case 3:\n            class A:\n                b = n\n"
+    text += "    return A.b\nmodel = f\ninputs = (3,)\n"
+    assert observe_text(text).lines == {2, 4, 5, 6}
 
 
 def test_a_decorator_that_reads_source_is_left_alone() -> None:
     text = "import torch\n@torch.jit.script\ndef f(x):\n    return x + 1\n"
     text += "model = f\ninputs = (torch.ones(2),)\n"
-    assert any(seen.tensor for seen in observe(text).values.values())
+    assert any(seen.tensors for seen in observe_text(text).values.values())

@@ -3,7 +3,7 @@
 import pytest
 
 from fullgraph.minifier.reduce.source import statements
-from fullgraph.minifier.reduce.source.observe import observe
+from fullgraph.minifier.reduce.source.observe import observe_text
 from tests.minifier.reduce.python.proposing import clean, proposed, together
 
 
@@ -81,5 +81,5 @@ def test_lines_that_do_not_run() -> None:
     model = f
     inputs = (1,)
     """)
-    assert "x * 2" not in together(statements.remove_unexecuted(observe(text)), text)
-    assert "x + 1" in together(statements.remove_unexecuted(observe(text)), text)
+    assert "x * 2" not in together(statements.remove_unexecuted(observe_text(text)), text)
+    assert "x + 1" in together(statements.remove_unexecuted(observe_text(text)), text)

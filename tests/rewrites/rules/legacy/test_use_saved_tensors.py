@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from fullgraph.rewrites.analysis import Facts, Site
+from fullgraph.compiler.observe import FunctionValues
+from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Rewrite
 from fullgraph.rewrites.rules.legacy.use_saved_tensors import RULE, rewrite
 from fullgraph.rewrites.source import parse_document
@@ -35,7 +36,7 @@ def _asked(line):
     document = parse_document("f.py", text)
     number = text[: text.index(line)].count("\n") + 1
     node = document.statement_at(number)
-    answer = rewrite(Site(document, node, next(iter(RULE.categories)), Facts()))
+    answer = rewrite(Site(document, node, next(iter(RULE.categories)), FunctionValues()))
     return document, answer
 
 

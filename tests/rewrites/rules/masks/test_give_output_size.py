@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from fullgraph.compiler.observe import observe_functions
 from fullgraph.diagnose.explain import explain
-from fullgraph.rewrites.analysis import observe
 from fullgraph.rewrites.fix import places_to_observe, propose
 from fullgraph.rewrites.rule import Applicability
 from fullgraph.rewrites.source import parse_document
@@ -18,7 +18,9 @@ COUNTS = torch.tensor([1, 0, 3])
 def _offers(body):
     module = imported(f"{HEAD}def f(x, n):\n    {body}\n")
     causes = explain(module.f, (X, COUNTS)).causes
-    return propose(causes, observe(lambda: module.f(X, COUNTS), places_to_observe(causes)))
+    return propose(
+        causes, observe_functions(lambda: module.f(X, COUNTS), places_to_observe(causes))
+    )
 
 
 @pytest.mark.parametrize(

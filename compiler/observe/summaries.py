@@ -1,0 +1,168 @@
+"""Summaries of the values that an expression had: types, tensor metadata, plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+
+from fullgraph.compiler.observe.value_copies import is_numpy
+
+VALUES = 16
+"""Largest number of distinct values kept for an expression."""
+Plain = int | float | bool | str | None
+_NAMED = FunctionType | BuiltinFunctionType | MethodType | ModuleType | type
+
+
+@dataclass(frozen=True)
+class TensorSummary:
+    """Metadata of a tensor or of a NumPy array, without its elements."""
+
+    dtype: str
+    """Name of the dtype without "torch.": "float32"."""
+    shape: tuple[int, ...]
+    device: str
+    requires_grad: bool
+    is_leaf: bool
+    layout: str = "strided"
+    kind: str = "Tensor"
+    """Name of the class: "Tensor", "Parameter", a subclass, "ndarray"."""
+
+    @property
+    def is_bool(self) -> bool:
+        return self.dtype == "bool"
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in ("float16", "bfloat16", "float32", "float64")
+
+
+@dataclass(frozen=True)
+class ValueSummary:
+    """Values that one expression had; distinct ones, in order."""
+
+    types: tuple[str, ...]
+    """Qualified class names: "torch.Tensor", "int", "torch.Size", "numpy.ndarray"."""
+    count: int = 1
+    """Number of evaluations."""
+    tensors: tuple[TensorSummary, ...] = ()
+    values: tuple[Plain, ...] = ()
+    """Numbers, strings, None and booleans; 0.0 and -0.0 are two values."""
+    names: tuple[str, ...] = ()
+    """Qualified names of functions, classes and modules: "random.Random.random"."""
+    items: tuple[str, ...] = ()
+    """Class names of the elements of a tuple, list or torch.Size."""
+    arrays: tuple[TensorSummary, ...] = ()
+    """NumPy arrays and scalars."""
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it was a tensor every time."""
+        return bool(self.tensors) and all("Tensor" in t or "Parameter" in t for t in self.types)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it was a Python int, float or bool every time."""
+        return bool(self.types) and set(self.types) <= {"int", "float", "bool"}
+
+    @property
+    def is_ndarray(self) -> bool:
+        """Whether it was a NumPy array or scalar every time."""
+        return bool(self.types) and all(name.startswith("numpy.") for name in self.types)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether any of the tensors requires a gradient."""
+        return any(tensor.requires_grad for tensor in self.tensors)
+
+    @property
+    def dtypes(self) -> frozenset[str]:
+        return frozenset(tensor.dtype for tensor in self.tensors)
+
+    @property
+    def shapes(self) -> frozenset[tuple[int, ...]]:
+        return frozenset(tensor.shape for tensor in self.tensors)
+
+    @property
+    def dims(self) -> frozenset[int]:
+        """Numbers of dimensions of the tensors."""
+        return frozenset(len(tensor.shape) for tensor in self.tensors)
+
+
+@dataclass
+class SummaryRecorder:
+    """Recorder of one expression; calling it records a value and returns it."""
+
+    count: int = 0
+    types: dict[str, None] = field(default_factory=dict)
+    tensors: dict[TensorSummary, None] = field(default_factory=dict)
+    values: dict[tuple[type, Plain], Plain] = field(default_factory=dict)
+    names: dict[str, None] = field(default_factory=dict)
+    items: dict[str, None] = field(default_factory=dict)
+    arrays: dict[TensorSummary, None] = field(default_factory=dict)
+
+    def __call__(self, value: Any) -> Any:
+        self.count += 1
+        kind = type(value)
+        self.types[_class_name(kind)] = None
+        if isinstance(value, torch.Tensor):
+            if len(self.tensors) < VALUES:
+                self.tensors[_summarize_tensor(value)] = None
+        elif value is None or kind in (int, float, bool, str):
+            if len(self.values) < VALUES:
+                self.values[kind, repr(value) if kind is float else value] = value
+        elif is_numpy(value):
+            if len(self.arrays) < VALUES:
+                dtype = str(value.dtype)
+                array = TensorSummary(dtype, value.shape, "cpu", False, False, kind=kind.__name__)
+                self.arrays[array] = None
+        elif isinstance(value, _NAMED):
+            self.names[_qualified_name(value)] = None
+        elif kind in (tuple, list, torch.Size):
+            self.items |= dict.fromkeys(_class_name(type(item)) for item in value[:64])
+        return value
+
+    def summary(self) -> ValueSummary:
+        """Return what was recorded as plain data."""
+        return ValueSummary(
+            tuple(self.types),
+            self.count,
+            tuple(self.tensors),
+            tuple(self.values.values()),
+            tuple(self.names),
+            tuple(self.items),
+            tuple(self.arrays),
+        )
+
+
+def _summarize_tensor(value: torch.Tensor) -> TensorSummary:
+    return TensorSummary(
+        str(value.dtype).removeprefix("torch."),
+        tuple(int(size) for size in value.shape),
+        value.device.type,
+        value.requires_grad,
+        value.is_leaf,
+        str(value.layout).removeprefix("torch."),
+        type(value).__name__,
+    )
+
+
+def _class_name(kind: type) -> str:
+    module = kind.__module__
+    return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
+
+
+def _qualified_name(value: Any) -> str:
+    """Return the name of a function, class or module, such as "torch.nn.functional.relu"."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    owner = getattr(value, "__self__", None)
+    name = str(getattr(value, "__qualname__", type(value).__name__))
+    if isinstance(value, MethodType | BuiltinFunctionType) and not isinstance(
+        owner, ModuleType | type | None
+    ):
+        return f"{_class_name(type(owner))}.{name.rpartition('.')[2]}"
+    module = getattr(value, "__module__", None)
+    return f"{module}.{name}" if module and module != "builtins" else name
