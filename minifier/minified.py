@@ -10,7 +10,7 @@ from typing import Any
 from fullgraph.minifier.oracle.sandbox import SECONDS
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import issue as tracker
-from fullgraph.minifier.repro.script import Check
+from fullgraph.minifier.repro.script import ScriptCheck
 from fullgraph.minifier.rungs.bisection import Bisection
 
 
@@ -19,7 +19,7 @@ class Minified:
     """The smallest program that fails in the same way."""
 
     bisection: Bisection
-    check: Check | None = None
+    check: ScriptCheck | None = None
     """What the script checks."""
     text: str = ""
     """The repro: one Python file that imports torch and what the failure needs."""

@@ -17,7 +17,7 @@ from fullgraph.compiler.isolation import (
 from fullgraph.compiler.private import count_aten_calls, is_local_backend, non_default_config
 from fullgraph.compiler.results import RecordedTensor, run_and_record, seed_generators
 from fullgraph.minifier.emit.emit import source as written
-from fullgraph.minifier.emit.program_text import Program, Unwritable
+from fullgraph.minifier.emit.program_text import ProgramText, Unwritable
 from fullgraph.minifier.extract.extract import standalone
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.oracle.candidate import Candidate
@@ -37,7 +37,7 @@ from fullgraph.minifier.reduce.stages import (
 )
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import script as repro
-from fullgraph.minifier.repro.build_parts import Facts, program
+from fullgraph.minifier.repro.build_parts import ProgramFacts, program
 from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.culprit import Culprit, culprit
 from fullgraph.minifier.rungs.ladder_run import ReductionRefused, check_reproducible, run_again
@@ -51,7 +51,7 @@ class DraftScript:
     """A script with what was measured about it."""
 
     text: str
-    check: repro.Check
+    check: repro.ScriptCheck
     before: int
     standing: fresh.Standing
     culprit: Culprit | None
@@ -112,7 +112,7 @@ def _from_source(reduction: Reduction, text: str | None) -> DraftScript | None:
     if before is None:
         return None
     writer = _ScriptWriter(reduction)
-    usual = Facts("tuple", False, False)
+    usual = ProgramFacts("tuple", False, False)
     after = reduce_text(
         replace(reduction, script_of=lambda text: writer.script(program(text, usual))[0]), before
     )
@@ -163,14 +163,14 @@ def _failing_text(reduction: Reduction, text: str | None) -> str | None:
     return None
 
 
-def _facts(text: str, case: Case) -> Facts:
+def _facts(text: str, case: Case) -> ProgramFacts:
     """Return what a run of the source reveals."""
     job = functools.partial(_run, text, case)
     found = run_isolated(job, where="fork", seconds=60).value
-    return found or Facts("tuple", False, False)
+    return found or ProgramFacts("tuple", False, False)
 
 
-def _run(text: str, case: Case, _: object) -> Facts:
+def _run(text: str, case: Case, _: object) -> ProgramFacts:
     module = load_module(text)
     inputs = module.build()[1] if hasattr(module, "build") else module.inputs
     made = case_of_text(text, case)
@@ -179,7 +179,7 @@ def _run(text: str, case: Case, _: object) -> Facts:
     found = run_and_record(made.target, made.args, made.kwargs, module=made.module).outputs
     form = "dict" if made.kwargs else "tuple" if type(inputs) is tuple else "one"
     aliases = [one.alias for one in found.values() if isinstance(one, RecordedTensor)]
-    return Facts(
+    return ProgramFacts(
         form,
         isinstance(found.get("output"), RecordedTensor),
         has_drawn_random_numbers(states),
@@ -200,8 +200,8 @@ class _ScriptWriter:
         self._backend = backend if isinstance(backend, str) else self._rung.name
 
     def script(
-        self, parts: Program, needed: Iterable[str] | None = None
-    ) -> tuple[str, repro.Check]:
+        self, parts: ProgramText, needed: Iterable[str] | None = None
+    ) -> tuple[str, repro.ScriptCheck]:
         """Return a script and its check; `needed` are the settings it makes, None for all."""
         case, rung, failure = self._reduction.case, self._rung, self._failure
         sandbox = self._oracle.sandbox
@@ -232,7 +232,7 @@ class _ScriptWriter:
         return text, check
 
     def draft(
-        self, parts: Program, needed: Iterable[str], candidate: Candidate, before: int
+        self, parts: ProgramText, needed: Iterable[str], candidate: Candidate, before: int
     ) -> DraftScript:
         """Return the final script, run in fresh interpreters."""
         last = [report.failure for report in run_again(candidate, self._oracle)]
@@ -254,7 +254,7 @@ class _ScriptWriter:
         return DraftScript(text, check, before, standing, part, sizes)
 
     def _standing(
-        self, text: str, check: repro.Check, pool: ThreadPoolExecutor
+        self, text: str, check: repro.ScriptCheck, pool: ThreadPoolExecutor
     ) -> Future[fresh.Standing]:
         """Begin to ask fresh interpreters whether a script stands alone.
 

@@ -77,7 +77,7 @@ def unmask(
     `trial.seconds`, an Outcome with `error`.
     """
     start = clock()
-    search = _Search()
+    search = _UnmaskSearch()
     search.learn(first.breaks)
     if not search.has_work(first):
         yield UnmaskRound(0, blocked=search.blocked(), stopped="nothing new")
@@ -117,7 +117,7 @@ class _ForcedBranches:
 
 
 @dataclass
-class _Search:
+class _UnmaskSearch:
     """What is known so far, and what is still to be tried."""
 
     targets: dict[Span, ReplaceableBreak] = field(default_factory=dict)

@@ -15,11 +15,11 @@ from fullgraph.minifier.emit.graph_writer import Writer
 from fullgraph.minifier.emit.input_statements import assign_inputs
 from fullgraph.minifier.emit.literals import imports
 from fullgraph.minifier.emit.node_writer import Shared
-from fullgraph.minifier.emit.program_text import Program
+from fullgraph.minifier.emit.program_text import ProgramText
 from fullgraph.minifier.graphs import KnownValues, draws_random, find_known_values, nested_nodes
 
 
-def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") -> Program:
+def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") -> ProgramText:
     """Return `graph` as a function called `name`, and `inputs` as statements.
 
     Raises Unwritable."""
@@ -30,7 +30,7 @@ def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") 
     evaluate_nodes = {**writer.arguments, **shared.constants}
     results = assign_inputs(evaluate_nodes)
     returned = _known_outputs(graph, knowledge)
-    return Program(
+    return ProgramText(
         "\n\n\n".join((*shared.definitions.values(), function)),
         results,
         target=name,
@@ -69,7 +69,7 @@ def _tightest_tolerance(returned: Sequence[object]) -> Tolerance:
     """Return the tightest tolerance that suits the graph's outputs."""
     dtypes = {value.dtype for value in returned if isinstance(value, torch.Tensor)}
     floating = [tolerance_of(each) for each in dtypes if each.is_floating_point or each.is_complex]
-    return min(floating, key=lambda each: each.rtol, default=Program.tolerance)
+    return min(floating, key=lambda each: each.rtol, default=ProgramText.tolerance)
 
 
 def under() -> tuple[str, ...]:

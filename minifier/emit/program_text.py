@@ -14,7 +14,7 @@ class Unwritable(FullgraphError):
 
 
 @dataclass(frozen=True)
-class Program:
+class ProgramText:
     """Source of a callable and of its inputs."""
 
     function: str

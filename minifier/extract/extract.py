@@ -38,7 +38,7 @@ def standalone(
     It imports nothing of the user's: classes and functions are copied with everything they reach.
     Modules are made by their constructors where the arguments can be recovered. Weights and inputs
     are drawn from a seed, or keep their values with `exact`. Raises Unwritable."""
-    writer = _ScriptWriter(exact)
+    writer = _BuildWriter(exact)
     inputs = writer.inputs(target, args, dict(kwargs or {}))
     model = writer.model(target)
     return writer.text(model, inputs)
@@ -48,7 +48,7 @@ def from_builder(build: Callable[[], object]) -> str:
     """Return source that defines a live `build` function with everything it reaches.
 
     Raises Unwritable."""
-    writer = _ScriptWriter(exact=False)
+    writer = _BuildWriter(exact=False)
     name = writer.sources.name(build)
     if name is None:
         raise Unwritable("build() is no Python function.")
@@ -95,7 +95,7 @@ def _assigned_names(tree: ast.Module) -> dict[str, type[ast.stmt]]:
     return found
 
 
-class _ScriptWriter:
+class _BuildWriter:
     """Assembles the source of `build()`."""
 
     def __init__(self, exact: bool) -> None:

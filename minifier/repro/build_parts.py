@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from fullgraph.minifier.emit.program_text import Program
+from fullgraph.minifier.emit.program_text import ProgramText
 
 _NAMES = ("x", "y", "z")
 
 
 @dataclass(frozen=True)
-class Facts:
+class ProgramFacts:
     """Properties of a program that only a run reveals."""
 
     form: str
@@ -25,7 +25,7 @@ class Facts:
     """Whether it changes its inputs or itself, or returns memory of either."""
 
 
-def program(text: str, facts: Facts) -> Program:
+def program(text: str, facts: ProgramFacts) -> ProgramText:
     """Return the parts of `text`, which has a `build()` or the names `model` and `inputs`."""
     tree = ast.parse(text)
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
@@ -73,7 +73,7 @@ def _leaves_early(body: list[ast.stmt]) -> bool:
     return False
 
 
-def _taken_apart(body: list[ast.stmt], facts: Facts) -> Program | None:
+def _taken_apart(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText | None:
     """Return the parts if `model` and `inputs` are assigned by one statement each."""
     given = {name: node.value for node in body for name, node in _single_assignment(node)}
     if "model" not in given or "inputs" not in given:
@@ -94,7 +94,7 @@ def _taken_apart(body: list[ast.stmt], facts: Facts) -> Program | None:
         rest.append(_make_assignment("model", model))
     lines, arguments, places = _input_statements(inputs, facts, names)
     function, assigned = _split_at_definitions(rest)
-    return Program(
+    return ProgramText(
         function, "\n".join([*assigned, *lines]), target, tuple(arguments), places=places
     )
 
@@ -106,11 +106,11 @@ def _split_at_definitions(body: list[ast.stmt]) -> tuple[str, list[str]]:
     return _join_statements(body[: last + 1]), [*map(ast.unparse, body[last + 1 :])]
 
 
-def _as_it_is(body: list[ast.stmt], facts: Facts) -> Program:
+def _as_it_is(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText:
     star = {"tuple": "*inputs", "dict": "**inputs"}.get(facts.form, "inputs")
     places = {"input" if star.startswith("*") else "input[0]": "inputs"}
     function, assigned = _split_at_definitions(body)
-    return Program(function, "\n".join(assigned), "model", (star,), places=places)
+    return ProgramText(function, "\n".join(assigned), "model", (star,), places=places)
 
 
 def _single_assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:
@@ -140,7 +140,7 @@ def _lambda_to_def(function: ast.Lambda) -> ast.stmt:
 
 
 def _input_statements(
-    inputs: ast.expr, facts: Facts, taken: set[str]
+    inputs: ast.expr, facts: ProgramFacts, taken: set[str]
 ) -> tuple[list[str], list[str], dict[str, str]]:
     """Return statements for the inputs, how each is passed, and its expression.
 

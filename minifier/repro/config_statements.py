@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from fullgraph.compiler.private import mode_options
 from fullgraph.minifier.emit import syntax
-from fullgraph.minifier.emit.program_text import Program, Unwritable
+from fullgraph.minifier.emit.program_text import ProgramText, Unwritable
 from fullgraph.minifier.extract.definitions import Sources
 from fullgraph.minifier.extract.objects import Spelling
 
@@ -16,7 +16,7 @@ def write_settings(
     mode: str | None,
     options: Mapping[str, object] | None,
     settings: Mapping[str, object] | None,
-    program: Program,
+    program: ProgramText,
     backend: str,
     sources: Sources,
 ) -> list[str]:
@@ -39,7 +39,7 @@ def _assign_setting(name: str, value: object, sources: Sources) -> str:
         return f"# {name} was set, but {error}"
 
 
-def sources_beside(program: Program) -> Sources:
+def sources_beside(program: ProgramText) -> Sources:
     """Return the definitions that settings need, under names that the program does not use."""
     sources = Sources(lambda value: Spelling(sources.name).of(value))
     for argument in (program.target, *program.arguments):

@@ -21,7 +21,7 @@ from pathlib import Path
 from fullgraph.compiler.isolation import ClippedText, run_isolated
 from fullgraph.compiler.private import non_default_config, reset_config
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind, normal
-from fullgraph.minifier.repro.script import Check, backend_of, below, lower_backend
+from fullgraph.minifier.repro.script import ScriptCheck, backend_of, below, lower_backend
 
 NAME = "repro.py"
 _OURS = re.compile(r"PYTHON(?!HASHSEED)|TORCHDYNAMO|TORCH_COMPILE|TORCHINDUCTOR|TORCH_LOGS|TRITON_")
@@ -194,7 +194,7 @@ def last_exception(printed: str) -> tuple[str, str]:
     return "", ""
 
 
-def shows(ran: Ran, check: Check) -> bool:
+def shows(ran: Ran, check: ScriptCheck) -> bool:
     """Return whether a script written for `check` ended with that failure."""
     match check.kind:
         case Kind.CRASH:
@@ -211,7 +211,7 @@ def shows(ran: Ran, check: Check) -> bool:
     return ran.code not in (0, None) and ran.error == "AssertionError"
 
 
-def _contains_signature(ran: Ran, check: Check) -> bool:
+def _contains_signature(ran: Ran, check: ScriptCheck) -> bool:
     """Return whether output contains the exception's signature: type, message, place in torch."""
     if not check.signature:
         return bool(ran.error) and check.got.startswith(ran.error)
@@ -233,7 +233,7 @@ def _passed_through(printed: str, name: str) -> bool:
 
 def stands_alone(
     text: str,
-    check: Check,
+    check: ScriptCheck,
     *,
     seconds: float,
     python: str = sys.executable,
@@ -319,7 +319,7 @@ class Elsewhere:
 
 def elsewhere(
     text: str,
-    check: Check,
+    check: ScriptCheck,
     versions: Sequence[str],
     *,
     seconds: float,
@@ -346,7 +346,7 @@ def elsewhere(
     return tuple(found)
 
 
-def _outcome_elsewhere(version: str, ran: Ran, check: Check) -> Elsewhere:
+def _outcome_elsewhere(version: str, ran: Ran, check: ScriptCheck) -> Elsewhere:
     if ran.passed:
         return Elsewhere(version, "passes")
     return Elsewhere(version, "fails" if shows(ran, check) else "fails differently", str(ran))

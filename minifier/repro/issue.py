@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 
 from fullgraph.minifier.oracle.failure import Failure, Kind
-from fullgraph.minifier.repro.script import Check, backend_of
+from fullgraph.minifier.repro.script import ScriptCheck, backend_of
 from fullgraph.minifier.rungs.bisection import Bisection
 
 _FRAMES = 6
@@ -33,7 +33,7 @@ class CheckedScript(Protocol):
     @property
     def bisection(self) -> Bisection: ...
     @property
-    def check(self) -> Check | None: ...
+    def check(self) -> ScriptCheck | None: ...
     @property
     def text(self) -> str: ...
     @property
@@ -58,7 +58,7 @@ def issue(found: CheckedScript) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def title_of(check: Check, backend: str, names: tuple[str, ...]) -> str:
+def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...]) -> str:
     """Return a title that says what is wrong with what."""
     what = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
     of = f" of {what}" if what else ""
@@ -114,7 +114,7 @@ def _clip_line(text: str) -> str:
     return line if len(line) <= _WIDE else line[: _WIDE - 2].rstrip() + " …"
 
 
-def _summary_sentence(check: Check, failure: Failure, found: CheckedScript) -> str:
+def _summary_sentence(check: ScriptCheck, failure: Failure, found: CheckedScript) -> str:
     """Return what eager gives, what the compiled program does, and from which backend on."""
     match check.kind:
         case Kind.RESULT | Kind.METADATA | Kind.GRADIENT | Kind.MUTATION:

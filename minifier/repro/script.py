@@ -14,7 +14,7 @@ import torch
 from fullgraph.compiler.ladder import RUNGS
 from fullgraph.compiler.numerics import OWN_MEMORY, Tolerance
 from fullgraph.minifier.emit import syntax
-from fullgraph.minifier.emit.program_text import Program
+from fullgraph.minifier.emit.program_text import ProgramText
 from fullgraph.minifier.oracle.failure import SLOW_FACTOR, SLOW_OVERHEAD, Failure, Kind
 from fullgraph.minifier.repro import config_statements as given
 
@@ -34,7 +34,7 @@ _TIMES = 10
 
 
 @dataclass(frozen=True)
-class Check:
+class ScriptCheck:
     """What a script checks, and what it reports when that fails."""
 
     kind: Kind
@@ -65,11 +65,11 @@ def check(
     backward: bool = False,
     limit: float = 0.0,
     calls: int = 1,
-) -> Check:
+) -> ScriptCheck:
     """Return what a script checks to show `failure`."""
     found = failure.difference
     if found is None:
-        return Check(
+        return ScriptCheck(
             failure.kind,
             got=failure.message.strip().partition("\n")[0],
             backward=backward,
@@ -77,7 +77,7 @@ def check(
             calls=calls,
             signature=failure.signature,
         )
-    return Check(
+    return ScriptCheck(
         failure.kind,
         found.expected,
         found.got,
@@ -91,8 +91,8 @@ def check(
 
 
 def script(
-    program: Program,
-    check: Check,
+    program: ProgramText,
+    check: ScriptCheck,
     *,
     backend: str,
     dynamic: bool | None = None,
@@ -176,7 +176,9 @@ def _join_parts(parts: Sequence[str]) -> str:
 class _Body:
     """Statements after the function: inputs, calls, an assertion."""
 
-    def __init__(self, program: Program, check: Check, compiled: str, backend: str) -> None:
+    def __init__(
+        self, program: ProgramText, check: ScriptCheck, compiled: str, backend: str
+    ) -> None:
         self._program, self._check, self._compiled = program, check, compiled
         self._eager, self._backend = program.callee, backend
         self.imports: list[str] = []

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fullgraph.minifier.emit.emit import source
-from fullgraph.minifier.emit.program_text import Program, Unwritable
+from fullgraph.minifier.emit.program_text import ProgramText, Unwritable
 
 pytestmark = pytest.mark.compiles
 
@@ -35,18 +35,18 @@ def capture(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[A
     return found[0]
 
 
-def written(function: Callable[..., Any], *args: Any, **options: Any) -> Program:
+def written(function: Callable[..., Any], *args: Any, **options: Any) -> ProgramText:
     return source(*capture(function, *args, **options))
 
 
-def says(program: Program, text: str) -> None:
+def says(program: ProgramText, text: str) -> None:
     assert program.function == dedent(text).strip()
 
 
 class Loaded(ModuleType):
     """A program as a module, which has a file, as Dynamo and autograd.Function want it."""
 
-    def __init__(self, program: Program, folder: Path) -> None:
+    def __init__(self, program: ProgramText, folder: Path) -> None:
         super().__init__("written")
         lines = ("import torch", *program.imports, program.function, program.inputs)
         path = folder / "written.py"

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from fullgraph.compiler.numerics import OWN_MEMORY
-from fullgraph.minifier.emit.program_text import Program
+from fullgraph.minifier.emit.program_text import ProgramText
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.repro import build_parts as unbuilt
 from fullgraph.minifier.repro import fresh_interpreter as fresh
-from fullgraph.minifier.repro.script import Check, backend_of, below, lower_backend, script
+from fullgraph.minifier.repro.script import ScriptCheck, backend_of, below, lower_backend, script
 
 SECONDS = 120
 X = "x = torch.ones(8, requires_grad=True)"
@@ -25,17 +25,17 @@ TWICE = "return x * (2 if torch.compiler.is_compiling() else 1)"
 """Something else once it is compiled: Dynamo's own fault, so to say."""
 
 
-def program(body: str, inputs: str = X, **more: object) -> Program:
+def program(body: str, inputs: str = X, **more: object) -> ProgramText:
     function = f"def f(x):\n    {body}"
-    return Program(function, inputs, arguments=("x",), outputs=1, loss="{}.sum()", **more)  # type: ignore[arg-type]
+    return ProgramText(function, inputs, arguments=("x",), outputs=1, loss="{}.sum()", **more)  # type: ignore[arg-type]
 
 
-def text(check: Check, body: str = TWICE, *, backend: str = "eager", **more: object) -> str:
+def text(check: ScriptCheck, body: str = TWICE, *, backend: str = "eager", **more: object) -> str:
     return script(program(body, **more), check, backend=backend, environment="here")  # type: ignore[arg-type]
 
 
 def test_a_wrong_result() -> None:
-    check = Check(Kind.RESULT, "1", "2", where="output[0]")
+    check = ScriptCheck(Kind.RESULT, "1", "2", where="output[0]")
     close = "got, expected, rtol=0.0001, atol=1e-05, equal_nan=True, "
     close += 'msg=f"expected {expected}, got {got}"'
     assert text(check) == dedent(
@@ -64,8 +64,8 @@ def test_what_a_text_imports_is_a_line_each_and_torch_is_not_imported_twice() ->
     source = "import torch, torch.nn as nn\n\ndef f(x):\n    return nn.ReLU()(x) * 2\n\n"
     source += "model = f\ninputs = (torch.ones(8),)"
     made = script(
-        unbuilt.program(source, unbuilt.Facts("tuple", True, False)),
-        Check(Kind.RESULT, "1", "2", where="output[0]"),
+        unbuilt.program(source, unbuilt.ProgramFacts("tuple", True, False)),
+        ScriptCheck(Kind.RESULT, "1", "2", where="output[0]"),
         backend="eager",
     )
     assert re.findall("^import.*", made, re.MULTILINE) == ["import torch", "import torch.nn as nn"]
@@ -94,15 +94,15 @@ FAULTS = {
 def test_what_a_text_is_called_with_is_looked_at_under_its_name(fault: str, inputs: str) -> None:
     where = INPUTS[inputs]
     check = {
-        "alias": Check(Kind.METADATA, OWN_MEMORY, where, aspect="alias", where="output"),
-        "copied": Check(Kind.METADATA, where, OWN_MEMORY, aspect="alias", where="output"),
-        "gradient": Check(Kind.GRADIENT, where=where, backward=True),
-        "mutation": Check(Kind.MUTATION, where=where),
+        "alias": ScriptCheck(Kind.METADATA, OWN_MEMORY, where, aspect="alias", where="output"),
+        "copied": ScriptCheck(Kind.METADATA, where, OWN_MEMORY, aspect="alias", where="output"),
+        "gradient": ScriptCheck(Kind.GRADIENT, where=where, backward=True),
+        "mutation": ScriptCheck(Kind.MUTATION, where=where),
     }[fault]
     take = "x = x['x']; " if where.endswith("]['x']") else ""
     source = f"def f(x, y=None):\n    {take}{FAULTS[fault]}\n\nmodel = f\ninputs = {inputs}"
     form = "dict" if inputs.startswith(("{", "dict")) else "tuple" if inputs[0] == "(" else "one"
-    parts = unbuilt.program(source, unbuilt.Facts(form, True, False))
+    parts = unbuilt.program(source, unbuilt.ProgramFacts(form, True, False))
     made = script(parts, check, backend="eager")
     assert fresh.passes_below(made, SECONDS), made
     with pytest.raises(AssertionError):
@@ -112,7 +112,7 @@ def test_what_a_text_is_called_with_is_looked_at_under_its_name(fault: str, inpu
 def test_settings_go_before_the_program_and_the_backend_stands_alone() -> None:
     made = script(
         program(TWICE),
-        Check(Kind.EXCEPTION, got="Bad: it is"),
+        ScriptCheck(Kind.EXCEPTION, got="Bad: it is"),
         backend="inductor",
         mode="max-autotune-no-cudagraphs",
         options={"cpp.simdlen": 8},
@@ -132,7 +132,7 @@ def test_settings_go_before_the_program_and_the_backend_stands_alone() -> None:
 
 
 def test_the_backend_can_be_exchanged() -> None:
-    made = text(Check(Kind.EXCEPTION), backend="inductor")
+    made = text(ScriptCheck(Kind.EXCEPTION), backend="inductor")
     assert backend_of(made) == "inductor"
     assert 'torch.compile(f, backend="aot_eager")(x)' in lower_backend(made, "aot_eager")
     assert [below(name) for name in ("inductor", "aot_eager", "eager", "mine")] == [
@@ -144,10 +144,10 @@ def test_the_backend_can_be_exchanged() -> None:
 
 def test_inputs_that_change_are_made_anew() -> None:
     changing = program("x.add_(1); return x", "x = torch.ones(8)", mutates=True, random=True)
-    made = script(changing, Check(Kind.MUTATION, where="input[0]"), backend="eager")
+    made = script(changing, ScriptCheck(Kind.MUTATION, where="input[0]"), backend="eager")
     assert made.count("x = torch.ones(8)") == made.count("torch.manual_seed(0)") == 2
     many = program("x.add_(1); return x", "\n".join(["x = torch.ones(8)"] * 5), mutates=True)
-    made = script(many, Check(Kind.RESULT), backend="eager")
+    made = script(many, ScriptCheck(Kind.RESULT), backend="eager")
     assert made.count("x = make_inputs()") == 2 and "def make_inputs():" in made
 
 
@@ -156,7 +156,7 @@ def test_what_the_function_finds_outside_is_made_anew_with_its_inputs() -> None:
     lines = ["count = [0]", "rows = [[n] for n in range(3)]", "x = torch.tensor(rows)", "y = 2"]
     body = "for n in range(2): count[0] += torch.compiler.is_compiling()\n    return x + count[0]"
     parts = program(body, "\n".join(lines), mutates=True)
-    made = script(parts, Check(Kind.RESULT, where="output"), backend="eager")
+    made = script(parts, ScriptCheck(Kind.RESULT, where="output"), backend="eager")
     assert made.count("count, x = make_inputs()") == 2
     assert fresh.passes_below(made, SECONDS), made
     with pytest.raises(AssertionError, match="expected tensor"):
@@ -167,15 +167,15 @@ def test_every_kind_is_a_program() -> None:
     for kind in Kind:
         for more in ({"calls": 3}, {"backward": True}, {"limit": 3.0}):
             where = "output" if kind in (Kind.RESULT, Kind.METADATA) else "input[0]"
-            made = text(Check(kind, "1", "2", where=where, **more))  # type: ignore[arg-type]
+            made = text(ScriptCheck(kind, "1", "2", where=where, **more))  # type: ignore[arg-type]
             ast.parse(made)
             assert made.count('backend="') == 1
     for aspect in ("dtype", "shape", "stride", "layout", "requires_grad", "type", "keys"):
-        ast.parse(text(Check(Kind.METADATA, "a", "b", aspect=aspect, where="output[0]")))
+        ast.parse(text(ScriptCheck(Kind.METADATA, "a", "b", aspect=aspect, where="output[0]")))
 
 
 def test_the_modes_of_the_call_are_around_it() -> None:
-    made = text(Check(Kind.RESULT), under=("torch.no_grad()",))
+    made = text(ScriptCheck(Kind.RESULT), under=("torch.no_grad()",))
     assert "with torch.no_grad():\n    expected = f(x)\n" in made
 
 
@@ -196,34 +196,38 @@ WRITES = "x.add_(1 + torch.compiler.is_compiling()); return x"
 @pytest.mark.parametrize(
     ("check", "body", "more"),
     [
-        (Check(Kind.RESULT, where="output[0]"), TWICE, {}),
-        (Check(Kind.METADATA, aspect="stride", where="output[0]"), STRIDED, {}),
+        (ScriptCheck(Kind.RESULT, where="output[0]"), TWICE, {}),
+        (ScriptCheck(Kind.METADATA, aspect="stride", where="output[0]"), STRIDED, {}),
         (
-            Check(Kind.METADATA, OWN_MEMORY, "input[0]", aspect="alias", where="output[0]"),
+            ScriptCheck(Kind.METADATA, OWN_MEMORY, "input[0]", aspect="alias", where="output[0]"),
             ALIASED,
             {"places": {"input[0]": "x"}},
         ),
         (
-            Check(Kind.GRADIENT, where="input[0]", backward=True),
+            ScriptCheck(Kind.GRADIENT, where="input[0]", backward=True),
             TWICE,
             {"places": {"input[0]": "x"}},
         ),
         (
-            Check(Kind.MUTATION, where="input[0]"),
+            ScriptCheck(Kind.MUTATION, where="input[0]"),
             WRITES,
             {"places": {"input[0]": "x"}, "inputs": "x = torch.ones(8)"},
         ),
-        (Check(Kind.EXCEPTION, got="TorchRuntimeError: x"), RAISES, {}),
-        (Check(Kind.BREAK, got="Unsupported: x"), "torch._dynamo.graph_break(); return x", {}),
-        (Check(Kind.RECOMPILE, calls=3), COUNTS, {"prelude": "n = 0"}),
-        (Check(Kind.HANG, limit=6), LOOP, {}),
-        (Check(Kind.MEMORY, limit=1 << 36), HUGE, {}),
-        (Check(Kind.SLOW), SLOW, {}),
+        (ScriptCheck(Kind.EXCEPTION, got="TorchRuntimeError: x"), RAISES, {}),
+        (
+            ScriptCheck(Kind.BREAK, got="Unsupported: x"),
+            "torch._dynamo.graph_break(); return x",
+            {},
+        ),
+        (ScriptCheck(Kind.RECOMPILE, calls=3), COUNTS, {"prelude": "n = 0"}),
+        (ScriptCheck(Kind.HANG, limit=6), LOOP, {}),
+        (ScriptCheck(Kind.MEMORY, limit=1 << 36), HUGE, {}),
+        (ScriptCheck(Kind.SLOW), SLOW, {}),
     ],
-    ids=lambda value: str(value.kind) if isinstance(value, Check) else "",
+    ids=lambda value: str(value.kind) if isinstance(value, ScriptCheck) else "",
 )
 def test_fails_alone_and_not_without_the_compiler(
-    check: Check, body: str, more: dict[str, object]
+    check: ScriptCheck, body: str, more: dict[str, object]
 ) -> None:
     made = text(check, body, **more)
     assert fresh.passes_below(made, SECONDS), made
@@ -233,7 +237,9 @@ def test_fails_alone_and_not_without_the_compiler(
 
 @pytest.mark.compiles
 def test_one_rung_down_modes_and_settings_are_those_of_a_fresh_interpreter() -> None:
-    made = lower_backend(text(Check(Kind.RESULT, where="output[0]"), "return x * 2"), "aot_eager")
+    made = lower_backend(
+        text(ScriptCheck(Kind.RESULT, where="output[0]"), "return x * 2"), "aot_eager"
+    )
     made += "\nimport torch._dynamo.config as config\n"
     made += "assert torch.is_grad_enabled() and not config.capture_scalar_outputs\n"
     made += "import os; assert not os.listdir()\n"
@@ -245,14 +251,14 @@ def test_one_rung_down_modes_and_settings_are_those_of_a_fresh_interpreter() -> 
 @pytest.mark.compiles
 @pytest.mark.slow
 def test_a_script_that_passes_does_not_stand() -> None:
-    check = Check(Kind.RESULT, where="output[0]")
+    check = ScriptCheck(Kind.RESULT, where="output[0]")
     found = fresh.stands_alone(text(check, "return x"), check, seconds=SECONDS)
     assert not found.ok and found.ran.passed and "passes" in found.reason
 
 
 @pytest.mark.compiles
 def test_a_script_that_needs_no_compiler_to_fail_does_not_stand() -> None:
-    check = Check(Kind.EXCEPTION, got="RuntimeError: x")
+    check = ScriptCheck(Kind.EXCEPTION, got="RuntimeError: x")
     found = fresh.stands_alone(text(check, "return x.reshape(3)"), check, seconds=SECONDS)
     assert not found.ok
 
@@ -261,8 +267,8 @@ def test_a_script_that_needs_no_compiler_to_fail_does_not_stand() -> None:
 def test_another_error_is_not_the_failure() -> None:
     ran = fresh.run("import no_such_module", seconds=SECONDS)
     assert ran.error == "ModuleNotFoundError" and ran.code == 1
-    assert not fresh.shows(ran, Check(Kind.RESULT))
-    assert not fresh.shows(ran, Check(Kind.EXCEPTION, got="RuntimeError: x"))
+    assert not fresh.shows(ran, ScriptCheck(Kind.RESULT))
+    assert not fresh.shows(ran, ScriptCheck(Kind.EXCEPTION, got="RuntimeError: x"))
 
 
 def test_a_signature_is_found_in_what_was_printed() -> None:
@@ -285,13 +291,13 @@ def test_a_signature_is_found_in_what_was_printed() -> None:
     assert error == "InductorError" and message.startswith("LoweringException: ValueError")
     ran = fresh.Ran(1, "", error, message, printed)
     good = ("ValueError", "axis N is wrong", "torch._inductor.graph.run_node")
-    assert fresh.shows(ran, Check(Kind.EXCEPTION, signature=good))
+    assert fresh.shows(ran, ScriptCheck(Kind.EXCEPTION, signature=good))
     for other in (
         ("KeyError", "axis N is wrong", ""),
         ("ValueError", "axis N is right", ""),
         ("ValueError", "axis N is wrong", "torch._inductor.ir.realize"),
     ):
-        assert not fresh.shows(ran, Check(Kind.EXCEPTION, signature=other))
+        assert not fresh.shows(ran, ScriptCheck(Kind.EXCEPTION, signature=other))
 
 
 @pytest.mark.compiles
@@ -306,8 +312,8 @@ def test_a_rank_says_the_same() -> None:
 def test_a_crash_is_a_signal() -> None:
     ran = fresh.run("import os\nos.kill(os.getpid(), 11)", seconds=SECONDS)
     assert ran.signal == "SIGSEGV" and ran.code is None
-    assert fresh.shows(ran, Check(Kind.CRASH, signature=("SIGSEGV",)))
-    assert not fresh.shows(ran, Check(Kind.CRASH, signature=("SIGABRT",)))
+    assert fresh.shows(ran, ScriptCheck(Kind.CRASH, signature=("SIGSEGV",)))
+    assert not fresh.shows(ran, ScriptCheck(Kind.CRASH, signature=("SIGABRT",)))
 
 
 @pytest.mark.compiles
@@ -363,6 +369,6 @@ def test_an_environments_own_start_is_the_scripts(tmp_path: Path) -> None:
 @pytest.mark.compiles
 @pytest.mark.slow
 def test_other_versions() -> None:
-    check = Check(Kind.RESULT)
+    check = ScriptCheck(Kind.RESULT)
     found = fresh.elsewhere("assert 0", check, [sys.executable, "0.0.1"], seconds=SECONDS)
     assert [each.state for each in found] == ["fails", "cannot be installed"]

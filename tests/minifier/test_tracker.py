@@ -8,7 +8,7 @@ from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.oracle.attempt import RungOutcome
 from fullgraph.minifier.oracle.failure import Failure, Kind
 from fullgraph.minifier.repro import issue as tracker
-from fullgraph.minifier.repro.script import Check
+from fullgraph.minifier.repro.script import ScriptCheck
 from fullgraph.minifier.rungs.bisection import Bisection
 
 SCRIPT = """\
@@ -23,7 +23,7 @@ def f(x):
 x = torch.zeros(3)
 got = torch.compile(f, backend="inductor")(x)
 """
-CHECK = Check(Kind.RESULT, "nan", "0", aspect="nan", where="output[0]")
+CHECK = ScriptCheck(Kind.RESULT, "nan", "0", aspect="nan", where="output[0]")
 
 
 @pytest.mark.compiles
@@ -46,14 +46,14 @@ def test_an_issue_has_what_a_maintainer_asks_for() -> None:
 
 
 def test_titles_say_what_is_wrong() -> None:
-    def title(check: Check) -> str:
+    def title(check: ScriptCheck) -> str:
         return tracker.title_of(check, "inductor", ("Tensor.exp",)).partition(": ")[2]
 
-    assert title(Check(Kind.CRASH, signature=("SIGSEGV",))) == "SIGSEGV in Tensor.exp"
-    assert title(Check(Kind.EXCEPTION, got="KeyError: 3")) == "KeyError: 3 (Tensor.exp)"
-    stride = Check(Kind.METADATA, "(1, 2)", "(2, 1)", aspect="stride")
+    assert title(ScriptCheck(Kind.CRASH, signature=("SIGSEGV",))) == "SIGSEGV in Tensor.exp"
+    assert title(ScriptCheck(Kind.EXCEPTION, got="KeyError: 3")) == "KeyError: 3 (Tensor.exp)"
+    stride = ScriptCheck(Kind.METADATA, "(1, 2)", "(2, 1)", aspect="stride")
     assert title(stride) == "wrong stride of Tensor.exp: (2, 1) instead of (1, 2)"
-    assert all(title(Check(kind)) for kind in Kind)
+    assert all(title(ScriptCheck(kind)) for kind in Kind)
 
 
 def test_a_traceback_is_shortened_and_tells_no_home() -> None:
