@@ -11,7 +11,7 @@ from fullgraph.diagnose.causes.groups import (
     group_hidden,
     merge_groups,
 )
-from fullgraph.diagnose.causes.places import callers, place_of
+from fullgraph.diagnose.causes.places import calling_positions, place_of
 from fullgraph.diagnose.causes.recompiles import describe_recompiles, note_guards
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "Diagnosis",
     "HiddenBreak",
     "ModeName",
-    "callers",
+    "calling_positions",
     "describe_causes",
     "describe_recompiles",
     "diagnose",

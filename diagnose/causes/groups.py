@@ -12,7 +12,7 @@ from fullgraph.compiler.events import Break, Fate, Graph, Position, Recording, S
 from fullgraph.compiler.observe import context_managers_at
 from fullgraph.compiler.recording import RECOMPILE_LIMIT
 from fullgraph.compiler.sources import Owner, is_user_code, owner_of
-from fullgraph.diagnose.causes.places import callers, place_of
+from fullgraph.diagnose.causes.places import calling_positions, place_of
 from fullgraph.diagnose.taxonomy import (
     Category,
     category_of_gb_type,
@@ -130,7 +130,7 @@ def fold_consequences(groups: Sequence[BreakGroup]) -> list[BreakGroup]:
     makers = {
         place.span: index
         for index, group in reversed([*enumerate(groups)])
-        for place in (group.place, *callers(group.first))
+        for place in (group.place, *calling_positions(group.first))
     }
     for index in [*current]:
         group = current[index]

@@ -13,10 +13,10 @@ def place_of(brk: Break) -> Position:
     Without one, return torch's innermost position. Other installed libraries count as user code.
     """
     inside_torch = (p for p in reversed(brk.stack) if owner_of(p.file) is not Owner.PYTHON)
-    return next(iter(callers(brk)), None) or next(inside_torch, brk.stack[-1])
+    return next(iter(calling_positions(brk)), None) or next(inside_torch, brk.stack[-1])
 
 
-def callers(brk: Break) -> tuple[Position, ...]:
+def calling_positions(brk: Break) -> tuple[Position, ...]:
     """Return the positions outside torch and the standard library, innermost first.
 
     For a frame of torch's that eager code called, return the calling expression, if it is known.

@@ -23,7 +23,7 @@ from fullgraph.compiler.observe import (
     nodes_to_instrument,
 )
 from fullgraph.compiler.sources import Owner, owner_of
-from fullgraph.diagnose.causes import HiddenBreak, callers, place_of
+from fullgraph.diagnose.causes import HiddenBreak, calling_positions, place_of
 from fullgraph.diagnose.unmask.trace_with_replacements import (
     NOT_EVALUATED,
     BranchCondition,
@@ -145,7 +145,9 @@ class _UnmaskSearch:
             spot = place.span
             if spot in self.targets or owner_of(place.file) is Owner.PYTHON:
                 continue
-            self.targets[spot] = target = ReplaceableBreak(place, callers(brk) or (place,))
+            self.targets[spot] = target = ReplaceableBreak(
+                place, calling_positions(brk) or (place,)
+            )
             new.append(brk)
             if reason := _reason_unreplaceable(target):
                 self.whole[spot] = reason

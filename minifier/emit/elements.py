@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fullgraph.minifier.emit.numbers import plain, spell_numbers
+from fullgraph.minifier.emit.numbers import plain_number, spell_numbers
 from fullgraph.minifier.graphs import element_bytes
 
 _SEEDS = (0, 1, 42)
@@ -185,7 +185,7 @@ def _evenly_spaced_form(tensor: torch.Tensor) -> Iterator[Form]:
                     form.then(shaped) for form in _range_forms(tensor.dtype, start, step, n)
                 )
     if tensor.dtype.is_floating_point and math.isfinite(first) and math.isfinite(last):
-        ends = ", ".join(plain(value, tensor.dtype) for value in (first, last))
+        ends = ", ".join(plain_number(value, tensor.dtype) for value in (first, last))
         yield Form(f"torch.linspace({ends}, {n}{dtype_argument(tensor.dtype, torch.float32)}").then(
             shaped
         )
@@ -198,7 +198,7 @@ def _range_forms(dtype: torch.dtype, start: float, step: float, n: int) -> Itera
         return
     if not whole:
         end = start + step * (n - 0.5)
-        texts = [plain(value, dtype) for value in (start, start + step * n, step)]
+        texts = [plain_number(value, dtype) for value in (start, start + step * n, step)]
         yield Form(f"torch.arange({', '.join(texts)}{dtype_argument(dtype, torch.float32)}")
         texts[1] = f"{end:.9g}"
         yield Form(f"torch.arange({', '.join(texts)}{dtype_argument(dtype, torch.float32)}")

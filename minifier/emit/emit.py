@@ -37,7 +37,7 @@ def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") 
         arguments=tuple(evaluate_nodes),
         imports=tuple(sorted({*shared.imports, *imports(results + function)})),
         prelude=group_statements(groups_of_graph(graph)) if shared.collective else "",
-        under=under(),
+        under=active_modes_source(),
         outputs=writer.outputs,
         loss=_loss_expression(returned, writer.outputs),
         mutates=knowledge.mutates,
@@ -72,7 +72,7 @@ def _tightest_tolerance(returned: Sequence[object]) -> Tolerance:
     return min(floating, key=lambda each: each.rtol, default=ProgramText.tolerance)
 
 
-def under() -> tuple[str, ...]:
+def active_modes_source() -> tuple[str, ...]:
     """Return the modes of this thread around the call, as context managers in source."""
     found = []
     if torch.is_inference_mode_enabled():

@@ -34,7 +34,7 @@ def spell_numbers(flat: torch.Tensor) -> list[str]:
     return texts
 
 
-def plain(value: Any, dtype: torch.dtype) -> str:
+def plain_number(value: Any, dtype: torch.dtype) -> str:
     """Return a number as an argument, without a point where it is whole and small."""
     if float(value).is_integer() and abs(value) < 1e6:
         return str(int(value))

@@ -21,7 +21,7 @@ from pathlib import Path
 from fullgraph.compiler.isolation import ClippedText, run_isolated
 from fullgraph.compiler.private import non_default_config, reset_config
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind, normal
-from fullgraph.minifier.repro.script import ScriptCheck, backend_of, below, lower_backend
+from fullgraph.minifier.repro.script import ScriptCheck, backend_below, backend_of, lower_backend
 
 NAME = "repro.py"
 _OURS = re.compile(r"PYTHON(?!HASHSEED)|TORCHDYNAMO|TORCH_COMPILE|TORCHINDUCTOR|TORCH_LOGS|TRITON_")
@@ -248,7 +248,7 @@ def stands_alone(
     backend = backend_of(text)
     if backend is None:
         return Standing(False, "The script names no backend, or more than one.", Ran(None))
-    other = below(backend) or _NONE
+    other = backend_below(backend) or _NONE
     alone = functools.partial(run, text, seconds=seconds, python=python, environment=environment)
     if passes_below:
         ran, under = alone(), Ran(0)
@@ -276,7 +276,7 @@ def passes_below(text: str, seconds: float) -> bool:
     backend = backend_of(text)
     if backend is None:
         return False
-    other = below(backend)
+    other = backend_below(backend)
     text = text if other is None else lower_backend(text, other)
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
         job = functools.partial(_by_itself, text, folder, other is None)

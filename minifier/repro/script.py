@@ -139,7 +139,7 @@ def backend_of(text: str) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def below(backend: str) -> str | None:
+def backend_below(backend: str) -> str | None:
     """Return the backend one rung down, which must pass. None for eager itself."""
     names = [rung.backend for rung in RUNGS]
     if backend not in names:

@@ -17,7 +17,13 @@ from fullgraph.minifier.emit.program_text import ProgramText
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.repro import build_parts as unbuilt
 from fullgraph.minifier.repro import fresh_interpreter as fresh
-from fullgraph.minifier.repro.script import ScriptCheck, backend_of, below, lower_backend, script
+from fullgraph.minifier.repro.script import (
+    ScriptCheck,
+    backend_below,
+    backend_of,
+    lower_backend,
+    script,
+)
 
 SECONDS = 120
 X = "x = torch.ones(8, requires_grad=True)"
@@ -135,7 +141,7 @@ def test_the_backend_can_be_exchanged() -> None:
     made = text(ScriptCheck(Kind.EXCEPTION), backend="inductor")
     assert backend_of(made) == "inductor"
     assert 'torch.compile(f, backend="aot_eager")(x)' in lower_backend(made, "aot_eager")
-    assert [below(name) for name in ("inductor", "aot_eager", "eager", "mine")] == [
+    assert [backend_below(name) for name in ("inductor", "aot_eager", "eager", "mine")] == [
         *("aot_eager_decomp_partition", "eager", None, "eager"),
     ]
     with pytest.raises(ValueError, match="once"):

@@ -40,7 +40,7 @@ def remove_declarations(tree: SourceTree) -> list[TreeEdit]:
     return found
 
 
-def decorators(tree: SourceTree) -> list[TreeEdit]:
+def remove_decorators(tree: SourceTree) -> list[TreeEdit]:
     """Propose the removal of decorators, base classes and class keywords."""
     found = [remove_node(node) for node in tree.of(cst.Decorator)]
     for node in tree.of(cst.ClassDef):

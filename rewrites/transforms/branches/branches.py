@@ -38,7 +38,7 @@ class Branches:
         return statements_after(site.document, self.last)
 
 
-def branches(site: Site, node: cst.If) -> Branches:
+def find_branches(site: Site, node: cst.If) -> Branches:
     """Return the branches of an `if`; what a `continue` or bare `return` skips is the other one."""
     one = statements_of(node.body)
     rest = skipped_statements(site, node)

@@ -8,7 +8,7 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable, Site, draws_random_numbers, walk
 from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
-from fullgraph.rewrites.transforms.branches.branches import branches
+from fullgraph.rewrites.transforms.branches.branches import find_branches
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.use_where import order_branches
 
@@ -25,7 +25,7 @@ def branch_draws(
     if isinstance(node, cst.IfExp):
         both: tuple[Sequence[cst.CSTNode], ...] = ([node.body], [node.orelse])
     else:
-        found = branches(site, node)
+        found = find_branches(site, node)
         both = (found.one, found.other)
     made: dict[cst.Call, cst.BaseExpression] = {}
     for when, branch in zip((True, False), order_branches(condition, *both), strict=True):

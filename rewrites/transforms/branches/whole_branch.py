@@ -12,7 +12,7 @@ from fullgraph.rewrites.rule import Refusal, Rewrite
 from fullgraph.rewrites.source import Replacement, replace_nodes
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
-from fullgraph.rewrites.transforms.branches.branches import branches, leaves_early
+from fullgraph.rewrites.transforms.branches.branches import find_branches, leaves_early
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_condition, predicate_of
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
 from fullgraph.rewrites.transforms.branches.use_where import WhereWriter, in_place
@@ -64,7 +64,7 @@ def edits_for_branch(
                 )
             }
         return {node: new}
-    found = branches(writer.site, node)
+    found = find_branches(writer.site, node)
     if early.is_early_return(node) and not found.rest:
         if isinstance(writer, WhereWriter):
             return early.select_return(writer, node, condition)

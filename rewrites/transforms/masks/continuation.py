@@ -10,7 +10,7 @@ from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.source import Replacement, replace_nodes
 
 
-def continuation(site: Site, node: cst.BaseExpression) -> tuple[cst.SimpleStatementLine, ...]:
+def find_continuation(site: Site, node: cst.BaseExpression) -> tuple[cst.SimpleStatementLine, ...]:
     """Return the simple statements after an `if` up to the first `return`.
 
     Empty unless one branch ends with the statement of `node`."""

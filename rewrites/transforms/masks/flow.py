@@ -11,7 +11,7 @@ import libcst as cst
 from fullgraph.rewrites.analysis import Definitions, NotApplicable, Site, find_definitions, walk
 from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
-from fullgraph.rewrites.transforms.masks.continuation import continuation
+from fullgraph.rewrites.transforms.masks.continuation import find_continuation
 from fullgraph.rewrites.transforms.masks.counts import find_count
 from fullgraph.rewrites.transforms.masks.elementwise_calls import elementwise_call, is_elementwise
 from fullgraph.rewrites.transforms.masks.index_add import IndexAdd, find_accumulation
@@ -395,7 +395,7 @@ def find_flow(site: Site) -> Flow | NotApplicable | None:
     if first is None:
         return None
     known = find_definitions(site.document, site.node)
-    found = Flow(site, first, known, continuation=continuation(site, first.node))
+    found = Flow(site, first, known, continuation=find_continuation(site, first.node))
     try:
         found.follow()
     except NotApplicable as reason:

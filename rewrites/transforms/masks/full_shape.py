@@ -13,7 +13,7 @@ from fullgraph.rewrites.transforms.masks import dimensions as extent
 from fullgraph.rewrites.transforms.masks import operators as ops
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.operators import parse_operation
-from fullgraph.rewrites.transforms.masks.padding import PaddedValue, value
+from fullgraph.rewrites.transforms.masks.padding import PaddedValue, evaluate_padding
 from fullgraph.rewrites.transforms.masks.reads import Read
 
 _RAISING = frozenset({"remainder", "fmod", "floor_divide", "div", "divide", "true_divide", "pow"})
@@ -252,7 +252,7 @@ class FullShapeWriter:
                 if known is None:
                     return PaddedValue(None, True)
                 leaves[one] = known
-        return value(self.flow.site, node, leaves)
+        return evaluate_padding(self.flow.site, node, leaves)
 
     def _bound_value(self, use: cst.Name) -> float | None:
         definitions = self.flow.definitions

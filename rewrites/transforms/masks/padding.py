@@ -36,7 +36,9 @@ class _Unknown:
     met: bool = False
 
 
-def value(site: Site, node: cst.BaseExpression, leaves: Mapping[cst.CSTNode, float]) -> PaddedValue:
+def evaluate_padding(
+    site: Site, node: cst.BaseExpression, leaves: Mapping[cst.CSTNode, float]
+) -> PaddedValue:
     """Return the value of `node` when `leaves` inside it have these values."""
     unknown = _Unknown()
     grown: list[torch.Tensor] = []
