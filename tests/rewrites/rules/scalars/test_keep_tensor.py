@@ -7,7 +7,7 @@ from tests.rewrites.harness import imported, offered, rewritten
 
 pytestmark = pytest.mark.compiles
 
-HEAD = "import math\n\nimport torch\n\n\n"
+HEAD = "import math\nimport statistics\n\nimport torch\n\n\n"
 CATEGORY = "scalar extraction"
 X = torch.tensor([0.9, -0.2, 0.7, 0.1])
 
@@ -134,6 +134,20 @@ def test_unsafe(before, after):
     assert outcome.source == f"{HEAD}def f(x):\n    {after}\n", outcome.refusals
     assert set(outcome.applicability) == {Applicability.UNSAFE} and outcome.assumes
     assert outcome.after.default.ok and outcome.after.fullgraph.ok
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("row.max().item() for row in rows", "[row.max().detach() for row in rows]"),
+        ("[row.max().item() for row in rows]", "[row.max().detach() for row in rows]"),
+    ],
+)
+def test_numbers_that_are_averaged(before, after):
+    function = f"{HEAD}def f(x):\n    rows = x.view(2, 2)\n    return x - %s\n"
+    outcome = rewritten(function % f"statistics.mean({before})", X)
+    assert outcome.source == function % f"torch.stack({after}).mean()", outcome.refusals
+    outcome.check()
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float16, torch.float64])
