@@ -14,7 +14,6 @@ from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import (
     Cause,
     Crash,
-    ExplanationData,
     Fallback,
     GraphInfo,
     Mode,
@@ -22,6 +21,7 @@ from fullgraph.diagnose.explanation_data import (
 )
 from fullgraph.diagnose.taxonomy import Category, describe_skip
 from fullgraph.diagnose.trace import Trace
+from fullgraph.diagnose.verdict import verdict
 
 _NEEDS_HOST_VALUE = {
     Category.BRANCH,
@@ -65,6 +65,7 @@ def compose_explanation(evidence: Evidence) -> Explanation:
         fallbacks=(*_find_fallbacks(recording), *evidence.fallbacks),
         crashes=crashes,
         notes=(*_note_syncs(causes), *_collect_notes(evidence)),
+        hidden_search=evidence.search.stopped,
         runs=tuple(_count_runs(evidence)),
         output=evidence.default.output,
         measurement=measurement,
@@ -243,43 +244,3 @@ def explain_silence(target: object, trace: Trace, function: Position | None) -> 
     else:
         reason = "Nothing of it was compiled, and this version of torch does not tell why."
     return Fallback(place.function, place.file, place.line, reason)
-
-
-def verdict(e: ExplanationData) -> str:
-    """Return the explanation in one line."""
-    end = f" · default mode · torch {e.torch.partition('+')[0]}"
-    if e.error is not None:
-        return f"{e.error}{end}"
-    shown = [c for c in e.causes if not c.hidden and "default" in c.modes]
-    parts = [_format_count(e.default.graphs, "graph")]
-    if e.default.breaks:
-        parts.append(
-            f"{_format_count(e.default.breaks, 'break')} from {_format_count(len(shown), 'cause')}"
-        )
-    hidden = sum(c.hidden for c in e.causes)
-    if hidden:
-        parts.append(f"{hidden} more hidden behind them")
-    versions = sum(r.count for r in e.recompiles)
-    if versions:
-        parts.append(_format_count(versions, "recompile"))
-    if e.fallbacks:
-        parts.append(f"{_format_count(len(e.fallbacks), 'function')} silently eager")
-    if e.crashes:
-        parts.append(f"the compiler crashed {_format_times(len(e.crashes))}")
-    if len(parts) == 1 and e.default.graphs:
-        whole = " in both modes" if e.fullgraph.ok else ""
-        end = f" · torch {e.torch.partition('+')[0]}"
-        return (
-            f"{e.target} is {_format_count(e.default.graphs, 'graph')}, without a break{whole}{end}"
-        )
-    if len(parts) == 1:
-        return f"{e.target} holds no tensor operation to compile{end}"
-    return ", ".join(parts) + end
-
-
-def _format_count(n: int | None, noun: str) -> str:
-    return f"unknown {noun}s" if n is None else f"{n} {noun}{'' if n == 1 else 's'}"
-
-
-def _format_times(n: int) -> str:
-    return "once" if n == 1 else f"{n} times"

@@ -28,6 +28,7 @@ from fullgraph.diagnose.trace import (
     trace_program,
     tracing,
 )
+from fullgraph.diagnose.verdict import AS_SCRIPT
 
 ROUNDS, SECONDS = 12, 60.0
 """Default limits of the search for hidden breaks: rounds, and seconds of wall time."""
@@ -132,7 +133,7 @@ def explain_recording(recording: Recording, target: str, error: str | None = Non
     """Return the explanation of a recording of a script that ran under the recorder."""
     evidence = Evidence(
         target,
-        "as the script chose",
+        AS_SCRIPT,
         None,
         Trace(recording, len(recording.events)),
         notes=_note_unknown(recording),

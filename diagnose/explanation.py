@@ -26,6 +26,15 @@ class Explanation(ExplanationData):
 
         return to_dict(self)
 
+    def text(self, verbose: bool = False, cause: str | None = None) -> str:
+        """Return the report in 80 columns: one screen, with details of all causes if `verbose`.
+
+        With `cause` ("C3"), the details of that cause alone.
+        """
+        from fullgraph.diagnose.report import plain
+
+        return plain(self, verbose, cause)
+
     def to_html(self, path: str | Path | None = None) -> str:
         """Return this explanation as one self-contained HTML page; write it to `path` if given."""
         from fullgraph.diagnose.report import page
@@ -42,9 +51,7 @@ class Explanation(ExplanationData):
         return diff(other, self)
 
     def __repr__(self) -> str:
-        from fullgraph.diagnose.report import plain
-
-        return plain(self)
+        return self.text()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         from fullgraph.diagnose.report import mimebundle

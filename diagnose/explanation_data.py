@@ -95,6 +95,8 @@ class Cause:
     advice: tuple[Advice, ...] = ()
     edits: tuple[Edit, ...] = ()
     """Edits that the rewrite rules offer, best first."""
+    url: str = ""
+    """Address of the page about `gb_id` in torch's documentation; "" if there is none."""
     consequences: tuple[str, ...] = ()
     """What broke only because of this cause, one sentence each."""
 
@@ -217,7 +219,7 @@ class ExplanationData:
     """What was explained, as a name: "Net" or "model.py:Net"."""
     backend: str
     verdict: str
-    """One line: "4 graphs, 3 breaks from 2 causes · default mode · torch 2.13"."""
+    """One sentence: "Net runs as 3 graphs: 2 breaks from 2 causes, none hidden."."""
     default: Mode
     fullgraph: Mode
     causes: tuple[Cause, ...] = ()
@@ -226,6 +228,9 @@ class ExplanationData:
     fallbacks: tuple[Fallback, ...] = ()
     crashes: tuple[Crash, ...] = ()
     notes: tuple[Note, ...] = ()
+    hidden_search: str = ""
+    """How the search for hidden causes ended: "nothing new", at a limit ("rounds" or "seconds"),
+    or "" without a search."""
     runs: tuple[tuple[str, int], ...] = ()
     """How often the user's code ran, by purpose: (("default mode", 1), ("eager values", 1))."""
     output: str = ""

@@ -35,6 +35,8 @@ class HiddenSearch:
     runs: int = 0
     """How often the user's code ran."""
     unrestored: tuple[str, ...] = ()
+    stopped: str = ""
+    """Why it ended: "nothing new", or the limit that it met, "rounds" or "seconds"."""
 
 
 def search_hidden(
@@ -49,8 +51,10 @@ def search_hidden(
     for number, (mode, trace) in enumerate(traces.items()):
         left = seconds - (time.monotonic() - start) if number else seconds
         if number and left <= 0:
+            yield replace(search, stopped="seconds")
             return
         unrestored: dict[str, None] = {}
+        before = search.stopped
         for found in unmask(
             trace.recording,
             partial(_run_trial, program, mode, unrestored),
@@ -64,8 +68,14 @@ def search_hidden(
                 tuple(dict.fromkeys((*search.notes, *_search_notes(found, mode, rounds, left)))),
                 search.runs + found.runs,
                 tuple(dict.fromkeys((*search.unrestored, *unrestored))),
+                _worse(before, found.stopped or ""),
             )
             yield search
+
+
+def _worse(one: str, other: str) -> str:
+    """Return the limit among two reasons to stop, if there is one."""
+    return one if one in ("rounds", "seconds") else other
 
 
 def _run_trial(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import io
 import json
 import os
+import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 from contextlib import redirect_stderr, redirect_stdout
@@ -75,6 +80,25 @@ def started(*args: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=240)
 
 
+def in_terminal(*args: object) -> str:
+    """What the command writes to a terminal of 80 columns."""
+    main_end, command_end = pty.openpty()
+    fcntl.ioctl(command_end, termios.TIOCSWINSZ, struct.pack("HHHH", 60, 80, 0, 0))
+    command = [sys.executable, "-m", "fullgraph", *map(str, args)]
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    process = subprocess.Popen(
+        command, stdin=command_end, stdout=command_end, stderr=command_end, env=environment
+    )
+    os.close(command_end)
+    written = b""
+    with contextlib.suppress(OSError):  # EIO: the command has ended
+        while chunk := os.read(main_end, 4096):
+            written += chunk
+    os.close(main_end)
+    assert process.wait(240) == 0
+    return written.decode()
+
+
 def fullgraph(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """The command in a fork of this process, which need not load torch again."""
     command = list(map(str, args))
@@ -95,19 +119,54 @@ def fullgraph(*args: object, cwd: Path | None = None) -> subprocess.CompletedPro
 def test_explain_shows_the_cause_at_its_expression(model: Path) -> None:
     done = started("explain", f"{model}:Net")
     assert done.returncode == 0, done.stderr
-    assert "2 graphs, 1 break from 1 cause" in done.stdout
-    assert "`time.time()` cannot be traced" in done.stdout
-    assert "12:30" in re.sub(r"\s+", "", done.stdout)  # a long path wraps anywhere
+    assert "Net runs as 2 graphs: 1 break from 1 cause, none hidden;" in done.stdout
+    assert "model.py:12  time.time()  clock" in done.stdout
+    assert "cannot be traced" not in done.stdout
+    assert "\x1b" not in done.stdout and done.stderr == ""
+
+
+def test_details_of_one_cause_and_of_all(model: Path) -> None:
+    one = fullgraph("explain", f"{model}:Net", "--no-unmask", "--cause", "C1").stdout
+    every = fullgraph("explain", f"{model}:Net", "--no-unmask", "-v").stdout
+    for text in (one, every):
+        assert "`time.time()` cannot be traced" in text
+        assert "12:30" in re.sub(r"\s+", "", text)  # a long path wraps anywhere
+    assert "model.py:12  " in every and "model.py:12  " not in one
+    wrong = fullgraph("explain", f"{model}:Net", "--no-unmask", "--cause", "C7")
+    assert (wrong.returncode, wrong.stderr) == (
+        2,
+        "fullgraph: There is no cause 'C7': give one of C1.\n",
+    )
+
+
+def test_quiet_is_the_verdict_alone(model: Path) -> None:
+    done = fullgraph("explain", f"{model}:Clean", "-q")
+    assert done.stdout.startswith("Clean is one graph of ") and done.stdout.count("\n") <= 2
+
+
+def test_color_is_forced(model: Path) -> None:
+    done = fullgraph("explain", f"{model}:Net", "--no-unmask", "--color", "always", "-v")
+    assert "\x1b[1;33m" in done.stdout
+    assert "https://meta-pytorch.github.io/compile-graph-break-site/gb/" in done.stdout
+
+
+def test_a_terminal_shows_one_progress_line_then_the_report_once(model: Path) -> None:
+    shown = in_terminal("explain", f"{model}:Net")
+    progress, report = shown.split("\x1b[?25h")  # the cursor comes back with the report
+    assert "Importing torch …" in progress and "Tracing in default mode …" in progress
+    assert "Net runs as 2 graphs: 1 break from 1 cause." in progress
+    assert report.count("Net runs as 2 graphs") == 1
+    assert "Still looking" not in report and "Looking for hidden" not in report
 
 
 def test_a_model_that_is_one_graph_gets_a_positive_sentence(model: Path) -> None:
     done = fullgraph("explain", f"{model}:Clean", "--exit-nonzero-on-break")
     assert done.returncode == 0
-    assert "Clean is 1 graph, without a break in both modes" in done.stdout
+    assert re.match(r"Clean is one graph of \d+ ops? in default mode and under", done.stdout)
 
 
 def test_a_build_function_is_found_by_its_name(model: Path) -> None:
-    assert "without a break" in fullgraph("explain", f"{model}:build_clean").stdout
+    assert "is one graph" in fullgraph("explain", f"{model}:build_clean").stdout
 
 
 def test_a_module_is_imported_by_its_dotted_name(model: Path) -> None:
@@ -234,7 +293,7 @@ def test_run_leaves_the_script_its_output_arguments_and_exit_code(tmp_path: Path
     done = started("run", path, "--lr", "3")
     assert done.returncode == 7
     assert done.stdout.splitlines()[-1] == "['--lr', '3'] __main__"
-    assert "`x.sum() > 0` is a tensor" in done.stderr
+    assert "train.py:" in done.stderr and "x.sum() > 0" in done.stderr
 
 
 def test_run_reports_a_script_that_crashes(tmp_path: Path) -> None:

@@ -41,6 +41,14 @@ def gb_ids() -> Mapping[str, str]:
     return load() if load else {}
 
 
+def gb_url(gb_type: str) -> str:
+    """Return the address of torch's page about a `gb_type`; "" if there is none."""
+    from torch._dynamo import exc
+
+    link = getattr(exc, "get_gbid_documentation_link", None)
+    return (link(gb_type) if link else None) or ""
+
+
 def function_name(name: str) -> str:
     """Return the function name of a code object; for a resume function, the resumed function's."""
     resumed = _RESUME.match(name)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from fullgraph.compiler.events import Fate, Graph, Span
 from fullgraph.compiler.observe import Observations, context_managers_at
+from fullgraph.compiler.private import gb_url
 from fullgraph.diagnose.causes.diagnosis import diagnose
 from fullgraph.diagnose.causes.groups import BreakGroup
 from fullgraph.diagnose.causes.places import exact_manager, expression_at, lines_around, place_of
@@ -65,6 +66,7 @@ def _describe_cause(
         ops_after=graphs[ended[0] + 1].ops if ended and ended[0] + 1 < len(graphs) else None,
         state=brk.state,
         advice=diagnosis.advice,
+        url=gb_url(brk.gb_type),
         consequences=_describe_consequences(group),
     )
 

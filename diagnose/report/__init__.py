@@ -5,13 +5,7 @@ from fullgraph.diagnose.report.diff import Difference, diff, render_difference
 from fullgraph.diagnose.report.html import page
 from fullgraph.diagnose.report.notebook import display_progress, mimebundle
 from fullgraph.diagnose.report.schema import EXPLAIN
-from fullgraph.diagnose.report.terminal import (
-    plain,
-    render,
-    render_cause,
-    render_head,
-    render_rest,
-)
+from fullgraph.diagnose.report.terminal import plain, render
 
 __all__ = [
     "EXPLAIN",
@@ -23,9 +17,6 @@ __all__ = [
     "page",
     "plain",
     "render",
-    "render_cause",
     "render_difference",
-    "render_head",
-    "render_rest",
     "to_dict",
 ]

@@ -1,20 +1,24 @@
-"""One cause as a block of text: its place, source, sentence and advice."""
+"""One cause as a block of text: its source, what it is, why it breaks, and the edit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
-from rich.table import Table
+from rich.style import Style
 from rich.text import Text
 
-from fullgraph.diagnose.explanation_data import Advice, Cause
+from fullgraph.diagnose.explanation_data import Advice, Cause, Edit
 from fullgraph.diagnose.report import wording
+from fullgraph.diagnose.report.edit_diff import DiffLine, diff_lines
 from fullgraph.diagnose.report.layout import fold_stack
 from fullgraph.diagnose.report.marked_source import Line, source_lines
+from fullgraph.diagnose.report.rows import best_edit, describe_edit
+
+_SIGNS = {"-": "red", "+": "green", "…": "dim"}
 
 
 def text(content: str, style: str = "") -> Text:
@@ -22,17 +26,22 @@ def text(content: str, style: str = "") -> Text:
     return Text(wording.printable(content), style=style, overflow="fold")
 
 
+def colour_of(cause: Cause) -> str:
+    """Return yellow where the frame resumes, red where it does not."""
+    return "yellow" if cause.frame == "resumed" else "red"
+
+
 def block(cause: Cause, tried: bool = True) -> RenderableType:
     """Return all of `cause`; `tried` says whether `fullgraph=True` was tried."""
-    return Group(*_block_parts(cause, tried))
+    return Group(*_parts(cause, tried))
 
 
-def _block_parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
-    """Yield the title, place, facts, source and advice of a cause."""
-    colour = "yellow" if cause.frame == "resumed" else "red"
-    gb_id = f" · {cause.gb_id}" if cause.gb_id else ""
-    name = text(f" · {cause.category}", "bold")
-    title = Text.assemble(text(cause.id, f"bold {colour}"), name, text(gb_id, "dim"))
+def _parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
+    title = Text.assemble(
+        text(cause.id, f"bold {colour_of(cause)}"), text(f" · {cause.category}", "bold")
+    )
+    if cause.gb_id:
+        title.append(" · ", "dim").append_text(_linked(cause))
     yield Rule(title, align="left", style="dim")
     where = wording.format_position(cause.position)
     yield text(f"{where} · {cause.module_path}" if cause.module_path else where, "cyan")
@@ -40,38 +49,65 @@ def _block_parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
     yield Padding(SourceView(cause), (1, 0))
     yield text(cause.message)
     if cause.detail and cause.detail != cause.message:
-        yield text(cause.detail, "dim")
+        yield text(f"Why: {cause.detail}", "dim")
+    for consequence in cause.consequences:
+        yield text(f"Because of it: {consequence}")
+    yield from _edits(cause)
     calls = fold_stack(cause)
     if calls:
-        yield text("Called from", "dim")
-        yield Padding(Group(*(text(call, "dim") for call in calls)), (0, 0, 0, 2))
-    yield from tips(cause.advice)
-    if cause.consequences:
-        yield Padding(text("Because of it", "bold"), (1, 0, 0, 0))
-    for consequence in cause.consequences:
-        yield Padding(text(consequence), (0, 0, 0, 2))
+        yield Padding(text(f"Called from {', '.join(calls)}", "dim"), (1, 0, 0, 0))
+
+
+def _linked(cause: Cause) -> Text:
+    shown = text(cause.gb_id or "", "dim")
+    if wording.link_of(cause):
+        shown.stylize(Style(link=wording.link_of(cause)))
+    return shown
+
+
+def _edits(cause: Cause) -> Iterator[RenderableType]:
+    """Yield the edit to make with its diff, then the others in a line each; else the advice."""
+    edit = best_edit(cause)
+    if edit is None:
+        yield from tips(cause.advice)
+        return
+    remedy = describe_edit(edit, cause)
+    label = text(f"{remedy.label.capitalize()} ", "bold")
+    heading = Text.assemble(label, text(f"({remedy.tag}) ", "dim"), text(edit.why))
+    yield Padding(heading, (1, 0, 1, 0))
+    yield from (text(setting, "green") for setting in edit.settings)
+    if edit.diff:
+        yield Padding(Group(*map(_diff_line, diff_lines(edit, cause))), (0, 0, 1, 2))
+    for assumption in edit.assumes:
+        yield text(f"Caveat: it assumes that {assumption}.", "yellow")
+    if edit.tried:
+        yield text(f"Tried on your model: {edit.tried}", "green")
+    yield from _others(cause, edit)
+    yield text(f"More: `fullgraph rule {edit.rule}`", "dim")
+
+
+def _diff_line(line: DiffLine) -> Text:
+    number = f"{line.number:>5} " if line.number is not None else " " * 6
+    row = text(f"{line.sign} {line.text}", _SIGNS.get(line.sign, "dim"))
+    return Text.assemble((number, "dim"), row)
+
+
+def _others(cause: Cause, best: Edit) -> Iterator[Text]:
+    for edit in cause.edits:
+        if edit is not best:
+            other = describe_edit(edit, cause)
+            style = "green" if other.is_code else ""
+            yield Text.assemble(text(f"Or ({other.tag}) "), text(other.text, style))
 
 
 def tips(advice: Sequence[Advice]) -> list[RenderableType]:
-    """Return the numbered advice, tested source changes first."""
-    if not advice:
-        return []
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(justify="right", overflow="fold")
-    grid.add_column(overflow="fold", ratio=1)
-    for number, one in enumerate(wording.rank_advice(advice), 1):
-        tag = wording.describe_evidence(one)
-        rows = [text(one.text).append_text(text(f" ({tag})", "green" if one.modes else "dim"))]
-        rows += [*_code_lines("-", one.before, "red"), *_code_lines("+", one.after, "green")]
+    """Return the advice, changes of code first, each with its caveat."""
+    rows: list[RenderableType] = []
+    for number, one in enumerate(wording.rank_advice(advice)):
+        rows.append(Text.assemble(text("Or " if number else "Try ", "bold"), text(one.text)))
         if one.trap:
-            rows.append(text(f"Mind: {one.trap}", "yellow"))
-        grid.add_row(text(f"{number}."), Group(*rows))
-    return [Padding(Text("Try", style="bold"), (1, 0, 0, 0)), grid]
-
-
-def _code_lines(sign: str, code: str, style: str) -> Iterable[Text]:
-    """Return the lines of an example, each after its sign "-" or "+"."""
-    return [text(f"{sign} {line}", style) for line in code.rstrip("\n").split("\n") if code]
+            rows.append(Padding(text(f"Caveat: {one.trap}", "yellow"), (0, 0, 0, 2)))
+    return [Padding(Group(*rows), (1, 0, 0, 0))] if rows else []
 
 
 class SourceView:
@@ -90,7 +126,7 @@ class SourceView:
         digits = max(len(str(line.number)) for line in shown)
         room = max(options.max_width - digits - 5, 8)
         for line in shown:
-            before, marked, after = _cut_line(line, room)
+            before, marked, after = _cut(line, room)
             row = Text(no_wrap=True, overflow="crop")
             row.append("▸ " if line.hit else "  ", "bold red")
             row.append(f"{line.number:>{digits}} │ ", "dim")
@@ -105,7 +141,7 @@ class SourceView:
                 yield caret
 
 
-def _cut_line(line: Line, room: int) -> tuple[str, str, str]:
+def _cut(line: Line, room: int) -> tuple[str, str, str]:
     """Return the parts of `line` that fit `room` columns; the expression's start is kept."""
     before, marked, after = line.parts
     if cell_len(before + marked) > room:
@@ -115,11 +151,11 @@ def _cut_line(line: Line, room: int) -> tuple[str, str, str]:
             kept -= 1
         if kept < len(before):
             before = "…" + (before[-kept:] if kept > 1 else "")
-    marked = _cut_part(marked, room - cell_len(before))
-    return before, marked, _cut_part(after, room - cell_len(before + marked))
+    marked = fit(marked, room - cell_len(before))
+    return before, marked, fit(after, room - cell_len(before + marked))
 
 
-def _cut_part(part: str, room: int) -> str:
+def fit(part: str, room: int) -> str:
     """Return `part`, cut with "…" to `room` columns."""
     if cell_len(part) <= room:
         return part

@@ -10,7 +10,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from fullgraph.diagnose.explanation_data import ExplanationData, GraphInfo
-from fullgraph.diagnose.report import layout, wording
+from fullgraph.diagnose.report import layout, rows, wording
+from fullgraph.diagnose.report.cause_table import place_of
+from fullgraph.diagnose.report.edit_diff import diff_lines
 from fullgraph.diagnose.report.marked_source import source_lines
 
 _HERE = Path(__file__).parent
@@ -39,7 +41,9 @@ def _render_explanation(explanation: ExplanationData, name: str) -> Markup:
             anchors=anchors,
             css=Markup((_HERE / "explanation.css").read_text(encoding="utf-8")),
             strips=layout.graph_strips(explanation, _STRIP_GRAPHS),
+            table=rows.cause_rows(explanation),
             causes=layout.order_causes(explanation.causes),
+            mood=wording.mood_of(explanation),
             tried=explanation.fullgraph.ok is not None,
         )
     )
@@ -58,7 +62,13 @@ def _jinja_environment() -> Environment:
     )
     environment.filters["prose"] = _format_prose
     environment.globals.update(
-        words=wording, layout=layout, source_lines=source_lines, is_graph=_is_graph
+        words=wording,
+        layout=layout,
+        rows=rows,
+        place_of=place_of,
+        source_lines=source_lines,
+        diff_lines=diff_lines,
+        is_graph=_is_graph,
     )
     return environment
 

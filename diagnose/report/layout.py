@@ -12,9 +12,6 @@ from fullgraph.compiler.events import Position
 from fullgraph.diagnose.explanation_data import Cause, ExplanationData, GraphInfo
 from fullgraph.diagnose.report.wording import count, format_position, is_library, short_path
 
-MANY = 6
-"""Number of causes from which a table of all causes comes first."""
-
 
 def order_causes(causes: tuple[Cause, ...]) -> tuple[tuple[Cause, int], ...]:
     """Return every cause with its depth, each followed by the causes hidden behind it."""
@@ -47,6 +44,11 @@ class Strip:
     pieces: tuple[GraphInfo | Cause, ...]
     left_out: int = 0
     """Number of graphs that are not shown."""
+
+    @property
+    def graphs(self) -> tuple[GraphInfo, ...]:
+        """Return the graphs among the pieces."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, GraphInfo))
 
 
 def graph_strips(explanation: ExplanationData, most: int = 60) -> tuple[Strip, ...]:

@@ -30,9 +30,12 @@ class Line:
         return self.text[: self.start], self.text[self.start : self.end], self.text[self.end :]
 
 
-def source_lines(cause: Cause) -> tuple[Line, ...]:
-    """Return the lines around `cause` with its expression marked."""
-    shown = tuple(_mark_line(cause, number, text.rstrip("\r\n")) for number, text in cause.source)
+def source_lines(cause: Cause, around: int = 1) -> tuple[Line, ...]:
+    """Return the lines of `cause` and `around` more on both sides, with its expression marked."""
+    first = cause.position.line
+    last = max(first, cause.position.end_line or first)
+    near = ((n, text) for n, text in cause.source if first - around <= n <= last + around)
+    shown = tuple(_mark_line(cause, number, text.rstrip("\r\n")) for number, text in near)
     indents = [len(x.text) - len(x.text.lstrip(" ")) for x in shown if x.text.strip(" ")]
     return tuple(_dedent_line(line, min(indents, default=0)) for line in shown)
 

@@ -1,12 +1,12 @@
 """Terminal renderer: an explanation in colour on a console, or as plain text in 80 columns.
 
-`render` draws all of it. Where causes come in one after another, `render_head`, then
-`render_cause` for each, then `render_rest` draw the same in pieces.
+The short form is one screen: verdict, strip of graphs, table of causes with the edit for each.
+Details of the causes come after it where they are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import StringIO
 
 from rich.console import Console, Group, RenderableType
@@ -15,21 +15,31 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from fullgraph.diagnose.explanation_data import Cause, Crash, ExplanationData, GraphInfo
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.diagnose.explanation_data import Crash, ExplanationData, GraphInfo, RecompileInfo
 from fullgraph.diagnose.report import wording
 from fullgraph.diagnose.report.cause_block import block, text, tips
-from fullgraph.diagnose.report.layout import MANY, Strip, graph_strips, graph_width, order_causes
+from fullgraph.diagnose.report.cause_table import table
+from fullgraph.diagnose.report.layout import Strip, graph_strips, graph_width, order_causes
+from fullgraph.diagnose.report.rows import cause_rows
 
 WIDTH = 80
 """Columns of the plain text."""
+LINES = 60
+"""Lines of the short form, at a width of 80 columns or more."""
+HINT = "Details: `-v` or `--cause C1`; in Python, `report.text(verbose=True)`."
+FIX_HINT = "To try, prove and apply the edits: `fullgraph fix`."
 _OUTPUT_LINES = 20
 _STRIP_GRAPHS = 60
+_FEW = 3
+"""Number of recompiles, fallbacks, crashes and notes each that the short form shows."""
+_MOODS = {"bad": "red", "mixed": "yellow", "good": "green"}
 _ASCII = str.maketrans("▇│─┊·…–×→▸µ", "#|-|..-x>>u")
 
 
-def plain(explanation: ExplanationData) -> str:
+def plain(explanation: ExplanationData, verbose: bool = False, cause: str | None = None) -> str:
     """Return `explanation` as text without colour, at most 80 columns wide."""
-    return draw_plain(lambda console: render(explanation, console))
+    return draw_plain(lambda console: render(explanation, console, verbose, cause))
 
 
 def draw_plain(draw: Callable[[Console], None]) -> str:
@@ -39,80 +49,86 @@ def draw_plain(draw: Callable[[Console], None]) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n"))
 
 
-def render(explanation: ExplanationData, console: Console) -> None:
-    """Draw all of `explanation` on `console`, as wide as it is; fit for a pipe too."""
-    render_head(explanation, console)
-    tried = explanation.fullgraph.ok is not None
-    for cause, depth in order_causes(explanation.causes):
-        render_cause(cause, console, depth=depth, tried=tried)
-    render_rest(explanation, console)
-
-
-def render_head(explanation: ExplanationData, console: Console) -> None:
-    """Draw what comes before the causes: verdict, modes, the strip; for many, a table."""
-    show(console, *_verdict_lines(explanation))
-
-
-def render_cause(
-    cause: Cause, console: Console, *, depth: int | None = None, tried: bool = True
+def render(
+    explanation: ExplanationData,
+    console: Console,
+    verbose: bool = False,
+    cause: str | None = None,
 ) -> None:
-    """Draw one cause; `depth` is the number of causes it is hidden behind (None: 1 if `hidden`).
+    """Draw `explanation` on `console`: the short form, with details of all causes if `verbose`.
 
-    `tried` says whether `fullgraph=True` was tried: only then "default mode only" is known.
+    With `cause`, the verdict and that cause alone. Raises FullgraphError if there is none of
+    that id.
     """
-    level = min(depth if depth is not None else int(cause.hidden), 4)
-    show(console, Padding(block(cause, tried), (1, 0, 0, 2 * level)))
-
-
-def render_rest(explanation: ExplanationData, console: Console) -> None:
-    """Draw what comes after the causes, from recompiles to how often the user's code ran."""
-    show(console, *_other_sections(explanation))
+    tried = explanation.fullgraph.ok is not None
+    if cause is not None:
+        found = [one for one in explanation.causes if one.id.lower() == cause.lower()]
+        if not found:
+            raise FullgraphError(_no_such_cause(explanation, cause))
+        show(console, *_head(explanation, strips=False), Text(), *(block(c, tried) for c in found))
+    elif verbose:
+        rows = [part for row in _rows(explanation, console) for part in row]
+        details = [
+            Padding(block(one, tried), (1, 0, 0, 2 * min(depth, 4)))
+            for one, depth in order_causes(explanation.causes)
+        ]
+        show(console, *_head(explanation), *rows, *details, *_long_rest(explanation))
+    else:
+        show(console, *_short(explanation, console))
 
 
 def show(console: Console, *parts: RenderableType) -> None:
-    """Print `parts`; replace characters that the console's encoding lacks."""
+    """Print `parts`; on a pipe without trailing spaces, in characters that its encoding has."""
     encoding = console.encoding
-    if encoding.lower().startswith("utf"):
+    is_utf = encoding.lower().startswith("utf")
+    if is_utf and console.is_terminal:
         console.print(Group(*parts))
         return
     with console.capture() as capture:
         console.print(Group(*parts))
-    drawn = capture.get().translate(_ASCII)
-    console.out(drawn.encode(encoding, "replace").decode(encoding), end="", highlight=False)
+    drawn = "\n".join(line.rstrip() for line in capture.get().split("\n"))
+    if not is_utf:
+        drawn = drawn.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    console.out(drawn, end="", highlight=False)
 
 
-def _verdict_lines(e: ExplanationData) -> Iterator[RenderableType]:
-    """Yield the verdict and what is still missing."""
-    praise = wording.describe_clean_model(e)
-    yield text(e.verdict, f"bold {_verdict_colour(e)}")
+def _no_such_cause(explanation: ExplanationData, cause: str) -> str:
+    ids = [one.id for one in explanation.causes]
+    known = f"give one of {', '.join(ids[:9])}" if ids else "this report has no causes"
+    return f"There is no cause {cause!r}: {known}{' …' if len(ids) > 9 else ''}."
+
+
+def _short(e: ExplanationData, console: Console) -> list[RenderableType]:
+    """Return the short form; rows that find no room in it are counted in one line."""
+    head, rows, rest = list(_head(e)), _rows(e, console), list(_short_rest(e))
+    left = LINES - _height(console, head + rest) - 1
+    drawn: list[RenderableType] = []
+    for number, row in enumerate(rows):
+        height = _height(console, row)
+        if left < height and console.width >= WIDTH:
+            drawn.append(text(f"… and {wording.count(len(rows) - number, 'more row')}: -v", "dim"))
+            break
+        left -= height
+        drawn += row
+    return [*head, *drawn, *rest]
+
+
+def _height(console: Console, parts: Sequence[RenderableType]) -> int:
+    return len(console.render_lines(Group(*parts), pad=False)) if parts else 0
+
+
+def _head(e: ExplanationData, strips: bool = True) -> Iterator[RenderableType]:
+    yield text(_on_one_line(e.verdict), f"bold {_MOODS[wording.mood_of(e)]}")
     if e.error:
-        yield text(f"Not finished: {e.error} What was found until then:", "bold red")
-    if praise:
-        yield text(praise, "green")
-        return
-    if not e.complete and not e.error:
+        yield text("Not finished: what follows was found until then.", "bold red")
+    elif not e.complete:
         yield text("Still looking for hidden causes.", "dim")
-    rows = [
-        ("default mode", wording.describe_default_mode(e.default)),
-        ("fullgraph=True", wording.describe_fullgraph_mode(e.fullgraph)),
-    ]
-    if e.backend:
-        rows.append(("backend", e.backend))
-    yield Padding(_two_column_grid(rows), (1, 0, 0, 0))
-    for strip in graph_strips(e, _STRIP_GRAPHS):
-        yield Padding(_draw_strip(strip), (1, 0, 0, 0))
-    if len(e.causes) >= MANY:
-        yield Padding(_cause_table(e.causes), (1, 0, 0, 0))
+    if strips and (e.causes or len(e.graphs) > 1):
+        for strip in graph_strips(e, _STRIP_GRAPHS):
+            yield Padding(_strip(strip), (1, 0, 0, 0))
 
 
-def _verdict_colour(e: ExplanationData) -> str:
-    if e.crashes or e.error:
-        return "red"
-    troubled = e.causes or e.recompiles or e.fallbacks
-    return "yellow" if troubled else "green"
-
-
-def _draw_strip(strip: Strip) -> Text:
+def _strip(strip: Strip) -> Text:
     """Draw ▇▇▇|C1|▇▇: graphs with a width that grows with their ops, between them causes."""
     drawn = Text(overflow="fold")
     if strip.phase != "forward":
@@ -129,45 +145,78 @@ def _draw_strip(strip: Strip) -> Text:
         after_graph = isinstance(piece, GraphInfo)
     if strip.left_out:
         drawn.append(f" … and {wording.count(strip.left_out, 'more graph')}", "dim")
-    graphs = [piece for piece in strip.pieces if isinstance(piece, GraphInfo)]
-    if len(graphs) <= 12:
-        drawn.append("\n")
-        drawn.append_text(text(" · ".join(map(_graph_legend, graphs)), "dim"))
+    elif strip.pieces:
+        drawn.append(f"  {wording.describe_ops(strip.graphs)}".rstrip(), "dim")
     return drawn
 
 
-def _graph_legend(graph: GraphInfo) -> str:
-    cut = f" cut into {graph.splits} by DDPOptimizer" if graph.splits > 1 else ""
-    return f"{graph.id} {wording.count(graph.ops, 'op')}{cut}"
+def _rows(e: ExplanationData, console: Console) -> list[list[RenderableType]]:
+    """Return the table of causes, the lines of each row apart; the first is the header."""
+    rows = cause_rows(e)
+    if not rows:
+        return []
+    header, *others = table(rows, console.width)
+    return [[Text(), *header], *others]
 
 
-def _cause_table(causes: Iterable[Cause]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("cause", overflow="fold", max_width=8)
-    table.add_column("category", overflow="fold", ratio=3)
-    table.add_column("place", overflow="fold", ratio=4)
-    table.add_column("met", justify="right", overflow="fold", max_width=7)
-    for cause, depth in order_causes(tuple(causes)):
-        place = wording.format_place(
-            cause.position.file, cause.position.line, cause.position.column
-        )
-        met = "hidden" if cause.hidden else f"{cause.events:,} ×"
-        indent = "  " * min(depth, 1)
-        table.add_row(text(indent + cause.id, "bold"), text(cause.category), text(place), met)
-    return table
-
-
-def _other_sections(e: ExplanationData) -> Iterator[RenderableType]:
-    """Yield sections for recompiles, fallbacks, crashes, notes and printed output."""
-    for recompile in e.recompiles:
-        title = f"{recompile.function} · {wording.count(recompile.count, 'time')}"
+def _short_rest(e: ExplanationData) -> Iterator[RenderableType]:
+    """Yield what comes below the table in a line or two each."""
+    lines: list[Text] = []
+    for recompile in e.recompiles[:_FEW]:
         place = wording.format_place(recompile.file, recompile.line)
-        guards = [text(f"guard failed: {guard}", "dim") for guard in recompile.guards]
-        asked = [
-            text(f"asked for at {wording.format_position(p)}", "dim") for p in recompile.positions
-        ]
-        parts = [text(recompile.message), *guards, *asked, *tips(recompile.advice)]
-        yield from _section("recompiled", title, place, *parts)
+        times = wording.count(recompile.count, "recompile")
+        lines.append(_fact(f"{times} of {recompile.function}", place, recompile.message))
+        lines += [_advised(advice.text) for advice in wording.rank_advice(recompile.advice)[:1]]
+    for fallback in e.fallbacks[:_FEW]:
+        place = wording.format_place(fallback.file, fallback.line)
+        because = f" Because of {fallback.cause}." if fallback.cause else ""
+        lines.append(_fact(f"Eager: {fallback.function}", place, fallback.reason + because))
+        lines += [_advised(advice.text) for advice in wording.rank_advice(fallback.advice)[:1]]
+    for crash in e.crashes[:_FEW]:
+        place = wording.format_position(crash.position) if crash.position else "place unknown"
+        message = crash.message.partition("\n")[0]
+        lines.append(_fact(f"Crash: {crash.error} in {crash.stage}", place, message))
+    notes = wording.short_notes(e)
+    lines += [text(_on_one_line(note), "dim") for note in notes[: _FEW + 1]]
+    groups = (e.recompiles, e.fallbacks, e.crashes)
+    more = sum(max(0, len(group) - _FEW) for group in groups) + max(0, len(notes) - _FEW - 1)
+    if more:
+        lines.append(text(f"… and {wording.count(more, 'more note')}: -v", "dim"))
+    if lines:
+        yield Padding(Group(*lines), (1, 0, 0, 0))
+    if e.measurement is not None:
+        yield Padding(_grid(wording.measurement_rows(e)), (1, 0, 0, 0))
+    end = [text(f"{wording.describe_setting(e)}", "dim")]
+    if e.causes:
+        end.append(text(HINT, "dim"))
+    if any(edit.diff for cause in e.causes for edit in cause.edits):
+        end.append(text(FIX_HINT, "dim"))
+    yield Padding(Group(*end), (1 if e.causes or lines else 0, 0, 0, 0))
+
+
+def _fact(title: str, place: str, message: str) -> Text:
+    shown = Text.assemble(
+        text(_on_one_line(title), "bold yellow"),
+        text(f" ({_on_one_line(place)})", "cyan"),
+        text(f": {_on_one_line(message)}"),
+    )
+    shown.overflow = "fold"
+    return shown
+
+
+def _advised(sentence: str) -> Text:
+    return Text.assemble(("    try: ", "dim"), text(_on_one_line(sentence)), overflow="fold")
+
+
+def _on_one_line(sentence: str) -> str:
+    """Return `sentence` without line breaks, cut to about three lines."""
+    whole = " ".join(sentence.split())
+    return whole if len(whole) <= 3 * WIDTH else whole[: 3 * WIDTH] + "…"
+
+
+def _long_rest(e: ExplanationData) -> Iterator[RenderableType]:
+    for recompile in e.recompiles:
+        yield from _recompile(recompile)
     for fallback in e.fallbacks:
         because = f" Because of {fallback.cause}." if fallback.cause else ""
         gb_id = f" ({fallback.gb_id})" if fallback.gb_id else ""
@@ -175,7 +224,7 @@ def _other_sections(e: ExplanationData) -> Iterator[RenderableType]:
         place = wording.format_place(fallback.file, fallback.line)
         yield from _section("ran eager", fallback.function, place, *parts)
     for crash in e.crashes:
-        yield from _crash_section(crash)
+        yield from _crash(crash)
     if e.notes:
         yield Padding(Rule(text("Notes", "bold"), align="left", style="dim"), (1, 0, 0, 0))
     for note in e.notes:
@@ -183,12 +232,20 @@ def _other_sections(e: ExplanationData) -> Iterator[RenderableType]:
         yield text(f"{note.kind}: {note.message}{where}")
     if e.measurement is not None:
         yield Padding(Rule(text("Measured", "bold"), align="left", style="dim"), (1, 0, 0, 0))
-        yield _two_column_grid(wording.measurement_rows(e))
+        yield _grid(wording.measurement_rows(e))
     if e.output:
-        yield from _output_section(e.output)
-    runs = wording.describe_runs(e)
-    if runs:
-        yield Padding(text(runs, "dim"), (1, 0, 0, 0))
+        yield from _output(e.output)
+    runs = wording.describe_runs(e) or ""
+    yield Padding(text(f"{wording.describe_setting(e)}. {runs}".rstrip(), "dim"), (1, 0, 0, 0))
+
+
+def _recompile(recompile: RecompileInfo) -> Iterator[RenderableType]:
+    title = f"{recompile.function} · {wording.count(recompile.count, 'time')}"
+    place = wording.format_place(recompile.file, recompile.line)
+    guards = [text(f"guard failed: {guard}", "dim") for guard in recompile.guards]
+    asked = [text(f"read at {wording.format_position(p)}", "dim") for p in recompile.positions]
+    parts = [text(recompile.message), *guards, *asked, *tips(recompile.advice)]
+    yield from _section("recompiled", title, place, *parts)
 
 
 def _section(kind: str, title: str, place: str, *parts: RenderableType) -> Iterator[RenderableType]:
@@ -198,7 +255,7 @@ def _section(kind: str, title: str, place: str, *parts: RenderableType) -> Itera
     yield from parts
 
 
-def _crash_section(crash: Crash) -> Iterator[RenderableType]:
+def _crash(crash: Crash) -> Iterator[RenderableType]:
     place = wording.format_position(crash.position) if crash.position else "place unknown"
     yield from _section(
         "crash",
@@ -209,7 +266,7 @@ def _crash_section(crash: Crash) -> Iterator[RenderableType]:
     )
 
 
-def _output_section(output: str) -> Iterator[RenderableType]:
+def _output(output: str) -> Iterator[RenderableType]:
     lines = output.rstrip("\n").split("\n")
     yield Padding(Rule(text("Your code printed", "bold"), align="left", style="dim"), (1, 0, 0, 0))
     yield Padding(text("\n".join(lines[:_OUTPUT_LINES]), "dim"), (0, 0, 0, 2))
@@ -217,7 +274,7 @@ def _output_section(output: str) -> Iterator[RenderableType]:
         yield text(f"… {wording.count(len(lines) - _OUTPUT_LINES, 'more line')}", "dim")
 
 
-def _two_column_grid(rows: Iterable[tuple[str, str]]) -> Table:
+def _grid(rows: Iterable[tuple[str, str]]) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(overflow="fold", style="dim")
     grid.add_column(overflow="fold")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sysconfig
 import unicodedata
 from collections.abc import Sequence
@@ -15,7 +16,6 @@ from fullgraph.diagnose.explanation_data import (
     ExplanationData,
     GraphInfo,
     Measurement,
-    Mode,
 )
 
 _FATES = {
@@ -23,6 +23,7 @@ _FATES = {
     "prefix": "rest of the frame runs eager",
     "skipped": "whole frame runs eager",
 }
+_MANY_GRAPHS = 12
 _STDLIB = sysconfig.get_path("stdlib")
 MODES = {"default": "default mode", "fullgraph": "fullgraph=True"}
 
@@ -99,8 +100,8 @@ def describe_facts(cause: Cause, tried: bool = True) -> tuple[str, ...]:
     """Return short phrases about `cause`; `tried` says whether `fullgraph=True` was tried."""
     phrases = [describe_count(cause), describe_modes(cause, tried), describe_fate(cause)]
     if cause.ops_before is not None or cause.ops_after is not None:
-        before, after = _number_or_unknown(cause.ops_before), _number_or_unknown(cause.ops_after)
-        phrases.append(f"ops {before} | {after}")
+        before = count_or_unknown(cause.ops_before, "op")
+        phrases.append(f"{before} before, {_number_or_unknown(cause.ops_after)} after")
     if cause.branch:
         phrases.append(f"on the branch {cause.branch}")
     phrases += [f"under {state}" for state in cause.state]
@@ -117,10 +118,10 @@ def describe_fate(cause: Cause) -> str:
 
 
 def describe_count(cause: Cause) -> str:
-    """Return how often the cause occurred: "met 3 times"."""
+    """Return how often the cause occurred: "hit 3 times"."""
     if cause.hidden:
         return f"hidden behind {cause.behind}" if cause.behind else "hidden"
-    return "met once" if cause.events == 1 else f"met {cause.events:,} times"
+    return "hit once" if cause.events == 1 else f"hit {cause.events:,} times"
 
 
 def describe_modes(cause: Cause, tried: bool = True) -> str:
@@ -143,6 +144,16 @@ def describe_graph(info: GraphInfo) -> str:
     return " · ".join(filter(None, parts))
 
 
+def describe_ops(graphs: Sequence[GraphInfo]) -> str:
+    """Return "5 + 4 + 1 ops" for the graphs of a strip; "" for too many."""
+    if not graphs or len(graphs) > _MANY_GRAPHS:
+        return ""
+    noun = "op" if [graph.ops for graph in graphs] == [1] else "ops"
+    splits = sum(graph.splits for graph in graphs if graph.splits > 1)
+    cut = f", cut into {splits} by DDPOptimizer" if splits else ""
+    return " + ".join(f"{graph.ops:,}" for graph in graphs) + f" {noun}{cut}"
+
+
 def graph_lines(info: GraphInfo) -> str:
     """Return the user's lines in a graph, "net.py:11–14", or the first line of its frame."""
     if info.first_line is None:
@@ -151,44 +162,9 @@ def graph_lines(info: GraphInfo) -> str:
     return first if info.last_line in (None, info.first_line) else f"{first}–{info.last_line}"
 
 
-def describe_default_mode(mode: Mode) -> str:
-    """Return "3 graphs, 2 breaks"."""
-    return f"{count_or_unknown(mode.graphs, 'graph')}, {count_or_unknown(mode.breaks, 'break')}"
-
-
-def describe_fullgraph_mode(mode: Mode) -> str:
-    """Return "one graph", "not one graph: 2 causes" or "not tried"."""
-    if mode.ok is None:
-        return "not tried"
-    if mode.ok:
-        return "one graph"
-    return "not one graph" + (f": {count(mode.breaks, 'cause')}" if mode.breaks else "")
-
-
-def describe_clean_model(explanation: ExplanationData) -> str | None:
-    """Return the sentence for a model that is one graph; None for any other model."""
-    e = explanation
-    troubled = e.causes or e.recompiles or e.fallbacks or e.crashes or e.error
-    one = e.default.ok is True or (e.default.graphs == 1 and e.default.breaks == 0)
-    if troubled or not one or e.default.ok is False or e.fullgraph.ok is False:
-        return None
-    ops = f" of {count(e.graphs[0].ops, 'op')}" if len(e.graphs) == 1 else ""
-    start = f"{e.target} is one graph{ops} without a break in default mode"
-    if e.fullgraph.ok:
-        return f"{start} and under fullgraph=True: the compiler sees all of it."
-    return f"{start}; fullgraph=True was not tried."
-
-
 def rank_advice(advice: Sequence[Advice]) -> tuple[Advice, ...]:
     """Return tested source changes first, then other source changes, then settings."""
     return tuple(sorted(advice, key=lambda one: (one.kind != "code", not one.modes)))
-
-
-def describe_evidence(advice: Advice) -> str:
-    """Return what running the advice showed: "run: no break left in both modes"."""
-    if not advice.modes:
-        return "a setting, not run" if advice.kind == "config" else "not run"
-    return f"run: no break left in {_mode_names(advice.modes)}"
 
 
 def describe_runs(explanation: ExplanationData) -> str | None:
@@ -198,6 +174,46 @@ def describe_runs(explanation: ExplanationData) -> str | None:
     total = sum(times for _, times in explanation.runs)
     parts = ", ".join(f"{times} × {purpose}" for purpose, times in explanation.runs)
     return f"Your code ran {'once' if total == 1 else f'{total:,} times'}: {parts}."
+
+
+def mood_of(explanation: ExplanationData) -> str:
+    """Return "bad" after a crash or an error, "mixed" if anything is to be done, else "good"."""
+    e = explanation
+    if e.crashes or e.error:
+        return "bad"
+    return "mixed" if e.causes or e.recompiles or e.fallbacks else "good"
+
+
+def describe_setting(explanation: ExplanationData) -> str:
+    """Return "torch 2.13.0, backend eager"."""
+    backend = f", backend {explanation.backend}" if explanation.backend else ""
+    return f"torch {explanation.torch.partition('+')[0]}{backend}"
+
+
+def short_notes(explanation: ExplanationData) -> tuple[str, ...]:
+    """Return the notes as sentences; those about waiting for the device as one."""
+    by_place = {cause.position: cause.id for cause in explanation.causes}
+    waits = [
+        by_place[note.position]
+        for note in explanation.notes
+        if note.kind == "sync" and note.position in by_place
+    ]
+    others = [
+        f"{note.message} ({format_position(note.position)})" if note.position else note.message
+        for note in explanation.notes
+        if note.kind != "sync" or note.position not in by_place
+    ]
+    if waits:
+        verb = "waits" if len(waits) == 1 else "wait"
+        ids = ", ".join(waits[:3]) + (f" and {len(waits) - 3} more" if len(waits) > 3 else "")
+        others.insert(0, f"On a GPU, {ids} {verb} for the device in each call.")
+    return tuple(others)
+
+
+def link_of(cause: Cause) -> str:
+    """Return the address of the page about the break; "" if there is none that is safe to link."""
+    is_safe = cause.url.startswith("https://") and not re.search(r"[^\x21-\x7e]", cause.url)
+    return cause.url if is_safe else ""
 
 
 def format_seconds(value: float) -> str:

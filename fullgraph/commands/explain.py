@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fullgraph.commands.arguments import (
@@ -43,10 +44,9 @@ def add(commands: Commands) -> None:
 
 
 def _run_explain(args: argparse.Namespace) -> int:
-    from fullgraph.rewrites.fix import explain
-
     saved = saved_report(args.against)
-    draw = Stream(quiet=args.json)
+    draw = Stream(quiet=args.json, color=args.color)
+    draw.begin("Importing torch …")
     latest: list[Explanation] = []
 
     def show(explanation: Explanation) -> None:
@@ -54,26 +54,40 @@ def _run_explain(args: argparse.Namespace) -> int:
         draw.update(explanation)
 
     try:
-        explanation = explain(
-            **program_arguments(args),
-            unmask=args.unmask,
-            measure=args.measure,
-            verify=args.verify,
-            rounds=args.rounds,
-            seconds=args.seconds,
-            progress=show,
-        )
+        explanation = _explain_target(args, draw, show)
     except KeyboardInterrupt:
         if latest:
             write(latest[0], args, saved, draw)
         raise
+    finally:
+        draw.stop()
     write(explanation, args, saved, draw)
     if explanation.error is not None or explanation.crashes:
         said = explanation.error or _first_crash(explanation)
-        print(f"fullgraph: {said}", file=sys.stderr)
+        if args.json or not (sys.stdout.isatty() and sys.stderr.isatty()):  # else it is shown
+            print(f"fullgraph: {said}", file=sys.stderr)
         return BAD_INPUT
     whole = explanation.default.ok and explanation.fullgraph.ok is not False
     return 1 if args.exit_nonzero_on_break and not whole else 0
+
+
+def _explain_target(
+    args: argparse.Namespace, draw: Stream, progress: Callable[[Explanation], None]
+) -> Explanation:
+    from fullgraph.rewrites.fix import explain
+
+    draw.begin(f"Loading {args.target} …")
+    program = program_arguments(args)
+    draw.begin("Tracing in default mode …")
+    return explain(
+        **program,
+        unmask=args.unmask,
+        measure=args.measure,
+        verify=args.verify,
+        rounds=args.rounds,
+        seconds=args.seconds,
+        progress=progress,
+    )
 
 
 def _first_crash(explanation: Explanation) -> str:

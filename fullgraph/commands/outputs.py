@@ -1,4 +1,4 @@
-"""Outputs of a report: the terminal while it grows, JSON, HTML, a difference."""
+"""Outputs of a report: a progress line, then the terminal, JSON, HTML, a difference."""
 
 from __future__ import annotations
 
@@ -11,59 +11,92 @@ from typing import TYPE_CHECKING, TextIO
 from fullgraph.compiler.errors import FullgraphError
 
 if TYPE_CHECKING:
+    from rich.live import Live
+
     from fullgraph.diagnose.explanation import Explanation
 
 
 def add_outputs(command: argparse.ArgumentParser) -> None:
     """Declare the arguments that select outputs."""
-    command.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    shown = command.add_mutually_exclusive_group()
+    shown.add_argument("-v", "--verbose", action="store_true", help="details of every cause")
+    shown.add_argument("-q", "--quiet", action="store_true", help="print the verdict alone")
+    shown.add_argument("--cause", metavar="C3", help="details of one cause alone")
+    shown.add_argument("--json", action="store_true", help="print JSON instead of the report")
     command.add_argument("--html", metavar="FILE", help="write the report as one HTML page")
     command.add_argument("--against", metavar="FILE", help="compare with a saved --json")
+    command.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colour and links; auto: on a terminal",
+    )
 
 
 class Stream:
-    """Report that grows on the terminal: first the head, then each cause as it is found."""
+    """One progress line on a terminal while the work goes on, then the report, once."""
 
-    def __init__(self, quiet: bool, file: TextIO | None = None) -> None:
+    def __init__(self, quiet: bool, file: TextIO | None = None, color: str = "auto") -> None:
         from rich.console import Console
 
         self.quiet = quiet
-        self.console = Console(file=file or sys.stdout, highlight=False)
-        self.shown: set[str] = set()
-        self.begun = False
+        self.console = Console(
+            file=file or sys.stdout,
+            highlight=False,
+            force_terminal=True if color == "always" else None,
+            no_color=True if color == "never" else None,
+            color_system=None if color == "never" else "auto",
+        )
+        self._live: Live | None = None
+
+    def begin(self, doing: str) -> None:
+        """Show what is being done, on a terminal only."""
+        self._show("", doing)
 
     def update(self, explanation: Explanation) -> None:
-        """Draw the causes that were not drawn yet."""
-        from fullgraph.diagnose.report import render_cause, render_head
-
-        if self.quiet:
+        """Show the verdict as far as it is known, and what is being done."""
+        if explanation.complete:
             return
         tried = explanation.fullgraph.ok is not None
-        if not tried and not explanation.complete and explanation.causes:
-            if not self.begun and self.console.is_terminal:  # show a first result at once
-                self.console.print(explanation.verdict, highlight=False, markup=False)
-                self.begun = True
-            return
-        if not self.shown and explanation.causes:
-            render_head(explanation, self.console)
-        for cause in explanation.causes:
-            name = f"{cause.gb_type} {cause.position.key}"
-            if name not in self.shown:
-                self.shown.add(name)
-                render_cause(cause, self.console, tried=tried)
+        doing = "Looking for hidden causes …" if tried else "Tracing with fullgraph=True …"
+        self._show(explanation.verdict, doing)
 
-    def end(self, explanation: Explanation) -> None:
-        """Draw what comes after the causes."""
-        from fullgraph.diagnose.report import render, render_rest
-
-        if self.quiet:
+    def _show(self, verdict: str, doing: str) -> None:
+        if not sys.stderr.isatty():
             return
-        if not self.shown:
-            render(explanation, self.console)
-        else:
-            render_rest(explanation, self.console)
-            if any(cause.hidden for cause in explanation.causes):
-                self.console.print(explanation.verdict, highlight=False, markup=False)
+        from rich.console import Console, Group
+        from rich.live import Live
+        from rich.text import Text
+
+        if self._live is None:
+            # Without a thread that refreshes it: the work forks.
+            self._live = Live(
+                console=Console(stderr=True, highlight=False),
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+        line = Text(doing, "dim", no_wrap=True, overflow="ellipsis")
+        shown = Group(Text(verdict, "bold"), line) if verdict else line
+        self._live.update(shown, refresh=True)
+
+    def stop(self) -> None:
+        """Clear the progress line."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def end(self, explanation: Explanation, args: argparse.Namespace) -> None:
+        """Replace the progress line by the report."""
+        from fullgraph.diagnose.report import render
+
+        self.stop()
+        if args.quiet:
+            self.console.print(explanation.verdict, highlight=False, markup=False)
+        elif not self.quiet:
+            render(explanation, self.console, args.verbose, args.cause)
 
 
 def write(
@@ -73,7 +106,7 @@ def write(
     draw: Stream,
 ) -> None:
     """Write `explanation` to the outputs that the arguments select."""
-    draw.end(explanation)
+    draw.end(explanation, args)
     difference = explanation.diff(saved) if saved is not None else None
     if args.json:
         data = explanation.to_dict()

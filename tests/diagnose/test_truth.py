@@ -187,7 +187,7 @@ def test_a_model_without_a_break_is_traced_once() -> None:
     found = explain(b.clean, X)
     assert found.runs == (("default mode", 1),)
     assert (found.default.ok, found.fullgraph.ok) == (True, True)
-    assert "without a break in both modes" in found.verdict
+    assert "in default mode and under fullgraph=True" in found.verdict
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from fullgraph.diagnose.explanation_data import (
     Advice,
     Cause,
     Crash,
+    Edit,
     Fallback,
     GraphInfo,
     Measurement,
@@ -122,11 +123,44 @@ HIDDEN = Cause(
     events=0,
 )
 
+KEEP = Edit(
+    rule="FG201",
+    file=FILE,
+    line=14,
+    before=("total = mask.sum().item()",),
+    after=("total = mask.sum()",),
+    why="A 0-d tensor does what the number did, inside the graph.",
+    diff=(
+        f"--- a/{FILE}\n+++ b/{FILE}\n@@ -12,4 +12,4 @@\n"
+        "         y = self.conv(x)\n         # how many pixels count\n"
+        "-        total = mask.sum().item()\n+        total = mask.sum()\n"
+        '         self.log["total"] = total\n'
+    ),
+    applicability="unsafe",
+    assumes=("every reader of `self.log` accepts a 0-d tensor",),
+    removes=("C1",),
+)
+
+SETTING = Edit(
+    rule="FG901",
+    file=FILE,
+    line=14,
+    before=(),
+    after=(),
+    why="Dynamo then captures the number.",
+    diff="",
+    applicability="display",
+    settings=("torch._dynamo.config.capture_scalar_outputs = True",),
+    removes=("C1",),
+)
+
+EDITED = replace(ITEM, edits=(SETTING, KEEP), url="https://example.org/gb0124.html")
+
 CLEAN = Explanation(
     torch="2.13.0",
     target="Net",
     backend="eager",
-    verdict="1 graph, no breaks · both modes · torch 2.13.0",
+    verdict="Net is one graph of 12 ops in default mode and under fullgraph=True.",
     default=Mode(graphs=1, breaks=0, ok=True),
     fullgraph=Mode(graphs=1, breaks=0, ok=True),
     graphs=(graph(1, 12),),
@@ -137,7 +171,7 @@ TWO = Explanation(
     torch="2.13.0",
     target="Net",
     backend="eager",
-    verdict="3 graphs, 4 breaks from 2 causes, 1 more hidden · default mode · torch 2.13.0",
+    verdict="Net runs as 3 graphs: 4 breaks from 2 causes, 1 more hidden.",
     default=Mode(graphs=3, breaks=4, ok=False),
     fullgraph=Mode(graphs=None, breaks=1, ok=False),
     causes=(ITEM, BRANCH, HIDDEN),
@@ -228,7 +262,7 @@ def many(number: int) -> Explanation:
     graphs = tuple(graph(i + 1, (i * 37) % 211 + 1, f"C{i + 1}") for i in range(number))
     return replace(
         TWO,
-        verdict=f"{number + 1} graphs, {number} breaks from {number} causes · torch 2.13.0",
+        verdict=f"Net runs as {number + 1} graphs: {number} breaks from {number} causes.",
         causes=causes,
         graphs=(*graphs, graph(number + 1, 9)),
     )

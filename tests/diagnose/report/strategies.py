@@ -57,7 +57,7 @@ EDIT = st.builds(
     before=tuples(LINE),
     after=tuples(LINE),
     why=TEXT,
-    diff=TEXT,
+    diff=TEXT | LINE.map("@@ -1 +1 @@\n-{}\n+x\n".format),
     applicability=st.sampled_from(["safe", "unsafe", "display"]),
     assumes=tuples(TEXT),
     settings=tuples(TEXT),
@@ -89,6 +89,7 @@ CAUSE = st.builds(
     state=tuples(TEXT),
     advice=tuples(ADVICE),
     edits=tuples(EDIT, 2),
+    url=st.just("") | st.just("https://example.org/gb.html") | TEXT,
     consequences=tuples(TEXT),
 )
 GRAPH = st.builds(
@@ -137,6 +138,7 @@ EXPLANATION = st.builds(
     ),
     crashes=tuples(st.builds(Crash, TEXT, TEXT, TEXT, st.none() | POSITION, traceback=TEXT)),
     notes=tuples(st.builds(Note, TEXT, TEXT, st.none() | POSITION)),
+    hidden_search=st.sampled_from(["", "nothing new", "rounds", "seconds"]),
     runs=tuples(st.tuples(TEXT, SMALL)),
     output=TEXT,
     measurement=st.none()

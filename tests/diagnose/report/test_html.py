@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from fullgraph.diagnose.report.html import fragment, page
 
-from .explanations import CLEAN, TRICKY, TROUBLED, TWO, UNKNOWN, many
+from .explanations import BRANCH, CLEAN, EDITED, HIDDEN, TRICKY, TROUBLED, TWO, UNKNOWN, many
 from .strategies import EXPLANATION
 
 VOID = {"meta", "br"}
@@ -63,6 +63,39 @@ def test_links_lead_to_anchors_that_exist_once(explanation):
     assert {link.removeprefix("#") for link in parsed.links} <= set(parsed.ids)
 
 
+def test_the_table_holds_a_row_a_cause_with_its_edit():
+    parsed = Page(page(replace(TWO, causes=(EDITED, BRANCH, HIDDEN))))
+    table = " ".join(parsed.text.partition("effect")[2].split())
+    assert table.startswith(
+        "C2 net.py:22 x.sum() > 0 branch on a tensor frame skipped "
+        "try Compute both sides and choose with torch.where. "
+        "C1 net.py:14 mask.sum().item() scalar from a tensor ends 1 graph "
+        "edit total = mask.sum() FG201, unsafe "
+        "C3 net.py:24 print(x.shape) print hidden behind C2 "
+    )
+
+
+def test_details_are_folded_and_their_anchors_inside():
+    text = page(TWO)
+    assert text.count('<details class="fg-card fg-cause') == 3
+    assert "<details open" not in text
+    assert re.search(r'</summary>\s*<div id="fullgraph-1">', text)
+
+
+def test_a_gb_id_is_a_link_if_its_address_is_safe():
+    assert '<a href="https://example.org/gb0124.html">GB0124</a>' in page(
+        replace(TWO, causes=(EDITED,))
+    )
+    assert "javascript:" not in page(
+        replace(TWO, causes=(replace(EDITED, url="javascript:alert(1)"),))
+    )
+
+
+def test_the_edit_is_a_diff_of_the_file():
+    parsed = Page(page(replace(TWO, causes=(EDITED,))))
+    assert "14- total = mask.sum().item()\n+ total = mask.sum()\n" in parsed.text
+
+
 def test_the_strip_links_each_break_to_its_cause():
     parsed = Page(page(TWO))
     assert parsed.links[:2] == ["#fullgraph-1", "#fullgraph-2"]
@@ -115,8 +148,10 @@ def test_time_is_not_spoken_of_unless_it_was_measured():
     assert "6.75 s" not in page(replace(TROUBLED, measurement=None))
 
 
-def test_a_clean_model_gets_its_sentence():
-    assert "Net is one graph of 12 ops" in Page(page(CLEAN)).text
+def test_a_clean_model_is_its_verdict():
+    parsed = Page(page(CLEAN))
+    assert CLEAN.verdict in parsed.text
+    assert not {"table", "figure", "details"} & set(parsed.tags)
 
 
 def test_the_page_is_written_where_it_is_asked_for(tmp_path):

@@ -47,7 +47,7 @@ def test_a_mark_that_is_all_indentation_goes_with_it():
 
 
 def test_common_indentation_is_taken_away():
-    line = source_lines(ITEM)[0]
+    line = source_lines(ITEM, around=3)[0]
     assert line.text == "def forward(self, x, mask):"
 
 

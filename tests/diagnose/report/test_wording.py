@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from fullgraph.diagnose.explanation_data import Measurement
+from fullgraph.diagnose.explanation_data import Measurement, Note
 from fullgraph.diagnose.report import wording
 
-from .explanations import CLEAN, TROUBLED
+from .explanations import BRANCH, CLEAN, ITEM, TWO
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,12 @@ def test_files_below_the_working_directory_are_relative(tmp_path, monkeypatch):
     assert wording.short_path(str(tmp_path) + "er/b.py") == str(tmp_path) + "er/b.py"
 
 
-def test_no_praise_where_anything_is_wrong():
-    assert wording.describe_clean_model(CLEAN)
-    assert not wording.describe_clean_model(replace(CLEAN, error="Stopped."))
-    assert not wording.describe_clean_model(replace(CLEAN, recompiles=TROUBLED.recompiles))
-    assert not wording.describe_clean_model(
-        replace(CLEAN, default=replace(CLEAN.default, ok=False))
-    )
-    assert not wording.describe_clean_model(
-        replace(CLEAN, fullgraph=replace(CLEAN.fullgraph, ok=False))
+def test_waits_for_the_device_are_one_note():
+    waits = [Note("sync", "It waits.", ITEM.position), Note("sync", "It waits.", BRANCH.position)]
+    explanation = replace(TWO, notes=(*waits, Note("unknown", "Unknown.")))
+    assert wording.short_notes(explanation) == (
+        "On a GPU, C1, C2 wait for the device in each call.",
+        "Unknown.",
     )
 
 

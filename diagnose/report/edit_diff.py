@@ -1,0 +1,71 @@
+"""The lines of an edit's diff that a report shows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from fullgraph.diagnose.explanation_data import Cause, Edit
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    """One line of a diff."""
+
+    sign: str
+    """"-", "+", " ", or "…" where lines are left out."""
+    number: int | None
+    """Its 1-based number in the old file; None for a new line."""
+    text: str
+
+
+def diff_lines(edit: Edit, cause: Cause) -> tuple[DiffLine, ...]:
+    """Return the lines that `edit` changes, with one line around changes away from `cause`."""
+    position = cause.position
+    near = range(position.line, (position.end_line or position.line) + 1)
+    hunks = [_near(hunk, near if edit.file == position.file else range(0)) for hunk in _parse(edit)]
+    shown: list[DiffLine] = []
+    for hunk in hunks:
+        if shown:
+            shown.append(DiffLine("…", None, ""))
+        shown += hunk
+    return _dedented(shown)
+
+
+def _dedented(lines: list[DiffLine]) -> tuple[DiffLine, ...]:
+    """Return `lines` without their common indentation, tabs as four spaces."""
+    texts = [line.text.expandtabs(4) for line in lines]
+    indents = [len(text) - len(text.lstrip(" ")) for text in texts if text.strip()]
+    least = min(indents, default=0)
+    return tuple(replace(line, text=t[least:]) for line, t in zip(lines, texts, strict=True))
+
+
+def _parse(edit: Edit) -> list[list[DiffLine]]:
+    hunks: list[list[DiffLine]] = []
+    number = 0
+    for line in edit.diff.split("\n"):
+        header = _HUNK.match(line)
+        if header:
+            number = int(header[1])
+            hunks.append([])
+        elif hunks and line[:1] in ("-", "+", " "):
+            sign = line[0]
+            hunks[-1].append(DiffLine(sign, None if sign == "+" else number, line[1:].rstrip("\r")))
+            number += sign != "+"
+    return hunks
+
+
+def _near(hunk: list[DiffLine], shown_above: range) -> list[DiffLine]:
+    changed = [i for i, line in enumerate(hunk) if line.sign != " "]
+    around = 0 if any(hunk[i].number in shown_above for i in changed) else 1
+    shown: list[DiffLine] = []
+    last = -1
+    for i, line in enumerate(hunk):
+        if any(abs(i - j) <= around for j in changed):
+            if shown and i > last + 1:
+                shown.append(DiffLine("…", None, ""))
+            shown.append(line)
+            last = i
+    return shown

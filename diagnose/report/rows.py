@@ -1,0 +1,155 @@
+"""Rows of the table of causes: each with its effect and the one edit to make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from fullgraph.diagnose.explanation_data import Cause, Edit, ExplanationData, GraphInfo
+from fullgraph.diagnose.report.wording import count, describe_count, rank_advice
+
+_WORST = {"skipped": 0, "prefix": 1, "resumed": 2}
+_IMPORT = re.compile(r"import\s|from\s\S+\simport\s")
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to do about a cause, short enough for a row."""
+
+    label: str
+    """"edit", "delete" or "set" before code, "try" before a sentence."""
+    text: str
+    is_code: bool
+    rule: str = ""
+    applicability: str = ""
+    why: str = ""
+    """The rule's sentence, for where the code has no room."""
+
+    @property
+    def tag(self) -> str:
+        """Return "FG201, unsafe"; "" without a rule."""
+        kind = "idea" if self.applicability == "display" else self.applicability
+        return ", ".join(filter(None, (self.rule, kind)))
+
+
+@dataclass(frozen=True)
+class Row:
+    """The causes that one edit removes; mostly one cause."""
+
+    causes: tuple[Cause, ...]
+    effect: str
+    remedy: Remedy
+
+    @property
+    def first(self) -> Cause:
+        """Return the cause that the row shows."""
+        return self.causes[0]
+
+
+def cause_rows(explanation: ExplanationData) -> tuple[Row, ...]:
+    """Return the rows: skipped frames first, then by graphs ended and breaks, hidden last."""
+    left = sorted(explanation.causes, key=_weight)
+    rows = []
+    while left:
+        cause = left[0]
+        edit = best_edit(cause)
+        # An idea without a diff is followed at each place on its own.
+        removed = set(edit.removes) if edit and (edit.diff or edit.settings) else set()
+        group = tuple(c for c in left if c is cause or c.id in removed)
+        left = [c for c in left if not any(c is taken for taken in group)]
+        rows.append(Row(group, describe_effect(explanation, group), find_remedy(cause)))
+    return tuple(sorted(rows, key=lambda row: _weight(*row.causes)))
+
+
+def _weight(*causes: Cause) -> tuple[int, ...]:
+    return (
+        min(cause.hidden for cause in causes),
+        min("default" not in cause.modes for cause in causes),
+        min(_WORST.get(cause.frame, 2) for cause in causes),
+        -sum(len(cause.graphs) for cause in causes),
+        -sum(cause.events for cause in causes),
+    )
+
+
+def best_edit(cause: Cause) -> Edit | None:
+    """Return the first edit that changes code, else the first one; None without edits."""
+    ready = [edit for edit in cause.edits if edit.applicability != "display" and edit.diff]
+    return next(iter((*ready, *cause.edits)), None)
+
+
+def describe_effect(e: ExplanationData, causes: Sequence[Cause]) -> str:
+    """Return what the causes do: "frame skipped", "3 → 2 graphs", "hidden behind C2"."""
+    first = causes[0]
+    if first.hidden:
+        return f"hidden behind {first.behind}" if first.behind else "hidden"
+    if "default" not in first.modes:
+        return "fullgraph=True only"
+    if first.frame == "skipped":
+        return "frame skipped"
+    if first.frame == "prefix":
+        return "rest runs in eager"
+    after = _graphs_without(e, causes)
+    if after is not None:
+        return f"{e.default.graphs} → {count(after, 'graph')}"
+    ended = len({graph for cause in causes for graph in cause.graphs})
+    return f"ends {count(ended, 'graph')}" if ended else describe_count(first)
+
+
+def _graphs_without(e: ExplanationData, causes: Sequence[Cause]) -> int | None:
+    """Return the number of graphs once `causes` are gone; None where it does not follow."""
+    graphs = [graph for graph in e.graphs if graph.phase == "forward"]
+    if len(graphs) != e.default.graphs or any(c.frame != "resumed" or c.hidden for c in causes):
+        return None
+    ids = {cause.id for cause in causes}
+    if any(cause.behind in ids for cause in e.causes) or e.fallbacks or e.crashes:
+        return None
+    visible = {c.id for c in e.causes if not c.hidden and "default" in c.modes}
+    if visible <= ids and not any(cause.hidden for cause in e.causes):
+        return 1
+    by_id = {cause.id: cause for cause in e.causes}
+    if not all(_resumes(one, other, by_id) for one, other in pairwise(graphs)):
+        return None
+    ended = {id for cause in causes for id in cause.graphs}
+    if len(ended) != sum(cause.events for cause in causes):
+        return None
+    return len(graphs) - sum(graph.id in ended for graph in graphs[:-1])
+
+
+def _resumes(one: GraphInfo, other: GraphInfo, causes: Mapping[str, Cause]) -> bool:
+    """Return whether `other` begins where the frame resumes after the cause that ended `one`."""
+    cause = causes.get(one.ended_by or "")
+    if cause is None or cause.position.file != other.file or one.file != other.file:
+        return False
+    first = cause.position.line
+    return first <= other.line <= max(first, cause.position.end_line or first)
+
+
+def find_remedy(cause: Cause) -> Remedy:
+    """Return the one thing to do about `cause`."""
+    edit = best_edit(cause)
+    if edit is None:
+        for advice in rank_advice(cause.advice):
+            return Remedy("try", advice.text, False)
+        return Remedy("try", "No rule applies, and no fix is known.", False)
+    return describe_edit(edit, cause)
+
+
+def describe_edit(edit: Edit, cause: Cause) -> Remedy:
+    """Return `edit` as its one new line of code, or as its rule's sentence if it has more."""
+    new = [line for line in edit.after if line.strip() and not _IMPORT.match(line)]
+    if len(new) == 2 and new[0].endswith(":"):
+        new = [f"{new[0]} {new[1].strip()}"]
+    last = cause.position.end_line or cause.position.line
+    away = edit.file != cause.position.file or not cause.position.line <= edit.line <= last
+    place = f"line {edit.line}: " if away and edit.file == cause.position.file else ""
+    if edit.settings and not edit.diff:
+        return Remedy("set", "; ".join(edit.settings), True, edit.rule)
+    if not new and edit.before:
+        gone = " ".join(line.strip() for line in edit.before)
+        return Remedy("delete", place + gone, True, edit.rule, edit.applicability, edit.why)
+    if len(new) == 1:
+        return Remedy("edit", place + new[0], True, edit.rule, edit.applicability, edit.why)
+    label, why = "edit" if edit.diff else "try", edit.why[:1].upper() + edit.why[1:]
+    return Remedy(label, why, False, edit.rule, edit.applicability, why)
