@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,9 +17,8 @@ PICTURE = Path(__file__).parent.parent / "docs" / "explain.svg"
 def main() -> int:
     """Explain the network with the loop and save what a terminal shows of it."""
     explanation = explain(*suspects.build_loop())
-    brief = tuple(replace(cause, advice=cause.advice[:1]) for cause in explanation.causes)
-    console = Console(record=True, width=92, file=io.StringIO(), force_terminal=True)
-    render(replace(explanation, causes=brief, notes=(), output=""), console)
+    console = Console(record=True, width=80, file=io.StringIO(), force_terminal=True)
+    render(explanation, console)
     console.save_svg(str(PICTURE), title="fullgraph explain examples/suspects.py:build_loop")
     return 0
 
