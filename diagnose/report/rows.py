@@ -26,12 +26,15 @@ class Remedy:
     applicability: str = ""
     why: str = ""
     """The rule's sentence, for where the code has no room."""
+    lines: int = 0
+    """Number of new lines of an edit that is told by its sentence."""
 
     @property
     def tag(self) -> str:
-        """Return "FG201, unsafe"; "" without a rule."""
+        """Return "FG201, unsafe" or "FG112, safe, 9 new lines"; "" without a rule."""
         kind = "idea" if self.applicability == "display" else self.applicability
-        return ", ".join(filter(None, (self.rule, kind)))
+        lines = count(self.lines, "new line") if self.lines else ""
+        return ", ".join(filter(None, (self.rule, kind, lines)))
 
 
 @dataclass(frozen=True)
@@ -152,4 +155,4 @@ def describe_edit(edit: Edit, cause: Cause) -> Remedy:
     if len(new) == 1:
         return Remedy("edit", place + new[0], True, edit.rule, edit.applicability, edit.why)
     label, why = "edit" if edit.diff else "try", edit.why[:1].upper() + edit.why[1:]
-    return Remedy(label, why, False, edit.rule, edit.applicability, why)
+    return Remedy(label, why, False, edit.rule, edit.applicability, why, len(new))
