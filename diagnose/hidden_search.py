@@ -68,12 +68,12 @@ def search_hidden(
                 tuple(dict.fromkeys((*search.notes, *_search_notes(found, mode, rounds, left)))),
                 search.runs + found.runs,
                 tuple(dict.fromkeys((*search.unrestored, *unrestored))),
-                _worse(before, found.stopped or ""),
+                _limit_of(before, found.stopped or ""),
             )
             yield search
 
 
-def _worse(one: str, other: str) -> str:
+def _limit_of(one: str, other: str) -> str:
     """Return the limit among two reasons to stop, if there is one."""
     return one if one in ("rounds", "seconds") else other
 

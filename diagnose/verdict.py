@@ -85,14 +85,23 @@ def _describe_fullgraph(e: ExplanationData) -> str:
     if e.fullgraph.ok is None:
         return "fullgraph=True was not tried" if e.complete and e.backend != AS_SCRIPT else ""
     if e.fullgraph.ok:
-        with_inductor = e.backend == "inductor" or e.backend == AS_SCRIPT
-        untried = "" if with_inductor else ", not compiled with Inductor yet"
-        return f"under fullgraph=True{untried}"
+        return f"under fullgraph=True{_describe_inductor(e)}"
     at = [cause.id for cause in e.causes if "fullgraph" in cause.modes]
     if not at:
         return "fullgraph=True fails"
     names = f"{', '.join(at[:-1])} and {at[-1]}" if len(at) > 1 else at[0]
     return f"fullgraph=True fails at {names if len(at) <= _FEW else f'{len(at)} causes'}"
+
+
+def _describe_inductor(e: ExplanationData) -> str:
+    """Return what is known of the graph under Inductor."""
+    if e.verification is None:
+        known = e.backend in ("inductor", AS_SCRIPT)
+        return "" if known else ", not compiled with Inductor yet"
+    if not e.verification.ok:
+        return f", but Inductor fails: {e.verification.detail}"
+    use = "torch.compile(model, fullgraph=True)"
+    return f", and with Inductor it behaves as in eager. No edit needed: `{use}`"
 
 
 def _count(n: int | None, noun: str) -> str:

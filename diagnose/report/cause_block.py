@@ -33,15 +33,15 @@ def colour_of(cause: Cause) -> str:
 
 def block(cause: Cause, tried: bool = True) -> RenderableType:
     """Return all of `cause`; `tried` says whether `fullgraph=True` was tried."""
-    return Group(*_parts(cause, tried))
+    return Group(*_block_parts(cause, tried))
 
 
-def _parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
+def _block_parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
     title = Text.assemble(
         text(cause.id, f"bold {colour_of(cause)}"), text(f" · {cause.category}", "bold")
     )
     if cause.gb_id:
-        title.append(" · ", "dim").append_text(_linked(cause))
+        title.append(" · ", "dim").append_text(_link_gb_id(cause))
     yield Rule(title, align="left", style="dim")
     where = wording.format_position(cause.position)
     yield text(f"{where} · {cause.module_path}" if cause.module_path else where, "cyan")
@@ -52,20 +52,20 @@ def _parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
         yield text(f"Why: {cause.detail}", "dim")
     for consequence in cause.consequences:
         yield text(f"Because of it: {consequence}")
-    yield from _edits(cause)
+    yield from _edit_parts(cause)
     calls = fold_stack(cause)
     if calls:
         yield Padding(text(f"Called from {', '.join(calls)}", "dim"), (1, 0, 0, 0))
 
 
-def _linked(cause: Cause) -> Text:
+def _link_gb_id(cause: Cause) -> Text:
     shown = text(cause.gb_id or "", "dim")
     if wording.link_of(cause):
         shown.stylize(Style(link=wording.link_of(cause)))
     return shown
 
 
-def _edits(cause: Cause) -> Iterator[RenderableType]:
+def _edit_parts(cause: Cause) -> Iterator[RenderableType]:
     """Yield the edit to make with its diff, then the others in a line each; else the advice."""
     edit = best_edit(cause)
     if edit is None:
@@ -77,22 +77,22 @@ def _edits(cause: Cause) -> Iterator[RenderableType]:
     yield Padding(heading, (1, 0, 1, 0))
     yield from (text(setting, "green") for setting in edit.settings)
     if edit.diff:
-        yield Padding(Group(*map(_diff_line, diff_lines(edit, cause))), (0, 0, 1, 2))
+        yield Padding(Group(*map(_draw_diff_line, diff_lines(edit, cause))), (0, 0, 1, 2))
     for assumption in edit.assumes:
         yield text(f"Caveat: it assumes that {assumption}.", "yellow")
     if edit.tried:
         yield text(f"Tried on your model: {edit.tried}", "green")
-    yield from _others(cause, edit)
+    yield from _other_edits(cause, edit)
     yield text(f"More: `fullgraph rule {edit.rule}`", "dim")
 
 
-def _diff_line(line: DiffLine) -> Text:
+def _draw_diff_line(line: DiffLine) -> Text:
     number = f"{line.number:>5} " if line.number is not None else " " * 6
     row = text(f"{line.sign} {line.text}", _SIGNS.get(line.sign, "dim"))
     return Text.assemble((number, "dim"), row)
 
 
-def _others(cause: Cause, best: Edit) -> Iterator[Text]:
+def _other_edits(cause: Cause, best: Edit) -> Iterator[Text]:
     for edit in cause.edits:
         if edit is not best:
             other = describe_edit(edit, cause)
@@ -126,7 +126,7 @@ class SourceView:
         digits = max(len(str(line.number)) for line in shown)
         room = max(options.max_width - digits - 5, 8)
         for line in shown:
-            before, marked, after = _cut(line, room)
+            before, marked, after = _cut_line(line, room)
             row = Text(no_wrap=True, overflow="crop")
             row.append("▸ " if line.hit else "  ", "bold red")
             row.append(f"{line.number:>{digits}} │ ", "dim")
@@ -141,7 +141,7 @@ class SourceView:
                 yield caret
 
 
-def _cut(line: Line, room: int) -> tuple[str, str, str]:
+def _cut_line(line: Line, room: int) -> tuple[str, str, str]:
     """Return the parts of `line` that fit `room` columns; the expression's start is kept."""
     before, marked, after = line.parts
     if cell_len(before + marked) > room:
@@ -151,11 +151,11 @@ def _cut(line: Line, room: int) -> tuple[str, str, str]:
             kept -= 1
         if kept < len(before):
             before = "…" + (before[-kept:] if kept > 1 else "")
-    marked = fit(marked, room - cell_len(before))
-    return before, marked, fit(after, room - cell_len(before + marked))
+    marked = cut_part(marked, room - cell_len(before))
+    return before, marked, cut_part(after, room - cell_len(before + marked))
 
 
-def fit(part: str, room: int) -> str:
+def cut_part(part: str, room: int) -> str:
     """Return `part`, cut with "…" to `room` columns."""
     if cell_len(part) <= room:
         return part

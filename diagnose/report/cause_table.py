@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from fullgraph.diagnose.explanation_data import Cause
-from fullgraph.diagnose.report.cause_block import colour_of, fit, text
+from fullgraph.diagnose.report.cause_block import colour_of, cut_part, text
 from fullgraph.diagnose.report.rows import Remedy, Row
 from fullgraph.diagnose.report.wording import printable, short_path
 
@@ -24,22 +24,26 @@ _REMEDY_LINES = 2
 _SHORT_PATH = 12
 
 
-def table(rows: Sequence[Row], width: int) -> list[list[RenderableType]]:
+def draw_table(rows: Sequence[Row], width: int) -> list[list[RenderableType]]:
     """Return the header and then each row, as the lines that it takes in `width` columns."""
-    fields = [_fields(row) for row in rows]
+    fields = [_row_fields(row) for row in rows]
     if width < _NARROW:
-        joined = [[text(" · ".join(filter(None, f)), "bold")] for f in fields]
-        return [[], *(j + _remedy(r.remedy, width) for j, r in zip(joined, rows, strict=True))]
-    widths = _widths([_HEADER, *fields], width)
-    header: list[RenderableType] = [_line(_HEADER, widths, ["dim"] * len(_HEADER))]
+        pairs = zip(fields, rows, strict=True)
+        return [[], *([_join_fields(f), *_remedy_lines(r.remedy, width)] for f, r in pairs)]
+    widths = _column_widths([_HEADER, *fields], width)
+    header: list[RenderableType] = [_draw_line(_HEADER, widths, ["dim"] * len(_HEADER))]
     drawn = [header]
     for row, cells in zip(rows, fields, strict=True):
         styles = [f"bold {colour_of(row.first)}", "cyan", "", "", "dim"]
-        drawn.append([_line(cells, widths, styles), *_remedy(row.remedy, width)])
+        drawn.append([_draw_line(cells, widths, styles), *_remedy_lines(row.remedy, width)])
     return drawn
 
 
-def _fields(row: Row) -> tuple[str, ...]:
+def _join_fields(fields: Sequence[str]) -> Text:
+    return text(" · ".join(filter(None, fields)), "bold")
+
+
+def _row_fields(row: Row) -> tuple[str, ...]:
     cause = row.first
     expression = cause.expression or f"({cause.position.function})"
     names = name_causes(row.causes)
@@ -60,7 +64,7 @@ def place_of(cause: Cause) -> str:
     return f"{name}:{cause.position.line}"
 
 
-def _widths(table: Sequence[Sequence[str]], width: int) -> list[int]:
+def _column_widths(table: Sequence[Sequence[str]], width: int) -> list[int]:
     columns = list(zip(*table, strict=True))
     widths = [
         min(most, max(map(cell_len, column))) for column, most in zip(columns, _WIDEST, strict=True)
@@ -73,22 +77,22 @@ def _widths(table: Sequence[Sequence[str]], width: int) -> list[int]:
     return widths
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], styles: Sequence[str]) -> Text:
+def _draw_line(cells: Sequence[str], widths: Sequence[int], styles: Sequence[str]) -> Text:
     line = Text(no_wrap=True, overflow="crop")
     for index, (cell, room, style) in enumerate(zip(cells, widths, styles, strict=True)):
         # A long place is cut in front: its end has the line.
-        shown = fit(cell, room) if index != 1 else _fit_end(cell, room)
+        shown = cut_part(cell, room) if index != 1 else _cut_front(cell, room)
         line.append(shown, style)
         line.append(" " * (room - cell_len(shown) + _GAP))
     line.rstrip()
     return line
 
 
-def _fit_end(cell: str, room: int) -> str:
-    return cell if cell_len(cell) <= room else "…" + fit(cell[::-1], room)[-2::-1]
+def _cut_front(cell: str, room: int) -> str:
+    return cell if cell_len(cell) <= room else "…" + cut_part(cell[::-1], room)[-2::-1]
 
 
-def _remedy(remedy: Remedy, width: int) -> list[RenderableType]:
+def _remedy_lines(remedy: Remedy, width: int) -> list[RenderableType]:
     """Return the edit in at most two lines, its rule after it."""
     indent = 4 if width >= _NARROW else min(2, max(0, width - 8))
     content, style = " ".join(printable(remedy.text).split()), "green" if remedy.is_code else ""
@@ -97,6 +101,6 @@ def _remedy(remedy: Remedy, width: int) -> list[RenderableType]:
     room = _REMEDY_LINES * (width - indent - 8) - len(label) - len(tag)
     if cell_len(content) > room and remedy.is_code and remedy.why:
         content, style = " ".join(printable(remedy.why).split()), ""
-    line = Text.assemble((label, "dim"), (fit(content, max(room, 8)), style), (tag, "dim"))
+    line = Text.assemble((label, "dim"), (cut_part(content, max(room, 8)), style), (tag, "dim"))
     line.overflow = "fold"
     return [Padding(line, (0, 0, 0, indent))]

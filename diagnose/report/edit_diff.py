@@ -24,17 +24,18 @@ class DiffLine:
 def diff_lines(edit: Edit, cause: Cause) -> tuple[DiffLine, ...]:
     """Return the lines that `edit` changes, with one line around changes away from `cause`."""
     position = cause.position
-    near = range(position.line, (position.end_line or position.line) + 1)
-    hunks = [_near(hunk, near if edit.file == position.file else range(0)) for hunk in _parse(edit)]
+    lines = range(position.line, (position.end_line or position.line) + 1)
+    near = lines if edit.file == position.file else range(0)
+    hunks = [_changed_lines(hunk, near) for hunk in _parse_hunks(edit)]
     shown: list[DiffLine] = []
     for hunk in hunks:
         if shown:
             shown.append(DiffLine("…", None, ""))
         shown += hunk
-    return _dedented(shown)
+    return _dedent_lines(shown)
 
 
-def _dedented(lines: list[DiffLine]) -> tuple[DiffLine, ...]:
+def _dedent_lines(lines: list[DiffLine]) -> tuple[DiffLine, ...]:
     """Return `lines` without their common indentation, tabs as four spaces."""
     texts = [line.text.expandtabs(4) for line in lines]
     indents = [len(text) - len(text.lstrip(" ")) for text in texts if text.strip()]
@@ -42,7 +43,7 @@ def _dedented(lines: list[DiffLine]) -> tuple[DiffLine, ...]:
     return tuple(replace(line, text=t[least:]) for line, t in zip(lines, texts, strict=True))
 
 
-def _parse(edit: Edit) -> list[list[DiffLine]]:
+def _parse_hunks(edit: Edit) -> list[list[DiffLine]]:
     hunks: list[list[DiffLine]] = []
     number = 0
     for line in edit.diff.split("\n"):
@@ -57,7 +58,7 @@ def _parse(edit: Edit) -> list[list[DiffLine]]:
     return hunks
 
 
-def _near(hunk: list[DiffLine], shown_above: range) -> list[DiffLine]:
+def _changed_lines(hunk: list[DiffLine], shown_above: range) -> list[DiffLine]:
     changed = [i for i, line in enumerate(hunk) if line.sign != " "]
     around = 0 if any(hunk[i].number in shown_above for i in changed) else 1
     shown: list[DiffLine] = []

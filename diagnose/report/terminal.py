@@ -16,10 +16,16 @@ from rich.table import Table
 from rich.text import Text
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.diagnose.explanation_data import Crash, ExplanationData, GraphInfo, RecompileInfo
+from fullgraph.diagnose.explanation_data import (
+    Advice,
+    Crash,
+    ExplanationData,
+    GraphInfo,
+    RecompileInfo,
+)
 from fullgraph.diagnose.report import wording
 from fullgraph.diagnose.report.cause_block import block, text, tips
-from fullgraph.diagnose.report.cause_table import table
+from fullgraph.diagnose.report.cause_table import draw_table
 from fullgraph.diagnose.report.layout import Strip, graph_strips, graph_width, order_causes
 from fullgraph.diagnose.report.rows import cause_rows
 
@@ -65,16 +71,21 @@ def render(
         found = [one for one in explanation.causes if one.id.lower() == cause.lower()]
         if not found:
             raise FullgraphError(_no_such_cause(explanation, cause))
-        show(console, *_head(explanation, strips=False), Text(), *(block(c, tried) for c in found))
+        show(
+            console,
+            *_verdict_lines(explanation, strips=False),
+            Text(),
+            *(block(c, tried) for c in found),
+        )
     elif verbose:
-        rows = [part for row in _rows(explanation, console) for part in row]
+        rows = [part for row in _table_rows(explanation, console) for part in row]
         details = [
             Padding(block(one, tried), (1, 0, 0, 2 * min(depth, 4)))
             for one, depth in order_causes(explanation.causes)
         ]
-        show(console, *_head(explanation), *rows, *details, *_long_rest(explanation))
+        show(console, *_verdict_lines(explanation), *rows, *details, *_other_sections(explanation))
     else:
-        show(console, *_short(explanation, console))
+        show(console, *_short_form(explanation, console))
 
 
 def show(console: Console, *parts: RenderableType) -> None:
@@ -98,9 +109,9 @@ def _no_such_cause(explanation: ExplanationData, cause: str) -> str:
     return f"There is no cause {cause!r}: {known}{' …' if len(ids) > 9 else ''}."
 
 
-def _short(e: ExplanationData, console: Console) -> list[RenderableType]:
+def _short_form(e: ExplanationData, console: Console) -> list[RenderableType]:
     """Return the short form; rows that find no room in it are counted in one line."""
-    head, rows, rest = list(_head(e)), _rows(e, console), list(_short_rest(e))
+    head, rows, rest = list(_verdict_lines(e)), _table_rows(e, console), list(_short_sections(e))
     left = LINES - _height(console, head + rest) - 1
     drawn: list[RenderableType] = []
     for number, row in enumerate(rows):
@@ -117,7 +128,7 @@ def _height(console: Console, parts: Sequence[RenderableType]) -> int:
     return len(console.render_lines(Group(*parts), pad=False)) if parts else 0
 
 
-def _head(e: ExplanationData, strips: bool = True) -> Iterator[RenderableType]:
+def _verdict_lines(e: ExplanationData, strips: bool = True) -> Iterator[RenderableType]:
     yield text(_on_one_line(e.verdict), f"bold {_MOODS[wording.mood_of(e)]}")
     if e.error:
         yield text("Not finished: what follows was found until then.", "bold red")
@@ -125,10 +136,10 @@ def _head(e: ExplanationData, strips: bool = True) -> Iterator[RenderableType]:
         yield text("Still looking for hidden causes.", "dim")
     if strips and (e.causes or len(e.graphs) > 1):
         for strip in graph_strips(e, _STRIP_GRAPHS):
-            yield Padding(_strip(strip), (1, 0, 0, 0))
+            yield Padding(_draw_strip(strip), (1, 0, 0, 0))
 
 
-def _strip(strip: Strip) -> Text:
+def _draw_strip(strip: Strip) -> Text:
     """Draw ▇▇▇|C1|▇▇: graphs with a width that grows with their ops, between them causes."""
     drawn = Text(overflow="fold")
     if strip.phase != "forward":
@@ -150,32 +161,32 @@ def _strip(strip: Strip) -> Text:
     return drawn
 
 
-def _rows(e: ExplanationData, console: Console) -> list[list[RenderableType]]:
+def _table_rows(e: ExplanationData, console: Console) -> list[list[RenderableType]]:
     """Return the table of causes, the lines of each row apart; the first is the header."""
     rows = cause_rows(e)
     if not rows:
         return []
-    header, *others = table(rows, console.width)
+    header, *others = draw_table(rows, console.width)
     return [[Text(), *header], *others]
 
 
-def _short_rest(e: ExplanationData) -> Iterator[RenderableType]:
+def _short_sections(e: ExplanationData) -> Iterator[RenderableType]:
     """Yield what comes below the table in a line or two each."""
     lines: list[Text] = []
     for recompile in e.recompiles[:_FEW]:
         place = wording.format_place(recompile.file, recompile.line)
         times = wording.count(recompile.count, "recompile")
-        lines.append(_fact(f"{times} of {recompile.function}", place, recompile.message))
-        lines += [_advised(advice.text) for advice in wording.rank_advice(recompile.advice)[:1]]
+        lines.append(_format_fact(f"{times} of {recompile.function}", place, recompile.message))
+        lines += _first_advice(recompile.advice)
     for fallback in e.fallbacks[:_FEW]:
         place = wording.format_place(fallback.file, fallback.line)
         because = f" Because of {fallback.cause}." if fallback.cause else ""
-        lines.append(_fact(f"Eager: {fallback.function}", place, fallback.reason + because))
-        lines += [_advised(advice.text) for advice in wording.rank_advice(fallback.advice)[:1]]
+        lines.append(_format_fact(f"Eager: {fallback.function}", place, fallback.reason + because))
+        lines += _first_advice(fallback.advice)
     for crash in e.crashes[:_FEW]:
         place = wording.format_position(crash.position) if crash.position else "place unknown"
         message = crash.message.partition("\n")[0]
-        lines.append(_fact(f"Crash: {crash.error} in {crash.stage}", place, message))
+        lines.append(_format_fact(f"Crash: {crash.error} in {crash.stage}", place, message))
     notes = wording.short_notes(e)
     lines += [text(_on_one_line(note), "dim") for note in notes[: _FEW + 1]]
     groups = (e.recompiles, e.fallbacks, e.crashes)
@@ -185,7 +196,7 @@ def _short_rest(e: ExplanationData) -> Iterator[RenderableType]:
     if lines:
         yield Padding(Group(*lines), (1, 0, 0, 0))
     if e.measurement is not None:
-        yield Padding(_grid(wording.measurement_rows(e)), (1, 0, 0, 0))
+        yield Padding(_two_column_grid(wording.measurement_rows(e)), (1, 0, 0, 0))
     end = [text(f"{wording.describe_setting(e)}", "dim")]
     if e.causes:
         end.append(text(HINT, "dim"))
@@ -194,7 +205,7 @@ def _short_rest(e: ExplanationData) -> Iterator[RenderableType]:
     yield Padding(Group(*end), (1 if e.causes or lines else 0, 0, 0, 0))
 
 
-def _fact(title: str, place: str, message: str) -> Text:
+def _format_fact(title: str, place: str, message: str) -> Text:
     shown = Text.assemble(
         text(_on_one_line(title), "bold yellow"),
         text(f" ({_on_one_line(place)})", "cyan"),
@@ -204,8 +215,10 @@ def _fact(title: str, place: str, message: str) -> Text:
     return shown
 
 
-def _advised(sentence: str) -> Text:
-    return Text.assemble(("    try: ", "dim"), text(_on_one_line(sentence)), overflow="fold")
+def _first_advice(advice: Sequence[Advice]) -> list[Text]:
+    """Return the best advice as a line; none without advice."""
+    best = [_on_one_line(one.text) for one in wording.rank_advice(advice)[:1]]
+    return [Text.assemble(("    try: ", "dim"), text(one), overflow="fold") for one in best]
 
 
 def _on_one_line(sentence: str) -> str:
@@ -214,9 +227,9 @@ def _on_one_line(sentence: str) -> str:
     return whole if len(whole) <= 3 * WIDTH else whole[: 3 * WIDTH] + "…"
 
 
-def _long_rest(e: ExplanationData) -> Iterator[RenderableType]:
+def _other_sections(e: ExplanationData) -> Iterator[RenderableType]:
     for recompile in e.recompiles:
-        yield from _recompile(recompile)
+        yield from _recompile_section(recompile)
     for fallback in e.fallbacks:
         because = f" Because of {fallback.cause}." if fallback.cause else ""
         gb_id = f" ({fallback.gb_id})" if fallback.gb_id else ""
@@ -224,7 +237,7 @@ def _long_rest(e: ExplanationData) -> Iterator[RenderableType]:
         place = wording.format_place(fallback.file, fallback.line)
         yield from _section("ran eager", fallback.function, place, *parts)
     for crash in e.crashes:
-        yield from _crash(crash)
+        yield from _crash_section(crash)
     if e.notes:
         yield Padding(Rule(text("Notes", "bold"), align="left", style="dim"), (1, 0, 0, 0))
     for note in e.notes:
@@ -232,14 +245,14 @@ def _long_rest(e: ExplanationData) -> Iterator[RenderableType]:
         yield text(f"{note.kind}: {note.message}{where}")
     if e.measurement is not None:
         yield Padding(Rule(text("Measured", "bold"), align="left", style="dim"), (1, 0, 0, 0))
-        yield _grid(wording.measurement_rows(e))
+        yield _two_column_grid(wording.measurement_rows(e))
     if e.output:
-        yield from _output(e.output)
+        yield from _output_section(e.output)
     runs = wording.describe_runs(e) or ""
     yield Padding(text(f"{wording.describe_setting(e)}. {runs}".rstrip(), "dim"), (1, 0, 0, 0))
 
 
-def _recompile(recompile: RecompileInfo) -> Iterator[RenderableType]:
+def _recompile_section(recompile: RecompileInfo) -> Iterator[RenderableType]:
     title = f"{recompile.function} · {wording.count(recompile.count, 'time')}"
     place = wording.format_place(recompile.file, recompile.line)
     guards = [text(f"guard failed: {guard}", "dim") for guard in recompile.guards]
@@ -255,7 +268,7 @@ def _section(kind: str, title: str, place: str, *parts: RenderableType) -> Itera
     yield from parts
 
 
-def _crash(crash: Crash) -> Iterator[RenderableType]:
+def _crash_section(crash: Crash) -> Iterator[RenderableType]:
     place = wording.format_position(crash.position) if crash.position else "place unknown"
     yield from _section(
         "crash",
@@ -266,7 +279,7 @@ def _crash(crash: Crash) -> Iterator[RenderableType]:
     )
 
 
-def _output(output: str) -> Iterator[RenderableType]:
+def _output_section(output: str) -> Iterator[RenderableType]:
     lines = output.rstrip("\n").split("\n")
     yield Padding(Rule(text("Your code printed", "bold"), align="left", style="dim"), (1, 0, 0, 0))
     yield Padding(text("\n".join(lines[:_OUTPUT_LINES]), "dim"), (0, 0, 0, 2))
@@ -274,7 +287,7 @@ def _output(output: str) -> Iterator[RenderableType]:
         yield text(f"… {wording.count(len(lines) - _OUTPUT_LINES, 'more line')}", "dim")
 
 
-def _grid(rows: Iterable[tuple[str, str]]) -> Table:
+def _two_column_grid(rows: Iterable[tuple[str, str]]) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(overflow="fold", style="dim")
     grid.add_column(overflow="fold")

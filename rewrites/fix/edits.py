@@ -17,6 +17,7 @@ from fullgraph.compiler.sources import index_live_functions, is_user_code
 from fullgraph.diagnose.explain import explain as explain_causes
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause, Edit, Verification
+from fullgraph.diagnose.verdict import verdict
 from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, propose
 from fullgraph.rewrites.fix.results import unified_diff
 from fullgraph.rewrites.proof import verify_fullgraph
@@ -54,6 +55,7 @@ class EditOffers:
             check = verify_fullgraph(program)
             verification = Verification(check.ok, check.detail)
             explanation = replace(explanation, verification=verification)
+            explanation = replace(explanation, verdict=verdict(explanation))
         causes = [cause for cause in explanation.causes if is_user_code(cause.position.file)]
         if not causes:
             return explanation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fullgraph.diagnose.explanation_data import Mode
+from fullgraph.diagnose.explanation_data import Mode, Verification
 from fullgraph.diagnose.verdict import verdict
 
 from .report.explanations import CLEAN, TROUBLED, TWO
@@ -34,6 +34,17 @@ def test_a_model_that_only_default_mode_breaks() -> None:
     assert verdict(whole) == (
         "Net runs as 3 graphs: 4 breaks from 1 cause, none hidden; it is one graph under "
         "fullgraph=True, not compiled with Inductor yet."
+    )
+
+
+def test_what_inductor_made_of_the_graph() -> None:
+    same, other = Verification(True), Verification(False, "the outputs differ")
+    assert verdict(replace(CLEAN, verification=same)).endswith(
+        "and with Inductor it behaves as in eager. No edit needed: "
+        "`torch.compile(model, fullgraph=True)`."
+    )
+    assert verdict(replace(CLEAN, verification=other)).endswith(
+        "under fullgraph=True, but Inductor fails: the outputs differ."
     )
 
 
