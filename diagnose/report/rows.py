@@ -94,7 +94,7 @@ def describe_effect(e: ExplanationData, causes: Sequence[Cause]) -> str:
     if first.frame == "prefix":
         return "rest runs in eager"
     after = _graphs_without(e, causes)
-    if after is not None:
+    if after is not None and after != e.default.graphs:
         return f"{e.default.graphs} → {count(after, 'graph')}"
     ended = len({graph for cause in causes for graph in cause.graphs})
     return f"ends {count(ended, 'graph')}" if ended else describe_count(first)

@@ -130,9 +130,9 @@ def _height(console: Console, parts: Sequence[RenderableType]) -> int:
 
 def _verdict_lines(e: ExplanationData, strips: bool = True) -> Iterator[RenderableType]:
     yield text(_on_one_line(e.verdict), f"bold {_MOODS[wording.mood_of(e)]}")
-    if e.error:
+    if e.error and (e.causes or e.graphs):
         yield text("Not finished: what follows was found until then.", "bold red")
-    elif not e.complete:
+    elif not e.error and not e.complete:
         yield text("Still looking for hidden causes.", "dim")
     if strips and (e.causes or len(e.graphs) > 1):
         for strip in graph_strips(e, _STRIP_GRAPHS):
@@ -176,7 +176,8 @@ def _short_sections(e: ExplanationData) -> Iterator[RenderableType]:
     for recompile in e.recompiles[:_FEW]:
         place = wording.format_place(recompile.file, recompile.line)
         times = wording.count(recompile.count, "recompile")
-        lines.append(_format_fact(f"{times} of {recompile.function}", place, recompile.message))
+        message = wording.first_guard(recompile)
+        lines.append(_format_fact(f"{times} of {recompile.function}", place, message))
         lines += _first_advice(recompile.advice)
     for fallback in e.fallbacks[:_FEW]:
         place = wording.format_place(fallback.file, fallback.line)
@@ -238,11 +239,10 @@ def _other_sections(e: ExplanationData) -> Iterator[RenderableType]:
         yield from _section("ran eager", fallback.function, place, *parts)
     for crash in e.crashes:
         yield from _crash_section(crash)
-    if e.notes:
+    notes = wording.short_notes(e)
+    if notes:
         yield Padding(Rule(text("Notes", "bold"), align="left", style="dim"), (1, 0, 0, 0))
-    for note in e.notes:
-        where = f" ({wording.format_position(note.position)})" if note.position else ""
-        yield text(f"{note.kind}: {note.message}{where}")
+    yield from map(text, notes)
     if e.measurement is not None:
         yield Padding(Rule(text("Measured", "bold"), align="left", style="dim"), (1, 0, 0, 0))
         yield _two_column_grid(wording.measurement_rows(e))

@@ -16,6 +16,8 @@ from fullgraph.diagnose.explanation_data import (
     ExplanationData,
     GraphInfo,
     Measurement,
+    Note,
+    RecompileInfo,
 )
 
 _FATES = {
@@ -23,7 +25,7 @@ _FATES = {
     "prefix": "rest of the frame runs eager",
     "skipped": "whole frame runs eager",
 }
-_MANY_GRAPHS = 12
+_MANY_GRAPHS, _MANY_GUARDS = 12, 3
 _STDLIB = sysconfig.get_path("stdlib")
 MODES = {"default": "default mode", "fullgraph": "fullgraph=True"}
 
@@ -191,23 +193,39 @@ def describe_setting(explanation: ExplanationData) -> str:
 
 
 def short_notes(explanation: ExplanationData) -> tuple[str, ...]:
-    """Return the notes as sentences; those about waiting for the device as one."""
+    """Return the notes that nothing else in the report says; those about waits as one."""
     by_place = {cause.position: cause.id for cause in explanation.causes}
-    waits = [
-        by_place[note.position]
-        for note in explanation.notes
-        if note.kind == "sync" and note.position in by_place
-    ]
-    others = [
-        f"{note.message} ({format_position(note.position)})" if note.position else note.message
-        for note in explanation.notes
-        if note.kind != "sync" or note.position not in by_place
-    ]
+    waits: list[str] = []
+    notes: list[str] = []
+    for note in explanation.notes:
+        if note.kind == "sync" and note.position in by_place:
+            waits.append(by_place[note.position])
+        elif _is_said_elsewhere(note, explanation):
+            continue
+        elif note.position:
+            notes.append(f"{note.message} ({format_position(note.position)})")
+        else:
+            notes.append(note.message)
     if waits:
         verb = "waits" if len(waits) == 1 else "wait"
         ids = ", ".join(waits[:3]) + (f" and {len(waits) - 3} more" if len(waits) > 3 else "")
-        others.insert(0, f"On a GPU, {ids} {verb} for the device in each call.")
-    return tuple(others)
+        notes.insert(0, f"On a GPU, {ids} {verb} for the device in each call.")
+    return tuple(notes)
+
+
+def _is_said_elsewhere(note: Note, explanation: ExplanationData) -> bool:
+    """Whether the verdict says it (the search met its limit), or a recompile (what changes)."""
+    if note.kind == "guard":
+        return bool(explanation.recompiles)
+    return note.kind == "unmask" and note.position is None
+
+
+def first_guard(recompile: RecompileInfo) -> str:
+    """Return the message of a recompile; for many failed guards, that of the first."""
+    first, dot, _ = recompile.message.partition(". ")
+    if not dot or len(recompile.guards) < _MANY_GUARDS:
+        return recompile.message
+    return f"{first}. {count(len(recompile.guards) - 1, 'more guard')} failed."
 
 
 def link_of(cause: Cause) -> str:

@@ -160,7 +160,7 @@ def test_each_section_is_there():
         "ran eager · Net.decode",
         "Because of C2.",
         "crash · CppCompileError in inductor",
-        "sync: The device is synchronised",
+        "On a GPU, C1 waits for the device in each call.",
         "Your code printed",
         "Your code ran 3 times: 1 × default mode, 1 × eager values, 1 × fullgraph.",
         "pays after 1,006 calls",

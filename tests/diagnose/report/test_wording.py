@@ -6,7 +6,7 @@ import pytest
 from fullgraph.diagnose.explanation_data import Measurement, Note
 from fullgraph.diagnose.report import wording
 
-from .explanations import BRANCH, CLEAN, ITEM, TWO
+from .explanations import BRANCH, CLEAN, ITEM, TROUBLED, TWO
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,19 @@ def test_waits_for_the_device_are_one_note():
         "On a GPU, C1, C2 wait for the device in each call.",
         "Unknown.",
     )
+
+
+def test_what_the_verdict_or_a_recompile_says_is_no_note():
+    notes = (Note("unmask", "Unmasking stopped after 12 rounds."), Note("guard", "`n` changes."))
+    assert wording.short_notes(replace(TWO, notes=notes)) == ("`n` changes.",)
+    assert wording.short_notes(replace(TROUBLED, notes=notes)) == ()
+
+
+def test_many_guards_are_counted():
+    (recompile,) = TROUBLED.recompiles
+    many = replace(recompile, message="`n` was 0. `n` was 1. `n` was 2.", guards=("a", "b", "c"))
+    assert wording.first_guard(recompile) == recompile.message
+    assert wording.first_guard(many) == "`n` was 0. 2 more guards failed."
 
 
 def test_compiling_that_never_pays_is_said_so():
