@@ -74,7 +74,8 @@ def _describe_search(e: ExplanationData) -> str:
     if not e.complete:
         return found
     if e.hidden_search == "nothing new":
-        return found or ", none hidden"
+        blocked = any(note.kind == "unmask" and note.position for note in e.notes)
+        return found or ("" if blocked else ", none hidden")
     if e.hidden_search in ("rounds", "seconds"):
         return f"{found} (the search for hidden ones ran out of {e.hidden_search})"
     return found

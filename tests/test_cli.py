@@ -80,8 +80,8 @@ def started(*args: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=240)
 
 
-def in_terminal(*args: object) -> str:
-    """What the command writes to a terminal of 80 columns."""
+def in_terminal(*args: object, interrupt_at: str | None = None) -> tuple[int, str]:
+    """The exit code and what the command writes to a terminal of 80 columns."""
     main_end, command_end = pty.openpty()
     fcntl.ioctl(command_end, termios.TIOCSWINSZ, struct.pack("HHHH", 60, 80, 0, 0))
     command = [sys.executable, "-m", "fullgraph", *map(str, args)]
@@ -94,9 +94,11 @@ def in_terminal(*args: object) -> str:
     with contextlib.suppress(OSError):  # EIO: the command has ended
         while chunk := os.read(main_end, 4096):
             written += chunk
+            if interrupt_at is not None and interrupt_at.encode() in written:
+                process.send_signal(signal.SIGINT)
+                interrupt_at = None
     os.close(main_end)
-    assert process.wait(240) == 0
-    return written.decode()
+    return process.wait(240), written.decode()
 
 
 def fullgraph(*args: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -151,12 +153,27 @@ def test_color_is_forced(model: Path) -> None:
 
 
 def test_a_terminal_shows_one_progress_line_then_the_report_once(model: Path) -> None:
-    shown = in_terminal("explain", f"{model}:Net")
+    code, shown = in_terminal("explain", f"{model}:Net")
+    assert code == 0
     progress, report = shown.split("\x1b[?25h")  # the cursor comes back with the report
     assert "Importing torch …" in progress and "Tracing in default mode …" in progress
     assert "Net runs as 2 graphs: 1 break from 1 cause." in progress
     assert report.count("Net runs as 2 graphs") == 1
     assert "Still looking" not in report and "Looking for hidden" not in report
+
+
+def test_ctrl_c_leaves_what_was_found(tmp_path: Path) -> None:
+    file = tmp_path / "slow.py"
+    file.write_text(
+        "import time, torch\n\ndef slow(x):\n    time.sleep(2)\n    return x + 1\n\n"
+        "inputs = torch.ones(2)\n"
+    )
+    code, shown = in_terminal("explain", f"{file}:slow", interrupt_at="Tracing with fullgraph")
+    report = shown.rpartition("\x1b[?25h")[2]
+    assert code == 130
+    assert "slow runs as" in report and "time.sleep(2)" in report
+    assert "Not finished: what follows was found until then." in report
+    assert "Still looking" not in report and "Traceback" not in report
 
 
 def test_a_model_that_is_one_graph_gets_a_positive_sentence(model: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fullgraph.commands.arguments import (
@@ -57,7 +58,7 @@ def _run_explain(args: argparse.Namespace) -> int:
         explanation = _explain_target(args, draw, show)
     except KeyboardInterrupt:
         if latest:
-            write(latest[0], args, saved, draw)
+            write(replace(latest[0], error="It was interrupted."), args, saved, draw)
         raise
     finally:
         draw.stop()

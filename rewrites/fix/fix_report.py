@@ -33,7 +33,7 @@ def verdict(fixes: FixResult) -> str:
     if fixes.before.error is not None:
         return f"{fixes.before.error}{end}"
     if not fixes.before.causes:
-        return f"{fixes.target} has nothing to fix: {fixes.before.verdict}"
+        return f"There is nothing to fix: {fixes.before.verdict}"
     safe = [s for s in fixes.suggestions if s.accepted and s.applicability is Applicability.SAFE]
     unsafe = [s for s in fixes.suggestions if s.accepted and s not in safe]
     parts = [f"graphs {_graph_count(fixes.before)} → {_graph_count(fixes.after)}"]

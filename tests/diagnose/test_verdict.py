@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fullgraph.diagnose.explanation_data import Mode, Verification
+from fullgraph.diagnose.explanation_data import Mode, Note, Verification
 from fullgraph.diagnose.verdict import verdict
 
 from .report.explanations import CLEAN, TROUBLED, TWO
@@ -56,6 +56,12 @@ def test_what_the_search_for_hidden_causes_came_to() -> None:
         replace(DONE, hidden_search="rounds")
     )
     assert verdict(replace(DONE, complete=False, causes=DONE.causes[:2])).startswith(f"{start}; ")
+
+
+def test_none_is_hidden_is_not_said_where_the_search_was_blocked() -> None:
+    blocked = Note("unmask", "What lies behind is not known: it raises.", TWO.causes[0].position)
+    explanation = replace(DONE, causes=DONE.causes[:2], notes=(blocked,))
+    assert "hidden" not in verdict(explanation)
 
 
 def test_a_model_without_a_graph() -> None:
