@@ -95,12 +95,16 @@ def _cut_front(cell: str, room: int) -> str:
 def _remedy_lines(remedy: Remedy, width: int) -> list[RenderableType]:
     """Return the edit in at most two lines, its rule after it."""
     indent = 4 if width >= _NARROW else min(2, max(0, width - 8))
-    content, style = " ".join(printable(remedy.text).split()), "green" if remedy.is_code else ""
-    tag = f"  ({remedy.tag})" if remedy.tag else ""
+    content, style = printable(remedy.text).replace("\n", " "), "green" if remedy.is_code else ""
+    tag = f"({remedy.tag})" if remedy.tag else ""
     label = f"{remedy.label}: "
-    room = _REMEDY_LINES * (width - indent - 8) - len(label) - len(tag)
+    line = width - indent
+    room = _REMEDY_LINES * (line - 8) - cell_len(label + tag)
     if cell_len(content) > room and remedy.is_code and remedy.why:
-        content, style = " ".join(printable(remedy.why).split()), ""
-    line = Text.assemble((label, "dim"), (cut_part(content, max(room, 8)), style), (tag, "dim"))
-    line.overflow = "fold"
-    return [Padding(line, (0, 0, 0, indent))]
+        content, style = printable(remedy.why).replace("\n", " "), ""
+    content = cut_part(content, max(room, 8))
+    used = cell_len(label + content)
+    gap = "\n" if used <= line < used + 2 + cell_len(tag) else "  "
+    shown = Text.assemble((label, "dim"), (content, style), (gap + tag if tag else "", "dim"))
+    shown.overflow = "fold"
+    return [Padding(shown, (0, 0, 0, indent))]

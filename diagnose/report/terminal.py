@@ -51,7 +51,16 @@ def plain(explanation: ExplanationData, verbose: bool = False, cause: str | None
 def draw_plain(draw: Callable[[Console], None]) -> str:
     """Return what `draw` draws as text without colour, at most 80 columns wide."""
     file = StringIO()
-    draw(Console(file=file, width=WIDTH, color_system=None, force_terminal=False, tab_size=4))
+    # In a notebook, rich would display the text instead of writing it to the file.
+    console = Console(
+        file=file,
+        width=WIDTH,
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,
+        tab_size=4,
+    )
+    draw(console)
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n"))
 
 

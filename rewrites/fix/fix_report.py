@@ -52,7 +52,9 @@ def verdict(fixes: FixResult) -> str:
 def plain(fixes: FixResult) -> str:
     """Return `fixes` as text without colour; only code is wider than 80 columns."""
     file = StringIO()
-    console = Console(file=file, width=WIDTH, color_system=None, force_terminal=False)
+    console = Console(
+        file=file, width=WIDTH, color_system=None, force_terminal=False, force_jupyter=False
+    )
     render(fixes, console)
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n"))
 

@@ -18,6 +18,7 @@ from .explanations import (
     EDITED,
     HIDDEN,
     ITEM,
+    KEEP,
     TRICKY,
     TROUBLED,
     TWO,
@@ -71,6 +72,25 @@ def test_the_short_form_holds_verdict_strip_and_table():
         "Details: `-v` or `--cause C1`; in Python, `report.text(verbose=True)`.\n"
         "To try, prove and apply the edits: `fullgraph fix`."
     )
+
+
+def edited(line):
+    edit = replace(KEEP, after=(line,))
+    return plain(replace(TWO, causes=(replace(ITEM, edits=(edit,)),))).splitlines()
+
+
+def test_an_edit_is_shown_as_it_is_written():
+    assert '    edit: log("a  b")  (FG201, unsafe)' in edited('log("a  b")')
+
+
+def test_the_rule_is_not_torn_from_its_applicability():
+    lines = edited("total = " + "x" * 52)
+    assert lines[lines.index("    (FG201, unsafe)") - 1].endswith("xxx")
+
+
+def test_an_edit_without_room_is_told_by_its_sentence():
+    text = " ".join(edited("total = " + "x" * 200))
+    assert "edit: A 0-d tensor does what the number did, inside the graph." in text
 
 
 def test_details_show_the_edit_as_a_diff_with_its_caveat():
