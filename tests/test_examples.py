@@ -10,7 +10,16 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from examples import collectives, demo, suspects, training_step
+from examples import (
+    amp_training,
+    collectives,
+    demo,
+    expensive_loss,
+    four_suspects,
+    suspects,
+    training_step,
+    two_ranks,
+)
 from fullgraph import explain
 
 pytestmark = pytest.mark.compiles
@@ -82,3 +91,41 @@ def test_a_training_step_under_autocast() -> None:
     assert cause.state == ("autocast(cpu, bfloat16)",)
     assert found.default.graphs == 2
     assert all(p.grad is None for p in model.parameters())
+
+
+def test_two_of_the_published_suspects_break() -> None:
+    found = explain(*four_suspects.build())
+    assert [(c.expression, c.modes) for c in found.causes] == [
+        (ITEM, ("default",)),
+        ("print(x)", ("default", "fullgraph")),
+    ]
+    guard = found.causes[1].edits[0]
+    assert guard.after == ("if not torch.compiler.is_compiling():", "    print(x)")
+    assert guard.applicability == "unsafe"  # compiled code no longer prints
+
+
+def test_an_amp_loop_trains_and_its_model_prints_in_each_block(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    first, second = amp_training.main("eager")
+    assert first > 0 and second > 0
+    found = explain(*amp_training.build(), loss=True)
+    (cause,) = found.causes
+    assert cause.expression == 'print("attention", x.dtype)'
+    assert (cause.module_path, cause.events) == ("blocks[0..1]", 2)
+
+
+def test_an_expensive_loss_is_explained_by_itself() -> None:
+    found = explain(*expensive_loss.build(), loss=True)
+    assert [(c.expression, c.modes) for c in found.causes] == [
+        ("similar[~equal]", ("default",)),
+        ("hard.max() > 0.9", ("default", "fullgraph")),
+    ]
+
+
+@pytest.mark.slow
+def test_two_ranks_report_their_own_breaks_and_do_not_wait_for_each_other() -> None:
+    assert [line for line in two_ranks.main().split("\n") if line.startswith("  ")] == [
+        '  line 36: print("mean", x.mean())',
+        "  line 40: total > 100",
+    ]

@@ -11,22 +11,17 @@ from pathlib import Path
 import torch
 
 from fullgraph.compiler.isolation.job_outcome import JobProcess
-from fullgraph.compiler.isolation.process_groups import has_process_group
 from fullgraph.compiler.isolation.snapshots import devices_of
 
 
-def choose_process(
-    objects: Sequence[object], *, fake_collectives: bool = False
-) -> tuple[JobProcess, str]:
+def choose_process(objects: Sequence[object]) -> tuple[JobProcess, str]:
     """Return where to run a job that uses `objects`, and the reason as half a sentence.
 
-    A live process group keeps the job in this process, unless `fake_collectives` says that the
-    child may compute its collectives without the other ranks.
+    A forked child computes its collectives without the other ranks: none of them has to wait, and
+    no two have to do the same.
     """
     if sys.platform != "linux":
         return "process", f"a fork is not safe on {sys.platform}"
-    if has_process_group() and not fake_collectives:
-        return "process", "a process group is live, and its threads do not survive a fork"
     for accelerator in (torch.cuda, torch.xpu):
         if accelerator.is_initialized():
             return "process", f"{accelerator.__name__} is initialised and does not survive a fork"

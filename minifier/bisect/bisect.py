@@ -204,7 +204,7 @@ def run_where_forks_are_safe(
 
     That is here, or a fresh process that receives everything `work` uses. Raises FullgraphError
     where neither is possible."""
-    where, why = choose_process(case.objects, fake_collectives=True)
+    where, why = choose_process(case.objects)
     if where == "fork":
         return work(case, rungs, on_message, **arguments)
     if has_process_group() or sys.platform != "linux":
