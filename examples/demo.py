@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.rule import Rule
 from torch import nn
 
-from examples import suspects
+from examples import four_suspects, suspects
 from fullgraph import explain, fix
 from fullgraph.diagnose.report import render
 from fullgraph.rewrites.fix import render as render_fixes
@@ -23,8 +24,10 @@ PAGE = Path("report.html")
 
 def torchs_own(model: nn.Module, x: torch.Tensor) -> str:
     """What `torch._dynamo.explain` says, in its own words."""
+    torch._logging.set_logs(dynamo=logging.ERROR)  # else it warns before it answers
     with contextlib.redirect_stdout(io.StringIO()):
         said = torch._dynamo.explain(model)(x)
+    torch._logging.set_logs()
     torch._dynamo.reset()
     reasons = [f"  reason: {r.reason.partition(chr(10))[0]}" for r in said.break_reasons]
     counts = f"graphs: {said.graph_count}, breaks: {said.graph_break_count}"
@@ -35,7 +38,7 @@ def main() -> int:
     """Explain both networks in colour, write the second one's page, and fix the first."""
     console = Console(force_terminal=True if sys.stdout.isatty() else None, highlight=False)
     for title, build in (
-        ("a network with four suspects", suspects.build),
+        ("a network with four suspects", four_suspects.build),
         ("the same lines in a loop", suspects.build_loop),
     ):
         model, x = build()
@@ -49,7 +52,7 @@ def main() -> int:
     console.print(f"The last report as a page: {PAGE.resolve()}", markup=False)
     console.print()
     console.print(Rule("fullgraph.fix: a network with four suspects", align="left"))
-    fixes = fix(*suspects.build(), inductor=False)
+    fixes = fix(*four_suspects.build(), inductor=False)
     render_fixes(fixes, console)
     console.print(Rule("the whole diff, the unsafe edit included", align="left"))
     render_diff(fixes.diff(unsafe=True), console)
