@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from fullgraph.compiler.events import CompileFailure, Position, Recording
 from fullgraph.compiler.private import current_stance, has_dispatch_mode, is_compile_disabled
 from fullgraph.compiler.recording import RECOMPILE_LIMIT
-from fullgraph.diagnose.causes import describe_causes, describe_recompiles, diagnose, group_breaks
+from fullgraph.diagnose.causes import (
+    describe_causes,
+    describe_recompiles,
+    diagnose,
+    expression_at,
+    group_breaks,
+    is_handled,
+)
 from fullgraph.diagnose.evidence import Evidence, breaks_of
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import (
@@ -19,10 +27,16 @@ from fullgraph.diagnose.explanation_data import (
     Mode,
     Note,
 )
-from fullgraph.diagnose.taxonomy import Category, describe_skip
+from fullgraph.diagnose.taxonomy import Category, advise_on_fake, describe_skip, quote
 from fullgraph.diagnose.trace import Trace
 from fullgraph.diagnose.verdict import verdict
 
+_ANSWERS_ALL = (
+    "`__getattr__` of the model answers every name, also those that torch.compile looks for: let "
+    "it raise AttributeError for names that it does not know."
+)
+_FAKE_ERROR = re.compile(r"fake tensors.*?: got \w+\(['\"](.*?)['\"]\)", re.DOTALL)
+"""An operator's own error in the message of Dynamo, which ran it with fake tensors."""
 _NEEDS_HOST_VALUE = {
     Category.BRANCH,
     Category.SCALAR,
@@ -135,7 +149,12 @@ def _crashes_of(trace: Trace, mode: str, function: Position | None) -> Iterator[
         and "RecompileLimit" not in raised.type
         and (mode == "default" or not breaks_of(trace.recording))
     ):
-        yield Crash("backend", raised.type, raised.message, raised.position, mode, raised.traceback)
+        crash = Crash(
+            "backend", raised.type, raised.message, raised.position, mode, raised.traceback
+        )
+        if "already has a get_compiler_config attribute" in raised.message:
+            crash = replace(crash, conclusion=_ANSWERS_ALL)
+        yield crash
     if trace.crash:
         stage = "backend" if trace.recording.graphs else "dynamo"
         yield Crash(stage, trace.crash, _describe_end(trace.crash), function, mode)
@@ -150,9 +169,25 @@ def _describe_end(crash: str) -> str:
 
 
 def _describe_failure(failure: CompileFailure, mode: str) -> Crash:
+    """Return a failure as a crash; an operator that fails without data is none of the compiler."""
     position = failure.stack[-1] if failure.stack else failure.frame
     message = failure.message.strip().partition("\n")[0]
-    return Crash(failure.stage, failure.error, message, position, mode, failure.traceback)
+    crash = Crash(failure.stage, failure.error, message, position, mode, failure.traceback)
+    code = quote(expression_at(position))
+    if found := _FAKE_ERROR.search(failure.message):
+        return replace(
+            crash,
+            message=f"{code} fails: {found[1].rstrip('.')}.",
+            conclusion="Dynamo runs each operator with fake tensors, which have no data; this one "
+            f"works in eager but refuses them. {advise_on_fake(code)}",
+        )
+    if failure.stage == "dynamo" and is_handled(position):
+        return replace(
+            crash,
+            conclusion=f"Your code handles this error, but Dynamo does not pass it to the "
+            f"`except`: ask before {code} whether it can work.",
+        )
+    return crash
 
 
 def _describe_graphs(recording: Recording, causes: tuple[Cause, ...]) -> tuple[GraphInfo, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 
 from fullgraph.compiler.events import Break, Position, Recording
@@ -113,16 +114,41 @@ def observing(program: Program, evidence: Evidence) -> IsolatedJob[Observations]
 def with_eager_run(evidence: Evidence, program: Program, outcome: JobOutcome[object]) -> Evidence:
     """Return `evidence` with a run in eager: its values, and why it fails if it does."""
     values = outcome.value if isinstance(outcome.value, Observations) else Observations()
-    error = None
+    eager = EagerRun(
+        values,
+        _why_eager_fails(program.name, evidence.default, outcome, values),
+        evidence.eager.runs + 1,
+        outcome.unrestored,
+    )
+    return replace(evidence, eager=eager, error=eager.error)
+
+
+def _why_eager_fails(
+    name: str, default: Trace, outcome: JobOutcome[object], values: Observations
+) -> str | None:
+    """Return why the program fails in eager, as one sentence; None if it does not."""
+    place = default.raised.position if default.raised is not None else None
     if outcome.status == "signal":
-        error = f"{program.name} dies in eager, without torch.compile, by {outcome.signal}."
-    elif values.raised:
-        compiled = evidence.default.raised
-        at = compiled.position if compiled is not None else None
-        line = f" at {at.file}:{at.line}" if at is not None else ""
-        error = (
-            f"{program.name} raises in eager, without torch.compile: {values.raised}{line}; "
-            "mend that first, or give inputs that it accepts."
+        return f"{name} dies in eager, without torch.compile, by {outcome.signal}."
+    if outcome.error is not None and outcome.error.type == "SystemExit":
+        code = _EXIT_CODE.search(outcome.error.message)
+        how = f"exit code {code[1]}" if code else f"SystemExit({outcome.error.message})"
+        return (
+            f"{name} ends the process in eager, without torch.compile, by {how}; "
+            "fix that first, or give inputs that it accepts."
         )
-    eager = EagerRun(values, error, evidence.eager.runs + 1, outcome.unrestored)
-    return replace(evidence, eager=eager, error=error)
+    if outcome.error is not None:
+        what = f"{outcome.error.type}: {outcome.error.message}".rstrip(": ")
+    elif values.raised:
+        what = values.raised
+    else:
+        return None
+    line = f" at {place.file}:{place.line}" if place is not None else ""
+    return (
+        f"{name} raises in eager, without torch.compile: {what}{line}; "
+        "fix that first, or give inputs that it accepts."
+    )
+
+
+_EXIT_CODE = re.compile(r"ended itself with exit code (-?\d+)")
+"""What the isolation says of a process that `os._exit` ended."""

@@ -21,7 +21,7 @@ class Advice:
     trap: str = ""
     """What can change or go wrong if the advice is followed."""
     modes: tuple[str, ...] = ()
-    """The modes in which the example was run and has no break left: "default", "fullgraph"."""
+    """The modes in which the example, not the user's model, was tested: "default", "fullgraph"."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Fallback:
 
 @dataclass(frozen=True)
 class Crash:
-    """A crash of the compiler: a bug of the compiler, not of the user's code."""
+    """An error of compilation that eager does not have."""
 
     stage: str
     error: str
@@ -164,6 +164,8 @@ class Crash:
     position: Position | None
     mode: str = "default"
     traceback: str = ""
+    conclusion: str = "This is a bug in the compiler, not in your code."
+    """Whose error it is and what to do about it, as one sentence."""
 
 
 @dataclass(frozen=True)

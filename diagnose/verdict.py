@@ -48,7 +48,7 @@ def _clauses(e: ExplanationData) -> Iterator[str]:
         yield f"{_count(len(e.fallbacks), 'function')} {runs} in eager without a break"
     if e.crashes:
         times = len(e.crashes)
-        yield f"the compiler crashed {'once' if times == 1 else f'{times} times'}"
+        yield f"compilation failed {'once' if times == 1 else f'{times} times'}"
 
 
 def _graphs(e: ExplanationData) -> str:

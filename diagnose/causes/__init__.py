@@ -11,7 +11,12 @@ from fullgraph.diagnose.causes.groups import (
     group_hidden,
     merge_groups,
 )
-from fullgraph.diagnose.causes.places import calling_positions, place_of
+from fullgraph.diagnose.causes.places import (
+    calling_positions,
+    expression_at,
+    is_handled,
+    place_of,
+)
 from fullgraph.diagnose.causes.recompiles import describe_recompiles, note_guards
 
 __all__ = [
@@ -23,9 +28,11 @@ __all__ = [
     "describe_causes",
     "describe_recompiles",
     "diagnose",
+    "expression_at",
     "fold_consequences",
     "group_breaks",
     "group_hidden",
+    "is_handled",
     "merge_groups",
     "note_guards",
     "place_of",

@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fullgraph.compiler.events import Break, Position
-from fullgraph.diagnose.causes.places import expression_at, place_of, statement_of
+from fullgraph.compiler.sources import read_source
+from fullgraph.diagnose.causes.places import (
+    calling_positions,
+    expression_at,
+    place_of,
+    statement_of,
+)
 from fullgraph.diagnose.explanation_data import Advice
 from fullgraph.diagnose.taxonomy import (
     Category,
+    Usage,
     advise,
     classify,
     describe_break,
@@ -41,10 +48,19 @@ def diagnose(
 
     `expression` is the source text there, read from the file by default.
     """
-    if expression is None:
-        expression = expression_at(place or place_of(brk))
-    statement = statement_of(brk)
-    function = find_known_function(brk, expression)
-    category = classify(brk, expression, statement, function)
-    sentence = describe_break(brk, expression, category, function, value)
-    return Diagnosis(category, expression, value, sentence, advise(category, expression, statement))
+    usage = _usage(brk, place or place_of(brk), value, expression)
+    function = find_known_function(brk, usage.expression)
+    category = classify(brk, usage, function)
+    sentence = describe_break(brk, usage, category, function)
+    return Diagnosis(category, usage.expression, value, sentence, advise(category, usage))
+
+
+def _usage(brk: Break, place: Position, value: str | None, expression: str | None) -> Usage:
+    """Return how the user's code uses the expression at `place`."""
+    text = expression_at(place) if expression is None else expression
+    context = "\n".join((brk.gb_type, brk.context, brk.explanation))
+    above = tuple(expression_at(caller) for caller in calling_positions(brk)[1:])
+    usage = Usage(text, statement_of(brk), value, context, above)
+    file = read_source(place.file)
+    node = None if file is None or expression is not None else file.node(place)
+    return usage if file is None or node is None else usage.within(file, node)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 from fullgraph.compiler.events import Break, Position
 from fullgraph.compiler.observe import context_managers_at
-from fullgraph.compiler.sources import Owner, is_user_code, owner_of, read_source
+from fullgraph.compiler.sources import FunctionNode, Owner, is_user_code, owner_of, read_source
 
 
 def place_of(brk: Break) -> Position:
@@ -55,6 +57,22 @@ def statement_of(brk: Break) -> str:
         return ""
     statement = file.statement_at(place.line)
     return "" if statement is None else file.segment(statement)
+
+
+def is_handled(place: Position) -> bool:
+    """Return whether the function at `place` handles exceptions that are raised there."""
+    file = read_source(place.file)
+    statement = None if file is None else file.statement_at(place.line)
+    if file is None or statement is None:
+        return False
+    inside: list[ast.AST] = [statement]
+    for node in file.around(statement):
+        if isinstance(node, FunctionNode):
+            break
+        if isinstance(node, ast.Try) and node.handlers and inside[-1] in node.body:
+            return True
+        inside.append(node)
+    return False
 
 
 def lines_around(place: Position, around: int = 3) -> tuple[tuple[int, str], ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from fullgraph.compiler.events import Recompile, Recording
 from fullgraph.compiler.program import Program
-from fullgraph.diagnose.explanation_data import Advice, Note, RecompileInfo
+from fullgraph.diagnose.explanation_data import Note, RecompileInfo
 from fullgraph.diagnose.taxonomy import describe_guard
 
 
@@ -24,7 +25,8 @@ def _describe_recompiles(events: list[Recompile]) -> RecompileInfo:
     # The first guard is that of the newest version: what changed since the last call.
     guards = tuple(dict.fromkeys(event.guards[0] for event in events if event.guards))
     described = [describe_guard(guard) for guard in guards]
-    advice: dict[Advice, None] = dict.fromkeys(a for _, tips in described for a in tips)
+    sentences = {_without_numbers(sentence): sentence for sentence, _ in reversed(described)}
+    advice = {one.text: one for _, tips in reversed(described) for one in reversed(tips)}
     return RecompileInfo(
         frame.function,
         frame.file,
@@ -32,9 +34,14 @@ def _describe_recompiles(events: list[Recompile]) -> RecompileInfo:
         len(events),
         guards,
         tuple(dict.fromkeys(p for event in events for p in event.positions)),
-        " ".join(dict.fromkeys(sentence for sentence, _ in described)),
-        tuple(advice),
+        " ".join(reversed(sentences.values())),
+        tuple(reversed(advice.values())),
     )
+
+
+def _without_numbers(sentence: str) -> str:
+    """Return a sentence without the numbers outside of backquotes."""
+    return re.sub(r"(`[^`]*`)|\d+", r"\1", sentence)
 
 
 def note_guards(program: Program, counters: Iterable[str]) -> Iterator[Note]:

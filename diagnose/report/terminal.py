@@ -284,7 +284,7 @@ def _crash_section(crash: Crash) -> Iterator[RenderableType]:
         f"{crash.error} in {crash.stage}, {wording.MODES.get(crash.mode, crash.mode)}",
         place,
         text(crash.message, "red"),
-        text("This is a bug in the compiler, not in your code.", "dim"),
+        text(crash.conclusion, "dim"),
     )
 
 

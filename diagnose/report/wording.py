@@ -165,8 +165,8 @@ def graph_lines(info: GraphInfo) -> str:
 
 
 def rank_advice(advice: Sequence[Advice]) -> tuple[Advice, ...]:
-    """Return tested source changes first, then other source changes, then settings."""
-    return tuple(sorted(advice, key=lambda one: (one.kind != "code", not one.modes)))
+    """Return source changes first, then settings."""
+    return tuple(sorted(advice, key=lambda one: one.kind != "code"))
 
 
 def describe_runs(explanation: ExplanationData) -> str | None:

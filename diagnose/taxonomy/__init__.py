@@ -1,6 +1,6 @@
 """Categories of graph breaks, and the sentence and advice of each, as data."""
 
-from fullgraph.diagnose.taxonomy.advice import FIXES, advise
+from fullgraph.diagnose.taxonomy.advice import FIXES, advise, advise_on_fake
 from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.classify import (
     classify,
@@ -15,12 +15,15 @@ from fullgraph.diagnose.taxonomy.known_functions import find_known_function
 from fullgraph.diagnose.taxonomy.sentences import describe_break, describe_limit, quote
 from fullgraph.diagnose.taxonomy.skips import describe_skip
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
+from fullgraph.diagnose.taxonomy.usage import Usage
 
 __all__ = [
     "FIXES",
     "SWITCHES",
     "Category",
+    "Usage",
     "advise",
+    "advise_on_fake",
     "category_of_gb_type",
     "classify",
     "describe_break",

@@ -3,99 +3,111 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from fullgraph.diagnose.explanation_data import Advice
-from fullgraph.diagnose.taxonomy import fixes_data, fixes_python, fixes_world
+from fullgraph.diagnose.taxonomy import (
+    fixes_data,
+    fixes_python,
+    fixes_world,
+    remedies_data,
+    remedies_python,
+    remedies_world,
+)
 from fullgraph.diagnose.taxonomy.categories import Category as C
 from fullgraph.diagnose.taxonomy.fix import Fix
+from fullgraph.diagnose.taxonomy.remedy import Remedy, find_remedy
+from fullgraph.diagnose.taxonomy.sentences import quote
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
+from fullgraph.diagnose.taxonomy.usage import Usage
+from fullgraph.diagnose.taxonomy.user_code import call_method, clone, parse
 
 FIXES: dict[C, tuple[Fix, ...]] = fixes_data.FIXES | fixes_world.FIXES | fixes_python.FIXES
-_LAST_RESORT = Advice("Move it out of the compiled function.", "code")
+REMEDIES: dict[C, tuple[Remedy, ...]] = (
+    remedies_data.REMEDIES | remedies_world.REMEDIES | remedies_python.REMEDIES
+)
 
 
-def advise(category: C, expression: str, statement: str = "") -> tuple[Advice, ...]:
+def advise(category: C, usage: Usage) -> tuple[Advice, ...]:
     """Return what to try against a break of a category, best first.
 
-    Source changes come before compiler settings. Among them, those for code that reads like
-    `expression` or its `statement` come first, then those with a tested example, then the rest.
+    The remedy for the construct leads, in the user's own words. Then come the tested examples for
+    code that reads like the user's, other source changes, and settings of the compiler.
     """
-    fitting = [f for f in FIXES.get(category, ()) if f.fits(expression, statement)]
+    fitting = [f for f in FIXES.get(category, ()) if f.fits(usage.expression, usage.statement)]
     fitting.sort(key=lambda fix: (not fix.when, not fix.advice.modes))
-    switches = [s.advice for s in SWITCHES.get(category, ())]
-    if not fitting and not switches:
-        return (_LAST_RESORT,)
-    own = (with_user_expression(fix.advice, category, expression) for fix in fitting)
-    return (*own, *switches)
+    examples = [with_user_expression(fix.advice, category, usage.expression) for fix in fitting]
+    switches = [switch.advice for switch in SWITCHES.get(category, ())]
+    found = list(_with_remedy(category, usage, examples))
+    last = Advice(f"Move {quote(usage.expression)} out of the compiled function.", "code")
+    return (*found, *switches) or (last,)
 
 
-_METHODS = {"sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "tanh", "floor", "ceil"}
-"""Functions of `math` that tensors have as methods of the same name and meaning."""
+def _with_remedy(category: C, usage: Usage, examples: list[Advice]) -> Iterator[Advice]:
+    """Yield the remedy, and the tested examples beside the one that shows it.
+
+    A remedy without an example stands alone: the examples are for other constructs.
+    """
+    found = find_remedy(REMEDIES.get(category, ()), usage)
+    if found is None:
+        yield from examples
+        return
+    remedy, text = found
+    known = (*examples, *(fix.advice for fix in FIXES.get(category, ())))
+    named = [one for one in known if remedy.fix and one.text.startswith(remedy.fix)]
+    lead = replace(named[0], text=text) if named else Advice(text, "code", trap=remedy.trap)
+    yield lead
+    if named:
+        yield from (one for one in examples if one.modes and one != named[0])
+
+
+_WITHOUT_DATA = {
+    r"\[": "A mask must be bool, not uint8: index with `mask.bool()`.",
+    r"\b\w+Tensor\(": "Make the tensor with `torch.empty(shape)` or `torch.zeros(shape)`.",
+}
+
+
+def advise_on_fake(code: str) -> str:
+    """Return what to do about an operator that fails with fake tensors but not in eager."""
+    found = (text for pattern, text in _WITHOUT_DATA.items() if re.search(pattern, code))
+    return next(found, "Write it with an operator that Dynamo can trace.")
 
 
 def with_user_expression(advice: Advice, category: C, expression: str) -> Advice:
     """Return `advice` with the user's expression as its example, where that is surely correct."""
     rewrite = _REWRITES.get((category, advice.text))
-    if rewrite is None:
-        return advice
-    try:
-        (node,) = ast.parse(expression.strip()).body
-    except (SyntaxError, ValueError):
-        return advice
-    after = rewrite(node.value if isinstance(node, ast.Expr) else node)
-    return advice if after is None else replace(advice, before=expression.strip(), after=after)
+    node = parse(expression) if rewrite is not None else None
+    after = rewrite(node) if rewrite is not None and node is not None else ""
+    return replace(advice, before=expression.strip(), after=after) if after else advice
 
 
-def _guard_call(node: ast.AST) -> str | None:
+def _guard_call(node: ast.AST) -> str:
     if not isinstance(node, ast.Call):
-        return None
+        return ""
     return f"if not torch.compiler.is_compiling():\n    {ast.unparse(node)}"
 
 
-def _first_argument(node: ast.AST) -> str | None:
-    """Rewrite `f(x)` as `x`."""
-    if isinstance(node, ast.Call) and node.args:
-        return ast.unparse(node.args[0])
-    return None
+def _unwrap(node: ast.AST) -> str:
+    return ast.unparse(node.args[0]) if isinstance(node, ast.Call) and node.args else ""
 
 
-def _clone_argument(node: ast.AST) -> str | None:
-    """Rewrite `f(x)` as `x.clone()`."""
-    match node:
-        case ast.Call(args=[ast.Name() | ast.Attribute() as tensor], keywords=[]):
-            return f"{ast.unparse(tensor)}.clone()"
-    return None
-
-
-def _call_method(node: ast.AST) -> str | None:
-    """Rewrite `math.sqrt(x)` as `x.sqrt()`."""
-    match node:
-        case ast.Call(
-            func=ast.Attribute(value=ast.Name(id="math"), attr=name), args=[tensor], keywords=[]
-        ) if name in _METHODS:
-            simple = isinstance(tensor, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-            text = ast.unparse(tensor)
-            return f"{text if simple else f'({text})'}.{name}()"
-    return None
-
-
-def _multiply_shape(node: ast.AST) -> str | None:
+def _multiply_shape(node: ast.AST) -> str:
     match node:
         case ast.Call(func=ast.Name(id="int"), args=[inner], keywords=[]):
             return _multiply_shape(inner)
         case ast.Call(func=ast.Attribute(attr="prod"), args=[shape], keywords=[]):
             return f"math.prod({ast.unparse(shape)})"
-    return None
+    return ""
 
 
 _GUARD = "Guard it with `torch.compiler.is_compiling()`."
-_REWRITES: dict[tuple[C, str], Callable[[ast.AST], str | None]] = {
+_REWRITES: dict[tuple[C, str], Callable[[ast.AST], str]] = {
     (C.PRINT, _GUARD): _guard_call,
     (C.WARNING, _GUARD): _guard_call,
-    (C.VARIABLE, "Drop the wrapper."): _first_argument,
-    (C.COPY, "Clone the tensor."): _clone_argument,
-    (C.SCALAR, "Use the tensor's own method instead of `math`."): _call_method,
+    (C.VARIABLE, "Drop the wrapper."): _unwrap,
+    (C.COPY, "Clone the tensor."): clone,
+    (C.SCALAR, "Use the tensor's own method instead of `math`."): call_method,
     (C.NUMPY_SCALAR, "Use `math.prod` on shapes."): _multiply_shape,
 }

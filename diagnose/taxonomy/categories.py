@@ -31,6 +31,7 @@ class Category(StrEnum):
     UNIQUE_ID = "unique id"
     SYSTEM = "operating system"
     THREAD = "lock or thread"
+    CACHED = "cached property"
     COLLECTIVE = "collective"
     DEVICE = "device or stream"
     IMPORT = "import"

@@ -10,11 +10,15 @@ from fullgraph.compiler.sources import Owner, owner_of
 from fullgraph.diagnose.taxonomy.categories import Category as C
 from fullgraph.diagnose.taxonomy.keywords import category_of_gb_type
 from fullgraph.diagnose.taxonomy.known_functions import KnownFunction, named_in_context
+from fullgraph.diagnose.taxonomy.usage import Usage
 
 _COMPREHENSION = re.compile(r"<(list|dict|set)comp>")
 _NEXT = re.compile(r"tp_iternext|\b__next__\b")
 _HOOKS = re.compile(r"torch[/\\]utils[/\\]hooks\.py|setting up backward hooks")
 """torch's own code that runs around a module with a full backward hook."""
+_MODULE_CALL = re.compile(r"torch[/\\]nn[/\\]modules[/\\]module\.py")
+_CACHED = re.compile(r"functools\.py$")
+"""Python up to 3.11 takes a lock in `cached_property.__get__`."""
 _HANDLE = "RemovableHandle"
 """What registering a hook of any kind gives."""
 _REGISTERS = re.compile(r"register_(\w+_)?hook")
@@ -25,6 +29,8 @@ _STORAGE = "UntypedStorageVariable"
 """What `tensor.untyped_storage()` gives while it is traced."""
 _OPTIMIZER = re.compile(r"torch[/\\]optim[/\\]")
 _NUMPY = re.compile(r"\b(np|numpy)\.")
+_CHANGES = re.compile(r"\.(append|extend|insert|add|update|pop|remove|clear|setdefault)\(")
+"""Methods that change a container."""
 _RANDOM = re.compile(r"(?<!torch\.)\brandom\.\w+\(")
 _BY_CALL = {
     C.SKIPPED,
@@ -35,25 +41,28 @@ _BY_CALL = {
     C.CLOCK,
     C.OBJECT,
     C.CONTEXT_MANAGER,
+    C.NUMPY,
+    C.OPAQUE,
 }
 """Categories that the called function determines better than the `gb_type` does."""
 
 
-def classify(
-    brk: Break, expression: str = "", statement: str = "", function: KnownFunction | None = None
-) -> C:
-    """Return the category of a break.
-
-    `expression` is the source text of the break's place in user code, `statement` the statement
-    around it, and `function` the known function that the break is about.
-    """
+def classify(brk: Break, usage: Usage, function: KnownFunction | None = None) -> C:
+    """Return the category of a break at an expression; `function` is the one it is about."""
+    expression, statement = usage.expression, usage.statement
     if is_consequence(brk) and _COMPREHENSION.fullmatch(brk.frame.function):
         return C.COMPREHENSION
     if registers_hook(brk):
         return C.REGISTRATION
     if _HOOKS.search(f"{brk.stack[-1].file} {brk.context}"):
         return C.HOOK
+    if _CACHED.search(brk.stack[-1].file) and brk.stack[-1].function == "__get__":
+        return C.CACHED
     category = category_of_gb_type(brk.gb_type)
+    if category is C.GRAD_FN and _MODULE_CALL.search(brk.stack[-1].file):
+        return C.HOOK  # of the kind before `register_full_backward_hook`
+    if category is C.HIGHER_ORDER and usage.is_in_hook:
+        return C.HOOK
     if category is C.CALL and (delayed := re.search(r"\bReason: (.*)", brk.explanation)):
         category = category_of_gb_type(delayed[1])
     if refine := _REFINE.get(category):
@@ -119,13 +128,40 @@ def _classify_call(brk: Break, expression: str, category: C, function: KnownFunc
         return C.C_EXTENSION
     if "disable" in brk.context and category is C.SKIPPED:
         return C.DISABLED
+    if category is C.OPAQUE and "Generator(" in expression:
+        return C.RNG_STATE
+    if category is C.CALL and _CHANGES.search(expression):
+        return C.SIDE_EFFECT
     return category
 
 
 def _classify_branch(brk: Break, expression: str, statement: str) -> C:
     if re.match(r"assert\b", expression.strip()) or re.match(r"assert\b", statement.strip()):
         return C.ASSERT
+    if "NumpyNdarrayVariable" in brk.context and _is_fixed(brk.explanation):
+        return C.NUMPY_SCALAR
     return C.RANDOM if _RANDOM.search(expression) else C.BRANCH
+
+
+def _is_fixed(explanation: str) -> bool:
+    """Return whether a condition is computed from literals and attributes of the model alone.
+
+    Dynamo lists its steps as `name = operation(name, 1.5)` and `name: graph input (L_self_x)`.
+    """
+    steps = dict(re.findall(r"^ *(\w+) = (\w+\(.*\))$", explanation, re.MULTILINE))
+    kept = set(re.findall(r"^ *(\w+): graph input \(L_self_", explanation, re.MULTILINE))
+    used = {name for step in steps.values() for name in _arguments_of(step)}
+    return bool(steps) and used <= steps.keys() | kept
+
+
+def _arguments_of(call: str) -> set[str]:
+    """Return the names among the arguments of a call."""
+    try:
+        node = ast.parse(call, mode="eval").body
+    except (SyntaxError, ValueError):
+        return {call}
+    arguments = [*node.args, *node.keywords] if isinstance(node, ast.Call) else [node]
+    return {n.id for one in arguments for n in ast.walk(one) if isinstance(n, ast.Name)}
 
 
 def _classify_scalar(brk: Break, expression: str, statement: str) -> C:

@@ -26,7 +26,6 @@ FIXES: dict[C, tuple[Fix, ...]] = {
         ),
         code("Look at the autograd graph outside the compiled function."),
     ),
-    C.HOOK: (code("Register hooks outside the compiled function, or compute on the gradient."),),
     C.REGISTRATION: (
         code(
             "Register the hook once, where the module is made.",
@@ -244,7 +243,7 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             "y = x + 1 if x.data_ptr() == z.data_ptr() else x",
             "y = x + 1 if x is z else x",
             trap="A view of a tensor is another object with the same pointer.",
-            when=r"data_ptr\(",
+            when=r"data_ptr\(\) *(==|!=) *[\w.]+\.data_ptr\(",
         ),
         code("Look it up outside the compiled function and pass it in."),
     ),
@@ -264,7 +263,10 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             "y = torch.cond(x.sum() > 0, lambda x: x.clone(), lambda x: x - 1, (x,))",
             when=r"cond\(",
         ),
-        code("Give the branches the same inputs, outputs, shapes and dtypes, and no side effects."),
+        code(
+            "Give the branches the same inputs, outputs, shapes and dtypes, and no side effects.",
+            when=r"\b(cond|while_loop|switch)\(",
+        ),
     ),
     C.FAKE: (code("Register a fake kernel for the op with `torch.library.register_fake`."),),
     C.OPERATOR_ERROR: (code("Run the model in eager: the operator most likely fails there too."),),

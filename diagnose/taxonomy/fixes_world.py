@@ -60,15 +60,7 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             'name = f"{tuple(x.shape)}"\ny = x + len(name) * 0',
         ),
     ),
-    C.CLOCK: (
-        code("Read the clock outside the compiled function."),
-        code(
-            "Guard it with `torch.compiler.is_compiling()`.",
-            "start = time.perf_counter()\ny = x + 1",
-            "if not torch.compiler.is_compiling():\n    start = time.perf_counter()\ny = x + 1",
-            trap="Nothing is timed once the function is compiled.",
-        ),
-    ),
+    C.CLOCK: (code("Read the clock outside the compiled function."),),
     C.RANDOM: (
         code(
             "Draw with torch and choose with `torch.where`.",
@@ -77,13 +69,6 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             trap="The numbers come from torch's generator, another stream; both sides are "
             "computed.",
             when=r"\b(if|while)\b|[<>]|\A\s*\Z",
-        ),
-        code(
-            "Draw with `random.uniform(0.0, 1.0)`: Dynamo traces it.",
-            "y = x * random.random()",
-            "y = x * random.uniform(0.0, 1.0)",
-            trap="A branch on the number breaks all the same.",
-            when=r"random\.random\(|\A\s*\Z",
         ),
         code(
             "Draw with torch.",
@@ -113,15 +98,6 @@ FIXES: dict[C, tuple[Fix, ...]] = {
             when=r"seed\(|\A\s*\Z",
         ),
         code("Set and read generator states outside the compiled function."),
-    ),
-    C.UNIQUE_ID: (
-        code(
-            "Guard it with `torch.compiler.is_compiling()`.",
-            "name = uuid.uuid4().hex\ny = x + 1",
-            "if not torch.compiler.is_compiling():\n    name = uuid.uuid4().hex\ny = x + 1",
-            trap="There is no id once the function is compiled.",
-        ),
-        code(OUTSIDE),
     ),
     C.SYSTEM: (
         code(

@@ -28,14 +28,6 @@ _AS_TENSOR = Advice(
     "Pass the number as a 0-d tensor.", "code", "compiled(x, 0.5)", "compiled(x, torch.tensor(0.5))"
 )
 _SAME = Advice("Pass the same value at every call, or compile one function for each value.", "code")
-_COUNTER = (
-    Advice("Keep the counter in a buffer (a tensor), or count outside `forward`.", "code"),
-    Advice(
-        "Set `torch._dynamo.config.allow_unspec_int_on_nn_module = True`.",
-        "config",
-        trap="Integers of modules become symbolic, also those that should be constants.",
-    ),
-)
 _STATE = {
     "grad_mode": "The grad mode",
     "num_threads": "The number of threads",
@@ -146,11 +138,32 @@ def _describe_emptiness(found: re.Match[str]) -> GuardAdvice:
 def _describe_value(found: re.Match[str]) -> GuardAdvice:
     name, old = found.groups()
     text = f"`{name}` was {old}, now another value."
-    if name.startswith("self.") and re.fullmatch(r"-?\d+", old):
-        return text, _COUNTER
+    if re.fullmatch(r"-?\d+", old) and name.startswith("self."):
+        return _describe_attribute(found)
     if re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", old):
         return text, (_AS_TENSOR, _SAME)
     return text, (_SAME,)
+
+
+def _describe_attribute(found: re.Match[str]) -> GuardAdvice:
+    name, old = found.groups()
+    last = name.rpartition(".")[2]
+    text = f"`{name}` was {old}, now another value: Dynamo takes an int of a module as a constant."
+    return text, (
+        Advice(
+            f"Make `{name}` a buffer, which never recompiles, or count outside `forward`.",
+            "code",
+            f"self.{last} = {old}",
+            f'self.register_buffer("{last}", torch.tensor({old}), persistent=False)',
+            trap="It is a tensor then: a branch on it breaks the graph.",
+        ),
+        Advice(
+            "Set `torch._dynamo.config.allow_unspec_int_on_nn_module = True`: one recompile, then "
+            f"`{last}` is dynamic.",
+            "config",
+            trap="Integers of modules become symbolic, also those that should be constants.",
+        ),
+    )
 
 
 def _describe_size_range(found: re.Match[str]) -> GuardAdvice:

@@ -14,6 +14,7 @@ from fullgraph.diagnose.taxonomy.known_functions import (
     callee_of,
     named_in_context,
 )
+from fullgraph.diagnose.taxonomy.usage import Usage
 
 WIDTH = 60
 """Number of characters of an expression that a sentence quotes."""
@@ -44,6 +45,8 @@ _SENTENCES: dict[C, str] = {
     C.UNIQUE_ID: "{it} cannot be traced: it asks the operating system for random bytes.",
     C.SYSTEM: "{it} cannot be traced: it asks the operating system.",
     C.THREAD: "{it} cannot be traced: threads and locks live outside the graph.",
+    C.CACHED: "{it} is a `functools.cached_property` that is not computed yet, and Python before "
+    "3.12 takes a lock to compute it.",
     C.PACKED: "{it} cannot be traced: the sizes of a packed sequence depend on the lengths.",
     C.IMPORT: "{it} cannot be traced: it imports a module.",
     C.NUMPY_SCALAR: "{it} turns a NumPy value into a Python number{here}: traced NumPy is made "
@@ -52,7 +55,7 @@ _SENTENCES: dict[C, str] = {
     C.NUMPY: "{it} cannot be traced: Dynamo has no torch equivalent of this NumPy function.",
     C.VARIABLE: "{it} cannot be traced: `Variable` is an empty wrapper since torch 0.4.",
     C.LEGACY_ARGUMENT: "{it} cannot be traced: `size_average` and `reduce` are deprecated.",
-    C.RNN: "{it} runs an RNN, LSTM or GRU, which Dynamo leaves to eager by default.",
+    C.RNN: "{it} needs {module}, and Dynamo leaves RNN, LSTM and GRU modules to eager by default.",
     C.C_EXTENSION: "{it} cannot be traced: {callee} is implemented in C.",
     C.SKIPPED: "{it} cannot be traced: Dynamo does not enter {callee}.",
     C.DISABLED: "{it} is excluded from compilation by `torch.compiler.disable`.",
@@ -61,7 +64,8 @@ _SENTENCES: dict[C, str] = {
     C.TORCHSCRIPT: "{it} is TorchScript, which Dynamo does not enter.",
     C.REQUIRES_GRAD: "{it} sets `requires_grad` inside the compiled region.",
     C.GRAD_FN: "{it} reads the autograd graph, which does not exist while tracing.",
-    C.HOOK: "{it} uses a backward hook, which needs compiled autograd.",
+    C.HOOK: "{it} runs a module with a backward hook, which Dynamo does not trace without "
+    "compiled autograd.",
     C.REGISTRATION: "{it} registers or removes a hook inside the compiled region.",
     C.AUTOGRAD: "{it} runs autograd inside the graph, which Dynamo does not trace by default.",
     C.AUTOGRAD_FUNCTION: "{it} is an autograd.Function of a form that Dynamo does not support.",
@@ -82,7 +86,7 @@ _SENTENCES: dict[C, str] = {
     C.COPY: "{it} copies an object, and Dynamo does not enter `copy`.",
     C.CLASS: "{it} defines a class inside the compiled region.",
     C.DATACLASS: "{it} uses a dataclass in a way that Dynamo does not support.",
-    C.INTROSPECTION: "{it} cannot be traced: it looks at the running program or at an object's id.",
+    C.INTROSPECTION: "{it} cannot be traced: {looks}.",
     C.SIDE_EFFECT: "{it} has a side effect that Dynamo cannot replay after the graph.",
     C.BUILTIN: "{it} cannot be traced: Dynamo cannot apply {callee} to these arguments{here}.",
     C.OBJECT: "{it} does with a Python object what Dynamo cannot trace{here}.",
@@ -98,38 +102,79 @@ _SENTENCES: dict[C, str] = {
 
 
 def describe_break(
-    brk: Break,
-    expression: str,
-    category: C,
-    function: KnownFunction | None = None,
-    value: str | None = None,
+    brk: Break, usage: Usage, category: C, function: KnownFunction | None = None
 ) -> str:
     """Return what broke as one sentence with the user's expression.
 
-    `function` is the known function that the break is about. `value` is what the expression was
-    in eager: "bool[] True", "f32[3, 4]", "7.25"; None if it was not seen.
+    `function` is the known function that the break is about.
     """
+    expression = usage.expression
     if limit := describe_limit(brk):
         return limit
     if is_consequence(brk):
         return _describe_consequence(brk, expression, category)
     if category is C.EXCEPTION:
         return _describe_exception(brk, expression)
-    named = callee_of(expression) or not expression
+    named = callee_of(expression) or re.fullmatch(r"[\w.]*(\[.*\])?", expression)
     if function is not None and function.category is category and named:
         template = f"{{it}} cannot be traced: {function.reason}."
-    elif category is C.REQUIRES_GRAD and expression.startswith("return"):
-        template = "{it} returns a tensor whose `requires_grad` was set inside the compiled region."
     else:
-        template = _SENTENCES.get(category, "{it} cannot be traced: {explanation}")
+        template = _particular(usage, category) or _SENTENCES.get(
+            category, "{it} cannot be traced: {explanation}"
+        )
     text = template.format(
         it=quote(expression or (named_in_context(brk.context) if function else "")),
-        here=_value_clause(value, category),
+        here=_value_clause(usage.value, category),
         callee=_describe_callee(brk, expression),
         explanation=_first_sentence(brk),
         object=_class_clause(brk),
+        module=_rnn_of(brk),
+        looks=_describe_look(expression),
+        outer=usage.outer_function,
     )
     return f"This{text[4:]}" if text.startswith("this ") else text
+
+
+def _particular(usage: Usage, category: C) -> str:
+    """Return the sentence for a special case of a category; "" for the common case."""
+    expression = usage.expression
+    if category in (C.BRANCH, C.NUMPY_SCALAR) and usage.is_numpy and "jump" in usage.context:
+        return (
+            "{it} is a NumPy value{here}, which Dynamo traces as a tensor: a branch on it breaks."
+        )
+    if category is C.BRANCH and usage.value in ("True", "False"):
+        return "{it} asks for the values of a tensor{here}: the branch depends on data."
+    if category is C.REQUIRES_GRAD and expression.startswith("return"):
+        return "{it} returns a tensor whose `requires_grad` was set inside the compiled region."
+    if category is C.HOOK and usage.is_in_hook:
+        return "{it} changes Python state in a gradient hook, which a graph's backward cannot do."
+    if category is C.HIGHER_ORDER and "side effect" in usage.context and usage.outer_function:
+        return "{it} changes what lies outside the function that `{outer}` traces."
+    if category is C.SCALAR and re.match(r"(torch|F|nn\.functional)\.\w+\(", expression):
+        return "{it} needs a Python number where it gets a tensor."
+    if category is C.GUARD and expression.startswith("for "):
+        return "{it} iterates as often as the data decide, which the graph knows only at run time."
+    if category is C.TENSOR_MUTATION and expression.endswith(".data"):
+        return "{it} is assigned to, and a graph cannot give a tensor other storage."
+    return ""
+
+
+_LOOKS = {
+    r"data_ptr\(": "a traced tensor has no address",
+    r"storage\(": "a traced tensor has no storage",
+    r"\b(id|hash)\(": "a traced object has no id",
+}
+
+
+def _describe_look(expression: str) -> str:
+    found = (why for pattern, why in _LOOKS.items() if re.search(pattern, expression))
+    return next(found, "it looks at the running program or at an object's id")
+
+
+def _rnn_of(brk: Break) -> str:
+    """Return "the RNN module `LSTM`", as Dynamo names its class."""
+    found = re.match(r"(\w+)\(", brk.context)
+    return f"the RNN module `{found[1]}`" if found else "an RNN module"
 
 
 def describe_limit(brk: Break) -> str | None:
@@ -178,6 +223,9 @@ def _value_clause(value: str | None, category: C) -> str:
     kind, _, number = value.partition("[] ")
     if number:
         return f" ({kind}[], here {number})"
+    if not value.isascii() or re.search(r"\.\.\.|…|<|=|\A\[.{30}", value):
+        return ""  # the shortened text of an object says nothing
+    value = value.removeprefix("bool ")
     if re.fullmatch(r"-?\d+\.\d{5,}", value):
         value = f"{float(value):.6g}"
     return f" (here {value})"
@@ -214,6 +262,6 @@ def _class_clause(brk: Break) -> str:
 def _first_sentence(brk: Break) -> str:
     """Return the first sentence of the compiler's explanation, or the error it raised."""
     if error := re.match(r"\w*Error <.*?>: (.*)", brk.context):
-        return error[1].rstrip(".") + "."
+        return error[1].partition(", but expected one of")[0].rstrip(".:") + "."
     text = (brk.explanation or brk.message or brk.gb_type).partition("\n")[0]
-    return text.partition(". ")[0].strip().rstrip(".") + "."
+    return text.partition(". ")[0].strip().rstrip(".:") + "."

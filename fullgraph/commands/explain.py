@@ -95,7 +95,5 @@ def _first_crash(explanation: Explanation) -> str:
     crash = explanation.crashes[0]
     where = f" at {crash.position.file}:{crash.position.line}" if crash.position else ""
     message = crash.message.partition("\n")[0]
-    return (
-        f"torch.compile crashed in {crash.stage}{where}: {crash.error}: {message}; this is a bug "
-        "of the compiler or its backend, not of the model."
-    )
+    failed = f"torch.compile failed in {crash.stage}{where}: {crash.error}: {message.rstrip('.')}."
+    return f"{failed} {crash.conclusion}"

@@ -26,6 +26,13 @@ OUTPUT_GUARD = "FG113"
 """The rule that keeps output for eager code alone."""
 _OPERATOR = re.compile(r"\bcustom_op\b|\btorch\._(?!assert_async|check)|\bordered_op\b")
 """New code that defines an operator or calls a private function."""
+_MISCOMPILED = re.compile(r"\buniform\(")
+"""Inductor of torch 2.13 reads a traced float of `random`, a float64, as a float32."""
+_SUBGRAPH = re.compile(r"\btorch\.cond\(|\bwhile_loop\(")
+_OF_BACKWARD = {
+    f"torch._dynamo.config.{name}" for name in ("compiled_autograd", "trace_autograd_ops")
+}
+"""Settings that help only where the compiled function runs its own backward."""
 
 _Identity = tuple[str, str, tuple[tuple[str, object], ...]]
 
@@ -101,7 +108,7 @@ def _edits_of(answer: Offers, removes: Mapping[_Identity, Iterable[str]]) -> lis
         if offer.rewrite.replacements or _helps(offer, answer.cause)
     }
     edits = [_edit(offer, removes[identity]) for identity, offer in offers.items()]
-    return sorted(edits, key=_rank)
+    return sorted((e for e in edits if not _MISCOMPILED.search("\n".join(e.after))), key=_rank)
 
 
 def _helps(offer: Offer, cause: Cause) -> bool:
@@ -111,7 +118,8 @@ def _helps(offer: Offer, cause: Cause) -> bool:
     """
     settings = offer.rewrite.settings
     captures = all(".config.capture_" in name for name in settings)
-    return bool(settings) and not (captures and "fullgraph" in cause.modes)
+    useless = captures and "fullgraph" in cause.modes
+    return bool(settings) and not useless and not _OF_BACKWARD & settings.keys()
 
 
 def _rank(edit: Edit) -> tuple[object, ...]:
@@ -127,6 +135,7 @@ def _rank(edit: Edit) -> tuple[object, ...]:
         edit.rule != OUTPUT_GUARD,
         bool(_OPERATOR.search(code)),
         edit.applicability != "safe",
+        bool(_SUBGRAPH.search(code)),
         -len(edit.removes),
         len(edit.before) + len(edit.after),
     )

@@ -50,7 +50,13 @@ ROWS = [
     Row(
         survey.float_of_tensor, "scalar extraction", "float(x.sum())", "0-d tensor", "Python number"
     ),
-    Row(survey.mask_read, "boolean mask", "x[x > 0.5]", "zeros", "shape that depends on data"),
+    Row(
+        survey.mask_read,
+        "boolean mask",
+        "x[x > 0.5]",
+        "torch.where(x > 0.5, x, 0)",
+        "shape that depends on data",
+    ),
     Row(survey.if_on_tensor, "data-dependent branch", "torch.sum(x) == 0", "torch.where", "branch"),
     Row(survey.while_on_tensor, "data-dependent branch", "x.sum() < 100", "while_loop", "branch"),
     Row(survey.numpy_on_shapes, "NumPy scalar", "int(np.prod(x.shape[:-1]))", "math.prod", "NumPy"),

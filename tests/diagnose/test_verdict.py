@@ -71,7 +71,7 @@ def test_a_model_without_a_graph() -> None:
 
 def test_what_else_went_wrong() -> None:
     assert verdict(replace(TROUBLED, error=None)).endswith(
-        "; 8 recompiles; 2 functions run in eager without a break; the compiler crashed once."
+        "; 8 recompiles; 2 functions run in eager without a break; compilation failed once."
     )
     assert verdict(TROUBLED) == TROUBLED.error
 

@@ -21,7 +21,9 @@ After:
 It mends what `random.random`, `uniform`, `randint` and `randrange` decide, drawn in the test or
 before it; the number is drawn exactly when it was.
 
-Unsafe where `torch.where` is (see FG301).
+Unsafe where `torch.where` is (see FG301). Inductor of torch 2.13 computes garbage from a traced
+`random.uniform`, whose float64 it reads as float32; the proof under Inductor rejects the edit then,
+and `explain` does not offer it.
 
 Refuses: numbers that are used as sizes, indices, keys or text; ways that leave a loop; functions in
 which other random numbers of Python are drawn, because traced ones are drawn before the graph runs

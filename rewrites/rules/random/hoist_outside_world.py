@@ -24,20 +24,23 @@ from __future__ import annotations
 
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site
-from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
+from fullgraph.rewrites.rule import Rewrite, Rule
+from fullgraph.rewrites.transforms.ideas import idea_for
 
-_IDEAS = {
-    Category.CLOCK.value: "read the clock outside of the compiled region; to time kernels, use "
-    "torch.profiler or events",
-    Category.UNIQUE_ID.value: "make the id in the caller and pass it in, or leave it out",
-    Category.SYSTEM.value: "ask the operating system once, in `__init__`, and keep the answer",
-    Category.IMPORT.value: "import at the top of the file",
-    Category.THREAD.value: "take the lock around the compiled call",
-}
+_CATEGORIES = frozenset(
+    one.value
+    for one in (
+        Category.CLOCK,
+        Category.UNIQUE_ID,
+        Category.SYSTEM,
+        Category.IMPORT,
+        Category.THREAD,
+    )
+)
 
 
 def rewrite(site: Site) -> Rewrite | None:
-    return Rewrite({}, _IDEAS[site.category], Applicability.DISPLAY)
+    return idea_for(site)
 
 
-RULE = Rule("FG711", "hoist-outside-world", frozenset(_IDEAS), rewrite)
+RULE = Rule("FG711", "hoist-outside-world", _CATEGORIES, rewrite)

@@ -25,20 +25,20 @@ import ast
 from fullgraph.diagnose.taxonomy import SWITCHES, Category
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
+from fullgraph.rewrites.transforms.ideas import idea_for
 
-_DISABLE = (
-    "put `@torch.compiler.disable` on the smallest function around the call: it runs in eager, "
-    "and the graph ends there for good"
+_IDEAS = frozenset(
+    {
+        Category.C_EXTENSION,
+        Category.FAKE,
+        Category.SPARSE,
+        Category.RECOMPILE_LIMIT,
+        Category.SKIPPED,
+        Category.OPAQUE,
+        Category.CALL,
+    }
 )
-_IDEAS = {
-    Category.C_EXTENSION: "wrap the call in a `torch.library.custom_op` with a fake kernel",
-    Category.FAKE: "register a fake kernel for the operator with `register_fake`",
-    Category.SPARSE: "densify before the compiled region, or disable compilation around it",
-    Category.RECOMPILE_LIMIT: "mark what changes with `torch._dynamo.mark_dynamic`",
-    Category.SKIPPED: _DISABLE,
-    Category.OPAQUE: _DISABLE,
-    Category.CALL: _DISABLE,
-}
+"""Categories for which there is no setting, but an idea."""
 
 
 def rewrite(site: Site) -> Rewrite | None:
@@ -47,11 +47,10 @@ def rewrite(site: Site) -> Rewrite | None:
         text = fix.advice.text.partition("`")[2].partition("`")[0]
         name, _, value = text.partition(" = ")
         if name and value[:1] != "{":
-            why = f"set `{text}`, for the whole process. Mind: {fix.advice.trap.rstrip('.')}"
+            why = f"set `{text}`, for the whole process. Caveat: {fix.advice.trap.rstrip('.')}"
             settings = {name: ast.literal_eval(value)}
             return Rewrite({}, why, Applicability.DISPLAY, settings=settings)
-    idea = _IDEAS.get(category)
-    return None if idea is None else Rewrite({}, idea, Applicability.DISPLAY)
+    return idea_for(site) if category in _IDEAS else None
 
 
 RULE = Rule(

@@ -23,10 +23,12 @@ def refuse_elements(
             what = f"`{code}` is returned"
         case cst.BaseElement() | cst.Index() | cst.IfExp() | cst.BooleanOperation():
             what = f"`{code}` is used as it is"
+        case cst.FormattedStringExpression():
+            what = f"a text shows `{site.document.code(node.expression)}`"
         case _:
             code = site.document.code(node).partition("\n")[0]
-            what = f"`{code}` takes all that is selected"
-    return NotApplicable(f"{what}, and how many elements that is depends on the data")
+            what = f"`{code}` needs the selected elements themselves"
+    return NotApplicable(f"{what}, and how many there are depends on the data")
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ def test_a_setting_always_names_a_trap() -> None:
 @pytest.mark.compiles
 def test_both_uses_of_a_mask_are_advised_on() -> None:
     found = texts("y = x[mask].sum()", "x[mask]")
-    assert any("Reduce" in text for text in found) and any("mean" in text for text in found)
+    assert "torch.where(mask, x, 0)" in found[0] and any("mean" in text for text in found)
 
 
 @pytest.mark.compiles
@@ -55,7 +55,7 @@ def test_what_does_not_fit_the_expression_is_left_out() -> None:
 
 def test_a_break_of_no_known_fix_gets_an_advice_all_the_same() -> None:
     (advice,) = diagnose(a_break("a thing nobody has named"), expression="f(x)").advice
-    assert advice.text == "Move it out of the compiled function."
+    assert advice.text == "Move `f(x)` out of the compiled function."
 
 
 def test_the_example_is_in_the_users_words_where_that_is_sure() -> None:

@@ -44,8 +44,6 @@ SINCE = {
     "Set `torch._dynamo.config.trace_autograd_ops = True`.": "2.12",
 }
 """The first torch that has what the advice needs."""
-UNTIL = {"Draw with `random.uniform(0.0, 1.0)`: Dynamo traces it.": "2.14"}
-"""The first torch in which the example is whole without the fix."""
 
 
 def version(text: str) -> tuple[int, ...]:
@@ -54,11 +52,8 @@ def version(text: str) -> tuple[int, ...]:
 
 @pytest.fixture(autouse=True)
 def reported_by_this_torch(advice: Advice) -> None:
-    """Skip what the installed torch does not have, or no longer needs."""
-    now = version(torch.__version__)
-    if now < version(SINCE.get(advice.text, "2.10")) or now >= version(
-        UNTIL.get(advice.text, "9.0")
-    ):
+    """Skip what the installed torch does not have."""
+    if version(torch.__version__) < version(SINCE.get(advice.text, "2.10")):
         pytest.skip(f"not for torch {torch.__version__}")
 
 

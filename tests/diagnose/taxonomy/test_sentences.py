@@ -36,7 +36,7 @@ from tests.diagnose.taxonomy.snippets import a_break, breaks
             "y = torch.ones(labels.sum(), 2)",
             "torch.ones(labels.sum(), 2)",
             "f32[11, 2]",
-            "`torch.ones(labels.sum(), 2)` takes a Python number out of a tensor.",
+            "`torch.ones(labels.sum(), 2)` needs a Python number where it gets a tensor.",
         ),
         (
             "y = x * time.time()",

@@ -91,11 +91,6 @@ def test_capturing_shapes_leaves_branches_on_them_broken() -> None:
     assert "branches on them" in traps(Category.MASK)
 
 
-def test_a_branch_on_a_traced_random_number_still_breaks() -> None:
-    assert breaks("y = x\nif random.uniform(0.0, 1.0) < p:\n    y = x + 1", "default")
-    assert "A branch on the number breaks" in traps(Category.RANDOM)
-
-
 def test_a_deepcopy_is_a_leaf_and_a_clone_is_not() -> None:
     assert eager("import copy\ny = copy.deepcopy(leaf).is_leaf")
     assert not eager("y = leaf.clone().is_leaf")

@@ -23,11 +23,11 @@ def _function(body):
 @pytest.mark.parametrize(
     ("body", "read", "reason"),
     [
-        ("x = x + 1\nx[m] = y[~m][: m.sum()]\nreturn x", "y[~m]", "takes all that is selected"),
+        ("x = x + 1\nx[m] = y[~m][: m.sum()]\nreturn x", "y[~m]", "needs the selected elements"),
         ("x = x + 1\nx[m] = torch.rand_like(y[m])\nreturn x", "y[m]", "torch.rand_like(y[m])"),
-        ("x = x + 1\nx[y > 0] = y[m][: 3]\nreturn x", "y[m]", "takes all that is selected"),
+        ("x = x + 1\nx[y > 0] = y[m][: 3]\nreturn x", "y[m]", "needs the selected elements"),
         ("x = x + 1\nx[~m] = y[m]\nreturn x", "y[m]", "`x[~m]` is selected by another mask"),
-        ("x = x + 1\nx[m] = y[m].sort().values\nreturn x", "y[m]", "takes all that is selected"),
+        ("x = x + 1\nx[m] = y[m].sort().values\nreturn x", "y[m]", "needs the selected elements"),
     ],
 )
 def test_left_alone(body, read, reason):

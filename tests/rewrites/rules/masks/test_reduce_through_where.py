@@ -24,17 +24,22 @@ def _function(body, *names):
     ("body", "read", "reason"),
     [
         ("return x[m]", "x[m]", "`x[m]` is returned"),
+        ('bad = x[m]\nreturn x.sum() + len(f"{bad}")', "x[m]", "a text shows `bad`"),
         ("y = x[m]\nreturn y.mean(), y", "x[m]", "`y` is used as it is"),
         ("return torch.cat([x[m], x]).sum()", "x[m]", "`x[m]` is used as it is"),
-        ("return torch.sort(x[m]).values.sum()", "x[m]", "`torch.sort(x[m])` takes all"),
+        (
+            "return torch.sort(x[m]).values.sum()",
+            "x[m]",
+            "`torch.sort(x[m])` needs the selected elements",
+        ),
         ("return (x[m] * x[x > 0]).sum()", "x[m]", "`x[x > 0]` is selected by another mask"),
         ("return x[m].max(0).indices", "x[m]", "its indices are those among"),
-        ("return x[m] @ torch.ones(3)", "x[m]", "takes all that is selected"),
-        ("g = lambda v: v.sum()\nreturn g(x[m])", "x[m]", "`g(x[m])` takes all"),
+        ("return x[m] @ torch.ones(3)", "x[m]", "needs the selected elements"),
+        ("g = lambda v: v.sum()\nreturn g(x[m])", "x[m]", "`g(x[m])` needs the selected elements"),
         ("return range(len(x[m]))", "x[m]", "`len(x[m])` is needed as a Python number"),
         ("return x.new_zeros(3, 4).index_add(0, i, x[m])", "x[m]", "only a part of"),
-        ("return x[:, m[0]].sum(0)", "x[:, m[0]]", "takes all that is selected"),
-        ("return x[m].view(3, -1).sum()", "x[m]", "takes all that is selected"),
+        ("return x[:, m[0]].sum(0)", "x[:, m[0]]", "needs the selected elements"),
+        ("return x[m].view(3, -1).sum()", "x[m]", "needs the selected elements"),
         (
             "y = x\nif x.dim() > 1:\n    y = y[m]\nfor _ in x:\n    y = y * 2\nreturn y.mean()",
             "y[m]",
@@ -54,7 +59,7 @@ def test_edges_that_are_selected_stay():
     source = _function("e = e[:, e[0] != e[1]]\nreturn e", "e")
     text, _, refusals = offered(source, "e[:, e[0] != e[1]]", CATEGORY, torch.randint(0, 4, (2, 9)))
     assert not text
-    assert "`e` is returned, and how many elements that is depends on the data" in refusals[0]
+    assert "`e` is returned, and how many there are depends on the data" in refusals[0]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def _model(made, call):
         ("F.mse_loss(x[m], y[m], reduction='none')", "gives a loss for each selected element"),
         ("F.mse_loss(x[m], y[m], reduction=F.kind)", "is not spelled out"),
         ("F.mse_loss(x[m], y.flatten()[: m.sum()])", "only one side of `F.mse_loss`"),
-        ("F.gaussian_nll_loss(x[m], y[m], y[m])", "takes all that is selected"),
+        ("F.gaussian_nll_loss(x[m], y[m], y[m])", "needs the selected elements"),
         ("F.mse_loss(x[m], y[y > 0])", "`y[y > 0]` is selected by another mask"),
     ],
 )

@@ -36,7 +36,7 @@ def test_a_setting_that_mends_the_cause_is_proved(function, setting):
     before = getattr(config, setting)
     fixes = fix(function, torch.rand(2, 3, 4), inductor=False, select=["FG901"])
     (idea,) = fixes.suggestions
-    assert setting in idea.why and "Mind: " in idea.why
+    assert setting in idea.why and "Caveat: " in idea.why
     assert idea.proof.state is ProofState.PROVED, idea.proof
     assert idea.applicability is Applicability.DISPLAY and not idea.accepted and not idea.diff
     assert getattr(config, setting) is before and fixes.after.causes

@@ -1,0 +1,200 @@
+"""Remedies where the data decides, and for NumPy."""
+
+from __future__ import annotations
+
+import re
+
+from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.diagnose.taxonomy.remedy import (
+    Remedy,
+    calls_above,
+    ends_endless_loop,
+    exits,
+    is_iterated,
+    is_numpy,
+)
+
+_RESULT = "Compute both results and choose with `torch.where({code}, …, …)`."
+
+REMEDIES: dict[C, tuple[Remedy, ...]] = {
+    C.BRANCH: (
+        Remedy(
+            "Write `{member}` instead, and choose with `torch.where`.",
+            r" in ",
+        ),
+        Remedy(
+            "Reduce the whole tensor at once with `{reduction}`, and choose with `torch.where`.",
+            r"\A(any|all)\(",
+        ),
+        Remedy(
+            "Let the code that handles the exception run as a branch: choose between its result "
+            "and the usual one with `torch.where({code}, …, …)`, without a `raise`.",
+            if_=exits("handled raise"),
+        ),
+        Remedy(
+            "Raise from inside the graph with `torch._assert_async(~({code}), …)`.",
+            if_=exits("raise"),
+            fix="Raise from inside the graph",
+        ),
+        Remedy(
+            "Write the loop as `while_loop` of `torch._higher_order_ops`, with `{code}` as the "
+            "condition that ends it.",
+            if_=ends_endless_loop,
+            fix="Turn the loop into",
+        ),
+        Remedy(
+            "Run every iteration, and keep what was computed before the exit with `torch.where` "
+            "and a mask `done = done | ({code})`.",
+            if_=exits("break"),
+        ),
+        Remedy(
+            "Compute every iteration, and drop its result with `torch.where` where `{code}` holds.",
+            if_=exits("continue"),
+        ),
+        Remedy(
+            "Compute the condition with torch instead of NumPy, and choose with `torch.where`.",
+            if_=is_numpy,
+        ),
+        Remedy(_RESULT, if_=exits("return"), fix="Choose with `torch.where`"),
+        Remedy(
+            "Turn the loop into `while_loop` of `torch._higher_order_ops`, with `{code}` as its "
+            "condition.",
+            if_=lambda usage: usage.loop == "while" and usage.statement.startswith("while"),
+            fix="Turn the loop into",
+        ),
+        Remedy("Choose with `torch.where({code}, …, …)`.", fix="Choose with `torch.where`"),
+    ),
+    C.GUARD: (
+        Remedy(
+            "Loop over a number of rows that is known, and mask those that do not count: data "
+            "decide how often {it} iterates.",
+            if_=is_iterated,
+        ),
+        Remedy(
+            "Check before the elements are selected, with `torch._assert_async(~mask.any(), …)`: "
+            "their number is known only at run time.",
+            if_=exits("raise"),
+        ),
+        Remedy(
+            "Make a tensor of what `{container}` holds and index that: a Python container cannot "
+            "be indexed by data.",
+        ),
+        Remedy(
+            "Mask with `torch.arange(…) < n` instead of slicing up to a number that data decide.",
+            r"\A[^\n]*\[[^\]]*:[^\]]*\]\s*\Z|\A:|:\Z",
+        ),
+        Remedy(
+            "Choose with `torch.where` on the tensor that the number in {it} comes from.",
+            r"[<>]|==|!=",
+            fix="Choose with `torch.where`",
+        ),
+    ),
+    C.SCALAR: (
+        Remedy(
+            "Call the tensor's own method instead of `math`: `{method}`.",
+            r"\bmath\.",
+            fix="Use the tensor's own method",
+        ),
+        Remedy(
+            "Mask with `torch.arange(…) < n` instead of slicing with {it}.",
+            r"\A[^\[\](){}]*:[^\[\](){}]*\Z",
+            lambda usage: not re.search(r"\]\s*[-+*/]?=[^=]", usage.statement),
+        ),
+        Remedy(
+            "Pass `{number}` as a Python int: `{callee}` needs the number itself, and takes it out "
+            "of a tensor here.",
+            r"\A(torch|F|nn\.functional)\.\w+\(",
+        ),
+        Remedy(
+            "Replace the loop by one operation on the whole tensor: {it} needs a Python number "
+            "for each iteration.",
+            if_=lambda usage: usage.loop == "for" and re.fullmatch(r"\w+\[.*\]", usage.expression),
+        ),
+        Remedy(
+            "Keep the 0-d tensor in place of {it} where it is only computed with; a size, an index "
+            "or a key is best passed in.",
+            r"\.item\(\)|\b(int|float|bool)\(",
+            lambda usage: not re.search(r"\b(min|max|range)\(|clamp|clip|size\(", usage.statement),
+            fix="In arithmetic",
+        ),
+        Remedy(
+            "Keep the tensor and index it: {it} without `.tolist()`.",
+            r"\.tolist\(\)\Z",
+            lambda usage: not re.search(r"size\(|shape", usage.expression),
+        ),
+    ),
+    C.NUMPY_SCALAR: (
+        Remedy(
+            "Compute {it} once, in `__init__` or at the top of the file, or from Python numbers: "
+            "no tensor decides it.",
+            if_=lambda usage: usage.is_numpy and "jump" in usage.context,
+        ),
+    ),
+    C.MASK: (
+        Remedy(
+            "Keep the full shape: `{filled}` in place of {it}, with a value that does not count.",
+            fix="Reduce with zeros",
+        ),
+    ),
+    C.NONZERO: (
+        Remedy(
+            "Replace the loop over {it} by one operation with the mask, such as `torch.where`.",
+            if_=is_iterated,
+            fix="Work on whole rows",
+        ),
+        Remedy(
+            "Use the mask itself, as in `torch.where(mask, x, 0)`, in place of the indices that "
+            "{it} gives.",
+            fix="Work on whole rows",
+        ),
+    ),
+    C.DYNAMIC_SHAPE: (
+        Remedy(
+            "Give the number of classes: `{classes}`, if {count} is all there are.",
+            r"one_hot\(",
+            fix="Give `one_hot`",
+        ),
+        Remedy(
+            "Give `{callee}` the sum of the repeats as `output_size=`.",
+            r"repeat_interleave\(",
+            fix="Give `repeat_interleave`",
+        ),
+        Remedy(
+            "Call {it} outside the compiled function and pass the result in: its length depends "
+            "on the data.",
+        ),
+    ),
+    C.NUMPY: (
+        Remedy(
+            "Draw with torch: `torch.randperm(n)` in place of {it}.",
+            r"random\.(permutation|shuffle)\(",
+        ),
+        Remedy(
+            "Make the grid with `torch.meshgrid` in place of {it}.",
+            r"mgrid|ogrid",
+            fix="Make the grid",
+        ),
+        Remedy("In place of {it}, {numpy}."),
+        Remedy(
+            "Compute {it} once in `__init__` if no input is needed, else with torch's operations.",
+        ),
+    ),
+    C.HIGHER_ORDER: (
+        Remedy(
+            "Move {it} out of the checkpointed function: what it does would be done again in the "
+            "backward.",
+            if_=calls_above(r"\bcheckpoint\("),
+        ),
+        Remedy(
+            "Return the value from the function instead of keeping it with {it}, and keep it "
+            "outside: a branch or body of `{outer}` cannot change what lies outside of it.",
+            r"\.(append|extend|add|update|insert|pop|setdefault)\(|\]\s*=|=",
+        ),
+        Remedy(
+            "Return a clone where a branch of {it} returns its input.",
+            r"cond\(",
+            fix="Return a clone",
+        ),
+    ),
+    C.OPERATOR_ERROR: (Remedy("Check the arguments of {it}: the operator refuses them."),),
+}

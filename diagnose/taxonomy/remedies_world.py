@@ -1,0 +1,183 @@
+"""Remedies for what lies outside a graph: side effects, functions not entered."""
+
+from __future__ import annotations
+
+import re
+
+from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.diagnose.taxonomy.remedy import Remedy
+
+_FILES = r"\b(open|load|loads|read\w*|exists|is_file|is_dir|listdir|glob|stat)\("
+_WRITES = (
+    r"\b(save|dump|write\w*|savefig|imwrite|to_csv|tofile|flush|mkdir|makedirs|unlink|remove)\("
+)
+
+REMEDIES: dict[C, tuple[Remedy, ...]] = {
+    C.PRINT: (
+        Remedy(
+            "Guard {it} with `if not torch.compiler.is_compiling():`.",
+            fix="Guard it",
+        ),
+    ),
+    C.WARNING: (
+        Remedy(
+            "Guard {it} with `if not torch.compiler.is_compiling():`.",
+            fix="Guard it",
+        ),
+    ),
+    C.TEXT: (
+        Remedy(
+            "Make the text outside the compiled function, or of `.shape` and `.dtype` only: {it} "
+            "needs the tensor's values.",
+            fix="Make the text",
+        ),
+    ),
+    C.CLOCK: (
+        Remedy("Leave {it} out, or wait outside the compiled function.", r"\bsleep\("),
+        Remedy(
+            "Read the clock outside the compiled function instead of {it}; `torch.profiler` times "
+            "what is inside.",
+        ),
+    ),
+    C.RANDOM: (
+        Remedy(
+            "Shuffle with torch: `torch.randperm(n)` in place of {it}.",
+            r"\b(shuffle|permutation|sample)\(",
+            trap="The numbers come from torch's generator, another stream.",
+        ),
+        Remedy(
+            "Draw an index with torch in place of {it}: `torch.randint(n, ())`.",
+            r"\bchoices?\(",
+            trap="The numbers come from torch's generator, another stream.",
+        ),
+        Remedy(
+            "Draw with torch and choose with `torch.where`: `torch.rand(())` in place of `{draw}`.",
+            r"\b(random|uniform|randint|randrange)\(",
+            lambda usage: usage.exit or re.search(r"[<>]", usage.expression + usage.statement),
+            fix="Draw with torch and choose",
+        ),
+        Remedy(
+            "Draw with torch: `torch.randint(low, high, ())` in place of {it}.",
+            r"\b(randint|randrange|integers)\(",
+            trap="The numbers come from torch's generator, another stream.",
+        ),
+        Remedy(
+            "Draw with torch: `torch.randn(())` in place of {it}.",
+            r"\b(gauss|normal\w*|randn|standard_normal)\(",
+            fix="Draw with torch.",
+        ),
+        Remedy(
+            "Draw with torch: `torch.rand(())` in place of {it}.",
+            fix="Draw with torch.",
+            trap="The numbers come from torch's generator, another stream.",
+        ),
+    ),
+    C.RNG_STATE: (
+        Remedy(
+            "Draw from torch's default generator, or make the generator and draw with it outside "
+            "the compiled function: {it}.",
+            r"generator\s*=|Generator\(",
+            fix="Draw from torch's default",
+        ),
+        Remedy(
+            "Draw the noise once, in `__init__` or at the top of the file: after {it}, each call "
+            "draws the same.",
+            r"seed\(",
+            fix="Draw what is the same",
+        ),
+        Remedy("Move {it} out of the compiled function."),
+    ),
+    C.UNIQUE_ID: (
+        Remedy("Make the id in the caller and pass it in, or leave it out, in place of {it}."),
+    ),
+    C.SYSTEM: (
+        Remedy(
+            "End the process outside the compiled function, instead of with {it}.",
+            r"\b(exit|_exit|abort)\(",
+        ),
+        Remedy("Make the buffer of {it} outside the compiled function.", r"\b(String|Bytes)IO\(\)"),
+        Remedy(
+            "Return what {it} writes, and write it after the compiled call.",
+            _WRITES,
+        ),
+        Remedy(
+            "Set the environment variable before the compiled call.",
+            r"\bos\.environ\b|\bputenv\(",
+            lambda usage: re.search(r"\]\s*=[^=]|putenv|setdefault|pop\(", usage.statement),
+        ),
+        Remedy(
+            "Start the process outside the compiled function, not with {it} inside.",
+            r"\b(subprocess|multiprocessing|Popen|os\.system|fork)\b",
+        ),
+        Remedy("Call {it} outside the compiled function.", r"\b(gc|tracemalloc|signal|atexit)\."),
+        Remedy("Read it once, in `__init__`, and keep the result of {it}.", _FILES),
+        Remedy(
+            "Ask once, in `__init__` or at the top of the file, and keep what {it} gives.",
+            fix="Do it once",
+        ),
+    ),
+    C.THREAD: (
+        Remedy(
+            "Run the threads outside the compiled function: {it} starts or feeds them.",
+            r"Thread|Pool|Executor|Queue|queue|Future|submit|asyncio",
+        ),
+        Remedy(
+            "Take the lock around the compiled call, not inside.",
+            fix="Take the lock around",
+        ),
+    ),
+    C.CACHED: (
+        Remedy(
+            "Read {it} once before the compiled call, for example at the end of `__init__`: the "
+            "cached value is a plain attribute from then on.",
+        ),
+    ),
+    C.DEVICE: (
+        Remedy("Leave {it} out: the graph keeps the order of operations.", r"synchronize\("),
+        Remedy(
+            "Read memory statistics outside the compiled function instead of {it}.",
+            r"memory|mem_get_info",
+        ),
+        Remedy("Choose devices and streams outside the compiled function: move {it} there."),
+    ),
+    C.IMPORT: (Remedy("Import at the top of the file, instead of {it}.", fix="Import at the top"),),
+    C.RNN: (
+        Remedy(
+            "Set `torch._dynamo.config.allow_rnn = True`, or call the RNN outside the compiled "
+            "function: its eager kernel is fused already.",
+        ),
+    ),
+    C.C_EXTENSION: (
+        Remedy(
+            "Do {it} outside the compiled function, or once in `__init__`: it works on no tensor.",
+            r"\b(json|pickle|hashlib|decimal|datetime|zlib|struct|base64|re|array)\.",
+        ),
+        Remedy(
+            "Wrap {it} in a function with `@torch.library.custom_op` and a fake kernel.",
+            fix="Wrap it in a custom op",
+        ),
+    ),
+    C.SKIPPED: (
+        Remedy(
+            "Load the data outside the compiled function and pass the batch in, instead of {it}.",
+            r"DataLoader|Dataset|Sampler",
+        ),
+        Remedy(
+            "Call `{callee}` outside the compiled function, or wrap it in a function with "
+            "`@torch.library.custom_op` and a fake kernel.",
+            fix="Wrap it in a custom op",
+        ),
+    ),
+    C.DISABLED: (
+        Remedy(
+            "Take `torch.compiler.disable` away from `{callee}`.",
+            fix="Take `torch.compiler.disable`",
+        ),
+    ),
+    C.TORCHSCRIPT: (
+        Remedy(
+            "Use the module from before `torch.jit.script` or `torch.jit.trace` in place of {it}.",
+            fix="Use the module from before",
+        ),
+    ),
+}

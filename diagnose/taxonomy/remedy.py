@@ -1,0 +1,65 @@
+"""What an expert would do about a construct, as one sentence with the user's own expression.
+
+Of the remedies of a category, the first that fits leads the advice. A remedy fits only code that
+has all the parts (`user_code.PARTS`) that its sentence names; `{it}` is the expression in
+backquotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from string import Formatter
+
+from fullgraph.diagnose.taxonomy.sentences import quote
+from fullgraph.diagnose.taxonomy.usage import Usage
+from fullgraph.diagnose.taxonomy.user_code import PARTS
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A sentence, and the code that it is for."""
+
+    text: str
+    when: str = ""
+    """A pattern that is searched in the expression."""
+    if_: Callable[[Usage], object] = lambda usage: True
+    fix: str = ""
+    """The start of the text of the fix whose example shows the same change; "" without one."""
+    trap: str = ""
+
+    def sentence(self, usage: Usage) -> str:
+        """Return the sentence for `usage`; "" if it is not what to do about it."""
+        if not (re.search(self.when, usage.expression) and self.if_(usage)):
+            return ""
+        names = {name for _, name, _, _ in Formatter().parse(self.text) if name and name != "it"}
+        parts = {name: PARTS[name](usage) for name in names}
+        return self.text.format(it=quote(usage.expression), **parts) if all(parts.values()) else ""
+
+
+def find_remedy(remedies: Iterable[Remedy], usage: Usage) -> tuple[Remedy, str] | None:
+    """Return the first remedy that fits with its sentence; None if none does."""
+    found = ((remedy, remedy.sentence(usage)) for remedy in remedies)
+    return next(((remedy, text) for remedy, text in found if text), None)
+
+
+def exits(*names: str) -> Callable[[Usage], object]:
+    return lambda usage: usage.exit in names
+
+
+def is_iterated(usage: Usage) -> object:
+    return usage.is_iterated or usage.expression.startswith("for ")
+
+
+def calls_above(pattern: str) -> Callable[[Usage], object]:
+    """Return whether the user's code calls a function by this pattern above the break."""
+    return lambda usage: any(re.search(pattern, caller) for caller in usage.callers)
+
+
+def ends_endless_loop(usage: Usage) -> object:
+    return usage.loop == "while True" and usage.exit in ("break", "return")
+
+
+def is_numpy(usage: Usage) -> object:
+    return usage.is_numpy

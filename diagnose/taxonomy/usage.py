@@ -1,0 +1,104 @@
+"""The code around a graph break, as far as its category and advice depend on it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+
+from fullgraph.compiler.sources import FunctionNode, Source
+
+_EXITS: tuple[tuple[type[ast.stmt], str], ...] = (
+    (ast.Break, "break"),
+    (ast.Continue, "continue"),
+    (ast.Return, "return"),
+    (ast.Raise, "raise"),
+)
+_OUTER = re.compile(r"((?:\w+\.)+(?:cond|while_loop|vmap|scan|map)|\b(?:\w+\.)*checkpoint)\(")
+"""Functions of torch that trace a function given to them into a subgraph."""
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """An expression that broke, its statement, and what is known of both."""
+
+    expression: str
+    statement: str = ""
+    value: str | None = None
+    """What the expression was in eager: "bool[] True", "f32[3, 4]", "7.25"; None if not seen."""
+    context: str = ""
+    """What Dynamo says about the break."""
+    callers: tuple[str, ...] = ()
+    """The user's expressions on the stack above the break, innermost first."""
+    exit: str = ""
+    """How the branch that the expression decides ends: "break", "continue", "return", "raise",
+    "handled raise" where the function catches it, "" where it goes on."""
+    loop: str = ""
+    """The innermost loop around it: "for", "while", "while True" or ""."""
+    is_iterated: bool = False
+    """Whether a `for` loop iterates over it."""
+
+    def within(self, file: Source, node: ast.AST) -> Usage:
+        """Return the usage with what `file` shows around `node`, its syntax node."""
+        around = [node, *file.around(node)]
+        statement = next((one for one in around if isinstance(one, ast.stmt)), None)
+        function = (i for i, one in enumerate(around) if isinstance(one, FunctionNode))
+        inside = around[: next(function, len(around))]
+        return replace(
+            self,
+            exit=_exit_of(statement, inside) if node is not statement else "",
+            loop=_loop_of(inside),
+            is_iterated=isinstance(statement, ast.For) and statement.iter in around,
+        )
+
+    @property
+    def is_in_hook(self) -> bool:
+        """Whether it runs as a hook of a tensor's gradient."""
+        return any(".register_hook(" in caller for caller in self.callers)
+
+    @property
+    def outer_function(self) -> str:
+        """The function of torch that traces it into a subgraph: "torch.cond"; "" if none does."""
+        found = next((one for text in self.callers if (one := _OUTER.search(text))), None)
+        return found[1] if found else ""
+
+    @property
+    def is_numpy(self) -> bool:
+        """Whether Dynamo traced it as a NumPy array."""
+        return "NumpyNdarrayVariable" in self.context
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it was a tensor in eager."""
+        kind = (self.value or "").partition("[")[0]
+        return kind.isalnum() and kind[:1] in "fibuc" and "[" in (self.value or "")
+
+
+def _loop_of(inside: list[ast.AST]) -> str:
+    loop = next((one for one in inside if isinstance(one, _LOOPS)), None)
+    if isinstance(loop, ast.While):
+        endless = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
+        return "while True" if endless else "while"
+    return "" if loop is None else "for"
+
+
+def _exit_of(statement: ast.stmt | None, around: list[ast.AST]) -> str:
+    """Return how the branch ends that an expression among `around` decides."""
+    if isinstance(statement, ast.Assert) and statement.test in around:
+        return "handled raise" if _is_handled(statement, around) else "raise"
+    if not isinstance(statement, ast.If) or statement.test not in around:
+        return ""
+    ends = [branch[-1] for branch in (statement.body, statement.orelse) if branch]
+    for kind, name in _EXITS:
+        if any(isinstance(end, kind) for end in ends):
+            return f"handled {name}" if name == "raise" and _is_handled(statement, around) else name
+    return ""
+
+
+def _is_handled(statement: ast.stmt, around: list[ast.AST]) -> bool:
+    """Return whether the function handles exceptions that `statement` raises."""
+    return any(
+        isinstance(one, ast.Try) and one.handlers and any(step in one.body for step in around)
+        for one in around[around.index(statement) + 1 :]
+    )

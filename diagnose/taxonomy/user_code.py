@@ -1,0 +1,168 @@
+"""Parts of advice that are made of the user's expression."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+
+from fullgraph.diagnose.taxonomy.known_functions import callee_of
+from fullgraph.diagnose.taxonomy.sentences import quote
+from fullgraph.diagnose.taxonomy.usage import Usage
+
+_METHODS = {"sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "tanh", "floor", "ceil"}
+"""Functions of `math` that tensors have as methods of the same name and meaning."""
+_FUNCTIONAL = {
+    "jacobian": "torch.func.jacrev",
+    "hessian": "torch.func.hessian",
+    "vjp": "torch.func.vjp",
+    "jvp": "torch.func.jvp",
+}
+
+
+NUMPY_TWINS = {
+    "vectorize": "call the function with the whole tensor: torch's operations are vectorized",
+    "apply_along_axis": "call the function with the whole tensor and `dim=`, or use `torch.vmap`",
+    "apply_over_axes": "call torch's function with `dim=` once for each dimension",
+    "frompyfunc": "write the function with torch's operations, on the whole tensor",
+    "isscalar": "ask `isinstance(x, (int, float))`, or `x.ndim == 0` of a tensor",
+    "interp": "use `torch.searchsorted` and `torch.lerp`, or compute the table in `__init__`",
+    "digitize": "use `torch.bucketize(x, bins, right=True)`",
+    "isin": "use `torch.isin`",
+    "intersect1d": "use `torch.isin` with a mask: how much both have in common depends on the data",
+    "setdiff1d": "use `~torch.isin` as a mask: how much is left over depends on the data",
+    "union1d": "compute it before the compiled region: its size depends on the data",
+    "nanmean": "use `torch.nanmean`",
+    "nanmedian": "use `torch.nanquantile(x, 0.5)`",
+    "nanquantile": "use `torch.nanquantile`",
+    "pad": "use `torch.nn.functional.pad`",
+    "piecewise": "use `torch.where`, once for each piece",
+    "trapezoid": "use `torch.trapezoid`",
+    "unravel_index": "use `torch.unravel_index`",
+}
+"""What to do in place of a NumPy function that Dynamo does not trace."""
+
+
+def parse(expression: str) -> ast.AST | None:
+    """Return the only statement of a source text, or its expression; None if there is none."""
+    try:
+        (node,) = ast.parse(expression.strip()).body
+    except (SyntaxError, ValueError):
+        return None
+    return node.value if isinstance(node, ast.Expr) else node
+
+
+def call_method(node: ast.AST | None) -> str:
+    """`x.sum().sqrt()` for `math.sqrt(x.sum())`; "" for what is no such call."""
+    match node:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="math"), attr=name), args=[tensor], keywords=[]
+        ) if name in _METHODS:
+            simple = isinstance(tensor, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+            text = ast.unparse(tensor)
+            return f"{text if simple else f'({text})'}.{name}()"
+    return ""
+
+
+def clone(node: ast.AST | None) -> str:
+    """`x.clone()` for `copy.deepcopy(x)`."""
+    match node:
+        case ast.Call(args=[ast.Name() | ast.Attribute() as tensor], keywords=[]):
+            return f"{ast.unparse(tensor)}.clone()"
+    return ""
+
+
+def _membership(usage: Usage) -> str:
+    match parse(usage.expression):
+        case ast.Compare(
+            left=left, ops=[ast.In()], comparators=[ast.List() | ast.Tuple() as among]
+        ):
+            return f"torch.isin({ast.unparse(left)}, torch.tensor({ast.unparse(among)}))"
+    return ""
+
+
+def _reduction(usage: Usage) -> str:
+    """`(x[0] > 0).any()` for `any(v > 0 for v in x[0])`."""
+    match parse(usage.expression):
+        case ast.Call(
+            func=ast.Name(id="any" | "all" as name),
+            args=[
+                ast.GeneratorExp(
+                    elt=elt,
+                    generators=[ast.comprehension(target=ast.Name(id=target), iter=rows, ifs=[])],
+                )
+            ],
+        ):
+            whole = re.sub(rf"\b{target}\b", lambda _: ast.unparse(rows), ast.unparse(elt))
+            return f"({whole}).{name}()"
+    return ""
+
+
+def _container(usage: Usage) -> str:
+    match parse(usage.expression):
+        case ast.Subscript(value=ast.Name() | ast.Attribute() as container, slice=index):
+            return "" if isinstance(index, ast.Slice | ast.Tuple) else ast.unparse(container)
+    return ""
+
+
+def _number(usage: Usage) -> str:
+    """The only argument after the first that is a name: `self.k` of `torch.topk(x, self.k)`."""
+    node = parse(usage.expression)
+    if not isinstance(node, ast.Call):
+        return ""
+    values = [*node.args[1:], *(keyword.value for keyword in node.keywords)]
+    names = [value for value in values if not isinstance(value, ast.Constant)]
+    return ast.unparse(names[0]) if len(names) == 1 else ""
+
+
+def _filled(usage: Usage) -> str:
+    match parse(usage.expression):
+        case ast.Subscript(value=tensor, slice=mask) if not isinstance(mask, ast.Tuple | ast.Slice):
+            return f"torch.where({ast.unparse(mask)}, {ast.unparse(tensor)}, 0)"
+    return ""
+
+
+def _count(usage: Usage) -> str:
+    found = re.search(r"(\d+)\]\Z", usage.value or "")
+    return found[1] if found else ""
+
+
+def _classes(usage: Usage) -> str:
+    node = parse(usage.expression)
+    if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+        return ""
+    return f"{ast.unparse(node.func)}({ast.unparse(node.args[0])}, {_count(usage)})"
+
+
+def _draw(usage: Usage) -> str:
+    found = re.search(r"(\w+\.)*(random|uniform|randint|randrange)\([^()]*\)", usage.expression)
+    return found[0] if found else ""
+
+
+def _func(usage: Usage) -> str:
+    return _FUNCTIONAL.get(callee_of(usage.expression).rpartition(".")[2], "")
+
+
+def _numpy(usage: Usage) -> str:
+    names = re.findall(r"\b(?:np|numpy)\.(\w+)", usage.expression)
+    return next((NUMPY_TWINS[name] for name in names if name in NUMPY_TWINS), "")
+
+
+PARTS: dict[str, Callable[[Usage], str]] = {
+    "code": lambda usage: quote(usage.expression).strip("`") if usage.expression else "",
+    "callee": lambda usage: callee_of(usage.expression),
+    "member": _membership,
+    "reduction": _reduction,
+    "container": _container,
+    "method": lambda usage: call_method(parse(usage.expression)),
+    "number": _number,
+    "filled": _filled,
+    "count": _count,
+    "classes": _classes,
+    "draw": _draw,
+    "func": _func,
+    "clone": lambda usage: clone(parse(usage.expression)) if usage.is_tensor else "",
+    "outer": lambda usage: usage.outer_function,
+    "numpy": _numpy,
+}
+"""What a name in the braces of a remedy stands for; "" where the code has no such part."""

@@ -1,0 +1,15 @@
+"""Ideas: what a person may do where a rule makes no edit."""
+
+from __future__ import annotations
+
+from fullgraph.diagnose.taxonomy import Category, Usage, advise
+from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.rule import Applicability, Rewrite
+
+
+def idea_for(site: Site) -> Rewrite:
+    """Return the first advice on the place of a cause, as an idea without an edit."""
+    code = site.document.code
+    usage = Usage(code(site.node).strip(), code(site.statement).strip())
+    advice = advise(Category(site.category), usage)[0]
+    return Rewrite({}, advice.text.rstrip("."), Applicability.DISPLAY)
