@@ -83,10 +83,10 @@ def best_edit(cause: Cause) -> Edit | None:
 
 
 def describe_effect(e: ExplanationData, causes: Sequence[Cause]) -> str:
-    """Return what the causes do: "frame skipped", "3 → 2 graphs", "hidden behind C2"."""
+    """Return what the causes do: "frame skipped", "3 → 2 graphs", "hidden by C2"."""
     first = causes[0]
     if first.hidden:
-        return f"hidden behind {first.behind}" if first.behind else "hidden"
+        return f"hidden by {first.behind}" if first.behind else "hidden"
     if "default" not in first.modes:
         return "fullgraph=True only"
     if first.frame == "skipped":

@@ -176,7 +176,8 @@ def _table_rows(e: ExplanationData, console: Console) -> list[list[RenderableTyp
     if not rows:
         return []
     header, *others = draw_table(rows, console.width)
-    return [[Text(), *header], *others]
+    title = [text(wording.DEFAULT_ONLY, "dim")] if e.fullgraph.ok else []
+    return [[Text(), *title, *header], *others]
 
 
 def _short_sections(e: ExplanationData) -> Iterator[RenderableType]:

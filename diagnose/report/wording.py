@@ -29,6 +29,9 @@ _MANY_GRAPHS, _MANY_GUARDS = 12, 3
 _STDLIB = sysconfig.get_path("stdlib")
 MODES = {"default": "default mode", "fullgraph": "fullgraph=True"}
 
+DEFAULT_ONLY = "These break default mode alone:"
+"""Heading of the table of causes of a model that `fullgraph=True` captures."""
+
 
 def printable(text: str) -> str:
     """Return `text` with every character visible: no escape codes, no bidirectional overrides.
@@ -122,7 +125,7 @@ def describe_fate(cause: Cause) -> str:
 def describe_count(cause: Cause) -> str:
     """Return how often the cause occurred: "hit 3 times"."""
     if cause.hidden:
-        return f"hidden behind {cause.behind}" if cause.behind else "hidden"
+        return f"hidden by {cause.behind}" if cause.behind else "hidden"
     return "hit once" if cause.events == 1 else f"hit {cause.events:,} times"
 
 
@@ -202,6 +205,8 @@ def short_notes(explanation: ExplanationData) -> tuple[str, ...]:
             waits.append(by_place[note.position])
         elif _is_said_elsewhere(note, explanation):
             continue
+        elif note.position in by_place:
+            notes.append(f"{by_place[note.position]}: {note.message}")
         elif note.position:
             notes.append(f"{note.message} ({format_position(note.position)})")
         else:

@@ -71,7 +71,7 @@ def test_the_table_holds_a_row_a_cause_with_its_edit():
         "try Compute both sides and choose with torch.where. "
         "C1 net.py:14 mask.sum().item() scalar from a tensor ends 1 graph "
         "edit total = mask.sum() FG201, unsafe "
-        "C3 net.py:24 print(x.shape) print hidden behind C2 "
+        "C3 net.py:24 print(x.shape) print hidden by C2 "
     )
 
 

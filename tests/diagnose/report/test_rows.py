@@ -25,7 +25,7 @@ def test_skipped_frames_come_first_and_hidden_causes_last():
     assert rows(HIDDEN, ITEM, BRANCH) == [
         (["C2"], "frame skipped"),
         (["C1"], "ends 1 graph"),
-        (["C3"], "hidden behind C2"),
+        (["C3"], "hidden by C2"),
     ]
 
 

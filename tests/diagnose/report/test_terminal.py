@@ -65,13 +65,19 @@ def test_the_short_form_holds_verdict_strip_and_table():
         "    try: Compute both sides and choose with `torch.where`.\n"
         "C1  net.py:14  mask.sum().item()  scalar from a tensor  ends 1 graph\n"
         "    edit: total = mask.sum()  (FG201, unsafe)\n"
-        "C3  net.py:24  print(x.shape)     print                 hidden behind C2\n"
+        "C3  net.py:24  print(x.shape)     print                 hidden by C2\n"
         "    try: No rule applies, and no fix is known.\n"
         "\n"
         "torch 2.13.0, backend eager\n"
         "Details: `-v` or `--cause C1`; in Python, `report.text(verbose=True)`.\n"
         "To try, prove and apply the edits: `fullgraph fix`."
     )
+
+
+def test_causes_of_a_model_that_fullgraph_captures_are_of_default_mode():
+    whole = replace(TWO, fullgraph=replace(TWO.fullgraph, ok=True))
+    assert "These break default mode alone:\n    line " in plain(whole)
+    assert "default mode alone" not in plain(TWO)
 
 
 def edited(line):
