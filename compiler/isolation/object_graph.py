@@ -26,6 +26,7 @@ import torch
 
 from fullgraph.compiler.isolation import state_parts as parts
 from fullgraph.compiler.isolation.state_parts import StatePart
+from fullgraph.compiler.isolation.tensor_parts import StoragePart, TensorPart
 from fullgraph.compiler.sources import Owner, owner_of
 
 _ATOMS = (
@@ -77,7 +78,7 @@ class ObjectWalk:
         while self._waiting:
             path, thing = self._waiting.popleft()
             for part in _parts(thing):
-                if not self._memory and isinstance(part, parts.StoragePart | parts.ArrayPart):
+                if not self._memory and isinstance(part, StoragePart | parts.ArrayPart):
                     continue
                 try:
                     state = part.read()
@@ -124,9 +125,9 @@ def _root_expression(number: int, thing: object) -> str:
 def _parts(thing: object) -> list[StatePart[Any]]:
     """Return the parts of `thing`; none if the walk does not follow it."""
     if isinstance(thing, torch.Tensor):
-        return [parts.TensorPart(thing), *_attribute_parts(thing), _ClassPart(thing)]
+        return [TensorPart(thing), *_attribute_parts(thing), _ClassPart(thing)]
     if isinstance(thing, torch.UntypedStorage):
-        return [parts.StoragePart(thing)]
+        return [StoragePart(thing)]
     if isinstance(thing, list | deque | set):
         return [parts.ItemsPart(thing), *_attribute_parts(thing)]
     if isinstance(thing, tuple | frozenset):

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable
-from fullgraph.rewrites.source import build_expression, build_statement, with_keyword
-from fullgraph.rewrites.transforms.masks import operators as ops
+from fullgraph.rewrites.source import build_expression, build_statement
 from fullgraph.rewrites.transforms.masks.aliases import has_no_alias
 from fullgraph.rewrites.transforms.masks.flow import Flow
 from fullgraph.rewrites.transforms.masks.full_shape import FullShapeWriter
 from fullgraph.rewrites.transforms.masks.index_add import IndexAdd
 from fullgraph.rewrites.transforms.masks.losses import Loss
+from fullgraph.rewrites.transforms.masks.reduction_text import ReductionWriter
 from fullgraph.rewrites.transforms.masks.sinks import (
     BindSink,
     CountSink,
@@ -50,15 +50,16 @@ class SinkWriter:
     def edits(self) -> dict[cst.CSTNode, cst.CSTNode]:
         """Return the replacement of each node. Raises NotApplicable."""
         found: dict[cst.CSTNode, cst.CSTNode] = {}
+        reductions = ReductionWriter(self.flow, self.text, self.assumes)
         for root, ends in self._in_order():
             for end in ends:
                 match end:
                     case BindSink():
                         found |= self._rewrite_bound(root, end)
                     case ReduceSink():
-                        found[end.operation.call] = self._rewrite_reduction(end)
+                        found[end.operation.call] = reductions.rewrite_reduction(end)
                     case Loss():
-                        found[end.call] = self._rewrite_loss(end)
+                        found[end.call] = reductions.rewrite_loss(end)
                     case UnpackSink():
                         found |= self._rewrite_unpacked(root, end)
                     case CountSink():
@@ -146,214 +147,6 @@ class SinkWriter:
         uses = definitions.uses(end.name)
         ends = [one for use in uses for one in self.flow.trees.get(use, [])]
         return len(uses) > 0 and all(isinstance(one, StoreSink) for one in ends) and bool(ends)
-
-    # Reductions.
-
-    def _rewrite_reduction(self, end: ReduceSink) -> cst.BaseExpression:
-        """Write a reduction over selected values as one over all, with neutral numbers."""
-        made, first = end.operation, self.flow.first
-        name, root = made.name, made.tensor
-        if name in ("std", "var"):
-            return self._spread_out(end)
-        if name in ("max", "min") and made.options:
-            self._only_values(made.call)
-        if name in ("max", "min", "amax", "amin", "median"):
-            self.assumes["the mask selects something: of nothing there is an error"] = None
-        if name in ("median", "nanmedian") and made.options:
-            raise NotApplicable(
-                f"`{name}` of a dimension gives indices among the selected elements"
-            )
-        if name == "median":
-            self.assumes["nothing that is selected is NaN"] = None
-            name = "nanmedian"
-        filled = self.text.neutral(root, ops.NEUTRAL[made.name])
-        dims = ops.integer_literals(made.argument("dim", 0) or made.argument("axis", 99))
-        inner = self._is_over_mask_alone(root, dims)
-        if name == "mean" and inner:
-            total = self._reduction_call(end, filled, "sum")
-            self._assume_float16_sum()
-            return build_expression("{total} / {count}", total=total, count=self.text.count())
-        call = self._reduction_call(end, filled, name)
-        if name == "mean":
-            return self._per_selected(call)
-        if name == "sum" and first.dtype == "float16":
-            self._assume_float16_sum()
-        return call
-
-    def _per_selected(self, mean: cst.BaseExpression) -> cst.BaseExpression:
-        """Return a mean over everything as a mean over the selected elements."""
-        self.text.masks += 1
-        return build_expression(
-            "{mean} * {mask}.numel() / {count}",
-            mean=mean,
-            mask=self.text.mask,
-            count=self.text.count(),
-        )
-
-    def _assume_float16_sum(self) -> None:
-        if "float16" in self.flow.first.dtype and "bfloat16" not in self.flow.first.dtype:
-            self.assumes["the sum fits in float16"] = None
-
-    def _is_over_mask_alone(
-        self, root: cst.BaseExpression, dims: tuple[int, ...] | None = None
-    ) -> bool:
-        """Return whether a reduction covers exactly the mask's dimensions."""
-        return self.flow.dims(root) == 0 if dims is None else len(dims) == 1
-
-    def _reduction_call(
-        self, end: ReduceSink, filled: cst.BaseExpression, name: str
-    ) -> cst.BaseExpression:
-        """Return the reduction `name` of `filled` with the options of the original."""
-        made = end.operation
-        args = list(made.call.args)
-        self._shift_dimensions(end, args)
-        if made.method:
-            func = build_expression("{filled}." + name, filled=filled)
-            return made.call.with_changes(func=func, args=args)
-        args[0] = args[0].with_changes(value=filled.with_changes(lpar=(), rpar=()))
-        func = made.call.func
-        if isinstance(func, cst.Attribute):
-            func = func.with_changes(attr=cst.Name(name))
-        elif name != made.name:
-            func = build_expression(self.text.torch(name))
-        return made.call.with_changes(func=func, args=args)
-
-    def _shift_dimensions(self, end: ReduceSink, args: list[cst.Arg]) -> None:
-        """Translate dimensions of the selection to those at full shape."""
-        first, made = self.flow.first, end.operation
-        if first.dims == 1 or not made.options:
-            return
-        given = made.argument("dim", 0) or made.argument("axis", 99)
-        dims = ops.integer_literals(given)
-        if dims is None or len(made.options) > 1:
-            raise NotApplicable("its dimensions are not spelled out")
-        count = self.flow.dims(made.tensor) + 1
-        full: list[int] = []
-        for dim in (dim % count for dim in dims):
-            if dim == first.axis:
-                full += range(first.axis, first.axis + first.dims)
-            else:
-                full.append(dim + (first.dims - 1 if dim > first.axis else 0))
-        if len(full) > 1 and made.name in ("max", "min", "prod"):
-            raise NotApplicable(f"`{made.name}` takes one dimension only")
-        place = next(i for i, arg in enumerate(args) if arg.value is given)
-        args[place] = args[place].with_changes(value=build_expression(str(tuple(full))))
-
-    def _only_values(self, call: cst.Call) -> None:
-        """Raise NotApplicable unless only the values of `max(dim)` are used."""
-        parent = self.flow.site.document.parent(call)
-        if isinstance(parent, cst.Attribute) and parent.attr.value == "values":
-            return
-        if isinstance(parent, cst.Subscript) and len(parent.slice) == 1:
-            index = parent.slice[0].slice
-            if isinstance(index, cst.Index) and ops.integer_literal(index.value) == 0:
-                return
-        raise NotApplicable("its indices are those among the selected elements")
-
-    def _spread_out(self, end: ReduceSink) -> cst.BaseExpression:
-        """Return the variance or standard deviation, in two steps."""
-        made = end.operation
-        if made.options or not self._is_over_mask_alone(made.tensor):
-            raise NotApplicable(f"`{made.name}` with options is not written as sums")
-        full = self.text.full(made.tensor)
-        mean = build_expression(
-            "{total}.sum() / {count}",
-            total=self.text.neutral(made.tensor, "0"),
-            count=self.text.count(),
-        )
-        difference = build_expression("{full} - {mean}", full=full, mean=mean)
-        variance = build_expression(
-            "{squares}.square().sum() / ({count} - 1).clamp(min=0)",
-            squares=self.text.where(difference, made.tensor, "0"),
-            count=self.text.count(),
-        )
-        self._assume_float16_sum()
-        if made.name == "std":
-            return build_expression("({variance}).sqrt()", variance=variance)
-        return variance
-
-    # Losses.
-
-    def _rewrite_loss(self, end: Loss) -> cst.BaseExpression:
-        """Write a mean or summed loss over selected elements as a weighted one."""
-        if not end.known:
-            self.assumes[f"`{self._code(end.call.func)}` has the default options"] = None
-        if not end.reduction:
-            raise NotApplicable(
-                f"the reduction of `{self._code(end.call.func)}` is not spelled out"
-            )
-        if end.reduction == "none":
-            raise NotApplicable(f"`{self._code(end.call)}` gives a loss for each selected element")
-        if end.name in ops.TARGET_LOSSES:
-            return self._rewrite_target_loss(end)
-        if any(self.text.holds(one) for one in end.options.values()):
-            raise NotApplicable("the weights are selected too")
-        if end.name == ops.LOGITS_LOSS:
-            return self._logits_loss(end)
-        if end.name == "kl_div" and "log_target" in end.options:
-            raise NotApplicable("with `log_target` the loss of zeros is not zero")
-        call = self._with_operands(
-            end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
-        )
-        return self._mean_call(end, call)
-
-    def _mean_call(self, end: Loss, call: cst.Call) -> cst.BaseExpression:
-        """Return a call that sums or averages everything as a mean of the selected elements."""
-        if end.reduction == "sum":
-            return call
-        self._assume_float16_sum()
-        if end.reduction == "batchmean":
-            if end.module:
-                raise NotApplicable("`batchmean` of a module is not written as a sum")
-        elif end.module or self.flow.first.trailing_dims or self.flow.first.axis:
-            return self._per_selected(call)
-        call = with_keyword(call, "reduction", '"sum"')
-        return build_expression("{total} / {count}", total=call, count=self.text.count())
-
-    def _logits_loss(self, end: Loss) -> cst.BaseExpression:
-        if "weight" in end.options or end.module:
-            raise NotApplicable("the loss of zeros is not zero, and the weights are taken")
-        call = self._with_operands(
-            end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
-        )
-        weight = self.text.spread(end.input)
-        return self._mean_call(end, with_keyword(call, "weight", weight))
-
-    def _rewrite_target_loss(self, end: Loss) -> cst.BaseExpression:
-        """Write a loss on class indices with `ignore_index` where nothing is selected."""
-        first = self.flow.first
-        ignored = end.options.get("ignore_index")
-        index = "-100" if ignored is None else self._code(ignored)
-        seen = self.flow.site.seen(end.target)
-        if seen is None:
-            self.flow.unsure = True
-        elif any(name.startswith("float") for name in seen.dtypes):
-            raise NotApplicable("the targets are probabilities")
-        if self.flow.dims(end.input) != 1 or first.axis != 0:
-            raise NotApplicable("the classes are not in the last dimension")
-        root = end.target
-        target: cst.BaseExpression
-        if list(self.text.cuts(root)) == [root]:
-            target = self.text.where(self.text.bare(root), root, index)
-        else:
-            target = self.text.where(self.text.full(root), root, index)
-        logits = self.text.full(end.input)
-        if first.dims > 1:
-            logits = build_expression(f"{{x}}.flatten(0, {first.dims - 1})", x=logits)
-            target = build_expression("{x}.flatten()", x=target)
-        return self._with_operands(end, logits, target)
-
-    def _with_operands(
-        self, end: Loss, first: cst.BaseExpression, second: cst.BaseExpression
-    ) -> cst.Call:
-        new = {id(end.input): first, id(end.target): second}
-        args = [
-            arg.with_changes(value=new[id(arg.value)].with_changes(lpar=(), rpar=()))
-            if id(arg.value) in new
-            else arg
-            for arg in end.call.args
-        ]
-        return end.call.with_changes(args=args)
 
     # Assignments.
 
