@@ -76,8 +76,8 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             if_=exits("raise"),
         ),
         Remedy(
-            "Make a tensor of what `{container}` holds and index that: a Python container cannot "
-            "be indexed by data.",
+            "Make a tensor of what `{container}` holds and read it with `.take(index)`: a Python "
+            "container cannot be indexed by data.",
         ),
         Remedy(
             "Mask with `torch.arange(…) < n` instead of slicing up to a number that data decide.",
