@@ -21,21 +21,23 @@ _GAP = 2
 _NARROW = 60
 """Columns below which the fields of a row are one wrapped line."""
 _REMEDY_LINES = 2
+_FEW_ROWS = 6
+"""Number of rows up to which an edit of a few lines is shown as code."""
 _SHORT_PATH = 12
 
 
 def draw_table(rows: Sequence[Row], width: int) -> list[list[RenderableType]]:
     """Return the header and then each row, as the lines that it takes in `width` columns."""
     fields = [_row_fields(row) for row in rows]
+    remedies = [_remedy_lines(row.remedy, width, len(rows)) for row in rows]
     if width < _NARROW:
-        pairs = zip(fields, rows, strict=True)
-        return [[], *([_join_fields(f), *_remedy_lines(r.remedy, width)] for f, r in pairs)]
+        pairs = zip(fields, remedies, strict=True)
+        return [[], *([_join_fields(cells), *remedy] for cells, remedy in pairs)]
     widths = _column_widths([_HEADER, *fields], width)
-    header: list[RenderableType] = [_draw_line(_HEADER, widths, ["dim"] * len(_HEADER))]
-    drawn = [header]
-    for row, cells in zip(rows, fields, strict=True):
+    drawn: list[list[RenderableType]] = [[_draw_line(_HEADER, widths, ["dim"] * len(_HEADER))]]
+    for row, cells, remedy in zip(rows, fields, remedies, strict=True):
         styles = [f"bold {colour_of(row.first)}", "cyan", "", "", "dim"]
-        drawn.append([_draw_line(cells, widths, styles), *_remedy_lines(row.remedy, width)])
+        drawn.append([_draw_line(cells, widths, styles), *remedy])
     return drawn
 
 
@@ -92,19 +94,28 @@ def _cut_front(cell: str, room: int) -> str:
     return cell if cell_len(cell) <= room else "…" + cut_part(cell[::-1], room)[-2::-1]
 
 
-def _remedy_lines(remedy: Remedy, width: int) -> list[RenderableType]:
-    """Return the edit in at most two lines, its rule after it."""
+def _remedy_lines(remedy: Remedy, width: int, rows: int) -> list[RenderableType]:
+    """Return the edit with its rule: in at most two lines, or as code where rows are few."""
     indent = 4 if width >= _NARROW else min(2, max(0, width - 8))
-    content, style = printable(remedy.text).replace("\n", " "), "green" if remedy.is_code else ""
-    tag = f"({remedy.tag})" if remedy.tag else ""
-    label = f"{remedy.label}: "
+    label, style = f"{remedy.label}: ", "green" if remedy.is_code else ""
+    lines = printable(remedy.text).split("\n")
     line = width - indent
+    if len(lines) > 1 and rows <= _FEW_ROWS and max(map(cell_len, lines)) + len(label) <= line:
+        code = f"\n{' ' * len(label)}".join(lines)
+        return _draw_remedy(label, code, style, remedy.tag, line, indent)
+    content, tag = " ".join(lines), remedy.tag if remedy.is_code else remedy.long_tag
     room = _REMEDY_LINES * (line - 8) - cell_len(label + tag)
-    if cell_len(content) > room and remedy.is_code and remedy.why:
-        content, style = printable(remedy.why).replace("\n", " "), ""
-    content = cut_part(content, max(room, 8))
-    used = cell_len(label + content)
-    gap = "\n" if used <= line < used + 2 + cell_len(tag) else "  "
-    shown = Text.assemble((label, "dim"), (content, style), (gap + tag if tag else "", "dim"))
-    shown.overflow = "fold"
+    if remedy.is_code and remedy.why and (len(lines) > 1 or cell_len(content) > room):
+        content, style, tag = printable(remedy.why).replace("\n", " "), "", remedy.long_tag
+    return _draw_remedy(label, cut_part(content, max(room, 8)), style, tag, line, indent)
+
+
+def _draw_remedy(
+    label: str, content: str, style: str, tag: str, width: int, indent: int
+) -> list[RenderableType]:
+    used = cell_len(f"{label}{content}".rpartition("\n")[2])
+    gap = "\n" if used <= width < used + 4 + cell_len(tag) else "  "
+    shown = Text.assemble((label, "dim"), (content, style), overflow="fold")
+    if tag:
+        shown.append(f"{gap}({tag})", "dim")
     return [Padding(shown, (0, 0, 0, indent))]

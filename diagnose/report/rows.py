@@ -11,6 +11,8 @@ from fullgraph.diagnose.explanation_data import Cause, Edit, ExplanationData, Gr
 from fullgraph.diagnose.report.wording import count, describe_count, rank_advice
 
 _WORST = {"skipped": 0, "prefix": 1, "resumed": 2}
+_FEW_LINES = 4
+"""Number of new lines up to which an edit is shown as code."""
 _IMPORT = re.compile(r"import\s|from\s\S+\simport\s")
 
 
@@ -21,20 +23,26 @@ class Remedy:
     label: str
     """"edit", "delete" or "set" before code, "try" before a sentence."""
     text: str
+    """One line of code or a sentence; a few lines where an edit adds them."""
     is_code: bool
     rule: str = ""
     applicability: str = ""
     why: str = ""
     """The rule's sentence, for where the code has no room."""
     lines: int = 0
-    """Number of new lines of an edit that is told by its sentence."""
+    """Number of new lines of an edit."""
 
     @property
     def tag(self) -> str:
-        """Return "FG201, unsafe" or "FG112, safe, 9 new lines"; "" without a rule."""
+        """Return "FG201, unsafe"; "" without a rule."""
         kind = "idea" if self.applicability == "display" else self.applicability
-        lines = count(self.lines, "new line") if self.lines else ""
-        return ", ".join(filter(None, (self.rule, kind, lines)))
+        return ", ".join(filter(None, (self.rule, kind)))
+
+    @property
+    def long_tag(self) -> str:
+        """Return "FG112, safe, 9 new lines", for where the sentence stands for the code."""
+        lines = count(self.lines, "new line") if self.lines > 1 else ""
+        return ", ".join(filter(None, (self.tag, lines)))
 
 
 @dataclass(frozen=True)
@@ -140,7 +148,7 @@ def find_remedy(cause: Cause) -> Remedy:
 
 
 def describe_edit(edit: Edit, cause: Cause) -> Remedy:
-    """Return `edit` as its one new line of code, or as its rule's sentence if it has more."""
+    """Return `edit` as its new lines of code, or as its rule's sentence if it has many."""
     new = [line for line in edit.after if line.strip() and not _IMPORT.match(line)]
     if len(new) == 2 and new[0].endswith(":"):
         new = [f"{new[0]} {new[1].strip()}"]
@@ -154,5 +162,8 @@ def describe_edit(edit: Edit, cause: Cause) -> Remedy:
         return Remedy("delete", place + gone, True, edit.rule, edit.applicability, edit.why)
     if len(new) == 1:
         return Remedy("edit", place + new[0], True, edit.rule, edit.applicability, edit.why)
+    if 1 < len(new) <= _FEW_LINES:
+        code = place + "\n".join(new)
+        return Remedy("edit", code, True, edit.rule, edit.applicability, edit.why, len(new))
     label, why = "edit" if edit.diff else "try", edit.why[:1].upper() + edit.why[1:]
     return Remedy(label, why, False, edit.rule, edit.applicability, why, len(new))

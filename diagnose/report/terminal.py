@@ -198,6 +198,7 @@ def _short_sections(e: ExplanationData) -> Iterator[RenderableType]:
         place = wording.format_position(crash.position) if crash.position else "place unknown"
         message = crash.message.partition("\n")[0]
         lines.append(_format_fact(f"Crash: {crash.error} in {crash.stage}", place, message))
+        lines.append(text(f"    {_on_one_line(crash.conclusion)}", "dim"))
     notes = wording.short_notes(e)
     lines += [text(_on_one_line(note), "dim") for note in notes[: _FEW + 1]]
     groups = (e.recompiles, e.fallbacks, e.crashes)

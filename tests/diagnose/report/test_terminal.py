@@ -80,9 +80,18 @@ def test_causes_of_a_model_that_fullgraph_captures_are_of_default_mode():
     assert "default mode alone" not in plain(TWO)
 
 
-def edited(line):
-    edit = replace(KEEP, after=(line,))
-    return plain(replace(TWO, causes=(replace(ITEM, edits=(edit,)),))).splitlines()
+def edited(*lines, others=()):
+    edit = replace(KEEP, after=lines)
+    return plain(replace(TWO, causes=(replace(ITEM, edits=(edit,)), *others))).splitlines()
+
+
+def test_an_edit_of_a_few_lines_is_code_where_rows_are_few():
+    assert "    edit: count = mask.sum()\n          total = count  (FG201, unsafe)" in "\n".join(
+        edited("count = mask.sum()", "total = count")
+    )
+    crowded = edited("count = mask.sum()", "total = count", others=many(8).causes[1:])
+    assert "edit: A 0-d tensor does what the number did, inside the graph." in "\n".join(crowded)
+    assert "    (FG201, unsafe, 2 new lines)" in crowded
 
 
 def test_an_edit_is_shown_as_it_is_written():
