@@ -33,6 +33,7 @@ lint: $(READY)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python docs/diagrams.py --check
+	@$(BIN)/python docs/api.py --check
 
 zoo: $(READY)
 	@$(BIN)/pip install -q -c constraints.txt -e '.[zoo]'
@@ -41,6 +42,7 @@ zoo: $(READY)
 docs: $(READY)
 	@$(BIN)/python -m fullgraph.rewrites.pages
 	@$(BIN)/python docs/diagrams.py
+	@$(BIN)/python docs/api.py
 
 $(READY): pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)

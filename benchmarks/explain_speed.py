@@ -4,8 +4,8 @@
 
 Each measurement is made in a fresh process forked from one warmed server, and the order of what
 is compared alternates; *warm* takes place in one process, where each side has run before. Every
-number is the median of a model's repeats by another such median;
-models are joined by the geometric mean. Three numbers have a target:
+number is the median of a model's repeats by another such median; models are joined by the
+geometric mean. Three numbers have a target:
 
 - *report*: seconds until the report of the default mode is there (the first thing that explain
   gives; all of it for a clean model), by those of `torch._dynamo.explain`: at most 1.3;
