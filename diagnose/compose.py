@@ -178,14 +178,14 @@ def _describe_failure(failure: CompileFailure, mode: str) -> Crash:
         return replace(
             crash,
             message=f"{code} fails: {found[1].rstrip('.')}.",
-            conclusion="Dynamo runs each operator with fake tensors, which have no data; this one "
-            f"works in eager but refuses them. {advise_on_fake(code)}",
+            conclusion="It works in eager, but not on the fake tensors that Dynamo traces with. "
+            + advise_on_fake(code),
         )
     if failure.stage == "dynamo" and is_handled(position):
         return replace(
             crash,
-            conclusion=f"Your code handles this error, but Dynamo does not pass it to the "
-            f"`except`: ask before {code} whether it can work.",
+            conclusion="Your code handles this error, but Dynamo does not pass it to the `except`: "
+            f"ask before {code} whether it can work.",
         )
     return crash
 

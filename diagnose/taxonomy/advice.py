@@ -64,7 +64,7 @@ def _with_remedy(category: C, usage: Usage, examples: list[Advice]) -> Iterator[
 
 
 _WITHOUT_DATA = {
-    r"\[": "A mask must be bool, not uint8: index with `mask.bool()`.",
+    r"\[": "If it is a mask of uint8, index with `mask.bool()`.",
     r"\b\w+Tensor\(": "Make the tensor with `torch.empty(shape)` or `torch.zeros(shape)`.",
 }
 

@@ -27,8 +27,8 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             r"\A(any|all)\(",
         ),
         Remedy(
-            "Let the code that handles the exception run as a branch: choose between its result "
-            "and the usual one with `torch.where({code}, …, …)`, without a `raise`.",
+            "Choose with `torch.where({code}, …, …)` between what the `except` gives and the "
+            "usual result, without a `raise`.",
             if_=exits("handled raise"),
         ),
         Remedy(
@@ -186,8 +186,7 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             if_=calls_above(r"\bcheckpoint\("),
         ),
         Remedy(
-            "Return the value from the function instead of keeping it with {it}, and keep it "
-            "outside: a branch or body of `{outer}` cannot change what lies outside of it.",
+            "Return the value from the function that `{outer}` traces, and do {it} outside.",
             r"\.(append|extend|add|update|insert|pop|setdefault)\(|\]\s*=|=",
         ),
         Remedy(

@@ -35,13 +35,13 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
     ),
     C.HOOK: (
         Remedy(
-            "Register the hook on a parameter, or on the output of the compiled function: {it} "
-            "changes Python state, which the graph's backward cannot do.",
+            "Register the hook on a parameter, or on the output of the compiled function, instead "
+            "of doing {it} inside.",
             if_=lambda usage: usage.is_in_hook,
         ),
         Remedy(
-            "Register the hook on a tensor instead: `y = {code}; y.register_hook(hook)`, where "
-            "`hook` returns the new gradient and has no side effect.",
+            "Hook the tensor instead: `y = {code}; y.register_hook(hook)`, with a `hook` that has "
+            "no side effect.",
             r"\A[\w.]+\(",
             trap="It gets the gradient of the output only.",
         ),

@@ -128,8 +128,8 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
     ),
     C.CACHED: (
         Remedy(
-            "Read {it} once before the compiled call, for example at the end of `__init__`: the "
-            "cached value is a plain attribute from then on.",
+            "Read {it} once before the compiled call, as at the end of `__init__`: it is a plain "
+            "attribute from then on.",
         ),
     ),
     C.DEVICE: (

@@ -364,6 +364,7 @@ def test_an_everyday_program(row: Row) -> None:
     assert (cause.expression, cause.category) == (row.expression, row.category)
     assert row.said in cause.message
     assert row.advice in cause.advice[0].text
+    assert len(cause.advice[0].text) <= 160, "two lines of a terminal hold it"
     assert (cause.edits[0].rule if cause.edits else "") == row.edit
 
 
