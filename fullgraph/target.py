@@ -184,7 +184,7 @@ def _call_build(build: Callable[[], object], name: str, module: ModuleType) -> L
     except Exception as error:
         raise FullgraphError(
             f"{name} raises {type(error).__name__}: {str(error).partition(chr(10))[0]}; call it "
-            "by hand and mend it first."
+            "by hand and fix it first."
         ) from error
     if not isinstance(result, tuple) or len(result) not in (2, 3):
         raise FullgraphError(

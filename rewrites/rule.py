@@ -30,7 +30,7 @@ class Rewrite:
     replacements: Mapping[cst.CSTNode, Replacement]
     """Nodes of the document, and what stands there afterwards."""
     why: str
-    """One sentence: what the edit does and why that mends the cause."""
+    """One sentence: what the edit does and why that removes the cause."""
     applicability: Applicability = Applicability.SAFE
     assumes: tuple[str, ...] = ()
     """Assumptions of the edit that the facts do not show, one clause each."""

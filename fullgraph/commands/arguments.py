@@ -68,7 +68,11 @@ def add_failure(parser: argparse.ArgumentParser) -> None:
         help="look for this instead of anything wrong",
     )
     parser.add_argument(
-        "--seconds", type=float, default=300.0, metavar="S", help="a try that takes longer hangs"
+        "--seconds",
+        type=float,
+        default=300.0,
+        metavar="S",
+        help="a run longer than S seconds counts as a hang",
     )
     parser.add_argument("--budget", type=float, metavar="S", help="wall time in all")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the report")

@@ -1,4 +1,4 @@
-"""`fullgraph fix`: rewrites that mend a model's causes, each proved."""
+"""`fullgraph fix`: rewrites that remove a model's causes, each proved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
-        "fix", help="rewrites that mend a model's causes, each proved against eager"
+        "fix", help="rewrites that remove a model's causes, each proved against eager"
     )
     parser.set_defaults(command=_run_fix)
     add_target(parser)

@@ -287,7 +287,7 @@ def _inductor() -> str:
         message = str(error).strip().partition("\n")[0]
         raise FullgraphError(
             f"Inductor cannot compile even x + 1 on this machine "
-            f"({type(error).__name__}: {message}): mend its C++ compiler first."
+            f"({type(error).__name__}: {message}): fix its C++ compiler first."
         ) from error
 
 

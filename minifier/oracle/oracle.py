@@ -126,7 +126,7 @@ class Oracle:
         return self.sandbox.begin(candidate)
 
     def _note(self, key: str, answer: T) -> T:
-        broken = isinstance(answer, Report) and answer.broken  # the machine, which may be mended
+        broken = isinstance(answer, Report) and answer.broken  # the machine, which may be fixed
         if self._journal and not broken and not self.sandbox.stopped:
             self._journal.note(key, answer)
         return answer

@@ -205,7 +205,7 @@ def _parse_script(file: Path) -> ast.Module | None:
             return None
         raise FullgraphError(
             f"{file} is no Python at line {error.lineno}: PyTorch's minifier writes its own "
-            "errors into such a script, so mend that line first."
+            "errors into such a script, so fix that line first."
         ) from None
     imports = (node for node in ast.walk(tree or ast.Module([], [])))
     if any(

@@ -48,7 +48,7 @@ def culprit(candidate: Candidate, oracle: Oracle) -> Culprit | None:
         for part in search.mending(group):
             if part.setting is not None:
                 _, name, value = part.setting
-                return Culprit(rung.name, part.name, None, f"{name}={value!r} mends it")
+                return Culprit(rung.name, part.name, None, f"{name}={value!r} fixes it")
             applications = _Applications(search, part)
             least = applications.least()
             if least:

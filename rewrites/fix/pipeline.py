@@ -113,7 +113,7 @@ def fix(
         return max(PROOF_SECONDS, seconds - (time.monotonic() - start))
 
     def propose_edits(edited: EditedProgram) -> list[Offers]:
-        report_progress("looking at values")
+        report_progress("recording eager values")
         return _propose_with_facts(program, edited, rules)
 
     def prove_edits(base: Texts, texts: Texts, offers: Sequence[Offer]) -> Proof:

@@ -183,7 +183,7 @@ def _reason_unfixed(cause: Cause, state: SearchState) -> str:
     reasons = list(answer.refusals[:1]) if answer is not None else []
     if answer is not None and answer.offers:
         reasons.append(f"only a person can decide: {answer.offers[0].rewrite.why}")
-    return "; ".join(reasons) or f"no rule mends this kind of cause ({cause.category})"
+    return "; ".join(reasons) or f"no rule fixes this kind of cause ({cause.category})"
 
 
 def _line_on_disk(cause: Cause, state: SearchState) -> int:

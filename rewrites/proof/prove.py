@@ -268,7 +268,7 @@ def _check_compiled(
     few = {case: eager[case] for case in outcome.value.behaviours}
     for check in compare_behaviours(few, outcome.value.behaviours):
         if not check.ok and check.name != "logs and warnings":
-            return Check(title, False, f"{title} it does something else: {check.detail}")
+            return Check(title, False, f"{title} it behaves differently: {check.detail}")
     return Check(title, True)
 
 

@@ -276,7 +276,7 @@ def parse_document(file: str, text: str) -> Document:
         )
     except cst.ParserSyntaxError as error:
         raise FullgraphError(
-            f"{file}:{error.raw_line} is not valid Python ({error.message}): mend it first."
+            f"{file}:{error.raw_line} is not valid Python ({error.message}): fix it first."
         ) from None
     ranges = wrapper.resolve(PositionProvider)
     parents = wrapper.resolve(ParentNodeProvider)

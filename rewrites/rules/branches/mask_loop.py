@@ -14,7 +14,7 @@ After:
         x = torch.where(done, x, x * 2)
         done = done | (x.sum() > 100)
 
-A `return` in the loop is mended like that, too: what it gives is chosen behind the loop. A name
+A `return` in the loop is rewritten the same way: its value is chosen after the loop. A name
 that gets its first value in the loop is None before.
 
 The loop always runs to its end: this pays for short loops, which are unrolled in the graph anyway.

@@ -11,8 +11,8 @@ After:
     condition = x.sum() == 0
     return torch.where(condition, x * 0, x / torch.where(condition, 1, x.sum()))
 
-It mends `if`, `elif` and `else`, early returns, conditional expressions, attributes as targets and
-several targets at once; `continue` and a bare `return`, where what they skip is the other way;
+It rewrites `if`, `elif` and `else`, early returns, conditional expressions, attributes as targets
+and several targets at once; `continue` and a bare `return`, where what they skip is the other way;
 tensors that a way changes in place: `best.copy_(y)` becomes `best.copy_(torch.where(t, y, best))`.
 Tests may be joined by `and`, `or` and `not`, and may be `torch.equal`, `torch.allclose`,
 `t.item() > 0` or `bool(t)`.

@@ -63,7 +63,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         if site.is_tensor(other):
             return Rewrite({asked.node: count}, _WHY, imports=("torch",))
     if isinstance(parent, cst.Return):
-        assumes = ("whoever takes the count takes a tensor too",)
+        assumes = ("code that reads the count accepts a tensor",)
         return Rewrite(
             {asked.node: count}, _WHY, Applicability.UNSAFE, assumes, ("torch",), numbers=True
         )

@@ -17,7 +17,7 @@ After:
 
 Likewise `y.index_fill_(0, i, 0.0)`, which becomes `y.masked_fill_(mask, 0.0)`, and the question
 whether there are indices at all, `if i.numel() == 0`, which becomes a branch on `~mask.any()`: the
-rules for branches mend it.
+rules for branches rewrite it.
 
 Refuses: indices that are used otherwise, and reads that do not end in a reduction, a loss or an
 assignment with the same indices, because then their number shows.

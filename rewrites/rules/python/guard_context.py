@@ -10,8 +10,8 @@ After:
     with contextlib.nullcontext() if torch.compiler.is_compiling() else self.lock:
         y = self.net(x)
 
-Eager code goes on as before. Unsafe: compiled code takes no lock, so whoever needs one takes it
-around the compiled call.
+Eager code goes on as before. Unsafe: compiled code takes no lock, so code that needs one must
+take it around the compiled call.
 
 Refuses: locks that have a name (`as`), and contexts that are more than one.
 """

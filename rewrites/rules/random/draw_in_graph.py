@@ -18,7 +18,7 @@ After:
             torch.full((), random.uniform(0.0, 1.0), dtype=torch.float64) < self.p, y + noise, y
         )
 
-It mends what `random.random`, `uniform`, `randint` and `randrange` decide, drawn in the test or
+It fixes what `random.random`, `uniform`, `randint` and `randrange` decide, drawn in the test or
 before it; the number is drawn exactly when it was.
 
 Unsafe where `torch.where` is (see FG301). Inductor of torch 2.13 computes garbage from a traced

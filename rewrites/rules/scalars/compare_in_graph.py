@@ -16,7 +16,7 @@ After:
 
 Unsafe where the answer is kept or returned. Assumes that shapes stay as they were seen, equal.
 
-Refuses: the test of a branch (the rules for branches mend it), answers that become text, keys or
+Refuses: the test of a branch (the rules for branches rewrite it), answers that become text, keys or
 sizes, and tensors of different shapes.
 """
 

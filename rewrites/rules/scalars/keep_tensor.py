@@ -36,7 +36,7 @@ A tensor that is an index gets a dimension, because indexing would make a number
 becomes `table[i[None]][0]`. The first n elements that are only added up are all elements, with
 zeros from n on; `x.roll(n, 0)` selects with `(torch.arange(len(x)) - n) % len(x)`.
 
-Unsafe where the number is kept or returned, because whoever reads it finds a tensor, and where
+Unsafe where the number is kept or returned, because code that reads it finds a tensor, and where
 Python raises and a tensor gives inf or NaN: division by zero, `math.log(0)`, `int(nan)`.
 
 Refuses: numbers that become sizes, text, keys, the test of a branch, or an argument that must be

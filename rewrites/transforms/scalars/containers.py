@@ -12,8 +12,8 @@ from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.scalars.scalar import Number, arithmetic_result
 from fullgraph.rewrites.transforms.scalars.use_edits import UseEdits
 
-KEPT = "whoever reads the number that is kept can do with a tensor"
-RETURNED = "the caller can do with a tensor in place of the number"
+KEPT = "code that reads the stored value accepts a tensor"
+RETURNED = "the caller accepts a tensor in place of the number"
 STORES = frozenset({"append", "appendleft", "add", "extend", "insert", "update", "setdefault"})
 """Methods of containers that store their arguments."""
 _TO_TENSOR = ("torch.tensor", "torch.as_tensor")

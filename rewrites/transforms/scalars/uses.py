@@ -183,7 +183,7 @@ class Uses(UseEdits):
         for call in calls:
             self.propagate(call, replace(number, owns_memory=True, may_be_plain=len(others) > 1))
         if not function.name.value.startswith("_"):
-            self.assume(f"all callers of `{function.name.value}` can do with a tensor")
+            self.assume(f"all callers of `{function.name.value}` accept a tensor")
 
 
 _SUMS = cst.AddAssign | cst.SubtractAssign | cst.MultiplyAssign
