@@ -88,7 +88,7 @@ def list_backends() -> tuple[tuple[str, str], ...]:
 def resolve_backend(backend: Backend) -> Backend:
     """Return the `backend` of torch.compile for a backend, the name of a rung or a callable.
 
-    Raises FullgraphError, which lists some names, for an unknown one.
+    Raises FullgraphError, which lists the names, for an unknown one.
     """
     if not isinstance(backend, str):
         if callable(backend):
@@ -102,10 +102,7 @@ def resolve_backend(backend: Backend) -> Backend:
     names = [name for name, _ in list_backends()]
     if backend in names:
         return backend
-    raise FullgraphError(
-        f"There is no backend named {backend!r}; `fullgraph backends` lists the "
-        f"{len(names)} there are: {', '.join(names[:5])}, …"
-    )
+    raise FullgraphError(f"There is no backend named {backend!r}; there are {', '.join(names)}.")
 
 
 def _first_sentence(name: str) -> str:

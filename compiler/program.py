@@ -10,8 +10,13 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.ladder import Backend, CompileOptions, Rung, ladder, resolve_backend
-from fullgraph.compiler.private import isolate_recompiles_kwargs, tree_leaves, unwrap_compiled
+from fullgraph.compiler.ladder import RUNGS, Backend, CompileOptions, Rung, ladder, resolve_backend
+from fullgraph.compiler.private import (
+    compile_modes,
+    isolate_recompiles_kwargs,
+    tree_leaves,
+    unwrap_compiled,
+)
 from fullgraph.compiler.results import Loss, backward
 
 
@@ -117,6 +122,7 @@ def parse_program(
     if the arguments do not describe a program that can be called.
     """
     target = unwrap_compiled(model)
+    _check_kind(target, command)
     if not callable(target):
         raise FullgraphError(
             f"{command} needs a module or a function, and got {_article(type(model).__name__)}: "
@@ -134,6 +140,8 @@ def parse_program(
     )
     for number, call in enumerate(every):
         _check_signature(target, call, number)
+    if mode is not None:
+        _check_mode(mode, backend)
     if loss is not None and not isinstance(loss, bool) and not callable(loss):
         raise FullgraphError(
             f"loss must be a callable on the output, or True for its sum, "
@@ -154,7 +162,9 @@ def _parse_call(inputs: object, kwargs: Mapping[str, object] | None) -> CallArgu
 
 def _check_signature(target: Any, call: CallArguments, number: int) -> None:
     """Raise FullgraphError if the target does not accept the arguments of a call."""
-    function = target.forward if isinstance(target, torch.nn.Module) else target
+    function = target
+    if isinstance(target, torch.nn.Module) and type(target).__call__ is torch.nn.Module.__call__:
+        function = target.forward
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -168,6 +178,32 @@ def _check_signature(target: Any, call: CallArguments, number: int) -> None:
             f"The {which} not fit {name}{signature}: {error}. Give a tensor, a tuple of "
             "positional arguments, or a dict of keyword arguments."
         ) from None
+
+
+def _check_kind(target: object, command: str) -> None:
+    """Refuse what torch.compile does not trace: TorchScript, and programs that are no callables."""
+    name = type(target).__name__
+    if isinstance(target, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+        raise FullgraphError(
+            f"{command} got a {name}: TorchScript has compiled it, and torch.compile does not "
+            "trace into it. Pass the module or function that it was made from."
+        )
+    if isinstance(target, torch.export.ExportedProgram):
+        raise FullgraphError(
+            f"{command} got an ExportedProgram, which cannot be called: pass its .module()."
+        )
+    if isinstance(target, torch.nn.Module) and "_parameters" not in vars(target):
+        raise FullgraphError(
+            f"{name} cannot be compiled: its __init__ does not call super().__init__(), which "
+            "every nn.Module needs; call it first."
+        )
+
+
+def _check_mode(mode: str, backend: Backend) -> None:
+    """Refuse a mode that no backend of torch has; other backends may have their own."""
+    known = compile_modes()
+    if mode not in known and isinstance(backend, str) and backend in {r.backend for r in RUNGS}:
+        raise FullgraphError(f"torch.compile has no mode {mode!r}; there are {', '.join(known)}.")
 
 
 def _check_devices(target: object, calls: tuple[CallArguments, ...]) -> None:

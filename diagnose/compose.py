@@ -28,7 +28,7 @@ from fullgraph.diagnose.explanation_data import (
     Note,
 )
 from fullgraph.diagnose.taxonomy import Category, advise_on_fake, describe_skip, quote
-from fullgraph.diagnose.trace import Trace
+from fullgraph.diagnose.trace import TIMEOUT, Trace
 from fullgraph.diagnose.verdict import verdict
 
 _ANSWERS_ALL = (
@@ -85,6 +85,7 @@ def compose_explanation(evidence: Evidence) -> Explanation:
         measurement=measurement,
         compile_seconds=_compile_seconds(recording) if measurement else (),
         error=evidence.error,
+        traceback=evidence.traceback,
         complete=evidence.complete,
     )
     return replace(explanation, verdict=verdict(explanation))
@@ -155,14 +156,12 @@ def _crashes_of(trace: Trace, mode: str, function: Position | None) -> Iterator[
         if "already has a get_compiler_config attribute" in raised.message:
             crash = replace(crash, conclusion=_ANSWERS_ALL)
         yield crash
-    if trace.crash:
+    if trace.crash and trace.crash != TIMEOUT:
         stage = "backend" if trace.recording.graphs else "dynamo"
         yield Crash(stage, trace.crash, _describe_end(trace.crash), function, mode)
 
 
 def _describe_end(crash: str) -> str:
-    if crash == "timeout":
-        return "It took longer than the time limit."
     if crash.startswith("SIG"):
         return f"The process was ended by {crash}."
     return crash

@@ -20,7 +20,7 @@ from fullgraph.diagnose.causes import (
 from fullgraph.diagnose.cost import TimingOutcome
 from fullgraph.diagnose.explanation_data import Fallback, Note
 from fullgraph.diagnose.hidden_search import HiddenSearch, add_values
-from fullgraph.diagnose.trace import IsolatedJob, Trace
+from fullgraph.diagnose.trace import TIMEOUT, IsolatedJob, Trace
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,12 @@ class Evidence:
     complete: bool = False
 
     @property
+    def traceback(self) -> str:
+        """The traceback of the error that the program raised; "" if there is none."""
+        raised = self.default.raised
+        return raised.traceback if self.error is not None and raised is not None else ""
+
+    @property
     def is_broken(self) -> bool:
         """Whether anything kept the program from being one graph in default mode."""
         trace = self.default
@@ -68,6 +74,8 @@ class Evidence:
     def is_whole(self) -> bool | None:
         """Whether `fullgraph=True` works; None if it is not known."""
         if self.fullgraph is not None:
+            if self.fullgraph.crash == TIMEOUT:
+                return None
             return self.fullgraph.raised is None and self.fullgraph.crash is None
         default = self.default
         if default.raised or default.crash or not default.recording.graphs:
@@ -136,6 +144,16 @@ def _why_eager_fails(
         return (
             f"{name} ends the process in eager, without torch.compile, by {how}; "
             "fix that first, or give inputs that it accepts."
+        )
+    if default.crash == TIMEOUT and outcome.status == "timeout":
+        return (
+            f"{name} does not return within {outcome.seconds:.0f} s in eager, without "
+            "torch.compile: allow more seconds, or give inputs for which it returns."
+        )
+    if default.crash == TIMEOUT and outcome.value is not None and not values.raised:
+        return (
+            f"torch.compile does not finish {name} in the time it has; a run in eager takes "
+            f"{outcome.seconds:.1f} s: allow more seconds."
         )
     if outcome.error is not None:
         what = f"{outcome.error.type}: {outcome.error.message}".rstrip(": ")

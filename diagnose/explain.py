@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -52,7 +53,7 @@ def explain(
     unmask: bool = True,
     measure: bool = False,
     rounds: int = ROUNDS,
-    seconds: float = SECONDS,
+    seconds: float | None = None,
     verify: bool = False,
     progress: Callable[[Explanation], object] | None = None,
     offer: Offer | None = None,
@@ -68,8 +69,9 @@ def explain(
         loss: a callable on the output, or True for its sum: the backward runs too.
         backend: a registered backend's name or a callable; `fullgraph backends` lists them.
         mode, dynamic, options: as torch.compile takes them.
-        unmask: whether to look for causes hidden behind others, for at most `rounds` rounds and
-            `seconds` seconds.
+        unmask: whether to look for causes hidden behind others, for at most `rounds` rounds.
+        seconds: wall time of everything; what was found until then is returned. By default the
+            search for hidden causes has 60 seconds, and the other runs have no limit.
         measure: whether to time eager against compiled, in this process.
         verify: whether to compile a program that `fullgraph=True` captures whole with Inductor,
             and to compare the outcome with eager.
@@ -96,7 +98,14 @@ def explain(
         options=options,
     )
     progress = progress or display_progress()
-    steps = explanations(program, unmask=unmask, measure=measure, rounds=rounds, seconds=seconds)
+    steps = explanations(
+        program,
+        unmask=unmask,
+        measure=measure,
+        rounds=rounds,
+        seconds=SECONDS if seconds is None else seconds,
+        limit=seconds,
+    )
     for number, explanation in enumerate(steps):
         if offer is not None and (number or explanation.complete):
             explanation = offer(program, explanation, verify and explanation.complete)
@@ -112,19 +121,33 @@ def explanations(
     measure: bool = False,
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
+    limit: float | None = None,
 ) -> Iterator[Explanation]:
-    """Yield explanations of `program`, each with more evidence; the last one is `complete`."""
+    """Yield explanations of `program`, each with more evidence; the last one is `complete`.
+
+    The search for hidden causes has `seconds` of wall time, and everything together `limit`.
+    """
+    clock = _Clock(limit)
     with index_live_functions():
-        evidence = trace_default_mode(program)
+        evidence = trace_default_mode(program, clock)
         yield compose_explanation(evidence)
-        if evidence.error is None and evidence.is_broken:
-            evidence = trace_fullgraph_mode(program, evidence)
+        if evidence.error is None and evidence.is_broken and not clock.is_over:
+            evidence = trace_fullgraph_mode(program, evidence, clock.left())
             yield compose_explanation(evidence)
-            if unmask:
+            if unmask and not clock.is_over:
+                seconds = seconds if limit is None else min(seconds, clock.left() or 0.0)
                 for search in search_hidden(program, _traces_to_unmask(evidence), rounds, seconds):
                     evidence = replace(evidence, search=search)
                     yield compose_explanation(evidence)
-        if measure and evidence.error is None:
+        if (
+            clock.is_over
+            and evidence.error is None
+            and evidence.is_broken
+            and evidence.is_whole is None
+        ):
+            note = Note("limit", f"The time limit of {limit:.0f} s ended the runs; more may hide.")
+            evidence = replace(evidence, notes=(*evidence.notes, note))
+        elif measure and evidence.error is None:
             evidence = replace(evidence, timing=time_program(program))
         yield compose_explanation(replace(evidence, complete=True))
 
@@ -140,14 +163,42 @@ def explain_recording(recording: Recording, target: str, error: str | None = Non
         error=error,
         complete=True,
     )
-    return replace(compose_explanation(evidence), runs=())
+    explanation = compose_explanation(evidence)
+    return replace(
+        explanation,
+        runs=(),
+        fullgraph=replace(explanation.fullgraph, graphs=None, breaks=None, ok=None),
+    )
 
 
-def trace_default_mode(program: Program) -> Evidence:
+GRACE = 2.0
+"""Seconds that the last runs have even if the time limit is over."""
+
+
+class _Clock:
+    """The time that is left of a limit."""
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit, self._start = limit, time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the limit has passed."""
+        return self._limit is not None and time.monotonic() - self._start > self._limit
+
+    def left(self) -> float | None:
+        """Return the seconds that the next run may take; None without a limit."""
+        if self._limit is None:
+            return None
+        left = self._limit - (time.monotonic() - self._start)
+        return max(left, min(self._limit, GRACE))
+
+
+def trace_default_mode(program: Program, clock: _Clock) -> Evidence:
     """Trace `program` in default mode; if that fails, run it in eager to see whose fault it is."""
     preload_dynamo()
     function = _position_of(program.target)
-    trace = trace_program(program)
+    trace = trace_program(program, clock.left())
     silence = explain_silence(program.target, trace, function)
     evidence = Evidence(
         program.name,
@@ -159,11 +210,14 @@ def trace_default_mode(program: Program) -> Evidence:
     )
     if trace.raised or trace.crash:
         _find_functions(evidence)
-        evidence = with_eager_run(evidence, program, isolate(program, observing(program, evidence)))
+        eager = isolate(program, observing(program, evidence), clock.left())
+        evidence = with_eager_run(evidence, program, eager)
     return evidence
 
 
-def trace_fullgraph_mode(program: Program, evidence: Evidence) -> Evidence:
+def trace_fullgraph_mode(
+    program: Program, evidence: Evidence, seconds: float | None = None
+) -> Evidence:
     """Return `evidence` with the causes under `fullgraph=True`, and values in eager if missing.
 
     The runs take place at the same time where each has a forked child.
@@ -172,7 +226,7 @@ def trace_fullgraph_mode(program: Program, evidence: Evidence) -> Evidence:
     _find_functions(evidence)
     jobs = [tracing(program, capture=True), tracing(program, fullgraph=True)]
     unobserved = () if evidence.values.places else (observing(program, evidence),)
-    capture, fullgraph, *eager = isolate_together(program, [*jobs, *unobserved])
+    capture, fullgraph, *eager = isolate_together(program, [*jobs, *unobserved], seconds)
     for outcome in eager:
         evidence = with_eager_run(evidence, program, outcome)
     return replace(evidence, capture=trace_of(capture), fullgraph=trace_of(fullgraph))

@@ -244,5 +244,7 @@ class ExplanationData:
     """Whether Inductor with `fullgraph=True` behaves as eager does; None if it was not run."""
     error: str | None = None
     """Why the explanation could not be finished, as one sentence; None if it was."""
+    traceback: str = ""
+    """Python's traceback of that error, if the program raised it."""
     complete: bool = True
     """Whether this is the last explanation; False for the partial ones before it."""

@@ -30,6 +30,10 @@ IsolatedJob = Callable[[Emit, bool], T]
 """Called with where to emit messages, and whether it runs in the user's process."""
 
 
+TIMEOUT = "timeout"
+"""`Trace.crash` of a trace that the time limit ended."""
+
+
 @dataclass(frozen=True)
 class RaisedError:
     """An exception that left the user's call."""
@@ -52,18 +56,18 @@ class Trace:
     counters: tuple[str, ...] = ()
     """Python numbers of the module that the calls changed: "layers.0.steps"."""
     crash: str | None = None
-    """What ended the process early: a signal, the time limit or an error."""
+    """What ended the process early: a signal, `TIMEOUT` or an error."""
     output: str = ""
     unrestored: tuple[str, ...] = ()
     """What could not be restored afterwards, one sentence each."""
 
 
-def trace_program(program: Program) -> Trace:
+def trace_program(program: Program, seconds: float | None = None) -> Trace:
     """Compile and call `program` in default mode, in isolation; return what was recorded.
 
-    If the process ends early, the trace holds the events received until then.
+    If the process ends early, or after `seconds`, the trace holds the events received until then.
     """
-    return trace_of(isolate(program, tracing(program)))
+    return trace_of(isolate(program, tracing(program), seconds))
 
 
 def tracing(
@@ -104,13 +108,13 @@ def isolate(program: Program, job: IsolatedJob[T], seconds: float | None = None)
 
 
 def isolate_together(
-    program: Program, jobs: Sequence[IsolatedJob[object]]
+    program: Program, jobs: Sequence[IsolatedJob[object]], seconds: float | None = None
 ) -> list[JobOutcome[object]]:
     """Run each job as `isolate` does, at the same time where a fork is safe."""
     process, _ = choose_process(program.objects())
     in_process = process == "process"
     started = [functools.partial(_run_job, job, in_process) for job in jobs]
-    return run_isolated_together(started, objects=program.objects(), where=process)
+    return run_isolated_together(started, objects=program.objects(), where=process, seconds=seconds)
 
 
 def _run_job(job: IsolatedJob[T], in_process: bool, emit: Emit) -> T:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from fullgraph.rewrites.fix import explain as explain
     from fullgraph.rewrites.fix import fix as fix
 
+__version__ = "0.1.0"
+
 _HOMES = {
     "compile": "fullgraph.compiler.fallback",
     "Bisection": "fullgraph.minifier.rungs.bisection",
@@ -54,4 +56,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "__version__"])

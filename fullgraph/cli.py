@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 
-from fullgraph.commands import backends, bisect, explain, fix, minify, rule, run
-from fullgraph.commands.arguments import BAD_INPUT
+from fullgraph import __version__
+from fullgraph.commands import backends, bisect, completion, explain, fix, minify, rule, run
+from fullgraph.commands.arguments import BAD_INPUT, close_stdout
+from fullgraph.commands.project_defaults import apply_project_defaults
 from fullgraph.compiler.errors import FullgraphError
 
 INTERRUPTED = 130
@@ -21,28 +22,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done. 1: done, and `--exit-nonzero-on-break` found a break. 2: bad input, said in one
     sentence. `run` returns the script's own code.
     """
-    args = _make_parser().parse_args(argv)
+    parser, commands = command_line()
+    args = parser.parse_args(argv)
     try:
+        if apply_project_defaults(commands):
+            args = parser.parse_args(argv)
         command: Callable[[argparse.Namespace], int] = args.command
         return command(args)
     except FullgraphError as error:
+        if args.traceback:
+            traceback.print_exception(error)
         print(f"fullgraph: {error}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
+        if args.traceback:
+            traceback.print_exc()
         print("fullgraph: interrupted.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # `fullgraph … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        close_stdout()
         return 0
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def command_line() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return the parser of the whole command line, and that of each command by its name."""
     parser = argparse.ArgumentParser(
         prog="fullgraph",
         description="What keeps a model from torch.compile(model, fullgraph=True).",
+        epilog="`fullgraph COMMAND --help` shows the flags of a command, with examples. "
+        "Defaults of flags are read from [tool.fullgraph] in pyproject.toml.",
     )
-    parser.add_argument("--version", action="version", version=f"fullgraph {version('fullgraph')}")
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"fullgraph {__version__}",
+        help="print the version and exit",
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (explain, fix, rule, bisect, minify, run, backends):
+    for module in (explain, fix, rule, bisect, minify, run, backends, completion):
         module.add(commands)
-    return parser
+    return parser, dict(commands.choices)

@@ -7,11 +7,13 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.diagnose.explanation import Explanation
+from fullgraph.waiting import announce
 
 
 def run(script: str, args: Sequence[str], report: Callable[[Explanation], object]) -> int:
@@ -24,14 +26,26 @@ def run(script: str, args: Sequence[str], report: Callable[[Explanation], object
     path = Path(script)
     if not path.is_file():
         raise FullgraphError(f"There is no file {script}: give the path of a Python script.")
-    from fullgraph.compiler.recording import record
-    from fullgraph.diagnose.explain import explain_recording
+    with announce("importing torch", quiet="torch" in sys.modules):
+        from fullgraph.compiler.private import observe_compiled_calls
+        from fullgraph.compiler.recording import record
+        from fullgraph.diagnose.explain import explain_recording
+        from fullgraph.script_notes import (
+            LineSampler,
+            describe_compiled,
+            describe_outside,
+            verdict_of,
+        )
 
     before = sys.argv, sys.path[0], signal.getsignal(signal.SIGTERM)
     sys.argv, sys.path[0] = [script, *args], str(path.resolve().parent)
     signal.signal(signal.SIGTERM, _raise_exit)
     error = None
-    with record() as recorder:
+    with (
+        record() as recorder,
+        observe_compiled_calls(lambda: recorder.event_count) as seen,
+        LineSampler(seen) as sampler,
+    ):
         try:
             runpy.run_path(script, run_name="__main__")
             code = 0
@@ -48,8 +62,15 @@ def run(script: str, args: Sequence[str], report: Callable[[Explanation], object
         finally:
             sys.argv, sys.path[0] = before[:2]
             signal.signal(signal.SIGTERM, before[2] or signal.SIG_DFL)
+        outside = tuple(describe_outside(seen, sampler))
     sys.stdout.flush()
-    report(explain_recording(recorder.recording, path.name, error))
+    recording = recorder.recording
+    explanation = explain_recording(recording, path.name, error)
+    if error is None:
+        verdict = verdict_of(path.name, seen, recording, explanation.verdict)
+        explanation = replace(explanation, verdict=verdict)
+    notes = (*describe_compiled(seen, recording), *outside, *explanation.notes)
+    report(replace(explanation, notes=notes))
     return code
 
 

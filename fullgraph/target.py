@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +16,21 @@ from types import ModuleType
 from typing import Any
 
 from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.sources import Owner, owner_of
+from fullgraph.target_spec import (
+    InputSpec,
+    TargetSpec,
+    module_missing,
+    name_missing,
+    parse_target,
+)
 
 CONVENTION = (
-    "Inputs are read from {name}_inputs, else from inputs, else from a build() that returns "
-    "(model, inputs): a tensor, a tuple of positional arguments, a dict of keyword arguments, "
-    "or a function that makes one."
+    "Give shapes, such as --input 4x3x32x32, or put inputs in the file. Inputs are read from "
+    "{name}_inputs, else from inputs, else from a build() that returns (model, inputs): a tensor, "
+    "a tuple of positional arguments, a dict of keyword arguments, or a function that makes one."
 )
+_FACTORY = re.compile(r"(build|make|create|get|load|new)(_|$)")
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,7 @@ class LoadedTarget:
     model: object
     inputs: object
     calls: tuple[object, ...] = ()
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `bisect` that the file asks for: "loss", "backend", "dynamic", …"""
     in_force: Callable[[], AbstractContextManager[None]] = nullcontext
     """Applies the settings and modes that the file asks for."""
@@ -39,24 +49,28 @@ class LoadedTarget:
     """Sentences for the user."""
 
 
-def load_target(spec: str, *, train: bool = False) -> LoadedTarget:
+def load_target(
+    spec: str | TargetSpec, *, train: bool = False, inputs: Sequence[InputSpec] = ()
+) -> LoadedTarget:
     """Return the model and inputs that `spec` names; `train` puts a module into train mode.
 
     `FILE.py:NAME` and `pkg.mod:NAME` name an nn.Module, a module class whose constructor needs no
-    arguments, a function, or a `build()`. The default NAME is the file's `build()`, its `model` or
-    its only module. `NAME_calls`, else `calls`, holds further inputs. A script of PyTorch's own
-    minifier needs no NAME. Raises FullgraphError if there is no such program.
+    arguments, a function, or a factory without arguments that returns a module or (module,
+    inputs). The default NAME is the file's `build()`, its `model` or its only module. `inputs`
+    replaces what the file says. `NAME_calls`, else `calls`, holds further inputs. A script of
+    PyTorch's own minifier needs no NAME. Raises FullgraphError if there is no such program.
     """
-    target = _load_target(spec)
+    where = parse_target(spec) if isinstance(spec, str) else spec
+    given = tuple(map(_random_tensor, inputs))
+    target = _load(where, given)
     if train and hasattr(target.model, "train"):
         target.model.train()
     return target
 
 
-def _load_target(spec: str) -> LoadedTarget:
-    """Return what `spec` names: FILE.py:NAME, pkg.mod:NAME, or a script of PyTorch's minifier."""
-    where, name = _split_spec(spec)
-    if not name and Path(where).is_file():
+def _load(spec: TargetSpec, given: tuple[object, ...]) -> LoadedTarget:
+    where, name = spec.where, spec.name
+    if not name and spec.is_file:
         from fullgraph.minifier.repro import pytorch_scripts
 
         script = pytorch_scripts.load(where)
@@ -64,88 +78,90 @@ def _load_target(spec: str) -> LoadedTarget:
             return LoadedTarget(
                 where,
                 script.module,
-                script.inputs,
+                given or script.inputs,
                 options=script.options,
                 in_force=script.in_force,
                 notes=script.notes,
             )
-    module = _import_target(where)
-    if not name:
-        name = _only_name(module, where)
+    module = _import(spec)
+    name = name or _only_name(module, where)
     if not hasattr(module, name):
-        raise FullgraphError(f"{where} has no name {name!r}; it has {_own_names(module)}.")
+        raise name_missing(where, name, _own_names(module))
     found = getattr(module, name)
-    if name == "build" or (not hasattr(module, f"{name}_inputs") and _is_build(found, name)):
-        return _call_build(found, f"{where}:{name}", module)
-    inputs = _find_inputs(module, name, where)
+    full_name = f"{where}:{name}"
+    if name == "build" or not hasattr(module, f"{name}_inputs"):
+        made = _call_factory(found, full_name)
+        if made is not None:
+            model, inputs, calls = made
+            if inputs is None:
+                inputs = given or _inputs(module, name, where)
+            elif given:
+                inputs, calls = given, ()
+            return LoadedTarget(full_name, model, inputs, calls or getattr(module, "calls", ()))
+    if given:
+        return LoadedTarget(full_name, _instance(found, full_name), given)
+    inputs = _inputs(module, name, where)
     calls = getattr(module, f"{name}_calls", getattr(module, "calls", ()))
-    return LoadedTarget(f"{where}:{name}", _make_instance(found, name), inputs, tuple(calls))
+    return LoadedTarget(full_name, _instance(found, full_name), inputs, tuple(calls))
 
 
-def _split_spec(spec: str) -> tuple[str, str]:
-    where, colon, name = spec.rpartition(":")
-    if not colon or "/" in name or name.endswith(".py"):
-        where, name = spec, ""
-    if not where:
-        raise FullgraphError(f"{spec!r} names no file: write FILE.py:NAME or pkg.mod:NAME.")
-    return where, name
-
-
-def _import_target(where: str) -> ModuleType:
-    """Import a file or a module; raise FullgraphError if it cannot be imported."""
-    path = Path(where)
-    if where.endswith(".py") or path.is_file():
-        if not path.is_file():
-            raise FullgraphError(f"There is no file {where}: give the path of a Python file.")
-        return _import_file(path)
+def _import(spec: TargetSpec) -> ModuleType:
+    if spec.is_file:
+        return _import_file(Path(spec.where))
+    where = spec.where
     sys.path.insert(0, "")  # as `python -m` does
     try:
         return importlib.import_module(where)
     except ModuleNotFoundError as error:
         if error.name is not None and (where + ".").startswith(error.name + "."):
-            hint = f" Did you mean {where}.py?" if Path(f"{where}.py").is_file() else ""
-            raise FullgraphError(
-                f"There is no module named {error.name!r}: write FILE.py:NAME, or pkg.mod:NAME "
-                f"for a module that can be imported here.{hint}"
-            ) from None
-        raise _describe_import_error(where, error) from error
-    except Exception as error:
-        raise _describe_import_error(where, error) from error
+            raise module_missing(error.name, where) from None
+        raise _import_error(where, error) from error
+    except (Exception, SystemExit) as error:
+        raise _import_error(where, error) from error
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Import a Python file under the name of its stem."""
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise FullgraphError(f"{path} is no Python file: its name must end in .py.")
+    assert spec is not None and spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))  # as `python FILE.py` does
     sys.modules.setdefault(name, module)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise _describe_import_error(str(path), error) from error
+    except (Exception, SystemExit) as error:
+        raise _import_error(str(path), error) from error
     return module
 
 
-def _describe_import_error(where: str, error: Exception) -> FullgraphError:
-    if isinstance(error, SyntaxError):
-        place = f"{error.filename}:{error.lineno}"
-    else:
-        steps = [
-            s for s in traceback.extract_tb(error.__traceback__) if "<frozen" not in s.filename
-        ]
-        place = f"{steps[-1].filename}:{steps[-1].lineno}" if steps else where
-    what = str(error).partition("\n")[0]
+def _import_error(where: str, error: BaseException) -> FullgraphError:
+    """Return the error for a file that raises while it is imported: what, and at which line."""
+    if isinstance(error, SystemExit):
+        return FullgraphError(
+            f"{where} exits while it is imported{_place_of(error)}: guard what only a script does "
+            "with `if __name__ == '__main__':`."
+        )
+    what = str(error).strip().partition("\n")[0]
     return FullgraphError(
-        f"{where} cannot be imported: {type(error).__name__}: {what} at {place}; it must import "
-        "without side effects, so guard what only a script does with `if __name__ == '__main__'`."
+        f"{where} cannot be imported: {type(error).__name__}: {what}{_place_of(error)}."
     )
 
 
+def _place_of(error: BaseException) -> str:
+    """Return " at FILE:LINE" of an exception: its innermost line that is not in a package."""
+    if isinstance(error, SyntaxError):
+        return f" at {error.filename}:{error.lineno}"
+    steps = [
+        step
+        for step in traceback.extract_tb(error.__traceback__)
+        if "<frozen" not in step.filename and step.filename != __file__
+    ]
+    own = [step for step in steps if owner_of(step.filename) is Owner.USER]
+    found = own or steps
+    return f" at {found[-1].filename}:{found[-1].lineno}" if found else ""
+
+
 def _only_name(module: ModuleType, where: str) -> str:
-    """Return the name to load where the spec gives none: `build`, `model`, or the only module."""
     for name in ("build", "model"):
         if hasattr(module, name):
             return name
@@ -153,7 +169,11 @@ def _only_name(module: ModuleType, where: str) -> str:
     own = [name for name in named if f"{name}_inputs" in named or _is_own_module(module, name)]
     if len(own) == 1:
         return own[0]
-    what = "no module" if not own else f"several modules ({', '.join(own)})"
+    if own:
+        listed = ", ".join(own[:8]) + (f" and {len(own) - 8} more" if len(own) > 8 else "")
+        what = f"several modules ({listed})"
+    else:
+        what = "no module"
     raise FullgraphError(
         f"{where} has {what}: say which with {where}:NAME, or write a build() that returns "
         "(model, inputs)."
@@ -170,71 +190,113 @@ def _is_own_module(module: ModuleType, name: str) -> bool:
     return isinstance(value, torch.nn.Module)
 
 
-def _is_build(found: object, name: str) -> bool:
-    """Return whether `found` is a function like `build_resnet` that returns (model, inputs)."""
-    return (
-        inspect.isfunction(found) and name.startswith("build_") and not _required_parameters(found)
+def _call_factory(found: object, name: str) -> tuple[object, Any, tuple[object, ...]] | None:
+    """Return the model, inputs (None if it gives none) and further calls of a factory.
+
+    None if `found` is no factory: a factory is a function without required parameters that
+    returns a module or (module, inputs), and is named like one or has no parameters at all.
+    """
+    import torch
+
+    short = name.rpartition(":")[2]
+    named = _FACTORY.match(short) is not None
+    if not inspect.isfunction(found) or (not named and inspect.signature(found).parameters):
+        return None
+    needed = _required(found)
+    if needed:
+        if short == "build" or short.startswith("build_"):
+            raise FullgraphError(
+                f"{name} needs {', '.join(needed)}, and is called without arguments: give them "
+                "defaults."
+            )
+        return None
+    try:
+        result = found()
+    except (Exception, SystemExit) as error:
+        if not named:
+            return None
+        what = str(error).partition("\n")[0]
+        raise FullgraphError(
+            f"{name} raises {type(error).__name__}: {what}{_place_of(error)}: call it by hand and "
+            "fix it first."
+        ) from error
+    match result:
+        case torch.nn.Module():
+            return result, None, ()
+        case (model, inputs) if callable(model):
+            return model, inputs, ()
+        case (model, inputs, calls) if callable(model):
+            return model, inputs, tuple(calls)
+    if not named:
+        return None
+    raise FullgraphError(
+        f"{name} must return a module or (model, inputs), and returned {type(result).__name__}."
     )
 
 
-def _call_build(build: Callable[[], object], name: str, module: ModuleType) -> LoadedTarget:
-    """Call `build` and check that it returns (model, inputs) or (model, inputs, kwargs)."""
-    try:
-        result = build()
-    except Exception as error:
-        raise FullgraphError(
-            f"{name} raises {type(error).__name__}: {str(error).partition(chr(10))[0]}; call it "
-            "by hand and fix it first."
-        ) from error
-    if not isinstance(result, tuple) or len(result) not in (2, 3):
-        raise FullgraphError(
-            f"{name} must return (model, inputs), and returned {type(result).__name__}."
-        )
-    calls = result[2] if len(result) == 3 else getattr(module, "calls", ())
-    return LoadedTarget(name, result[0], result[1], tuple(calls))
-
-
-def _find_inputs(module: ModuleType, name: str, where: str) -> object:
-    """Return the inputs that a file gives for `name`."""
+def _inputs(module: ModuleType, name: str, where: str) -> object:
     for candidate in (f"{name}_inputs", "inputs"):
         if hasattr(module, candidate):
             value = getattr(module, candidate)
             return value() if inspect.isfunction(value) else value
     build = getattr(module, "build", None)
     if inspect.isfunction(build):
-        return _call_build(build, f"{where}:build", module).inputs
+        made = _call_factory(build, f"{where}:build")
+        if made is not None and made[1] is not None:
+            return made[1]
     raise FullgraphError(
         f"{where} says nothing about the inputs of {name}. {CONVENTION.format(name=name)}"
     )
 
 
-def _make_instance(found: object, name: str) -> object:
-    """Return an instance of a class without required arguments; other objects as they are."""
+def _instance(found: object, name: str) -> object:
+    """Return an instance of a class; anything else as it is."""
     if not inspect.isclass(found):
         return found
-    needed = _required_parameters(found)
+    needed = _required(found)
     if needed:
         raise FullgraphError(
-            f"{name} is a class that needs {', '.join(needed)}: make an instance in the file, "
-            "or write a build() that returns (model, inputs)."
+            f"{name} is a class that needs {', '.join(needed)}: make an instance in the file, or "
+            "write a function make_model() that returns one, and name that."
         )
-    return found()
+    try:
+        return found()
+    except (Exception, SystemExit) as error:
+        what = str(error).partition("\n")[0]
+        raise FullgraphError(
+            f"{name}() raises {type(error).__name__}: {what}{_place_of(error)}: make an instance "
+            "in the file, and name that."
+        ) from error
 
 
-def _required_parameters(function: Any) -> list[str]:
+def _required(function: Any) -> list[str]:
+    """Return the names of the parameters without defaults."""
     kinds = (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         inspect.Parameter.KEYWORD_ONLY,
     )
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a class of C
+        return []
     return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
 
 
-def _own_names(module: ModuleType) -> str:
-    own = [
+def _own_names(module: ModuleType) -> list[str]:
+    return [
         name
         for name, value in vars(module).items()
         if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
     ]
-    return ", ".join(own) or "no functions or classes of its own"
+
+
+def _random_tensor(spec: InputSpec) -> object:
+    """Return a tensor of this shape and dtype, the same each time; integers are 0 and 1."""
+    import torch
+
+    dtype = getattr(torch, spec.dtype)
+    generator = torch.Generator().manual_seed(0)
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.randn(spec.shape, generator=generator).to(dtype)
+    return torch.randint(0, 2, spec.shape, generator=generator).to(dtype)

@@ -82,13 +82,17 @@ def begin_isolated(
 
 
 def run_isolated_together(
-    jobs: Sequence[Job[T]], *, objects: Sequence[object], where: JobProcess
+    jobs: Sequence[Job[T]],
+    *,
+    objects: Sequence[object],
+    where: JobProcess,
+    seconds: float | None = None,
 ) -> list[JobOutcome[T]]:
     """Run each job as `run_isolated` does: all at the same time where they are forked children."""
     if where == "process":
-        return [run_isolated(job, objects=objects, where=where) for job in jobs]
+        return [run_isolated(job, objects=objects, seconds=seconds, where=where) for job in jobs]
     cancelled = threading.Event()
-    waiting = [begin_isolated(job, seconds=None, stop=cancelled.is_set) for job in jobs]
+    waiting = [begin_isolated(job, seconds=seconds, stop=cancelled.is_set) for job in jobs]
     outcomes: list[JobOutcome[T]] = []
     try:
         outcomes += (wait() for wait in waiting)

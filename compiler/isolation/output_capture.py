@@ -21,24 +21,36 @@ class ClippedText:
     """Beginning and end of a byte stream of any length, as text."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
-        self._head, self._tail, self._total = bytearray(), bytearray(), 0
+        self._head, self._tail = bytearray(), bytearray()
+        self._dropped_bytes = self._dropped_lines = 0
         self._head_limit, self._tail_limit = limit - limit // 4, limit // 4
 
     def feed(self, data: bytes) -> None:
         """Append `data`."""
-        self._total += len(data)
         room = max(0, self._head_limit - len(self._head))
         self._head += data[:room]
         self._tail += data[room:]
         if len(self._tail) > 2 * self._tail_limit:
-            del self._tail[: -self._tail_limit]
+            self._drop(len(self._tail) - self._tail_limit)
 
     def text(self) -> str:
-        """Return the text, with a note in place of what is cut out."""
-        tail = self._tail[-self._tail_limit :]
-        left_out = self._total - len(self._head) - len(tail)
-        gap = f"\n… {left_out} bytes left out …\n".encode() if left_out else b""
-        return (self._head + gap + tail).decode("utf-8", errors="replace")
+        """Return the text, with a line in place of the lines that are cut out."""
+        self._drop(max(0, len(self._tail) - self._tail_limit))
+        if not self._dropped_bytes:
+            return (self._head + self._tail).decode("utf-8", errors="replace")
+        head, tail = self._head, self._tail
+        what = f"{self._dropped_bytes} bytes"
+        if b"\n" in head and b"\n" in tail:  # without the lines that the cuts go through
+            head, tail = head.rpartition(b"\n")[0], tail.partition(b"\n")[2]
+            what = f"{self._dropped_lines + 1} lines"
+        gap = f"\n… {what} left out …\n".encode()
+        return (head + gap + tail).decode("utf-8", errors="replace")
+
+    def _drop(self, size: int) -> None:
+        """Drop `size` bytes from the beginning of the tail, and count their lines."""
+        self._dropped_bytes += size
+        self._dropped_lines += self._tail[:size].count(b"\n")
+        del self._tail[:size]
 
 
 def flush_streams() -> None:

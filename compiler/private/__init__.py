@@ -29,12 +29,18 @@ from fullgraph.compiler.private.captured_graphs import (
 )
 from fullgraph.compiler.private.compile_config import (
     capture_scalars_and_shapes,
+    compile_modes,
     current_stance,
     has_dispatch_mode,
     is_compile_disabled,
     isolate_recompiles_kwargs,
     silence_torch_logs,
     unwrap_compiled,
+)
+from fullgraph.compiler.private.compiled_calls import (
+    CompiledCalls,
+    CompiledFunction,
+    observe_compiled_calls,
 )
 from fullgraph.compiler.private.context_regions import (
     find_redundant_switches,
@@ -154,6 +160,8 @@ from fullgraph.compiler.private.tracer_state import (
 
 __all__ = [
     "REPRO_PACKAGE",
+    "CompiledCalls",
+    "CompiledFunction",
     "Configs",
     "DynamoCaches",
     "Frame",
@@ -177,6 +185,7 @@ __all__ = [
     "changed_configs",
     "collective_counts",
     "compile_in_process",
+    "compile_modes",
     "compile_tiny",
     "compile_uncached",
     "compute_from_leaf",
@@ -244,6 +253,7 @@ __all__ = [
     "named_tree_leaves",
     "non_default_config",
     "numpy_call",
+    "observe_compiled_calls",
     "outside_compilation",
     "patch_config",
     "public_name",

@@ -49,9 +49,10 @@ def unwrap_compiled(target: object) -> object:
     if getattr(target, "_torchdynamo_disable", False):  # a wrapper that the user wants
         return target
     for name in ("_orig_mod", "_torchdynamo_orig_callable"):
-        inner = inspect.getattr_static(target, name, None) or getattr(target, "__dict__", {}).get(
-            "_modules", {}
-        ).get(name)
+        children = getattr(target, "__dict__", {}).get("_modules", {})
+        inner = inspect.getattr_static(target, name, None)
+        if inner is None and isinstance(children, dict):  # a ScriptModule has a wrapper of C++
+            inner = children.get(name)
         if inner is not None:
             return inner
     return target
@@ -78,6 +79,13 @@ def isolate_recompiles_kwargs() -> dict[str, bool]:
     """Return torch.compile arguments that give a function its own cache, where supported."""
     known = "isolate_recompiles" in inspect.signature(torch.compile).parameters
     return {"isolate_recompiles": True} if known else {}
+
+
+def compile_modes() -> list[str]:
+    """Return the modes of torch.compile."""
+    from torch._inductor import list_mode_options
+
+    return list(dict.fromkeys(("default", *list_mode_options())))
 
 
 def has_dispatch_mode() -> bool:

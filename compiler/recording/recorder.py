@@ -93,6 +93,11 @@ class Recorder:
                     self._siblings.setdefault((parent, type(module)), []).append(name)
 
     @property
+    def event_count(self) -> int:
+        """Number of events until now."""
+        return len(self._events)
+
+    @property
     def recording(self) -> Recording:
         return Recording(torch.__version__, tuple(self._events), self.unknown)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -88,6 +89,9 @@ def read_source(file: str, namespace: dict[str, object] | None = None) -> Source
     `namespace` holds the globals of a function of that file: their loader may know the text.
     """
     lines = linecache.getlines(file, namespace)
+    if not lines and namespace is None and not file.startswith("<"):  # a module in a zip
+        modules = [m for m in tuple(sys.modules.values()) if getattr(m, "__file__", "") == file]
+        lines = linecache.getlines(file, vars(modules[0])) if modules else []
     return _parse_source(file, "".join(lines)) if lines else None
 
 

@@ -291,11 +291,8 @@ def _crash_section(crash: Crash) -> Iterator[RenderableType]:
 
 
 def _output_section(output: str) -> Iterator[RenderableType]:
-    lines = output.rstrip("\n").split("\n")
     yield Padding(Rule(text("Your code printed", "bold"), align="left", style="dim"), (1, 0, 0, 0))
-    yield Padding(text("\n".join(lines[:_OUTPUT_LINES]), "dim"), (0, 0, 0, 2))
-    if len(lines) > _OUTPUT_LINES:
-        yield text(f"… {wording.count(len(lines) - _OUTPUT_LINES, 'more line')}", "dim")
+    yield Padding(text(wording.first_and_last_lines(output, _OUTPUT_LINES), "dim"), (0, 0, 0, 2))
 
 
 def _two_column_grid(rows: Iterable[tuple[str, str]]) -> Table:

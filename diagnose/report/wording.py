@@ -280,3 +280,16 @@ def _describe_speedup(m: Measurement) -> str:
     if m.compiled <= m.eager:
         return f", {m.eager / m.compiled:.3g} × as fast"
     return f", {m.compiled / m.eager:.3g} × as slow"
+
+
+def first_and_last_lines(output: str, limit: int) -> str:
+    """Return at most about `limit` lines of what code printed, and how many lie between them."""
+    lines = output.rstrip("\n").split("\n")
+    if len(lines) <= limit:
+        return "\n".join(lines)
+    last = max(1, limit // 3)
+    between = lines[limit - last : -last]
+    clipped = [int(n) for line in between for n in re.findall(r"^… (\d+) lines left out …$", line)]
+    left_out = len(between) + sum(clipped) - len(clipped)
+    gap = f"… {count(left_out, 'more line')} …"
+    return "\n".join((*lines[: limit - last], gap, *lines[-last:]))

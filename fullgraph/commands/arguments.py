@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
+
+from fullgraph.target_spec import parse_input, parse_target
+from fullgraph.waiting import announce
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fullgraph.target import LoadedTarget
+
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 else:
     Commands = object
@@ -17,29 +25,122 @@ BAD_INPUT = 2
 """Exit code for bad input, which the command explains in one sentence."""
 
 
+def add_command(
+    commands: Commands, name: str, summary: str, *examples: str
+) -> argparse.ArgumentParser:
+    """Declare a command with what its help says; `examples` are its command lines."""
+    lines = "\n".join(f"  fullgraph {name} {example}".rstrip() for example in examples)
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"examples:\n{lines}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--traceback",
+        action="store_true",
+        help="for an error, print Python's traceback as well as the sentence",
+    )
+    return parser
+
+
+def add_verbosity(parser: argparse.ArgumentParser) -> None:
+    """Declare `-q`, `-v` and `--color` of a command that shows its progress."""
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument(
+        "-q", "--quiet", action="store_true", help="no progress and no notes: the result alone"
+    )
+    shown.add_argument(
+        "-v", "--verbose", action="store_true", help="each step on a line of its own, with its time"
+    )
+    add_color(parser)
+
+
+def add_color(parser: argparse.ArgumentParser) -> None:
+    """Declare `--color`."""
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colors and links: auto means on a terminal only; --color=never for a log file",
+    )
+
+
+def console(args: argparse.Namespace, file: TextIO | None = None) -> Console:
+    """Return a console as `--color` asks for."""
+    from rich.console import Console
+
+    return Console(
+        file=file or sys.stdout,
+        highlight=False,
+        force_terminal={"always": True, "never": False}.get(args.color),
+        no_color=True if args.color == "never" else None,
+    )
+
+
 def add_target(parser: argparse.ArgumentParser) -> None:
-    """Declare the positional argument that names the program."""
-    parser.add_argument("target", metavar="FILE.py[:NAME] | pkg.mod:NAME")
+    """Declare the positional argument that names the program, and `--input`."""
+    parser.add_argument(
+        "target",
+        metavar="FILE.py[:NAME] | pkg.mod:NAME",
+        help="module, class, function or factory, such as model.py:Net or model.py:make_model",
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="4x3x32x32[:DTYPE]",
+        help="shape of a random input, instead of what the file says; once for each argument, as "
+        "in --input 4x16:int64 --input 4x16:bool",
+    )
 
 
 def add_compilation(
     parser: argparse.ArgumentParser, *, backend: str = "eager", mode: bool = True
 ) -> None:
     """Declare how to compile the program; `mode` says whether the command takes `--mode`."""
-    parser.add_argument("--backend", metavar="NAME", help=f"default: {backend}")
+    parser.add_argument(
+        "--backend",
+        metavar="NAME",
+        help=f"backend of torch.compile, as in --backend inductor; default: {backend}",
+    )
     if mode:
-        parser.add_argument("--mode", metavar="NAME", help="torch.compile's mode")
-    parser.add_argument("--dynamic", action="store_true", default=None)
+        parser.add_argument(
+            "--mode",
+            metavar="NAME",
+            help="mode of torch.compile, as in --backend inductor --mode max-autotune",
+        )
+    parser.add_argument(
+        "--dynamic",
+        action="store_true",
+        default=None,
+        help="compile with dynamic shapes, as torch.compile(dynamic=True) does",
+    )
     parser.add_argument(
         "--train", action="store_true", help="train mode, with the backward of the summed output"
     )
 
 
+def load(args: argparse.Namespace) -> LoadedTarget:
+    """Load the target of the command line, with a sentence about what takes long."""
+    spec, inputs = parse_target(args.target), [parse_input(text) for text in args.input]
+    quiet = getattr(args, "quiet", False)
+    with announce("importing torch", quiet=quiet or "torch" in sys.modules):
+        import torch  # noqa: F401
+    with announce(f"importing {spec.where}", quiet=quiet):
+        from fullgraph.target import load_target
+
+        target = load_target(spec, train=args.train, inputs=inputs)
+    if not quiet:
+        for note in target.notes:
+            print(f"fullgraph: {note}", file=sys.stderr)
+    return target
+
+
 def program_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Load the target; return the arguments of `explain` and `fix` for it."""
-    from fullgraph.target import load_target
-
-    target = load_target(args.target, train=args.train)
+    target = load(args)
     return {
         "model": target.model,
         "inputs": target.inputs,
@@ -55,7 +156,12 @@ def add_failure(parser: argparse.ArgumentParser) -> None:
     """Declare what `bisect` and `minify` take: the program, and what counts as a failure."""
     add_target(parser)
     add_compilation(parser, backend="inductor")
-    parser.add_argument("--tol", type=float, metavar="T", help="tolerance; default: by dtype")
+    parser.add_argument(
+        "--tol",
+        type=float,
+        metavar="T",
+        help="relative and absolute tolerance, as in --tol 1e-3; default: by dtype and operation",
+    )
     parser.add_argument(
         "--no-strides",
         dest="strides",
@@ -65,17 +171,23 @@ def add_failure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind",
         choices=("break", "recompile", "slow"),
-        help="look for this instead of anything wrong",
+        help="look for this instead of anything wrong, as in --kind recompile",
     )
     parser.add_argument(
         "--seconds",
         type=float,
         default=300.0,
         metavar="S",
-        help="a run longer than S seconds counts as a hang",
+        help="a run longer than S seconds counts as a hang, as in --seconds 30; default: 300",
     )
-    parser.add_argument("--budget", type=float, metavar="S", help="wall time in all")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        metavar="S",
+        help="wall time of the whole command in seconds, as in --budget 600; default: no limit",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    add_verbosity(parser)
 
 
 @contextmanager
@@ -84,11 +196,7 @@ def failure_arguments(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
     Meanwhile the settings and modes that the target's file asks for are in force.
     """
-    from fullgraph.target import load_target
-
-    target = load_target(args.target, train=args.train)
-    for note in target.notes:
-        print(f"fullgraph: {note}", file=sys.stderr)
+    target = load(args)
     own = target.options
     with target.in_force():
         yield {
@@ -104,3 +212,8 @@ def failure_arguments(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             "seconds": args.seconds,
             "budget": args.budget,
         }
+
+
+def close_stdout() -> None:
+    """Send what is still printed nowhere, after a reader such as `head` has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from fullgraph.commands.arguments import Commands
+from fullgraph.commands.arguments import Commands, add_command
 
 
 def add(commands: Commands) -> None:
     """Declare the command."""
-    parser = commands.add_parser("backends", help="the backends and the stage each adds")
+    parser = add_command(commands, "backends", "the backends, and the stage each adds", "")
     parser.set_defaults(command=_run_backends)
 
 

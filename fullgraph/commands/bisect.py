@@ -6,13 +6,24 @@ import argparse
 import json
 import sys
 
-from fullgraph.commands.arguments import BAD_INPUT, Commands, add_failure, failure_arguments
+from fullgraph.commands.arguments import (
+    BAD_INPUT,
+    Commands,
+    add_command,
+    add_failure,
+    failure_arguments,
+)
+from fullgraph.waiting import announce
 
 
 def add(commands: Commands) -> None:
     """Declare the command."""
-    parser = commands.add_parser(
-        "bisect", help="which stage of the compiler is wrong, from Dynamo to Inductor"
+    parser = add_command(
+        commands,
+        "bisect",
+        "which stage of the compiler is wrong, from Dynamo to Inductor",
+        "model.py:Net",
+        "model.py:Net --input 4x3x32x32 --train --tol 1e-3",
     )
     parser.set_defaults(command=_run_bisect)
     add_failure(parser)
@@ -20,17 +31,20 @@ def add(commands: Commands) -> None:
         "--rungs-only",
         dest="inside",
         action="store_false",
-        help="do not look for the pass, lowering or decomposition",
+        help="only find the failing rung, not the pass, lowering or decomposition in it",
     )
 
 
 def _run_bisect(args: argparse.Namespace) -> int:
-    from fullgraph.minifier.bisect.bisect import bisect
-
     with failure_arguments(args) as arguments:
-        bisection = bisect(**arguments, inside=args.inside)
-    print(json.dumps(bisection.to_dict(), indent=1) if args.json else bisection)
-    if bisection.refused:
-        print(f"fullgraph: {bisection.refused}", file=sys.stderr)
-        return BAD_INPUT
-    return 0
+        from fullgraph.minifier.bisect.bisect import bisect
+
+        with announce("running every rung, from eager to the backend", quiet=args.quiet):
+            bisection = bisect(**arguments, inside=args.inside)
+    if args.json:
+        print(json.dumps(bisection.to_dict(), indent=1))
+        if bisection.refused:
+            print(f"fullgraph: {bisection.refused}", file=sys.stderr)
+    else:
+        print(bisection)
+    return BAD_INPUT if bisection.refused and not bisection.passed else 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fullgraph.commands.arguments import (
     BAD_INPUT,
     Commands,
+    add_command,
     add_compilation,
     add_target,
     program_arguments,
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Declare the command."""
-    explain = commands.add_parser(
-        "explain", help="every graph break of a model, by cause, at its expression"
+    explain = add_command(
+        commands,
+        "explain",
+        "every graph break of a model, by cause, at its expression",
+        "model.py:Net --input 4x3x32x32",
+        "model.py:make_model --train --seconds 20",
+        "model.py:Net --json > saved.json",
+        "model.py:Net --against saved.json --exit-nonzero-on-break",
     )
     explain.set_defaults(command=_run_explain)
     add_target(explain)
@@ -35,9 +42,25 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="compile what fullgraph=True captures whole with Inductor, and compare with eager",
     )
-    explain.add_argument("--no-unmask", dest="unmask", action="store_false")
-    explain.add_argument("--rounds", type=int, default=12, metavar="N", help="rounds of unmasking")
-    explain.add_argument("--seconds", type=float, default=60.0, metavar="S", help="its wall time")
+    explain.add_argument(
+        "--no-unmask",
+        dest="unmask",
+        action="store_false",
+        help="do not look for causes hidden behind others",
+    )
+    explain.add_argument(
+        "--rounds",
+        type=int,
+        default=12,
+        metavar="N",
+        help="rounds of the search for hidden causes, as in --rounds 3",
+    )
+    explain.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="wall time of everything, as in --seconds 20; default: 60 for the search alone",
+    )
     add_outputs(explain)
     explain.add_argument(
         "--exit-nonzero-on-break", action="store_true", help="exit 1 unless it is one graph"
@@ -47,7 +70,6 @@ def add(commands: Commands) -> None:
 def _run_explain(args: argparse.Namespace) -> int:
     saved = saved_report(args.against)
     draw = Stream(quiet=args.json, color=args.color)
-    draw.begin("Importing torch …")
     latest: list[Explanation] = []
 
     def show(explanation: Explanation) -> None:
@@ -63,6 +85,9 @@ def _run_explain(args: argparse.Namespace) -> int:
     finally:
         draw.stop()
     write(explanation, args, saved, draw)
+    if args.traceback:
+        for text in (explanation.traceback, *(crash.traceback for crash in explanation.crashes)):
+            print(text, end="", file=sys.stderr)
     if explanation.error is not None or explanation.crashes:
         said = explanation.error or _first_crash(explanation)
         if args.json or not (sys.stdout.isatty() and sys.stderr.isatty()):  # else it is shown
@@ -75,10 +100,10 @@ def _run_explain(args: argparse.Namespace) -> int:
 def _explain_target(
     args: argparse.Namespace, draw: Stream, progress: Callable[[Explanation], None]
 ) -> Explanation:
+    program = program_arguments(args)
+
     from fullgraph.rewrites.fix import explain
 
-    draw.begin(f"Loading {args.target} …")
-    program = program_arguments(args)
     draw.begin("Tracing in default mode …")
     return explain(
         **program,

@@ -10,83 +10,132 @@ from typing import TYPE_CHECKING
 from fullgraph.commands.arguments import (
     BAD_INPUT,
     Commands,
+    add_command,
     add_compilation,
     add_target,
+    add_verbosity,
+    console,
     program_arguments,
 )
 from fullgraph.compiler.errors import FullgraphError
+from fullgraph.waiting import ProgressLine
 
 if TYPE_CHECKING:
-    from fullgraph.rewrites.fix import Fixes, FixStep
+    from fullgraph.rewrites.fix import Fixes
 
 
 def add(commands: Commands) -> None:
     """Declare the command."""
-    parser = commands.add_parser(
-        "fix", help="rewrites that remove a model's causes, each proved against eager"
+    parser = add_command(
+        commands,
+        "fix",
+        "rewrites that remove a model's causes, each proved against eager",
+        "model.py:Net --input 4x3x32x32",
+        "model.py:Net --diff | git apply",
+        "model.py:Net --write --unsafe",
+        "model.py:Net --select FG3 --select FG401 --seconds 60",
     )
     parser.set_defaults(command=_run_fix)
     add_target(parser)
     parser.add_argument(
-        "--diff", action="store_true", help="print the edits as one diff; exit 1 if any"
+        "--diff", action="store_true", help="print the edits as one diff; exit 1 if there are any"
     )
-    parser.add_argument("--write", action="store_true", help="edit the files")
-    parser.add_argument("--unsafe", action="store_true", help="the unsafe edits too")
-    parser.add_argument("--force", action="store_true", help="also files with uncommitted changes")
+    parser.add_argument("--write", action="store_true", help="edit the files, all or none")
+    parser.add_argument(
+        "--unsafe", action="store_true", help="with --diff or --write, the unsafe edits too"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="with --write, also files with uncommitted changes"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
     parser.add_argument(
-        "--select", action="append", default=[], metavar="FG3", help="only these rules"
+        "--select",
+        action="append",
+        default=[],
+        metavar="FG3",
+        help="only the rules that begin so, as in --select FG3; repeatable",
     )
     parser.add_argument(
-        "--ignore", action="append", default=[], metavar="FG3", help="not these rules"
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="FG3",
+        help="not the rules that begin so, as in --ignore FG113; repeatable",
     )
     add_compilation(parser, mode=False)
-    parser.add_argument("--no-inductor", dest="inductor", action="store_false")
-    parser.add_argument("--seconds", type=float, default=300.0, metavar="S", help="time to go on")
+    parser.add_argument(
+        "--no-inductor",
+        dest="inductor",
+        action="store_false",
+        help="do not run the edited code under Inductor",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=300.0,
+        metavar="S",
+        help="wall time of the search, as in --seconds 60; default: 300",
+    )
+    add_verbosity(parser)
 
 
 def _run_fix(args: argparse.Namespace) -> int:
-    from fullgraph.rewrites.fix import fix
+    arguments = program_arguments(args)
+
+    from fullgraph.rewrites.fix import fix, source_files
     from fullgraph.rewrites.rules import all_rules
+    from fullgraph.rewrites.source import check_writable
 
     known = all_rules()
     for prefix in (*args.select, *args.ignore):
         if not any(rule.code.startswith(prefix) or rule.name.startswith(prefix) for rule in known):
             raise FullgraphError(f"There is no rule {prefix}: `fullgraph rule` lists them all.")
-    fixes = fix(
-        **program_arguments(args),
-        select=args.select,
-        ignore=args.ignore,
-        inductor=args.inductor,
-        seconds=args.seconds,
-        progress=_print_step if sys.stderr.isatty() else None,
-    )
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)
-    written = fixes.apply(unsafe=args.unsafe, force=args.force) if args.write else ()
-    _print_fixes(fixes, args)
-    for path in written:
-        print(f"fullgraph: wrote {path}", file=sys.stderr)
+    if args.write:  # before the work, whose edits could not be written
+        check_writable(source_files(arguments["model"]), force=args.force)
+    line = ProgressLine(quiet=args.quiet, verbose=args.verbose)
+    try:
+        fixes = fix(
+            **arguments,
+            select=args.select,
+            ignore=args.ignore,
+            inductor=args.inductor,
+            seconds=args.seconds,
+            progress=lambda step: line.show(step.what),
+        )
+    except KeyboardInterrupt as interrupt:
+        line.end()
+        partial = getattr(interrupt, "partial", None)
+        if partial is not None:
+            _show(partial, args)
+        raise
+    finally:
+        line.end()
+    _show(fixes, args)
+    if args.write:
+        written = fixes.apply(unsafe=args.unsafe, force=args.force)
+        for path in written:
+            print(f"fullgraph: wrote {path}", file=sys.stderr)
+        if not written:
+            print("fullgraph: there is no edit to write.", file=sys.stderr)
     if fixes.before.error is not None:
         print(f"fullgraph: {fixes.before.error}", file=sys.stderr)
         return BAD_INPUT
     return 1 if args.diff and fixes.diff(unsafe=args.unsafe) else 0
 
 
-def _print_fixes(fixes: Fixes, args: argparse.Namespace) -> None:
-    from rich.console import Console
-
+def _show(fixes: Fixes, args: argparse.Namespace) -> None:
     from fullgraph.rewrites.fix import render, render_diff
 
-    console = Console(highlight=False)
     if args.json:
         print(json.dumps(fixes.to_dict(), indent=2))
     elif args.diff:
-        render_diff(fixes.diff(unsafe=args.unsafe), console)
+        diff = fixes.diff(unsafe=args.unsafe)
+        shown = console(args)
+        if shown.color_system is None:  # byte by byte, for `git apply`
+            print(diff, end="")
+        else:
+            render_diff(diff, shown)
+    elif args.quiet:
+        print(fixes.verdict)
     else:
-        render(fixes, console)
-
-
-def _print_step(step: FixStep) -> None:
-    """One line that stands in the place of the last."""
-    print(f"\r\x1b[K{step.seconds:5.0f} s  {step.what}", end="", file=sys.stderr, flush=True)
+        render(fixes, console(args))

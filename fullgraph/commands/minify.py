@@ -5,11 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fullgraph.commands.arguments import BAD_INPUT, Commands, add_failure, failure_arguments
+from fullgraph.commands.arguments import (
+    BAD_INPUT,
+    Commands,
+    add_command,
+    add_failure,
+    failure_arguments,
+)
+from fullgraph.waiting import ProgressLine
 
 if TYPE_CHECKING:
     from fullgraph.minifier.minify import Progress
@@ -17,13 +23,22 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Declare the command."""
-    parser = commands.add_parser(
-        "minify", help="the smallest script that shows what the compiler does wrong"
+    parser = add_command(
+        commands,
+        "minify",
+        "the smallest script that shows what the compiler does wrong",
+        "model.py:Net --out repro.py",
+        "model.py:Net --train --issue",
+        "minifier_launcher.py",
     )
     parser.set_defaults(command=_run_minify)
     add_failure(parser)
-    parser.add_argument("--out", metavar="FILE", help="where to write the script")
-    parser.add_argument("--jobs", type=int, metavar="N", help="candidates at a time")
+    parser.add_argument(
+        "--out", metavar="FILE", help="where to write the script, as in --out repro.py"
+    )
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="candidates at a time, as in --jobs 2"
+    )
     parser.add_argument(
         "--after",
         choices=("dynamo", "aot"),
@@ -34,17 +49,17 @@ def add(commands: Commands) -> None:
         "--redact", action="store_true", help="rename what is not needed for the failure"
     )
     parser.add_argument(
-        "--torch", metavar="2.14.0,2.15.0", help="run the script on these versions, too"
+        "--torch", metavar="2.14.0,2.15.0", help="run the script on these versions of torch, too"
     )
 
 
 def _run_minify(args: argparse.Namespace) -> int:
-    from fullgraph.minifier.minify import minify
-
     file = Path(args.target.partition(".py:")[0] + ".py" if ".py:" in args.target else args.target)
-    line = _Line(sys.stderr.isatty())
+    line = _Progress(args)
     try:
         with failure_arguments(args) as arguments:
+            from fullgraph.minifier.minify import minify
+
             found = minify(
                 **arguments,
                 out=args.out,
@@ -71,7 +86,8 @@ def _run_minify(args: argparse.Namespace) -> int:
         for there in found.elsewhere(args.torch.split(",")):
             print(f"torch {there.version}: {there.state} {there.detail}".rstrip())
     if found.refused:
-        print(f"fullgraph: {found.refused}", file=sys.stderr)
+        if args.json:  # else it is shown
+            print(f"fullgraph: {found.refused}", file=sys.stderr)
         return BAD_INPUT
     return 0
 
@@ -84,22 +100,19 @@ def _source(file: Path) -> str | None:
     return text if "\ndef build(" in text else None
 
 
-class _Line:
-    """One line on stderr that tells how far it is."""
+class _Progress:
+    """Progress on stderr: one line on a terminal, else a line for each phase."""
 
-    def __init__(self, live: bool) -> None:
-        self._live, self._start, self._phase = live, time.monotonic(), ""
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._phase = ""
+        self._live = sys.stderr.isatty() and not args.verbose
+        self._line = ProgressLine(quiet=args.quiet, verbose=not self._live and not args.quiet)
 
     def show(self, now: Progress) -> None:
         size = f"{now.before} → {now.now}, " if now.before else ""
-        seconds = time.monotonic() - self._start
-        text = f"{now.phase}: {size}{now.calls} tried, {now.cached} known, {seconds:.0f} s"
-        if self._live:
-            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-        elif now.phase != self._phase:
-            print(text, file=sys.stderr, flush=True)
+        if self._live or now.phase != self._phase:
+            self._line.show(f"{now.phase}: {size}{now.calls} tried, {now.cached} known")
         self._phase = now.phase
 
     def end(self) -> None:
-        if self._live and self._phase:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        self._line.end()

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 
-from fullgraph.commands.arguments import Commands
+from fullgraph.commands.arguments import Commands, add_command
 from fullgraph.compiler.errors import FullgraphError
 
 
 def add(commands: Commands) -> None:
     """Declare the command."""
-    parser = commands.add_parser("rule", help="a rule's page; without a code, all rules")
+    parser = add_command(commands, "rule", "a rule's page; without a code, all rules", "", "FG201")
     parser.set_defaults(command=_run_rule)
-    parser.add_argument("code", nargs="?", metavar="FG101")
+    parser.add_argument(
+        "code",
+        nargs="?",
+        metavar="FG101",
+        help="code or name of a rule, such as FG201 or keep-tensor",
+    )
 
 
 def _run_rule(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from fullgraph.commands.arguments import Commands
+from fullgraph.commands.arguments import Commands, add_command
 from fullgraph.commands.outputs import Stream, add_outputs, saved_report, write
 
 if TYPE_CHECKING:
@@ -15,18 +15,26 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Declare the command."""
-    run = commands.add_parser("run", help="a script under the recorder, with a report at its end")
-    run.set_defaults(command=_run_script)
+    run = add_command(
+        commands,
+        "run",
+        "a script under the recorder, with a report on stderr at its end",
+        "train.py --epochs 1",
+        "--html report.html train.py",
+    )
+    run.set_defaults(command=_run_run)
     add_outputs(run)
-    run.add_argument("script", metavar="SCRIPT")
-    run.add_argument("args", nargs=argparse.REMAINDER, metavar="args…")
+    run.add_argument("script", metavar="SCRIPT", help="Python script, such as train.py")
+    run.add_argument(
+        "args", nargs=argparse.REMAINDER, metavar="args…", help="arguments of the script"
+    )
 
 
-def _run_script(args: argparse.Namespace) -> int:
+def _run_run(args: argparse.Namespace) -> int:
     from fullgraph.script import run
 
     saved = saved_report(args.against)
-    draw = Stream(quiet=args.json, file=sys.stdout if args.json else sys.stderr)
+    draw = Stream(quiet=args.json, file=sys.stdout if args.json else sys.stderr, color=args.color)
 
     def report(explanation: Explanation) -> None:
         draw.update(explanation)

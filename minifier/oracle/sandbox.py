@@ -192,6 +192,10 @@ class _Try:
             )
 
 
+_EXITS = ("SystemExit", "KeyboardInterrupt")
+"""Exceptions of a program that end its process."""
+
+
 def _settle(report: Future[Report], wait: Callable[[], JobOutcome[None]]) -> None:
     try:
         report.set_result(_report(wait()))
@@ -209,6 +213,8 @@ def _report(outcome: JobOutcome[None]) -> Report:
     if outcome.status == "raised" or len(began) == len(ends):
         assert outcome.error is not None or outcome.status != "raised"
         reason = outcome.error.message if outcome.error else f"the process ended: {outcome.status}"
+        if outcome.error and outcome.error.traceback and outcome.error.type in _EXITS:
+            reason = f"it raises {': '.join(filter(None, (outcome.error.type, reason)))}"
         return Report(ends, f"It could not be tried: {reason}.")
     kind, signature, message = _ended(outcome)
     details = outcome.output[-4000:]

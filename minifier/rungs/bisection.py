@@ -67,6 +67,12 @@ class Bisection:
         return all(end is not None and not (end.failure or end.refused) for end in ends)
 
     @property
+    def passed(self) -> bool:
+        """Return whether eager ran, and no rung fails."""
+        ends = [end for end in self.rungs.values() if end is not None]
+        return bool(ends) and not ends[0].refused and not any(end.failure for end in ends)
+
+    @property
     def first_failing(self) -> str | None:
         return self.failure.rung if self.failure is not None else None
 

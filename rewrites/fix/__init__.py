@@ -2,7 +2,7 @@
 
 from fullgraph.rewrites.fix.edits import explain
 from fullgraph.rewrites.fix.fix_report import render, render_diff
-from fullgraph.rewrites.fix.fixes import Fixes
+from fullgraph.rewrites.fix.fixes import Fixes, source_files
 from fullgraph.rewrites.fix.offers import apply_offers, places_to_observe, propose
 from fullgraph.rewrites.fix.patched import patched
 from fullgraph.rewrites.fix.pipeline import FixStep, fix
@@ -22,4 +22,5 @@ __all__ = [
     "propose",
     "render",
     "render_diff",
+    "source_files",
 ]

@@ -75,11 +75,14 @@ class EditOffers:
         return offer_edits(replace(explanation, runs=runs), propose(causes, self._facts))
 
 
-def observe_program(program: Program, places: Collection[Position]) -> FunctionValues:
+def observe_program(
+    program: Program, places: Collection[Position], seconds: float | None = None
+) -> FunctionValues:
     """Return what the values at `places` were in one run in eager, in isolation."""
     outcome = run_isolated(
         lambda emit: observe_functions(lambda: program.run(program.target), tuple(places)),
         objects=program.objects(),
+        seconds=seconds,
     )
     return outcome.value or FunctionValues()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from fullgraph.compiler.sources import Owner, override_sources, owner_of
 from fullgraph.rewrites.fix.fix_report import plain, to_dict, verdict
@@ -61,3 +64,12 @@ class Fixes(FixResult):
 
     def __repr__(self) -> str:
         return plain(self)
+
+
+def source_files(model: Any) -> tuple[str, ...]:
+    """Return the user's files that hold the code of a module and its submodules, or a function."""
+    parts = model.modules() if isinstance(model, torch.nn.Module) else (model,)
+    functions = (type(p).forward if isinstance(p, torch.nn.Module) else p for p in parts)
+    codes = (getattr(inspect.unwrap(function), "__code__", None) for function in functions)
+    files = dict.fromkeys(code.co_filename for code in codes if code is not None)
+    return tuple(file for file in files if owner_of(file) is Owner.USER and Path(file).is_file())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from fullgraph.compiler.program import Loss, Program, parse_program
 from fullgraph.compiler.sources import index_live_functions, is_user_code, override_sources
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Explanation
+from fullgraph.rewrites.fix.causes import CauseKey
 from fullgraph.rewrites.fix.config_ideas import Config, ConfigRun, prove_config_ideas
 from fullgraph.rewrites.fix.edits import observe_program
 from fullgraph.rewrites.fix.fixes import Fixes
@@ -42,7 +43,7 @@ ROUNDS, SECONDS = 8, 300.0
 """Default limits of `fix`: rounds of edits, and wall time in seconds."""
 UNMASK_SECONDS = 30.0
 """Time limit for each explanation to look for hidden causes."""
-PROOF_SECONDS = 10.0
+PROOF_SECONDS = 5.0
 """Minimum time limit of a proof, even when `seconds` have passed."""
 
 
@@ -82,11 +83,13 @@ def fix(
             `explain`; the proof adds inputs of its own.
         select, ignore: codes or names of rules, or prefixes of them.
         inductor: whether to run the result under Inductor, once.
-        rounds, seconds: limits; edits that were proved until then are kept.
+        rounds, seconds: limits; edits that were proved until then are kept. The last run may take
+            a few seconds more.
         progress: called before every run of the program.
 
     Nothing is written: `Fixes.diff()` shows the edits, `Fixes.apply()` writes them, `Fixes.model`
     is a patched copy. Raises FullgraphError for arguments that cannot be called.
+    KeyboardInterrupt has the fixes found until then as `partial`, if the causes are known.
     """
     program = parse_program(
         model,
@@ -98,6 +101,7 @@ def fix(
         mode=mode,
         dynamic=dynamic,
         options=options,
+        command="fix",
     )
     rules = select_rules(all_rules(), select, ignore)
     start = time.monotonic()
@@ -106,15 +110,17 @@ def fix(
         if progress is not None:
             progress(FixStep(what, time.monotonic() - start))
 
+    interrupts: list[KeyboardInterrupt] = []
+
     def is_late() -> bool:
-        return time.monotonic() - start > seconds
+        return bool(interrupts) or time.monotonic() - start > seconds
 
     def seconds_left() -> float:
         return max(PROOF_SECONDS, seconds - (time.monotonic() - start))
 
     def propose_edits(edited: EditedProgram) -> list[Offers]:
         report_progress("recording eager values")
-        return _propose_with_facts(program, edited, rules)
+        return _propose_with_facts(program, edited, rules, seconds_left())
 
     def prove_edits(base: Texts, texts: Texts, offers: Sequence[Offer]) -> Proof:
         """Prove all edits of `offers` together."""
@@ -137,54 +143,78 @@ def fix(
 
     def explain_edits(texts: Texts, offers: Sequence[Offer]) -> Explanation:
         report_progress(f"explaining after {_names_of(offers)}")
-        return _explain_with(program, texts)
+        return _explain_with(program, texts, seconds_left())
 
     def run_with_config(config: Config) -> ConfigRun:
         report_progress(f"trying {', '.join(config)}")
         texts = unsafe.program.texts
         with patch_config(config):
-            explanation = _explain_with(program, texts)
+            explanation = _explain_with(program, texts, seconds_left())
             return ConfigRun(explanation, prove(program, texts, base=texts, seconds=seconds_left()))
 
     runs = ProgramRuns(propose_edits, prove_edits, prove_under_inductor, explain_edits, is_late)
-    before = EditedProgram({}, _explain_with(program, {}))
-    safe = search_edits(SearchState(before), Applicability.SAFE, runs, rounds)
-    if inductor:
-        safe = undo_under_inductor(safe, runs)
-    unsafe = search_edits(safe, Applicability.UNSAFE, runs, rounds)
-    if inductor and unsafe.program is not safe.program:
-        unsafe = undo_under_inductor(unsafe, runs)
-    ideas = prove_config_ideas(unsafe, run_with_config, is_late)
-    return Fixes(
+    report_progress("explaining")
+    known: list[Explanation] = []
+    try:
+        for step in _explanations_with(program, {}, seconds_left()):
+            known = [step]
+    except KeyboardInterrupt as interrupt:
+        if not known:
+            raise
+        interrupts.append(interrupt)
+    before = EditedProgram({}, known[0])
+    safe = unsafe = SearchState(before)
+    ideas: Mapping[tuple[CauseKey, str], Proof] = {}
+    try:
+        safe = unsafe = search_edits(safe, Applicability.SAFE, runs, rounds)
+        if inductor:
+            safe = unsafe = undo_under_inductor(safe, runs)
+        unsafe = search_edits(safe, Applicability.UNSAFE, runs, rounds)
+        if inductor and unsafe.program is not safe.program:
+            unsafe = undo_under_inductor(unsafe, runs)
+        ideas = prove_config_ideas(unsafe, run_with_config, is_late)
+    except KeyboardInterrupt as interrupt:
+        interrupts.append(interrupt)
+    ended_by = "Ctrl-C" if interrupts else "the time limit" if is_late() else None
+    fixes = Fixes(
         torch=torch.__version__,
         target=program.name,
         before=before.explanation,
         after=safe.program.explanation,
         after_unsafe=unsafe.program.explanation,
         suggestions=list_suggestions(unsafe, ideas),
-        unfixed=list_unfixed(unsafe),
+        unfixed=list_unfixed(unsafe, rules, ended_by),
         originals=unsafe.originals,
         texts=safe.program.texts,
         texts_unsafe=unsafe.program.texts,
         subject=program.target,
     )
+    if interrupts:
+        interrupts[0].partial = fixes  # type: ignore[attr-defined]
+        raise interrupts[0]
+    return fixes
 
 
 def _propose_with_facts(
-    program: Program, edited: EditedProgram, rules: Sequence[Rule]
+    program: Program, edited: EditedProgram, rules: Sequence[Rule], seconds: float
 ) -> list[Offers]:
     """Ask the rules about the user's causes, with the facts of one run in eager."""
     causes = [c for c in edited.explanation.causes if is_user_code(c.position.file)]
     places = tuple(places_to_observe(causes))
     with override_sources(edited.texts):
-        return propose(causes, observe_program(program, places), rules)
+        return propose(causes, observe_program(program, places, seconds), rules)
 
 
-def _explain_with(program: Program, texts: Texts) -> Explanation:
-    """Return the complete explanation of the program with edited texts."""
-    with override_sources(texts):
-        (last,) = deque(explanations(program, seconds=UNMASK_SECONDS), maxlen=1)
+def _explain_with(program: Program, texts: Texts, seconds: float) -> Explanation:
+    """Return the explanation of the program with edited texts, after `seconds` at the latest."""
+    (last,) = deque(_explanations_with(program, texts, seconds), maxlen=1)
     return last
+
+
+def _explanations_with(program: Program, texts: Texts, seconds: float) -> Iterator[Explanation]:
+    """Yield the explanations of the program with edited texts, as they grow."""
+    with override_sources(texts):
+        yield from explanations(program, seconds=min(UNMASK_SECONDS, seconds), limit=seconds)
 
 
 def _names_of(offers: Iterable[Offer]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from fullgraph.rewrites.fix.causes import CauseKey, cause_key
 from fullgraph.rewrites.fix.offers import Offer
 from fullgraph.rewrites.fix.search import SearchState
 from fullgraph.rewrites.proof import Proof, ProofState
-from fullgraph.rewrites.rule import Applicability
+from fullgraph.rewrites.rule import Applicability, Rule
+from fullgraph.rewrites.rules import all_rules
 
 
 @dataclass(frozen=True)
@@ -115,15 +117,20 @@ def list_suggestions(
     return tuple(found.values())
 
 
-def list_unfixed(state: SearchState) -> tuple[Unfixed, ...]:
-    """Return the causes that stay in the edited program, with reasons."""
+def list_unfixed(
+    state: SearchState, rules: Collection[Rule], ended_by: str | None
+) -> tuple[Unfixed, ...]:
+    """Return the causes that stay in the edited program, with reasons.
+
+    `rules` are those that were asked; `ended_by` is what ended the search early: "the time limit".
+    """
     return tuple(
         Unfixed(
             cause.expression,
             cause.category,
             cause.position.file,
             _line_on_disk(cause, state),
-            _reason_unfixed(cause, state),
+            _reason_unfixed(cause, state, rules, ended_by),
         )
         for cause in state.program.explanation.causes
     )
@@ -132,12 +139,24 @@ def list_unfixed(state: SearchState) -> tuple[Unfixed, ...]:
 def unified_diff(file: str, before: str, after: str) -> str:
     """Return a unified diff of one file that `patch -p1` and `git apply` accept."""
     name = os.path.relpath(file) if Path(file).is_relative_to(Path.cwd()) else file.lstrip("/")
+    before, after = (_as_on_disk(file, text) for text in (before, after))
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
     )
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
+
+
+def _as_on_disk(file: str, text: str) -> str:
+    """Return `text` with the byte order mark and the line ends of the file on disk."""
+    try:
+        known = Path(file).read_bytes()
+    except OSError:
+        return text
+    if b"\r\n" in known:
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+    return f"\ufeff{text}" if known.startswith(codecs.BOM_UTF8) else text
 
 
 def _make_suggestion(
@@ -165,7 +184,9 @@ def _make_suggestion(
     )
 
 
-def _reason_unfixed(cause: Cause, state: SearchState) -> str:
+def _reason_unfixed(
+    cause: Cause, state: SearchState, rules: Collection[Rule], ended_by: str | None
+) -> str:
     """Return why a cause has no accepted edit."""
     failed = [
         f"{offer.rule.code} was tried and failed its proof: {trial.proof.reason}"
@@ -180,9 +201,16 @@ def _reason_unfixed(cause: Cause, state: SearchState) -> str:
     if not is_user_code(cause.position.file):
         return "it lies in torch or in Python itself"
     answer = state.offers.get(cause_key(cause))
+    untried = [] if answer is None else [o for o in answer.offers if o.rewrite.replacements]
+    if ended_by and (answer is None or untried):
+        what = f"{untried[0].rule.code} was" if untried else "an edit was"
+        return f"{ended_by} ended the search before {what} tried"
     reasons = list(answer.refusals[:1]) if answer is not None else []
     if answer is not None and answer.offers:
         reasons.append(f"only a person can decide: {answer.offers[0].rewrite.why}")
+    others = [r.code for r in all_rules() if cause.category in r.categories and r not in rules]
+    if others and not reasons:
+        return f"{', '.join(others)} may apply, and the selection of rules leaves it out"
     return "; ".join(reasons) or f"no rule fixes this kind of cause ({cause.category})"
 
 

@@ -123,6 +123,8 @@ def search_edits(
             break
         found = runs.propose(state.program)
         state = state.with_offers(found)
+        if runs.is_late():
+            break
         offers = [o for o in (state.best_offer(one, level) for one in found) if o is not None]
         after = _try_together(state, offers, level, runs)
         if after.program is state.program and len(after.trials) == len(state.trials):
@@ -134,6 +136,7 @@ def search_edits(
 def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:
     """Undo the last edits until the program behaves under Inductor as the original does."""
     while (parent := state.program.parent) is not None:
+        # The last edits are proved under Inductor even if the time is over: see PROOF_SECONDS.
         accepted = [o for trial in state.trials if trial.accepted for o in trial.offers]
         numbers = any(offer.rewrite.numbers for offer in accepted)
         proof = runs.prove_under_inductor(state.program.texts, numbers)
@@ -158,6 +161,8 @@ def _try_together(
     if after.program is not state.program or len(together) == 1:
         return after
     for offer in together:
+        if runs.is_late():
+            break
         file = offer.document.file
         if after.program.texts.get(file, after.originals[file]) == offer.document.text:
             after = _try_edits(after, {file: offer.text}, [offer], level, runs)

@@ -72,12 +72,16 @@ def prove(
     """
     base = base or {}
     limit = time.monotonic() + seconds
+
+    def left() -> float:
+        return max(1.0, limit - time.monotonic())
+
     with override_sources(base):
         titles = [_condition_text(test) for test in tests]
         lines = (*titles, *_changed_lines(base, texts))
         special = any(word in line for word in _SPECIAL for line in lines)
         old = _run_proof_job(
-            subject, seconds, lambda: _explore_variants(subject, tests, special, limit, strict)
+            subject, left(), lambda: _explore_variants(subject, tests, special, limit, strict)
         )
     if old.value is None:
         return _failed_proof("eager", f"the original did not run: {_failure_text(old)}")
@@ -88,11 +92,11 @@ def prove(
     with override_sources(texts) as overlay:
         if overlay.refused:
             return _failed_proof("overlay", overlay.refused[0])
-        new = _run_proof_job(subject, seconds, lambda: _run_inputs(subject, cases, special, None))
+        new = _run_proof_job(subject, left(), lambda: _run_inputs(subject, cases, special, None))
         if new.value is None:
             return _failed_proof("eager", f"the new code did not run: {_failure_text(new)}")
     ran = old.value.behaviours, new.value.behaviours
-    perturbed = cache(partial(_run_perturbed, subject, base, special, seconds))
+    perturbed = cache(lambda case: _run_perturbed(subject, base, special, left(), case))
     checks = compare_behaviours(
         *ran, numbers=numbers, requires_gradient=_requires_gradient(subject), perturbed=perturbed
     )
@@ -101,7 +105,7 @@ def prove(
         if some and all(check.ok for check in checks):
             job = partial(_run_inputs, subject, some, special, backend)
             with override_sources(texts):
-                done = _run_proof_job(subject, seconds, job, inductor=backend == "inductor")
+                done = _run_proof_job(subject, left(), job, inductor=backend == "inductor")
             checks.append(_check_compiled(backend, done, new.value.behaviours))
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))

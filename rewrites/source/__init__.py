@@ -8,7 +8,7 @@ from fullgraph.rewrites.source.document import (
     parse_document,
     replace_nodes,
 )
-from fullgraph.rewrites.source.files import write_files
+from fullgraph.rewrites.source.files import check_writable, write_files
 from fullgraph.rewrites.source.templates import (
     build_expression,
     build_statement,
@@ -24,6 +24,7 @@ __all__ = [
     "Replacement",
     "build_expression",
     "build_statement",
+    "check_writable",
     "dotted_name",
     "parenthesize",
     "parse_document",

@@ -26,22 +26,13 @@ def write_files(
     directory), one whose text is no longer the original, one with uncommitted changes (unless
     `force`), and one that cannot be written.
     """
-    allowed = [Path(root).resolve() for root in (roots if roots is not None else (Path.cwd(),))]
+    check_writable(texts, roots=roots, force=force)
     staged: list[tuple[Path, Path, bytes]] = []
     try:
         for file, text in texts.items():
             path = Path(file).resolve()
-            if not any(path.is_relative_to(root) for root in allowed):
-                raise FullgraphError(
-                    f"{file} is not under {', '.join(map(str, allowed))}: give its folder as a "
-                    "root, or take the diff."
-                )
             before = path.read_bytes()
             encoded = _encode(path, before, originals[file], text)
-            if not force and _is_dirty(path):
-                raise FullgraphError(
-                    f"{file} has uncommitted changes: commit them first, or force the edit."
-                )
             staged.append((path, _stage(path, encoded), before))
     except OSError as error:
         _discard_staged(staged)
@@ -53,6 +44,33 @@ def write_files(
         raise
     _move_into_place(staged)
     return tuple(path for path, _, _ in staged)
+
+
+def check_writable(
+    files: Iterable[str],
+    *,
+    roots: Iterable[str | os.PathLike[str]] | None = None,
+    force: bool = False,
+) -> None:
+    """Raise FullgraphError for the first of `files` that `write_files` would refuse to write."""
+    allowed = [Path(root).resolve() for root in (roots if roots is not None else (Path.cwd(),))]
+    for file in files:
+        path = Path(file).resolve()
+        link = f" (a link to {path})" if Path(file).is_symlink() else ""
+        if not any(path.is_relative_to(root) for root in allowed):
+            raise FullgraphError(
+                f"{file}{link} is not under {', '.join(map(str, allowed))}: give its folder as a "
+                "root, or take the diff."
+            )
+        read_only = path.exists() and not path.stat().st_mode & 0o222  # root may write it
+        if read_only or not os.access(path.parent, os.W_OK):
+            raise FullgraphError(
+                f"{file}{link} cannot be written: it is read-only; nothing was changed."
+            )
+        if not force and _is_dirty(path):
+            raise FullgraphError(
+                f"{file}{link} has uncommitted changes: commit them first, or force the edit."
+            )
 
 
 def _encode(path: Path, before: bytes, original: str, text: str) -> bytes:

@@ -118,7 +118,8 @@ def test_bad_input_is_one_sentence(tmp_path):
     for args in (("fix", "model.py:Model", "--select", "FG9999"), ("rule", "FG9999")):
         told = fullgraph(*args, cwd=tmp_path)
         assert told.returncode == 2
-        assert told.stderr.count("\n") == 1 and "There is no rule FG9999" in told.stderr
+        (line,) = (n for n in told.stderr.splitlines() if "importing torch" not in n)
+        assert "There is no rule FG9999" in line
 
 
 def test_a_rule_has_a_page(tmp_path):

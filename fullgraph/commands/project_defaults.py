@@ -1,0 +1,81 @@
+"""Defaults of flags from `[tool.fullgraph]` in the pyproject.toml of the working directory."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fullgraph.compiler.errors import FullgraphError
+
+
+def apply_project_defaults(commands: Mapping[str, argparse.ArgumentParser]) -> bool:
+    """Set defaults of the commands' flags; return whether there were any.
+
+    `[tool.fullgraph]` holds flags by their long names, for each command that has them, and
+    `[tool.fullgraph.fix]` those of one command. The nearest pyproject.toml at or above the working
+    directory counts. Raises FullgraphError for a key that no command has, or a wrong value.
+    """
+    path = _find_pyproject()
+    if path is None:
+        return False
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("fullgraph", {})
+    except (OSError, ValueError) as error:
+        raise FullgraphError(f"{path} cannot be read: {error}.") from None
+    for key, value in table.items():
+        if key in commands and isinstance(value, dict):
+            for name, own in value.items():
+                _set(name, own, {key: commands[key]}, f"{path}: [tool.fullgraph.{key}]")
+        else:
+            _set(key, value, commands, f"{path}: [tool.fullgraph]")
+    return bool(table)
+
+
+def _find_pyproject() -> Path | None:
+    here = Path.cwd()
+    return next((p for f in (here, *here.parents) if (p := f / "pyproject.toml").is_file()), None)
+
+
+def _set(key: str, value: Any, commands: Mapping[str, argparse.ArgumentParser], where: str) -> None:
+    known: dict[str, None] = {}
+    found = False
+    for parser in commands.values():
+        for action in parser._actions:
+            names = [s[2:] for s in action.option_strings if s.startswith("--") and s != "--help"]
+            known |= dict.fromkeys(names)
+            if key.replace("_", "-") in names:
+                parser.set_defaults(**{action.dest: _value(action, key, value, where)})
+                found = True
+    if not found:
+        close = difflib.get_close_matches(key, known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}."
+        raise FullgraphError(f"{where} has the key {key!r}, which is no flag: {hint}")
+
+
+def _value(action: argparse.Action, key: str, value: Any, where: str) -> Any:
+    """Return the default that `value` means for a flag."""
+    kind: type | tuple[type, ...]
+    if action.nargs == 0:
+        kind, expected = bool, "true or false"
+    elif isinstance(action, argparse._AppendAction):
+        kind, expected = list, "a list of strings"
+    elif action.type is int:
+        kind, expected = int, "a whole number"
+    elif action.type is float:
+        kind, expected = (int, float), "a number"
+    else:
+        kind, expected = str, "a string"
+    wrong = not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)
+    if kind is list and not wrong:
+        wrong = not all(isinstance(item, str) for item in value)
+    if action.choices is not None and value not in action.choices:
+        wrong, expected = True, f"one of {', '.join(map(str, action.choices))}"
+    if wrong:
+        raise FullgraphError(f"{where}: {key} is {value!r}, and must be {expected}.")
+    if action.nargs == 0:
+        return action.const if value else (not action.const or None)
+    return value
