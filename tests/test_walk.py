@@ -199,7 +199,7 @@ FAILING = {
     "NoForward": 'is missing the required "forward" function',
     "Exits": "ends the process in eager, without torch.compile, by SystemExit(3)",
     "ExitsAtOnce": "ends the process in eager, without torch.compile, by exit code 4",
-    "Interrupts": "raises in eager, without torch.compile: KeyboardInterrupt at",
+    "Interrupts": "raises in eager, without torch.compile: KeyboardInterrupt",
     "OutOfMemory": "can't allocate memory",
 }
 
