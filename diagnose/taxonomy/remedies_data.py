@@ -88,6 +88,10 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             r"[<>]|==|!=",
             fix="Choose with `torch.where`",
         ),
+        Remedy(
+            "Work with the tensor that the number in {it} comes from, or say what holds for the "
+            "number with `torch._check`.",
+        ),
     ),
     C.SCALAR: (
         Remedy(
@@ -118,7 +122,12 @@ REMEDIES: dict[C, tuple[Remedy, ...]] = {
             fix="In arithmetic",
         ),
         Remedy(
-            "Keep the tensor and index it: {it} without `.tolist()`.",
+            "Pass the numbers in as a list, made outside the compiled function, in place of {it}.",
+            r"\.tolist\(\)\Z",
+            lambda usage: re.search(r"\w\([^=]*\.tolist\(\)\s*[,)]", usage.statement),
+        ),
+        Remedy(
+            "Keep the tensor in place of {it}: index it, or index with it.",
             r"\.tolist\(\)\Z",
             lambda usage: not re.search(r"size\(|shape", usage.expression),
         ),

@@ -284,7 +284,9 @@ ROWS = [
     Row(e.copied_dict, "copy.deepcopy(state)", "copy", "copying", "Copy the container alone"),
     Row(e.copied_tensor, "copy.deepcopy(x)", "copy", "copying", "`x.clone()`", "FG801"),
     Row(e.CopiedModule, "copy.deepcopy(self.lin)", "copy", "copying", "once in `__init__`"),
-    Row(e.listed, "x[0].tolist()", "scalar extraction", "Python number", "index it", "FG201"),
+    Row(
+        e.listed, "x[0].tolist()", "scalar extraction", "Python number", "Keep the tensor", "FG201"
+    ),
     Row(e.sliced, ":n", "scalar extraction", "Python number", "torch.arange(…) < n", "FG901"),
     Row(
         e.looped_nonzero,
