@@ -547,13 +547,11 @@ def test_buffered_output_and_exit_handlers_do_not_run_twice(tmp_path):
     assert done.stdout == "held back at exit\n"
 
 
-def test_a_live_process_group_keeps_the_job_in_process(tmp_path):
+def test_a_job_under_a_live_process_group_is_forked_and_runs_its_collectives_alone(tmp_path):
     store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     try:
-        where, why = choose_process([torch.ones(1)])
-        assert where == "process"
-        assert "process group" in why
+        assert choose_process([torch.ones(1)])[0] == "fork"
 
         def job(emit):
             x = torch.ones(2)
@@ -561,7 +559,9 @@ def test_a_live_process_group_keeps_the_job_in_process(tmp_path):
             return float(x.sum())
 
         outcome = run_isolated(job, seconds=60)
-        assert (outcome.value, outcome.where) == (2.0, "process")
+        assert (outcome.value, outcome.where, outcome.unrestored) == (2.0, "fork", ())
+        outcome = run_isolated(job, seconds=60, where="process")
+        assert outcome.value == 2.0
         assert any("collectives ran" in sentence for sentence in outcome.unrestored)
     finally:
         torch.distributed.destroy_process_group()

@@ -37,11 +37,11 @@ def group():
     ("line", "idea"),
     [
         ("dist.barrier()", "call it before or after the compiled region"),
-        ("start = time.time()", "read the clock outside of the compiled region"),
-        ("name = uuid.uuid4()", "make the id in the caller"),
+        ("start = time.time()", "Read the clock outside the compiled function"),
+        ("name = uuid.uuid4()", "Make the id in the caller"),
         ("y = np.interp(0.5, [0.0, 1.0], x.detach().numpy()[:2])", "torch.searchsorted"),
         ("y = np.vectorize(lambda v: v + 1)(x.numpy())", "call the function with the whole tensor"),
-        ("y = copy.deepcopy(torch.nn.Linear(1, 1))", "compiled region"),
+        ("y = copy.deepcopy(torch.nn.Linear(1, 1))", "Make the copy outside the compiled function"),
     ],
 )
 def test_an_idea_is_told_and_nothing_is_edited(line, idea):
