@@ -58,7 +58,8 @@ def _signature(name: str, function: object) -> str:
 
 
 def _unquoted(signature: str) -> str:
-    """Return a signature without the quotes of annotations that were not evaluated."""
+    """Return a signature without quotes around annotations and addresses of default functions."""
+    signature = re.sub(r"<function (\S+) at 0x[0-9a-f]+>", r"\1", signature)
     return re.sub(r"(: |-> )'([^']*)'", r"\1\2", signature)
 
 
