@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.diagnose.report.cause_block import colour_of, cut_part, text
-from fullgraph.diagnose.report.rows import Remedy, Row
+from fullgraph.diagnose.report.rows import RowRemedy, Row
 from fullgraph.diagnose.report.wording import printable, short_path
 
 _HEADER = ("", "line", "expression", "what it is", "effect")
@@ -94,7 +94,7 @@ def _cut_front(cell: str, room: int) -> str:
     return cell if cell_len(cell) <= room else "…" + cut_part(cell[::-1], room)[-2::-1]
 
 
-def _remedy_lines(remedy: Remedy, width: int, rows: int) -> list[RenderableType]:
+def _remedy_lines(remedy: RowRemedy, width: int, rows: int) -> list[RenderableType]:
     """Return the edit with its rule: in at most two lines, or as code where rows are few."""
     indent = 4 if width >= _NARROW else min(2, max(0, width - 8))
     label, style = f"{remedy.label}: ", "green" if remedy.is_code else ""

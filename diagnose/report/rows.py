@@ -17,7 +17,7 @@ _IMPORT = re.compile(r"import\s|from\s\S+\simport\s")
 
 
 @dataclass(frozen=True)
-class Remedy:
+class RowRemedy:
     """What to do about a cause, short enough for a row."""
 
     label: str
@@ -51,7 +51,7 @@ class Row:
 
     causes: tuple[Cause, ...]
     effect: str
-    remedy: Remedy
+    remedy: RowRemedy
 
     @property
     def first(self) -> Cause:
@@ -137,17 +137,17 @@ def _resumes(one: GraphInfo, other: GraphInfo, causes: Mapping[str, Cause]) -> b
     return first <= other.line <= max(first, cause.position.end_line or first)
 
 
-def find_remedy(cause: Cause) -> Remedy:
+def find_remedy(cause: Cause) -> RowRemedy:
     """Return the one thing to do about `cause`."""
     edit = best_edit(cause)
     if edit is None:
         for advice in rank_advice(cause.advice):
-            return Remedy("try", advice.text, False)
-        return Remedy("try", "No rule applies, and no fix is known.", False)
+            return RowRemedy("try", advice.text, False)
+        return RowRemedy("try", "No rule applies, and no fix is known.", False)
     return describe_edit(edit, cause)
 
 
-def describe_edit(edit: Edit, cause: Cause) -> Remedy:
+def describe_edit(edit: Edit, cause: Cause) -> RowRemedy:
     """Return `edit` as its new lines of code, or as its rule's sentence if it has many."""
     new = [line for line in edit.after if line.strip() and not _IMPORT.match(line)]
     if len(new) == 2 and new[0].endswith(":"):
@@ -156,14 +156,14 @@ def describe_edit(edit: Edit, cause: Cause) -> Remedy:
     away = edit.file != cause.position.file or not cause.position.line <= edit.line <= last
     place = f"line {edit.line}: " if away and edit.file == cause.position.file else ""
     if edit.settings and not edit.diff:
-        return Remedy("set", "; ".join(edit.settings), True, edit.rule)
+        return RowRemedy("set", "; ".join(edit.settings), True, edit.rule)
     if not new and edit.before:
         gone = " ".join(line.strip() for line in edit.before)
-        return Remedy("delete", place + gone, True, edit.rule, edit.applicability, edit.why)
+        return RowRemedy("delete", place + gone, True, edit.rule, edit.applicability, edit.why)
     if len(new) == 1:
-        return Remedy("edit", place + new[0], True, edit.rule, edit.applicability, edit.why)
+        return RowRemedy("edit", place + new[0], True, edit.rule, edit.applicability, edit.why)
     if 1 < len(new) <= _FEW_LINES:
         code = place + "\n".join(new)
-        return Remedy("edit", code, True, edit.rule, edit.applicability, edit.why, len(new))
+        return RowRemedy("edit", code, True, edit.rule, edit.applicability, edit.why, len(new))
     label, why = "edit" if edit.diff else "try", edit.why[:1].upper() + edit.why[1:]
-    return Remedy(label, why, False, edit.rule, edit.applicability, why, len(new))
+    return RowRemedy(label, why, False, edit.rule, edit.applicability, why, len(new))
