@@ -12,7 +12,7 @@ from rich.text import Text
 
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.diagnose.report.cause_block import colour_of, cut_part, text
-from fullgraph.diagnose.report.rows import RowRemedy, Row
+from fullgraph.diagnose.report.rows import Row, RowRemedy
 from fullgraph.diagnose.report.wording import printable, short_path
 
 _HEADER = ("", "line", "expression", "what it is", "effect")

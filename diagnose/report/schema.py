@@ -61,6 +61,7 @@ _CAUSE = _object_schema(
     id=_TEXT,
     category=_TEXT,
     gb_id=_or_null(_TEXT),
+    url=_TEXT,
     **_POSITION,
     module_path=_or_null(_TEXT),
     message=_TEXT,
@@ -92,5 +93,7 @@ EXPLAIN: dict[str, object] = {
             _object_schema(function=_TEXT, file=_TEXT, line=_LINE, reason=_TEXT)
         ),
         crashes=_list_schema(_object_schema(stage=_TEXT, error=_TEXT, message=_TEXT)),
+        hidden_search=_TEXT,
+        verification=_or_null(_object_schema(ok=_BOOLEAN, detail=_TEXT)),
     ),
 }
