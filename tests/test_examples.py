@@ -122,6 +122,9 @@ def test_an_expensive_loss_is_explained_by_itself() -> None:
         ("similar[~equal]", ("default",)),
         ("hard.max() > 0.9", ("default", "fullgraph")),
     ]
+    shown = str(found)
+    assert "(2 places: see" in shown  # lines of two places would read like one block
+    assert "lines 24–25: hard = torch.where(" in shown
 
 
 @pytest.mark.slow

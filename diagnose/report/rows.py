@@ -13,6 +13,7 @@ from fullgraph.diagnose.report.wording import count, describe_count, rank_advice
 _WORST = {"skipped": 0, "prefix": 1, "resumed": 2}
 _FEW_LINES = 4
 """Number of new lines up to which an edit is shown as code."""
+_HUNK = re.compile(r"@@ -(\d+)")
 _IMPORT = re.compile(r"import\s|from\s\S+\simport\s")
 
 
@@ -154,12 +155,19 @@ def describe_edit(edit: Edit, cause: Cause) -> RowRemedy:
         new = [f"{new[0]} {new[1].strip()}"]
     last = cause.position.end_line or cause.position.line
     away = edit.file != cause.position.file or not cause.position.line <= edit.line <= last
+    replaced = _replaced_lines(edit.diff)
     place = f"line {edit.line}: " if away and edit.file == cause.position.file else ""
+    if len(replaced) == 1 and len(replaced[0]) > 1:
+        place = f"lines {replaced[0].start}–{replaced[0].stop - 1}: "
     if edit.settings and not edit.diff:
         return RowRemedy("set", "; ".join(edit.settings), True, edit.rule)
     if not new and edit.before:
         gone = " ".join(line.strip() for line in edit.before)
         return RowRemedy("delete", place + gone, True, edit.rule, edit.applicability, edit.why)
+    if len(replaced) > 1:  # lines from several places would read like one block
+        sentence = f"{edit.why[:1].upper()}{edit.why[1:]}".rstrip(".")
+        why = f"{sentence} ({len(replaced)} places: see -v)"
+        return RowRemedy("edit", why, False, edit.rule, edit.applicability, why, len(new))
     if len(new) == 1:
         return RowRemedy("edit", place + new[0], True, edit.rule, edit.applicability, edit.why)
     if 1 < len(new) <= _FEW_LINES:
@@ -167,3 +175,23 @@ def describe_edit(edit: Edit, cause: Cause) -> RowRemedy:
         return RowRemedy("edit", code, True, edit.rule, edit.applicability, edit.why, len(new))
     label, why = "edit" if edit.diff else "try", edit.why[:1].upper() + edit.why[1:]
     return RowRemedy(label, why, False, edit.rule, edit.applicability, why, len(new))
+
+
+def _replaced_lines(diff: str) -> list[range]:
+    """Return the old lines that each block of a diff replaces, without imports that it adds."""
+    found: list[range] = []
+    old = 0
+    inside = False
+    for line in diff.split("\n"):
+        if match := _HUNK.match(line):
+            old, inside = int(match[1]), False
+        elif old and line[:1] in ("-", "+") and not _IMPORT.match(line[1:].strip()):
+            if not inside:
+                found.append(range(old, old))
+            if line[0] == "-":
+                old += 1
+            found[-1] = range(found[-1].start, old)
+            inside = True
+        elif old and line[:1] == " ":
+            old, inside = old + 1, False
+    return found
