@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import traceback
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from fullgraph.compiler.events import Event, Position, Recording
 from fullgraph.compiler.isolation import (
     Emit,
     JobOutcome,
+    JobProcess,
     choose_process,
     run_isolated,
     run_isolated_together,
@@ -98,27 +98,25 @@ def trace_of(outcome: JobOutcome[object]) -> Trace:
 
 def isolate(program: Program, job: IsolatedJob[T], seconds: float | None = None) -> JobOutcome[T]:
     """Run `job(emit, in_process)` in isolation: in a forked child where a fork is safe."""
-    process, _ = choose_process(program.objects())
-    return run_isolated(
-        lambda emit: job(emit, process == "process"),
-        objects=program.objects(),
-        seconds=seconds,
-        where=process,
-    )
+    objects = program.objects()
+    process, _ = choose_process(objects)
+    run = _bind_process(job, process)
+    return run_isolated(run, objects=objects, seconds=seconds, where=process)
 
 
 def isolate_together(
     program: Program, jobs: Sequence[IsolatedJob[object]], seconds: float | None = None
 ) -> list[JobOutcome[object]]:
     """Run each job as `isolate` does, at the same time where a fork is safe."""
-    process, _ = choose_process(program.objects())
-    in_process = process == "process"
-    started = [functools.partial(_run_job, job, in_process) for job in jobs]
-    return run_isolated_together(started, objects=program.objects(), where=process, seconds=seconds)
+    objects = program.objects()
+    process, _ = choose_process(objects)
+    runs = [_bind_process(job, process) for job in jobs]
+    return run_isolated_together(runs, objects=objects, where=process, seconds=seconds)
 
 
-def _run_job(job: IsolatedJob[T], in_process: bool, emit: Emit) -> T:
-    return job(emit, in_process)
+def _bind_process(job: IsolatedJob[T], process: JobProcess) -> Callable[[Emit], T]:
+    """Return `job` as it is called in `process`."""
+    return lambda emit: job(emit, process == "process")
 
 
 def end_of(outcome: JobOutcome[object]) -> str:

@@ -22,7 +22,7 @@ from fullgraph.compiler.isolation.isolated_job import (
     run_isolated,
     run_isolated_together,
 )
-from fullgraph.compiler.isolation.job_outcome import JobError, JobOutcome
+from fullgraph.compiler.isolation.job_outcome import JobError, JobOutcome, JobProcess
 from fullgraph.compiler.isolation.openmp import pause_openmp
 from fullgraph.compiler.isolation.output_capture import ClippedText
 from fullgraph.compiler.isolation.preload import (
@@ -49,6 +49,7 @@ __all__ = [
     "Job",
     "JobError",
     "JobOutcome",
+    "JobProcess",
     "RandomStates",
     "Snapshot",
     "available_memory",

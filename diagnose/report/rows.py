@@ -159,39 +159,41 @@ def describe_edit(edit: Edit, cause: Cause) -> RowRemedy:
     place = f"line {edit.line}: " if away and edit.file == cause.position.file else ""
     if len(replaced) == 1 and len(replaced[0]) > 1:
         place = f"lines {replaced[0].start}–{replaced[0].stop - 1}: "
+    why = edit.why[:1].upper() + edit.why[1:]
     if edit.settings and not edit.diff:
         return RowRemedy("set", "; ".join(edit.settings), True, edit.rule)
     if not new and edit.before:
         gone = " ".join(line.strip() for line in edit.before)
         return RowRemedy("delete", place + gone, True, edit.rule, edit.applicability, edit.why)
     if len(replaced) > 1:  # lines from several places would read like one block
-        sentence = f"{edit.why[:1].upper()}{edit.why[1:]}".rstrip(".")
-        why = f"{sentence} ({len(replaced)} places: see -v)"
-        return RowRemedy("edit", why, False, edit.rule, edit.applicability, why, len(new))
-    if len(new) == 1:
+        why = f"{why.rstrip('.')} ({len(replaced)} places: see -v)"
+    elif len(new) == 1:
         return RowRemedy("edit", place + new[0], True, edit.rule, edit.applicability, edit.why)
-    if 1 < len(new) <= _FEW_LINES:
+    elif 1 < len(new) <= _FEW_LINES:
         code = place + "\n".join(new)
         return RowRemedy("edit", code, True, edit.rule, edit.applicability, edit.why, len(new))
-    label, why = "edit" if edit.diff else "try", edit.why[:1].upper() + edit.why[1:]
+    label = "edit" if edit.diff else "try"
     return RowRemedy(label, why, False, edit.rule, edit.applicability, why, len(new))
 
 
 def _replaced_lines(diff: str) -> list[range]:
-    """Return the old lines that each block of a diff replaces, without imports that it adds."""
+    """Return the old lines that each block of a diff replaces.
+
+    Blocks of blank lines and imports alone do not count."""
     found: list[range] = []
-    old = 0
-    inside = False
-    for line in diff.split("\n"):
+    old = start = 0
+    changed: list[str] = []
+    for line in (*diff.split("\n")[2:], " "):
+        if changed and line[:1] not in ("-", "+"):
+            if any(text.strip() and not _IMPORT.match(text.strip()) for text in changed):
+                found.append(range(start, old))
+            changed = []
         if match := _HUNK.match(line):
-            old, inside = int(match[1]), False
-        elif old and line[:1] in ("-", "+") and not _IMPORT.match(line[1:].strip()):
-            if not inside:
-                found.append(range(old, old))
-            if line[0] == "-":
-                old += 1
-            found[-1] = range(found[-1].start, old)
-            inside = True
-        elif old and line[:1] == " ":
-            old, inside = old + 1, False
+            old = int(match[1])
+        elif line[:1] in ("-", "+"):
+            start = start if changed else old
+            changed.append(line[1:])
+            old += line[0] == "-"
+        else:
+            old += line[:1] == " "
     return found

@@ -49,6 +49,7 @@ class EditOffers:
     def __init__(self) -> None:
         self._places: set[Position] = set()
         self._facts = FunctionValues()
+        self._answers: dict[Cause, Offers] = {}
         self._runs = 0
 
     def __call__(self, program: Program, explanation: Explanation, verify: bool) -> Explanation:
@@ -60,9 +61,8 @@ class EditOffers:
             return explanation
         if verify and explanation.fullgraph.ok:
             check = verify_fullgraph(program)
-            verification = Verification(check.ok, check.detail)
-            explanation = replace(explanation, verification=verification)
-            explanation = replace(explanation, verdict=verdict(explanation))
+            verified = replace(explanation, verification=Verification(check.ok, check.detail))
+            explanation = replace(verified, verdict=verdict(verified))
         causes = [cause for cause in explanation.causes if is_user_code(cause.position.file)]
         if not causes:
             return explanation
@@ -70,9 +70,13 @@ class EditOffers:
         if not places <= self._places:
             self._places = places
             self._facts = observe_program(program, places)
+            self._answers.clear()
             self._runs += 1
+        new = [cause for cause in causes if cause not in self._answers]
+        self._answers.update(zip(new, propose(new, self._facts), strict=True))
         runs = (*explanation.runs, ("values for edits", self._runs))
-        return offer_edits(replace(explanation, runs=runs), propose(causes, self._facts))
+        answers = [self._answers[cause] for cause in causes]
+        return offer_edits(replace(explanation, runs=runs), answers)
 
 
 def observe_program(

@@ -60,8 +60,6 @@ NEUTRAL = {
     "var": "",
 }
 """For each reduction its neutral element; "" where there is none."""
-WHOLLY = frozenset({"nansum", "count_nonzero", "norm", "logsumexp", "nanmean", "nanmedian"})
-"""Reductions that return their empty result only for neutral elements."""
 
 ZERO_LOSSES = frozenset(
     {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "kl_div"}

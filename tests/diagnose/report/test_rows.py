@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fullgraph.diagnose.report.rows import cause_rows, describe_edit, find_remedy
+from fullgraph.rewrites.fix.results import unified_diff
 
 from .explanations import BRANCH, EDITED, FILE, HIDDEN, ITEM, KEEP, SETTING, TWO, graph
 from .strategies import EXPLANATION
@@ -98,3 +99,30 @@ def test_a_change_of_code_comes_before_a_setting():
 def test_without_a_rule_it_is_the_first_advice_for_the_code():
     assert find_remedy(ITEM).text == "Keep the number in a tensor."
     assert find_remedy(replace(ITEM, position=replace(ITEM.position, file=FILE), advice=())).text
+
+
+BEFORE = (
+    "import numpy\nimport torch\n\n\ndef f(x):\n    if x.sum() > 0:\n        x = 2\n    return x\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("edits", "text"),
+    [
+        # An import that goes moves no number of the lines below it.
+        ([("import numpy\n", ""), ("    if x.sum() > 0:\n        x = 2\n", "    x = 3\n")], "6–7"),
+        (
+            [("import torch\n", "import math\nimport torch\n"), ("    return x", "    return -x")],
+            "",
+        ),
+        ([("    if x.sum() > 0:", "    if True:"), ("    return x", "    return -x")], "2 places"),
+    ],
+)
+def test_an_edit_names_its_lines_or_the_number_of_its_places(edits, text):
+    after = BEFORE
+    for old, new in edits:
+        after = after.replace(old, new)
+    diff = unified_diff("f.py", BEFORE, after)
+    added = [line for line in after.splitlines() if line not in BEFORE.splitlines()]
+    shown = describe_edit(replace(KEEP, diff=diff, after=tuple(added)), ITEM).text
+    assert text in shown if text else ("places" not in shown and "lines" not in shown)
