@@ -90,6 +90,8 @@ class _Pickler(cloudpickle.Pickler):
             )
         if isinstance(thing, types.ModuleType) and _importable(thing):
             return importlib.import_module, (thing.__name__,)  # a subclass of ModuleType included
+        if isinstance(thing, types.CodeType):  # cloudpickle 3.1.3 drops the file's name
+            return _rebuild_code, (self.dispatch_table[types.CodeType](thing)[1], thing.co_filename)
         function = triton_function(thing)
         if function is not None:
             return _reduce_kernel(thing, function)
@@ -337,6 +339,10 @@ def _rebuild_globals(name: str, file: str | None) -> dict[str, object]:
     module = sys.modules[name] = types.ModuleType(name)
     module.__file__ = file
     return vars(module)
+
+
+def _rebuild_code(arguments: tuple[Any, ...], file: str) -> types.CodeType:
+    return types.CodeType(*arguments).replace(co_filename=file)
 
 
 def _reduce_kernel(thing: Any, function: Callable[..., object]) -> object:

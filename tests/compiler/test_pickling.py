@@ -181,6 +181,16 @@ def test_functions_that_nobody_could_import_come_along(tmp_path):
     assert subprocess.check_output(command, text=True, timeout=100) == "3 50\n"
 
 
+def test_a_function_keeps_the_file_of_its_source():
+    def outer(x):
+        return [t + 1 for t in x]
+
+    code = again(outer).__code__
+    inner = next(c for c in code.co_consts if isinstance(c, types.CodeType))
+    assert code.co_filename == inner.co_filename == __file__
+    assert [*code.co_positions()] == [*outer.__code__.co_positions()]
+
+
 def test_what_cannot_be_handed_on_is_said():
     with pytest.raises(FullgraphError, match=r"cannot be handed to another process: .*lock"):
         serialize({"lock": threading.Lock()})
