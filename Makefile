@@ -4,7 +4,7 @@
 PYTHON ?= python3
 TORCH ?=
 # What must also pass on any torch: what listens to the compiler, and what explain says of it.
-ANY_TORCH := tests/compiler tests/diagnose/test_truth.py tests/diagnose/test_truth_distributed.py \
+ANY_TORCH := tests/compiler tests/diagnose/test_dynamo_explain_gaps.py tests/diagnose/test_dynamo_explain_gaps_distributed.py \
 	tests/diagnose/test_harmless.py tests/diagnose/test_values.py tests/diagnose/test_unmask.py
 VENV := .venv$(if $(TORCH),-$(TORCH))
 BIN := $(VENV)/bin

@@ -17,7 +17,7 @@ from torch import nn
 
 from fullgraph import explain
 from fullgraph.compiler.isolation import choose_process, state_digest
-from tests.minifier.touched import touched
+from tests.minifier.unforkable_process import unforkable_process
 
 pytestmark = pytest.mark.compiles
 
@@ -57,7 +57,7 @@ class Trainee(nn.Module):
 @pytest.fixture(params=["fork", "process"])
 def where(request: pytest.FixtureRequest) -> Iterator[Literal["fork", "process"]]:
     # a process that has touched a device does the work itself
-    with touched() if request.param == "process" else contextlib.nullcontext():
+    with unforkable_process() if request.param == "process" else contextlib.nullcontext():
         assert choose_process(())[0] == request.param
         yield request.param
 

@@ -8,7 +8,7 @@ import pytest
 from fullgraph.minifier.oracle.candidate import Verdict
 from fullgraph.minifier.oracle.journal import Journal
 from fullgraph.minifier.oracle.oracle import OutOfBudget
-from tests.minifier.judged import REPORTS, Judge, judged
+from tests.minifier.fake_oracle import REPORTS, Judge, judged
 
 
 def problem(fails, jobs=1, **rest):

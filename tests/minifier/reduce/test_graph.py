@@ -18,7 +18,7 @@ from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.graph.calls import reduce_graph, without_calls
 from fullgraph.minifier.reduce.graph.single_call import isolate_calls
 from tests.minifier.capture import capture_graphs
-from tests.minifier.judged import problem, run, targets
+from tests.minifier.fake_oracle import problem, run, targets
 
 
 def _aten(function: Callable[..., Any], *inputs: Any) -> BoundGraph:

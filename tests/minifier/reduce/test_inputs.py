@@ -15,7 +15,7 @@ from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
 from tests.minifier.capture import capture_graphs
-from tests.minifier.judged import problem, run
+from tests.minifier.fake_oracle import problem, run
 
 
 def _reduced(

@@ -20,7 +20,7 @@ from fullgraph.minifier.reduce.modules import (
     record_modules,
     reduce_modules,
 )
-from tests.minifier.judged import judged
+from tests.minifier.fake_oracle import judged
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from fullgraph.minifier.graphs import BoundGraph, Inseparable
 from fullgraph.minifier.reduce.graph.calls import reduce_graph
 from fullgraph.minifier.reduce.inputs.plain_inputs import reduce_inputs
 from tests.minifier.capture import capture_graphs
-from tests.minifier.judged import problem, targets
+from tests.minifier.fake_oracle import problem, targets
 
 pytestmark = pytest.mark.compiles
 

@@ -12,8 +12,8 @@ from fullgraph.compiler.isolation import run_isolated
 from fullgraph.minifier.oracle.candidate import Verdict
 from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
 from fullgraph.minifier.reduce.source.passes import reduce_source
-from tests.minifier.judged import judged
-from tests.minifier.reduce.judging import breaks, lines, reduced
+from tests.minifier.fake_oracle import judged
+from tests.minifier.reduce.text_problems import breaks, lines, reduced
 
 pytestmark = pytest.mark.compiles
 

@@ -11,7 +11,7 @@ from fullgraph.minifier.reduce.subsets import (
     take_first,
     take_most,
 )
-from tests.minifier.judged import judged
+from tests.minifier.fake_oracle import judged
 
 ITEMS = tuple(range(12))
 

@@ -1,6 +1,6 @@
 """A small network that fails, for PyTorch's own minifier to write a script of it.
 
-    python failing.py HOW [grad] [dynamic] [ranks]
+    python failing_network.py HOW [grad] [dynamic] [ranks]
 
 HOW is the bug injected into Inductor's relu: compile_error, runtime_error, accuracy.
 """

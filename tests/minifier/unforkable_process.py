@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def touched() -> Iterator[None]:
+def unforkable_process() -> Iterator[None]:
     """Meanwhile there is a thread as autograd starts one for each device."""
     begun, over = threading.Event(), threading.Event()
 

@@ -4,7 +4,7 @@ import pytest
 
 from fullgraph.minifier.reduce.source import statements
 from fullgraph.minifier.reduce.source.observe import observe_text
-from tests.minifier.reduce.python.proposing import clean, proposed, together
+from tests.minifier.reduce.source_passes.proposed_edits import clean, proposed, together
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from fullgraph.minifier.reduce.source import definitions, inlining
-from tests.minifier.reduce.python.proposing import clean, proposed, together
+from tests.minifier.reduce.source_passes.proposed_edits import clean, proposed, together
 
 
 @pytest.mark.compiles

@@ -34,7 +34,7 @@ MADE = {
     "runnable": (["accuracy"], {"TORCH_COMPILE_DEBUG": "1", "TORCHINDUCTOR_FREEZING": "0"}),
     "ranks": (["accuracy", "ranks"], {"TORCH_COMPILE_DEBUG": "1"}),
 }
-"""Arguments of failing.py and the environment, by the kind of script."""
+"""Arguments of failing_network.py and the environment, by the kind of script."""
 
 Made = Callable[[str], Path]
 
@@ -62,7 +62,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         known = {} if kind == "runnable" else compiler_environment()  # whose settings are looked at
         shutil.copytree(preload_inductor(), folder / "cache", ignore=built)
         subprocess.run(
-            [sys.executable, str(Path(__file__).with_name("failing.py")), *arguments],
+            [sys.executable, str(Path(__file__).with_name("failing_network.py")), *arguments],
             cwd=folder,
             env={
                 **os.environ,

@@ -18,14 +18,14 @@ from fullgraph import FullgraphError, bisect
 from fullgraph.compiler.isolation import choose_process
 from fullgraph.compiler.private import get_configs
 from fullgraph.minifier.minify import minify
-from tests.minifier.touched import touched
+from tests.minifier.unforkable_process import unforkable_process
 
 pytestmark = pytest.mark.compiles
 
 
 @pytest.fixture(autouse=True)
 def run_where_forks_are_safe():
-    with touched():
+    with unforkable_process():
         assert choose_process(())[0] == "process"
         yield
 
@@ -117,7 +117,7 @@ SCRIPT = """
 import torch
 from torch import nn
 from fullgraph import bisect
-from tests.minifier.touched import touched
+from tests.minifier.unforkable_process import unforkable_process
 
 def helper(x):
     return doubled(nn.functional.relu(x)) + torch.ops.fullgraph_tests.twice(x)
@@ -134,7 +134,7 @@ def doubled(x: torch.Tensor) -> torch.Tensor:
 doubled.register_fake(torch.empty_like)
 
 if __name__ == "__main__":
-    with touched(), torch.inference_mode(), torch.device("meta"):
+    with unforkable_process(), torch.inference_mode(), torch.device("meta"):
         found = bisect(nn.Sequential(Block()), torch.ones(3), backend="aot_eager")
     print(found, found.notes)
 """
@@ -174,13 +174,13 @@ def test_what_cannot_go_along_is_said():
 LONG = """
 import time, torch
 from fullgraph import bisect
-from tests.minifier.touched import touched
+from tests.minifier.unforkable_process import unforkable_process
 
 def slow(x):
     time.sleep(600)
 
 if __name__ == "__main__":
-    with touched():
+    with unforkable_process():
         bisect(slow, torch.ones(1), backend="aot_eager")
 """
 

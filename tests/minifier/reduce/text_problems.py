@@ -11,7 +11,7 @@ from fullgraph.compiler.isolation import run_isolated
 from fullgraph.minifier.oracle.candidate import Verdict
 from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
 from fullgraph.minifier.reduce.source.passes import reduce_source
-from tests.minifier.judged import judged
+from tests.minifier.fake_oracle import judged
 
 
 def breaks(text: str) -> str:
