@@ -35,8 +35,11 @@ ROUNDS, SECONDS = 12, 60.0
 """Default limits of the search for hidden breaks: rounds, and seconds of wall time."""
 
 
-Offer = Callable[[Program, Explanation, bool], Explanation]
-"""Completes an explanation of a program; the flag says whether to verify it."""
+VERIFY_SECONDS = 120.0
+"""Default limit of each run of a verification, in seconds of wall time."""
+
+Offer = Callable[[Program, Explanation, float | None], Explanation]
+"""Completes an explanation of a program, with a verification of so many seconds or without."""
 
 
 def explain(
@@ -98,6 +101,7 @@ def explain(
         options=options,
     )
     progress = progress or display_progress()
+    clock = _Clock(seconds)
     steps = explanations(
         program,
         unmask=unmask,
@@ -108,7 +112,9 @@ def explain(
     )
     for number, explanation in enumerate(steps):
         if offer is not None and (number or explanation.complete):
-            explanation = offer(program, explanation, verify and explanation.complete)
+            verifies = verify and explanation.complete
+            left = (clock.left() or VERIFY_SECONDS) if verifies else None
+            explanation = offer(program, explanation, left)
         if progress is not None:
             progress(explanation)
     return explanation

@@ -89,9 +89,9 @@ def _describe_fullgraph(e: ExplanationData) -> str:
         return f"under fullgraph=True{_describe_inductor(e)}"
     at = [cause.id for cause in e.causes if "fullgraph" in cause.modes]
     if not at:
-        return "fullgraph=True fails"
+        return "fullgraph=True raises"
     names = f"{', '.join(at[:-1])} and {at[-1]}" if len(at) > 1 else at[0]
-    return f"fullgraph=True fails at {names if len(at) <= _FEW else f'{len(at)} causes'}"
+    return f"fullgraph=True raises at {names if len(at) <= _FEW else f'{len(at)} causes'}"
 
 
 def _describe_inductor(e: ExplanationData) -> str:

@@ -29,7 +29,13 @@ _SHORT_PATH = 12
 def draw_table(rows: Sequence[Row], width: int) -> list[list[RenderableType]]:
     """Return the header and then each row, as the lines that it takes in `width` columns."""
     fields = [_row_fields(row) for row in rows]
-    remedies = [_remedy_lines(row.remedy, width, len(rows)) for row in rows]
+    remedies = [
+        [
+            *_remedy_lines(row.remedy, width, len(rows)),
+            *_condition_line(row.remedy, width, len(rows)),
+        ]
+        for row in rows
+    ]
     if width < _NARROW:
         pairs = zip(fields, remedies, strict=True)
         return [[], *([_join_fields(cells), *remedy] for cells, remedy in pairs)]
@@ -96,7 +102,7 @@ def _cut_front(cell: str, room: int) -> str:
 
 def _remedy_lines(remedy: RowRemedy, width: int, rows: int) -> list[RenderableType]:
     """Return the edit with its rule: in at most two lines, or as code where rows are few."""
-    indent = 4 if width >= _NARROW else min(2, max(0, width - 8))
+    indent = _indent(width)
     label, style = f"{remedy.label}: ", "green" if remedy.is_code else ""
     lines = printable(remedy.text).split("\n")
     line = width - indent
@@ -108,6 +114,20 @@ def _remedy_lines(remedy: RowRemedy, width: int, rows: int) -> list[RenderableTy
     if remedy.is_code and remedy.why and (len(lines) > 1 or cell_len(content) > room):
         content, style, tag = printable(remedy.why).replace("\n", " "), "", remedy.long_tag
     return _draw_remedy(label, cut_part(content, max(room, 8)), style, tag, line, indent)
+
+
+def _condition_line(remedy: RowRemedy, width: int, rows: int) -> list[RenderableType]:
+    """Return what an unsafe edit assumes, on one line, where rows are few."""
+    if not remedy.condition or rows > _FEW_ROWS:
+        return []
+    indent = _indent(width)
+    shown = cut_part(printable(remedy.condition), width - indent)
+    return [Padding(text(shown, "dim"), (0, 0, 0, indent))]
+
+
+def _indent(width: int) -> int:
+    """Return the columns before the second line of a row."""
+    return 4 if width >= _NARROW else min(2, max(0, width - 8))
 
 
 def _draw_remedy(

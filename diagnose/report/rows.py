@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fullgraph.diagnose.explanation_data import Cause, Edit, ExplanationData, GraphInfo
@@ -32,6 +32,8 @@ class RowRemedy:
     """The rule's sentence, for where the code has no room."""
     lines: int = 0
     """Number of new lines of an edit."""
+    assumes: tuple[str, ...] = ()
+    """What must hold for an unsafe edit, one clause each."""
 
     @property
     def tag(self) -> str:
@@ -44,6 +46,11 @@ class RowRemedy:
         """Return "FG112, safe, 9 new lines", for where the sentence stands for the code."""
         lines = count(self.lines, "new line") if self.lines > 1 else ""
         return ", ".join(filter(None, (self.tag, lines)))
+
+    @property
+    def condition(self) -> str:
+        """Return "only if nobody needs this output"; "" for an edit that assumes nothing."""
+        return f"only if {', and '.join(self.assumes)}" if self.assumes else ""
 
 
 @dataclass(frozen=True)
@@ -92,14 +99,14 @@ def best_edit(cause: Cause) -> Edit | None:
 
 
 def describe_effect(e: ExplanationData, causes: Sequence[Cause]) -> str:
-    """Return what the causes do: "frame skipped", "3 → 2 graphs", "hidden by C2"."""
+    """Return what the causes do: "frame runs in eager", "3 → 2 graphs", "hidden by C2"."""
     first = causes[0]
     if first.hidden:
         return f"hidden by {first.behind}" if first.behind else "hidden"
     if "default" not in first.modes:
         return "fullgraph=True only"
     if first.frame == "skipped":
-        return "frame skipped"
+        return "frame runs in eager"
     if first.frame == "prefix":
         return "rest runs in eager"
     after = _graphs_without(e, causes)
@@ -150,6 +157,10 @@ def find_remedy(cause: Cause) -> RowRemedy:
 
 def describe_edit(edit: Edit, cause: Cause) -> RowRemedy:
     """Return `edit` as its new lines of code, or as its rule's sentence if it has many."""
+    return replace(_describe_change(edit, cause), assumes=edit.assumes)
+
+
+def _describe_change(edit: Edit, cause: Cause) -> RowRemedy:
     new = [line for line in edit.after if line.strip() and not _IMPORT.match(line)]
     if len(new) == 2 and new[0].endswith(":"):
         new = [f"{new[0]} {new[1].strip()}"]

@@ -85,11 +85,9 @@ def _run_minify(args: argparse.Namespace) -> int:
     if found.text and args.torch:
         for there in found.elsewhere(args.torch.split(",")):
             print(f"torch {there.version}: {there.state} {there.detail}".rstrip())
-    if found.refused:
-        if args.json:  # else it is shown
-            print(f"fullgraph: {found.refused}", file=sys.stderr)
-        return BAD_INPUT
-    return 0
+    if found.refused and args.json:  # else it is shown
+        print(f"fullgraph: {found.refused}", file=sys.stderr)
+    return BAD_INPUT if found.refused and not found.bisection.passed else 0
 
 
 def _source(file: Path) -> str | None:

@@ -52,15 +52,17 @@ class EditOffers:
         self._answers: dict[Cause, Offers] = {}
         self._runs = 0
 
-    def __call__(self, program: Program, explanation: Explanation, verify: bool) -> Explanation:
-        """Return `explanation` with edits; with `verify`, a whole program is compared as well.
+    def __call__(
+        self, program: Program, explanation: Explanation, seconds: float | None
+    ) -> Explanation:
+        """Return `explanation` with edits; with `seconds`, a whole program is verified as well.
 
         Unseen places cost one run of the program in eager.
         """
         if explanation.error is not None:
             return explanation
-        if verify and explanation.fullgraph.ok:
-            check = verify_fullgraph(program)
+        if seconds is not None and explanation.fullgraph.ok:
+            check = verify_fullgraph(program, seconds)
             verified = replace(explanation, verification=Verification(check.ok, check.detail))
             explanation = replace(verified, verdict=verdict(verified))
         causes = [cause for cause in explanation.causes if is_user_code(cause.position.file)]

@@ -50,7 +50,7 @@ def test_what_inductor_made_of_the_graph() -> None:
 
 def test_what_the_search_for_hidden_causes_came_to() -> None:
     start = "Net runs as 3 graphs: 4 breaks from 2 causes"
-    assert verdict(DONE).startswith(f"{start}, 1 more hidden; fullgraph=True fails at C2.")
+    assert verdict(DONE).startswith(f"{start}, 1 more hidden; fullgraph=True raises at C2.")
     assert verdict(replace(DONE, causes=DONE.causes[:2])).startswith(f"{start}, none hidden; ")
     assert "(the search for hidden ones ran out of rounds)" in verdict(
         replace(DONE, hidden_search="rounds")

@@ -67,10 +67,11 @@ def test_the_table_holds_a_row_a_cause_with_its_edit():
     parsed = Page(page(replace(TWO, causes=(EDITED, BRANCH, HIDDEN))))
     table = " ".join(parsed.text.partition("effect")[2].split())
     assert table.startswith(
-        "C2 net.py:22 x.sum() > 0 branch on a tensor frame skipped "
+        "C2 net.py:22 x.sum() > 0 branch on a tensor frame runs in eager "
         "try Compute both sides and choose with torch.where. "
         "C1 net.py:14 mask.sum().item() scalar from a tensor ends 1 graph "
         "edit total = mask.sum() FG201, unsafe "
+        "only if every reader of self.log accepts a 0-d tensor "
         "C3 net.py:24 print(x.shape) print hidden by C2 "
     )
 

@@ -24,7 +24,7 @@ def test_every_cause_is_in_one_row(explanation):
 
 def test_skipped_frames_come_first_and_hidden_causes_last():
     assert rows(HIDDEN, ITEM, BRANCH) == [
-        (["C2"], "frame skipped"),
+        (["C2"], "frame runs in eager"),
         (["C1"], "ends 1 graph"),
         (["C3"], "hidden by C2"),
     ]
