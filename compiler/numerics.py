@@ -210,7 +210,7 @@ def is_near_float64(exact: object, expected: object, got: object) -> bool:
 
 
 def _largest_difference(value: RecordedTensor, exact: RecordedTensor) -> tuple[int, float]:
-    """Return how many elements are NaN or infinite in one only, and the largest difference."""
+    """Return how many elements are NaN or infinite in only one, and the largest difference."""
     assert value.elements is not None and exact.elements is not None
     one, other = value.elements.double(), exact.elements.double()
     limit = torch.finfo(value.dtype).max if value.dtype.is_floating_point else math.inf
@@ -287,6 +287,7 @@ class _Comparison:
 
 
 def _or_zeros(value: object, other: object) -> object:
+    """Return zeros like `other` for a missing gradient; else `value`."""
     if value is None and isinstance(other, RecordedTensor) and other.elements is not None:
         return replace(other, elements=torch.zeros_like(other.elements))
     return value
@@ -295,7 +296,7 @@ def _or_zeros(value: object, other: object) -> object:
 def _metadata_aspects(
     one: RecordedTensor, other: RecordedTensor, strides: bool
 ) -> Iterator[tuple[str, object, object]]:
-    """Yield aspects of metadata by name, with the values of both tensors."""
+    """Yield the name of each aspect of metadata, with its value in both tensors."""
     yield "type", one.kind, other.kind
     yield "dtype", one.dtype, other.dtype
     yield "shape", one.shape, other.shape
@@ -308,7 +309,7 @@ def _metadata_aspects(
 
 
 def _significant_strides(value: RecordedTensor) -> tuple[int, ...] | None:
-    """Return the strides, with 0 for dimensions of one element, which have any stride."""
+    """Return the strides, with 0 for dimensions of size one, where any stride is valid."""
     if value.stride is None or 0 in value.shape:
         return None
     return tuple(s if n > 1 else 0 for s, n in zip(value.stride, value.shape, strict=True))

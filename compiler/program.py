@@ -152,6 +152,7 @@ def parse_program(
 
 
 def _parse_call(inputs: object, kwargs: Mapping[str, object] | None) -> CallArguments:
+    """Return `inputs` and `kwargs` as the arguments of one call."""
     if isinstance(inputs, CallArguments):
         return inputs
     if isinstance(inputs, Mapping):

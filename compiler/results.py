@@ -163,6 +163,7 @@ def elements_of(tensor: torch.Tensor, *, copied: bool = True) -> torch.Tensor | 
 def _named_inputs(
     args: Sequence[object], kwargs: Mapping[str, object]
 ) -> Iterator[tuple[str, object]]:
+    """Yield each leaf of the arguments with its name, such as "input[0]"."""
     for path, leaf in named_tree_leaves(tuple(args)):
         yield f"input{path}", leaf
     for path, leaf in named_tree_leaves(dict(kwargs)):

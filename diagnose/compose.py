@@ -50,7 +50,7 @@ _NEEDS_HOST_VALUE = {
 
 
 def compose_explanation(evidence: Evidence) -> Explanation:
-    """Return the explanation that the evidence makes until now."""
+    """Return the explanation of the evidence gathered so far."""
     recording = evidence.default.recording
     causes = describe_causes(evidence.groups, recording.graphs, evidence.values)
     crashes = tuple(_find_crashes(evidence))
@@ -108,6 +108,7 @@ def _collect_notes(evidence: Evidence) -> list[Note]:
     notes = list(evidence.notes)
 
     def add_unrestored(*steps: Iterable[str]) -> None:
+        """Add a note for each sentence about unrestored state that is new."""
         known = {note.message for note in notes}
         sentences = dict.fromkeys(sentence for step in steps for sentence in step)
         notes.extend(Note("restore", s) for s in sentences if s not in known)
@@ -162,6 +163,7 @@ def _crashes_of(trace: Trace, mode: str, function: Position | None) -> Iterator[
 
 
 def _describe_end(crash: str) -> str:
+    """Return the message of a crash that ended the process."""
     if crash.startswith("SIG"):
         return f"The process was ended by {crash}."
     return crash

@@ -84,6 +84,7 @@ def _step_of(program: Program, function: Callable[..., object]) -> Callable[[], 
 
 
 def _seconds_of(step: Callable[[], None]) -> float:
+    """Return the wall time of a step, device work included."""
     _wait_for_device()
     start = time.perf_counter()
     step()
@@ -92,11 +93,13 @@ def _seconds_of(step: Callable[[], None]) -> float:
 
 
 def _wait_for_device() -> None:
+    """Wait for all CUDA kernels."""
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
 
 def _peak_memory(step: Callable[[], None]) -> int | None:
+    """Return the peak CUDA memory of a step in bytes; None without CUDA."""
     if not (torch.cuda.is_available() and torch.cuda.is_initialized()):
         return None
     torch.cuda.reset_peak_memory_stats()

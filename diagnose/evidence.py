@@ -25,7 +25,7 @@ from fullgraph.diagnose.trace import TIMEOUT, IsolatedJob, Trace
 
 @dataclass(frozen=True)
 class EagerRun:
-    """What a run in eager, without torch.compile, showed."""
+    """Result of a run in eager: the observed values, and why it failed if it did."""
 
     values: Observations = field(default_factory=Observations)
     error: str | None = None
@@ -36,7 +36,7 @@ class EagerRun:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything known about a program until now. Each step of `explain` adds one field."""
+    """Everything that the steps of `explain` recorded so far; each step adds one field."""
 
     target: str
     backend: str
@@ -72,7 +72,7 @@ class Evidence:
 
     @property
     def is_whole(self) -> bool | None:
-        """Whether `fullgraph=True` works; None if it is not known."""
+        """Whether `fullgraph=True` works; None if it was not tried yet."""
         if self.fullgraph is not None:
             if self.fullgraph.crash == TIMEOUT:
                 return None
@@ -114,13 +114,13 @@ def break_places(evidence: Evidence) -> list[Position]:
 
 
 def observing(program: Program, evidence: Evidence) -> IsolatedJob[Observations]:
-    """Return the job of a run in eager that observes the values at the causes."""
+    """Return the job that runs the program in eager and records the values at the causes."""
     places = break_places(evidence)
     return lambda emit, in_process: observe(lambda: program.run(program.target), places)
 
 
 def with_eager_run(evidence: Evidence, program: Program, outcome: JobOutcome[object]) -> Evidence:
-    """Return `evidence` with a run in eager: its values, and why it fails if it does."""
+    """Return `evidence` with the outcome of an eager run added."""
     values = outcome.value if isinstance(outcome.value, Observations) else Observations()
     eager = EagerRun(
         values,

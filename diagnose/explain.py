@@ -182,7 +182,7 @@ GRACE = 2.0
 
 
 class _Clock:
-    """The time that is left of a limit."""
+    """Time left of a limit."""
 
     def __init__(self, limit: float | None) -> None:
         self._limit, self._start = limit, time.monotonic()
@@ -224,7 +224,7 @@ def trace_default_mode(program: Program, clock: _Clock) -> Evidence:
 def trace_fullgraph_mode(
     program: Program, evidence: Evidence, seconds: float | None = None
 ) -> Evidence:
-    """Return `evidence` with the causes under `fullgraph=True`, and values in eager if missing.
+    """Return `evidence` with the causes under `fullgraph=True`, and eager values if missing.
 
     The runs take place at the same time where each has a forked child.
     """
@@ -239,7 +239,7 @@ def trace_fullgraph_mode(
 
 
 def _find_functions(evidence: Evidence) -> None:
-    """Search for the functions at the causes here, once, instead of in each forked child."""
+    """Index the live functions at the causes here, once, for all forked children."""
     find_live_functions(place.file for place in break_places(evidence))
 
 

@@ -54,6 +54,7 @@ class Explanation(ExplanationData):
         return self.text()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Return what a notebook displays."""
         from fullgraph.diagnose.report import mimebundle
 
         return mimebundle(self)

@@ -74,19 +74,21 @@ def search_hidden(
 
 
 def _limit_of(one: str, other: str) -> str:
-    """Return the limit among two reasons to stop, if there is one."""
+    """Return the limit ("rounds" or "seconds") that ended the search of either mode, if any."""
     return one if one in ("rounds", "seconds") else other
 
 
 def _run_trial(
     program: Program, mode: ModeName, unrestored: dict[str, None], trial: UnmaskRequest
 ) -> UnmaskResult:
-    """Make one trial in isolation; collect in `unrestored` what it could not restore."""
+    """Run one trial in isolation; add what it could not restore to `unrestored`."""
 
     def trace_trial(in_process: bool) -> UnmaskResult:
+        """Trace the program with the replacements of `trial`."""
         before = snapshot(program.objects())
 
         def trace_again() -> Recording:
+            """Restore the program's state and trace it."""
             before.restore()
             return trace_here(
                 program, lambda event: None, capture=mode == "fullgraph", in_process=in_process
@@ -102,7 +104,7 @@ def _run_trial(
 
 
 def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float) -> Iterator[Note]:
-    """Yield what the search could not see, once its last round is known."""
+    """Yield notes on what the search could not see, given its last round."""
     if last.stopped in ("rounds", "seconds"):
         limit = f"{rounds} rounds" if last.stopped == "rounds" else f"{seconds:.0f} seconds"
         yield Note("unmask", f"Unmasking stopped after {limit}; more may hide ({mode} mode).")

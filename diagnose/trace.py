@@ -73,7 +73,7 @@ def trace_program(program: Program, seconds: float | None = None) -> Trace:
 def tracing(
     program: Program, *, fullgraph: bool = False, capture: bool = False
 ) -> IsolatedJob[Trace]:
-    """Return the job of a trace.
+    """Return the job that compiles and calls the program and records it.
 
     `capture` records, in default mode, the graph breaks that `fullgraph=True` would hit.
     """
@@ -83,7 +83,7 @@ def tracing(
 
 
 def trace_of(outcome: JobOutcome[object]) -> Trace:
-    """Return the trace that a job made, or what is left of it if its process ended early."""
+    """Return a job's trace, or the events received before its process ended early."""
     if isinstance(outcome.value, Trace):
         return replace(outcome.value, output=outcome.output, unrestored=outcome.unrestored)
     events = tuple(message for message in outcome.messages if isinstance(message, Event))
@@ -115,12 +115,12 @@ def isolate_together(
 
 
 def _bind_process(job: IsolatedJob[T], process: JobProcess) -> Callable[[Emit], T]:
-    """Return `job` as it is called in `process`."""
+    """Return `job` as a callable for `process`."""
     return lambda emit: job(emit, process == "process")
 
 
 def end_of(outcome: JobOutcome[object]) -> str:
-    """Return what ended a job that returned no value: an error, a signal or a limit."""
+    """Return why a job returned no value: an error, a signal or a limit."""
     if outcome.error is not None:
         return f"{outcome.error.type}: {outcome.error.message}"
     return outcome.signal or outcome.status

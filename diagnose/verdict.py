@@ -21,6 +21,7 @@ def verdict(e: ExplanationData) -> str:
 
 
 def _clauses(e: ExplanationData) -> Iterator[str]:
+    """Yield the clauses of the verdict: default mode, hidden causes, `fullgraph=True`, Inductor."""
     under = _describe_fullgraph(e)
     if e.default.breaks:
         yield _describe_breaks(e)
@@ -68,7 +69,7 @@ def _describe_breaks(e: ExplanationData) -> str:
 
 
 def _describe_search(e: ExplanationData) -> str:
-    """Return what the search for hidden causes came to: ", none hidden"."""
+    """Return the result of the search for hidden causes: ", none hidden"."""
     hidden = sum(cause.hidden for cause in e.causes)
     found = f", {hidden:,} more hidden" if hidden else ""
     if not e.complete:

@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def command_line() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """Return the parser of the whole command line, and that of each command by its name."""
+    """Return the parser of the whole command line, and the parser of each command by name."""
     parser = argparse.ArgumentParser(
         prog="fullgraph",
         description="What keeps a model from torch.compile(model, fullgraph=True).",

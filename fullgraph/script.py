@@ -79,6 +79,7 @@ def _raise_exit(number: int, frame: FrameType | None) -> None:
 
 
 def _exit_code(stop: SystemExit) -> int:
+    """Return the exit code of a SystemExit; print its message if it has one."""
     if stop.code is None:
         return 0
     if isinstance(stop.code, int):

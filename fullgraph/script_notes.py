@@ -24,7 +24,7 @@ _LINES = 3
 
 
 class LineSampler:
-    """Samples which line of the user's runs while no compiled function does."""
+    """Thread that samples the user's line that runs, while no compiled function does."""
 
     def __init__(self, seen: CompiledCalls) -> None:
         self.lines: Counter[tuple[str, int]] = Counter()
@@ -41,6 +41,7 @@ class LineSampler:
         self._thread.join()
 
     def _sample(self) -> None:
+        """Count the user's innermost line once a period, outside compiled functions."""
         while not self._done.wait(PERIOD):
             frame = sys._current_frames().get(self._main)
             if self._seen.started is None or self._seen.depth or frame is None:
@@ -99,7 +100,7 @@ def describe_outside(seen: CompiledCalls, sampler: LineSampler) -> Iterator[Note
 
 
 def verdict_of(target: str, seen: CompiledCalls, recording: Recording, verdict: str) -> str:
-    """Return the verdict about a script: `verdict`, unless it would speak for eager code too."""
+    """Return the verdict about a script, which must not claim more than compiled code showed."""
     end = f" · torch {recording.torch.partition('+')[0]}"
     if not seen.functions and not recording.graphs and not recording.breaks:
         return f"{target} compiles nothing: it does not apply torch.compile{end}"

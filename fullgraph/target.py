@@ -69,6 +69,7 @@ def load_target(
 
 
 def _load(spec: TargetSpec, given: tuple[object, ...]) -> LoadedTarget:
+    """Load a file or module, and return the model and inputs that `spec` names in it."""
     where, name = spec.where, spec.name
     if not name and spec.is_file:
         from fullgraph.minifier.repro import pytorch_scripts
@@ -106,6 +107,7 @@ def _load(spec: TargetSpec, given: tuple[object, ...]) -> LoadedTarget:
 
 
 def _import(spec: TargetSpec) -> ModuleType:
+    """Import the file or module of a target."""
     if spec.is_file:
         return _import_file(Path(spec.where))
     where = spec.where
@@ -121,6 +123,7 @@ def _import(spec: TargetSpec) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
+    """Import a Python file as a module of its own name."""
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None, path
@@ -148,7 +151,7 @@ def _import_error(where: str, error: BaseException) -> FullgraphError:
 
 
 def _place_of(error: BaseException) -> str:
-    """Return " at FILE:LINE" of an exception: its innermost line that is not in a package."""
+    """Return " at FILE:LINE" for an exception's innermost line outside installed packages."""
     if isinstance(error, SyntaxError):
         return f" at {error.filename}:{error.lineno}"
     steps = [
@@ -162,6 +165,7 @@ def _place_of(error: BaseException) -> str:
 
 
 def _only_name(module: ModuleType, where: str) -> str:
+    """Return the name to use by default: "build", "model", or the only model in the module."""
     for name in ("build", "model"):
         if hasattr(module, name):
             return name
@@ -235,6 +239,7 @@ def _call_factory(found: object, name: str) -> tuple[object, Any, tuple[object, 
 
 
 def _inputs(module: ModuleType, name: str, where: str) -> object:
+    """Return the inputs that the module gives: `NAME_inputs`, `inputs`, or those of `build()`."""
     for candidate in (f"{name}_inputs", "inputs"):
         if hasattr(module, candidate):
             value = getattr(module, candidate)
@@ -250,7 +255,7 @@ def _inputs(module: ModuleType, name: str, where: str) -> object:
 
 
 def _instance(found: object, name: str) -> object:
-    """Return an instance of a class; anything else as it is."""
+    """Return an instance of a class, made without arguments; other objects unchanged."""
     if not inspect.isclass(found):
         return found
     needed = _required(found)
@@ -284,6 +289,7 @@ def _required(function: Any) -> list[str]:
 
 
 def _own_names(module: ModuleType) -> list[str]:
+    """Return the public names of what the module itself defines."""
     return [
         name
         for name, value in vars(module).items()

@@ -43,7 +43,7 @@ class InputSpec:
 
 
 def parse_target(spec: str) -> TargetSpec:
-    """Return the file or module, and the name, that `spec` gives.
+    """Return the file or module that `spec` names, and the name in it.
 
     Raises FullgraphError if the file is missing or no Python, or binds no such name at its top
     level; nothing is imported for it.
@@ -68,7 +68,7 @@ def parse_target(spec: str) -> TargetSpec:
 
 
 def parse_input(text: str) -> InputSpec:
-    """Return the shape and dtype that `4x3x32x32:float32` gives; the default is float32."""
+    """Parse a shape and dtype such as `4x3x32x32:float32`; the default is float32."""
     match = _INPUT.fullmatch(text)
     if match is None:
         raise FullgraphError(
@@ -95,6 +95,7 @@ def name_missing(where: str, name: str, names: list[str]) -> FullgraphError:
 
 
 def _check_module(where: str) -> None:
+    """Raise FullgraphError if a module's top-level package cannot be found."""
     top = where.partition(".")[0]
     sys.path.insert(0, "")  # as `python -m` does
     try:
@@ -117,6 +118,7 @@ def module_missing(name: str, where: str) -> FullgraphError:
 
 
 def _check_name(file: str, name: str) -> None:
+    """Raise FullgraphError if a file is no Python, or binds no such name at its top level."""
     try:
         with tokenize.open(file) as stream:
             tree = ast.parse(stream.read(), file)

@@ -15,7 +15,7 @@ PATIENCE = 1.0
 
 @contextmanager
 def announce(what: str, *, quiet: bool = False) -> Iterator[None]:
-    """Say on stderr what the block does: at once on a terminal, else after a second."""
+    """Print what the block does on stderr: at once on a terminal, else after a second."""
     if quiet:
         yield
     elif sys.stderr.isatty():
@@ -35,7 +35,7 @@ def announce(what: str, *, quiet: bool = False) -> Iterator[None]:
 
 
 class ProgressLine:
-    """One line on a terminal for the step that runs; with `verbose`, a line for each step."""
+    """Line on a terminal that shows the current step; with `verbose`, a line for each step."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self._start = time.monotonic()

@@ -70,7 +70,8 @@ def minify(
     source: str | None = None,
     progress: Callable[[Progress], object] = lambda _: None,
 ) -> Minified:
-    """The smallest program that fails as `model(inputs)` does, as a script that stands alone.
+    """Find the smallest program that fails as `model(inputs)` does, and write it as a standalone
+    script.
 
     Args:
         model, inputs, kwargs, loss, dynamic, mode, options, backend, tol, check_strides, kind,
@@ -110,6 +111,7 @@ def minify(
     best = [""]
 
     def on_message(message: object) -> None:
+        """Record the best script so far, and report progress."""
         if isinstance(message, Progress):
             best[0] = message.text or best[0]
             progress(message)
@@ -168,9 +170,10 @@ def _minified(
 def _reduced(
     reduction: Reduction, found: Bisection, source: str | None, on_message: Emit, kept: Path
 ) -> Minified:
-    """Return the result of a reduction, run in a process of its own unless this is one."""
+    """Run the reduction, in a child process unless this process is a child already."""
 
     def job(emit: Emit) -> Minified:
+        """Reduce, and send the progress to the parent."""
         reporter = _Reporter(reduction.oracle, emit)
         try:
             return minified(replace(reduction, on_progress=reporter), found, source)
@@ -189,7 +192,7 @@ def _reduced(
 
 
 class _Reporter:
-    """Sends a reduction's progress, now and then with the best script so far."""
+    """Sender of a reduction's progress, now and then with the best script so far."""
 
     def __init__(self, oracle: Oracle, emit: Emit) -> None:
         self._counts, self._emit = oracle.counts, emit
@@ -208,6 +211,7 @@ class _Reporter:
 
 
 def _path(out: str | os.PathLike[str] | None) -> Path:
+    """Return where to write the script: `out`, or `repro.py` in `out` or a temporary folder."""
     if out is None:
         return Path(tempfile.mkdtemp(prefix="fullgraph-")) / "repro.py"
     path = Path(out)
@@ -219,10 +223,11 @@ def _path(out: str | os.PathLike[str] | None) -> Path:
 
 
 def _journal(path: Path, chosen: bool, name: str) -> Path:
-    """Return the journal's path.
+    """Return the path of the journal.
 
-    Beside a script with a given path, else in the temporary folder under a name that the same call
-    finds again."""
+    It is beside a script with a given path, else in the temporary folder under a name that the same
+    call finds again.
+    """
     if chosen:
         return path.with_suffix(".journal")
     return Path(tempfile.gettempdir()) / f"fullgraph-minify-{os.getuid()}-{name}.journal"

@@ -48,7 +48,7 @@ START = 120.0
 
 @dataclass(frozen=True)
 class DraftScript:
-    """A script with what was measured about it."""
+    """A script, with its size and whether it is standalone."""
 
     text: str
     check: repro.ScriptCheck
@@ -62,7 +62,7 @@ class DraftScript:
 
 
 def minified(reduction: Reduction, found: Bisection, text: str | None) -> Minified:
-    """Return the minified form of a program that fails; `text` is its source, if known."""
+    """Return the `Minified` of a failing program; `text` is its source, if known."""
     try:
         draft = _best(reduction, text)
     except ReductionRefused as error:
@@ -72,7 +72,7 @@ def minified(reduction: Reduction, found: Bisection, text: str | None) -> Minifi
 
 
 def _best(reduction: Reduction, text: str | None) -> DraftScript | None:
-    """Return the first standalone script, from a graph or from source; else the first made."""
+    """Return the first standalone script, from a graph or from source; else the first script."""
     made = []
     for make in (_from_graph, functools.partial(_from_source, text=text)):
         try:
@@ -106,6 +106,7 @@ def _from_graph(reduction: Reduction) -> DraftScript | None:
 
 
 def _from_source(reduction: Reduction, text: str | None) -> DraftScript | None:
+    """Return a script from the program's source, reduced; None if no source shows the failure."""
     check_reproducible(reduction.program, reduction.oracle.expected, reduction.oracle)
     before = _smaller_text(reduction) if text is None else None
     before = before or _failing_text(reduction, text)
@@ -123,9 +124,10 @@ def _from_source(reduction: Reduction, text: str | None) -> DraftScript | None:
 
 
 def _smaller_text(reduction: Reduction) -> str | None:
-    """Return the program's source without modules it does not need, if that fails.
+    """Return the program's source with stubs for modules it does not need, if that still fails.
 
-    Otherwise the program is restored."""
+    Otherwise the program is restored.
+    """
     notes, undo = list(reduction.notes), None
     with tolerate_reducer_errors(reduction):
         undo = reduce_tree(reduction)
@@ -139,9 +141,10 @@ def _smaller_text(reduction: Reduction) -> str | None:
 
 
 def _failing_text(reduction: Reduction, text: str | None) -> str | None:
-    """Return the program's source if it shows the failure.
+    """Return the program's source if it shows the failure; None otherwise.
 
-    The known source, else extracted: first with drawn values, then with the exact ones."""
+    The known source, else extracted: first with drawn values, then with the exact ones.
+    """
     case, oracle = reduction.case, reduction.oracle
     ending: object = "it does not fail"
     for exact in (None, False, True):
@@ -164,13 +167,14 @@ def _failing_text(reduction: Reduction, text: str | None) -> str | None:
 
 
 def _facts(text: str, case: Case) -> ProgramFacts:
-    """Return what a run of the source reveals."""
+    """Run the source, and return facts about its inputs and outputs."""
     job = functools.partial(_run, text, case)
     found = run_isolated(job, where="fork", seconds=60).value
     return found or ProgramFacts("tuple", False, False)
 
 
 def _run(text: str, case: Case, _: object) -> ProgramFacts:
+    """Run the source in this process, and return facts about its inputs and outputs."""
     module = load_module(text)
     inputs = module.build()[1] if hasattr(module, "build") else module.inputs
     made = case_of_text(text, case)
@@ -188,7 +192,7 @@ def _run(text: str, case: Case, _: object) -> ProgramFacts:
 
 
 class _ScriptWriter:
-    """Scripts of programs that fail in one way."""
+    """Writer of scripts for programs with one failure."""
 
     def __init__(self, reduction: Reduction) -> None:
         self._reduction, self._rung = reduction, reduction.rung
@@ -234,7 +238,7 @@ class _ScriptWriter:
     def draft(
         self, parts: ProgramText, needed: Iterable[str], candidate: Candidate, before: int
     ) -> DraftScript:
-        """Return the final script, run in fresh interpreters."""
+        """Return the final script, with what its runs in fresh interpreters showed."""
         last = [report.failure for report in run_again(candidate, self._oracle)]
         steady = all(self._failure.same(failure) for failure in last)
         if steady and last[0] is not None:
@@ -256,12 +260,14 @@ class _ScriptWriter:
     def _standing(
         self, text: str, check: repro.ScriptCheck, pool: ThreadPoolExecutor
     ) -> Future[fresh.Standing]:
-        """Begin to ask fresh interpreters whether a script stands alone.
+        """Begin to check in fresh interpreters whether a script is standalone.
 
-        A fork checks first whether it passes one rung down."""
+        A fork checks first whether it passes one rung down.
+        """
         sandbox = self._oracle.sandbox
 
         def begin() -> Future[fresh.Standing]:
+            """Submit the check to the thread pool."""
             return pool.submit(
                 fresh.stands_alone,
                 text,
@@ -282,6 +288,7 @@ class _ScriptWriter:
 
 
 def _with_draft(reduction: Reduction, found: Bisection, draft: DraftScript | None) -> Minified:
+    """Return the result with the script, its size and its check filled in."""
     counts = reduction.oracle.counts
     result = Minified(
         replace(found, calls=counts.calls, culprit=draft.culprit if draft else None),
@@ -306,7 +313,7 @@ def _with_draft(reduction: Reduction, found: Bisection, draft: DraftScript | Non
 
 
 def _sizes(candidate: Candidate) -> tuple[int, int]:
-    """Return a program's calls in Dynamo's graphs and in the ATen graphs."""
+    """Return the number of calls in a program's Dynamo graphs and in its ATen graphs."""
     jobs = [functools.partial(size, candidate) for size in (_in_dynamo, _in_aten)]
     found = [run_isolated(job, where="fork", seconds=60).value for job in jobs]
     return found[0] or 0, found[1] or 0
@@ -317,5 +324,6 @@ def _in_dynamo(candidate: Candidate, _: object) -> int:
 
 
 def _in_aten(candidate: Candidate, _: object) -> int:
+    """Count the calls in the program's ATen graphs, in a child."""
     case = candidate.case()
     return count_aten_calls(case.target, case.args, case.kwargs, case.dynamic)

@@ -15,7 +15,7 @@ BEGIN, END = "<!-- rules -->", "<!-- end of rules -->"
 
 
 def page() -> str:
-    """docs/rules.md: every rule's documentation, by code."""
+    """Return docs/rules.md: every rule's documentation, by code."""
     parts = [
         "# The rules of `fullgraph fix`\n\nWritten from the rules' own documentation by "
         "`python -m fullgraph.rewrites.pages`.\n"
@@ -25,7 +25,7 @@ def page() -> str:
 
 
 def table() -> str:
-    """The table of all rules for the README."""
+    """Return the README's table of all rules."""
     rows = ["| rule | name | what it does |", "| --- | --- | --- |"]
     for rule in all_rules():
         anchor = f"docs/rules.md#{rule.code.lower()}-{rule.name}"
@@ -34,7 +34,7 @@ def table() -> str:
 
 
 def with_table(readme: str) -> str:
-    """`readme` with the table between its marks brought up to date."""
+    """Return `readme` with the table between its markers replaced by the current one."""
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"

@@ -13,7 +13,7 @@ from fullgraph.rewrites.source import Replacement
 
 
 class Applicability(StrEnum):
-    """Level of trust that an edit needs to be applied."""
+    """Level of trust required to apply an edit: safe, unsafe, or display only."""
 
     SAFE = "safe"
     """Same meaning: applied by default, once proved."""
@@ -47,7 +47,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A rule's reason to leave a place of its kind unchanged."""
+    """A rule's reason not to rewrite a place of its kind."""
 
     reason: str
     """A clause that fits after "because"."""

@@ -13,7 +13,7 @@ import torch
 
 
 class WithLoss(torch.nn.Module):
-    """`forward(*inputs, *targets)` is `loss(model(*inputs), *targets)`.
+    """Module whose forward returns `loss(model(*inputs), *targets)`.
 
     `model` stays the module that was given, with its own parameters and state: train through this
     one, run `model` by itself. `targets` is how many of the last positional arguments are the

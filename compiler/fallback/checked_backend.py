@@ -226,7 +226,7 @@ class CheckedBackend:
         inputs: Sequence[object],
         known: Sequence[object] | None,
     ) -> GraphFn:
-        """Return `compiled`, checked once more for sizes of 0, of 1 and of more."""
+        """Return a callable that checks `compiled` again for sizes of 0, 1 and at least 2."""
         sizes = [
             i
             for i, thing in enumerate(inputs)
@@ -261,6 +261,7 @@ class CheckedBackend:
         usual = 3 ** len(sizes) - 1  # the key of sizes that are neither 0 nor 1
 
         def call(*args: Any) -> object:
+            """Run the callable that was checked for the sizes of `args`."""
             for i in sizes:
                 if args[i] < 2:
                     return find_callable(args)(*args)
@@ -274,18 +275,21 @@ class CheckedBackend:
         return compiled
 
     def _log_fallback(self, graph: ReportedGraph, reasons: Sequence[str]) -> None:
+        """Log that a graph runs on a lower rung, and why."""
         place = f"{graph.function} ({graph.file}:{graph.line})" if graph.file else "a graph"
         self._log_once(
             f"The graph of {place} runs on {graph.rung}: {'; '.join(reasons)}. {self._advice}"
         )
 
     def _log_once(self, message: str) -> None:
+        """Log a message unless it was logged before."""
         if message not in self._logged:
             self._logged.add(message)
             self._log(message)
 
 
 def _describe_graph(module: torch.fx.GraphModule) -> ReportedGraph:
+    """Return the report's entry for a graph: its first user line and function."""
     file, line, function = find_graph_origin(module)
     return ReportedGraph(current_compile_id(), _relative_path(file), line, function, "", False)
 

@@ -85,12 +85,13 @@ def describe_raised(error: BaseException) -> str:
 
 
 def describe_error(kind: str, message: str) -> str:
-    """Return the same for an exception's class name and message."""
+    """Return "raises NAME: the first line" for an exception's class name and message."""
     lines = [line for line in message.splitlines() if line.strip()]
     return f"raises {kind}" + (f": {lines[0].strip()[:300]}" if lines else "")
 
 
 def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether a device or the host ran out of memory."""
     return isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         "can't allocate memory" in str(error)  # DefaultCPUAllocator's
     )
@@ -124,7 +125,7 @@ class _Runs:
         return None
 
     def is_noise(self, found: Mismatch, expected: object, got: object) -> bool:
-        """Return whether rounding the inputs differently changes eager as much."""
+        """Return whether differently rounded inputs change eager as much as `got` differs."""
         if self._rounded is None:
             rounded = [_change_elements(thing, _round_differently) for thing in self._inputs]
             try:
@@ -197,6 +198,7 @@ def _gradients(roots: Sequence[object], leaves: Sequence[torch.Tensor | None]) -
 
 
 def _record_leaf(thing: object, alias: str = "") -> object:
+    """Return a tensor as `RecordedTensor`, a plain value as it is, else the class name."""
     if isinstance(thing, torch.Tensor):
         return record_tensor(thing, alias, copied=False)
     if isinstance(thing, bool | int | float | complex | str | type(None)):
@@ -222,9 +224,10 @@ def _address_of(thing: object) -> int:
 def _with_tensors(
     change: Callable[[RecordedTensor], RecordedTensor], results: RunResults
 ) -> RunResults:
-    """Return results with every recorded tensor replaced by `change` of it."""
+    """Return `results` with `change` applied to every recorded tensor."""
 
     def changed(part: Mapping[str, object]) -> dict[str, object]:
+        """Return one part of the results with `change` applied to its tensors."""
         return {
             name: change(leaf) if isinstance(leaf, RecordedTensor) else leaf
             for name, leaf in part.items()
@@ -260,7 +263,7 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _round_differently(tensor: torch.Tensor) -> torch.Tensor:
-    """Move each element by a few roundings, except multiples of one half.
+    """Move each element by a few ulps, except multiples of one half.
 
     Those are often exact, and functions are often discontinuous there.
     """
@@ -274,6 +277,7 @@ def _round_differently(tensor: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def _restore_random_states() -> Iterator[None]:
+    """Restore the random states when the block ends."""
     states = random_states()
     try:
         yield

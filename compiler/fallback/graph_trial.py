@@ -53,6 +53,7 @@ class GraphTrial:
         """
 
         def job() -> tuple[GraphVerdict, GraphFn | None]:
+            """Compile the graph and check it on the inputs `known`."""
             try:
                 compiled = compiler(module, inputs)
             except dynamo_control_exceptions():
@@ -88,6 +89,7 @@ class GraphTrial:
         return _run_forked(lambda: self._compare_with_eager(compiled, inputs), self._seconds)
 
     def _compare_with_eager(self, compiled: GraphFn, inputs: Sequence[object]) -> GraphVerdict:
+        """Return the verdict of `check_graph` for a compiled graph."""
         return check_graph(
             self.eager,
             compiled,
@@ -106,6 +108,7 @@ def _run_forked(job: Callable[[], GraphVerdict], seconds: float | None) -> Graph
     threads = torch.get_num_threads()
 
     def child(emit: object) -> GraphVerdict:
+        """Run the job; a control exception of Dynamo gives the verdict "unknown"."""
         torch.set_num_threads(threads)  # generated code depends on it, and OpenMP is paused
         try:
             return job()

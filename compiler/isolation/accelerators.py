@@ -11,7 +11,7 @@ RandomStates = tuple[torch.Tensor, ...]
 
 
 class _DeviceModule(Protocol):
-    """The functions of `torch.cuda` and its like that are used here."""
+    """The functions of `torch.cuda`, `torch.xpu` and other device modules that are used here."""
 
     def get_rng_state_all(self) -> list[torch.Tensor]: ...
     def set_rng_state_all(self, states: list[torch.Tensor]) -> None: ...
@@ -59,6 +59,7 @@ def devices_are_usable() -> bool:
 
 
 def _initialized_module() -> _DeviceModule | None:
+    """Return the current accelerator's module, such as `torch.cuda`, if it is initialised."""
     device = torch.accelerator.current_accelerator()
     module = torch.get_device_module(device) if device is not None else None
     initialized = getattr(module, "is_initialized", bool)()

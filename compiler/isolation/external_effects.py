@@ -57,7 +57,7 @@ def _gpu_memory() -> list[tuple[int, int]]:
 
 
 def _last_write(folder: str | None) -> int:
-    """Return when an entry was last added to `folder` or a subfolder, in ns; 0 if it is missing."""
+    """Return the time in ns of the last entry added to `folder` or below; 0 if it is missing."""
     if folder is None or not os.path.isdir(folder):
         return 0
     with os.scandir(folder) as entries:

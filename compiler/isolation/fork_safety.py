@@ -15,7 +15,7 @@ from fullgraph.compiler.isolation.snapshots import devices_of
 
 
 def choose_process(objects: Sequence[object]) -> tuple[JobProcess, str]:
-    """Return where to run a job that uses `objects`, and the reason as half a sentence.
+    """Return where to run a job that uses `objects`, and the reason as a clause.
 
     A forked child computes its collectives without the other ranks: none of them has to wait, and
     no two have to do the same.

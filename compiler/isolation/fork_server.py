@@ -76,7 +76,7 @@ def has_fork_server() -> bool:
 
 
 def leave_fork_server() -> None:
-    """In a child of the fork server, fork further children of its own from now on."""
+    """In a child of the fork server, fork later children directly from this process."""
     CONNECTION.address = None
 
 
@@ -137,6 +137,7 @@ def begin_in_fork_server(
         raise
 
     def wait() -> JobOutcome[T]:
+        """Receive messages until the outcome arrives; stop the job when `stop()` is true."""
         with connection:
             while True:
                 while not connection.poll(_POLL):

@@ -93,6 +93,7 @@ def _send_outcome(connection: Connection, wait: Callable[[], JobOutcome[object]]
 
 
 def _send_message(connection: Connection, message: bool, content: object) -> None:
+    """Send a message to the client; ignore that the client is gone."""
     with contextlib.suppress(OSError):  # the client is gone
         connection.send_bytes(pickle.dumps((message, content)))
 

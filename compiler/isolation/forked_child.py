@@ -154,7 +154,7 @@ class ForkedChild(Generic[T]):
         return self._make_outcome(status, time.monotonic() - self._start)
 
     def end(self) -> None:
-        """Kill the child with all it started; a second call does nothing."""
+        """Kill the child and every process it started; a second call does nothing."""
         with deferred_interrupts():
             pid, self._pid = self._pid, None
             if pid is not None:
@@ -294,6 +294,7 @@ def _run_child(job: Job[object], emit_to: int, print_to: int, parent: int, cache
             lock = threading.Lock()
 
             def send(kind: bytes, content: bytes) -> None:
+                """Send one framed message to the parent."""
                 with lock:
                     pipe.write(_HEADER.pack(kind, len(content)))
                     pipe.write(content)

@@ -103,6 +103,7 @@ class ObjectWalk:
         return self._indices.get(id(thing))
 
     def _add(self, path: str, thing: object) -> None:
+        """Queue an object unless it is atomic or already reached."""
         if isinstance(thing, _ATOMS) or id(thing) in self._indices:
             return
         self._indices[id(thing)] = len(self._indices)
@@ -302,6 +303,7 @@ def _file_of(module: types.ModuleType | None) -> str:
 
 
 def _is_users_class(kind: type) -> bool:
+    """Return whether a class is defined in a file of the user's."""
     if kind.__module__ == "__main__":
         return True
     return _is_users(_file_of(sys.modules.get(kind.__module__)))

@@ -88,6 +88,7 @@ def _writer(descriptor: int) -> TextIO:
 
 
 def _stream_handlers() -> list[logging.StreamHandler[TextIO]]:
+    """Return the logging handlers that write to a stream."""
     references: list[weakref.ref[logging.Handler]] = vars(logging)["_handlerList"]
     handlers = [reference() for reference in references]
     # a delayed FileHandler has no stream yet, and the handler of last resort owns none
@@ -143,6 +144,7 @@ class OutputCapture:
 
 
 def _restore_descriptor(descriptor: int, copy: int | None) -> None:
+    """Make `descriptor` refer to `copy` again, and close `copy`; close it if it was closed."""
     if copy is None:
         os.close(descriptor)
     else:

@@ -12,7 +12,7 @@ from fullgraph.compiler.private import compile_tiny
 
 @functools.cache
 def preload_dynamo() -> None:
-    """Run a tiny backward and compile a tiny function; later calls do nothing.
+    """Run a tiny backward and compile a tiny function, to load Dynamo; later calls do nothing.
 
     The first compilation spends about a second on imports and tables, which every forked child
     would spend again. Dynamo's counters, metrics and frame numbers stay as they were, and the tiny
@@ -28,7 +28,7 @@ def preload_dynamic_shapes() -> None:
 
 
 def preload_inductor() -> str:
-    """Do the same with Inductor; return the folder of the headers that all kernels include.
+    """Compile a tiny function with Inductor; return the folder of the precompiled headers.
 
     Raises if Inductor cannot build a kernel.
     """

@@ -83,13 +83,13 @@ def group_statements(groups: Iterable[GroupSpec] = (GroupSpec(),)) -> str:
 
 
 def _name_order(group: GroupSpec) -> tuple[bool, int, str]:
-    """Sort names that torch numbered first, by number; then the others by name."""
+    """Sort key: groups numbered by torch first, by number; then the others by name."""
     counted = group.name.isdecimal()
     return (not counted, int(group.name) if counted else 0, group.name)
 
 
 def _ranks_around(group: GroupSpec, rank: int, size: int) -> str:
-    """Return ranks for the group, among which the global `rank` is at index `group.rank`."""
+    """Return ranks for a group in which the global `rank` has index `group.rank`."""
     before = [r for r in range(size) if r < rank][: group.rank]
     after = [r for r in range(size) if r > rank][: group.size - 1 - len(before)]
     return str([*before, rank, *after])

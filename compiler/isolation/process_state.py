@@ -36,7 +36,7 @@ class ProcessState:
 
     @property
     def is_readable(self) -> bool:
-        """Whether this torch has it, and no other setting contradicts it."""
+        """Whether this torch has this state, and no other setting contradicts it."""
         try:
             self.read()
         except Exception:
@@ -65,6 +65,7 @@ def _random_states() -> Iterator[ProcessState]:
     """Yield the states of random generators: torch's, Python's, NumPy's."""
 
     def device_generators(backend: Any) -> ProcessState:
+        """Return the state of a device's default generators."""
         return ProcessState(
             f"{backend.__name__} random numbers",
             lambda: [_to_bytes(state) for state in backend.get_rng_state_all()],
@@ -87,6 +88,7 @@ def _random_states() -> Iterator[ProcessState]:
     if numpy is not None:
 
         def as_tuple() -> tuple[object, ...]:
+            """Return NumPy's random state as a tuple that `==` compares."""
             kind, keys, *rest = numpy.random.get_state()
             return (kind, tuple(keys.tolist()), *rest)
 
@@ -156,6 +158,7 @@ def _autocast_state(device: str) -> tuple[bool, torch.dtype]:
 
 
 def _set_autocast(device: str, now: tuple[bool, torch.dtype]) -> None:
+    """Set whether autocast is on for a device, and its dtype."""
     torch.set_autocast_enabled(device, now[0])
     torch.set_autocast_dtype(device, now[1])
 
@@ -185,6 +188,7 @@ def _set_streams(was: tuple[Any, ...]) -> None:
 
 
 def _set_environment(was: dict[str, str]) -> None:
+    """Restore the environment variables, changing only those that differ."""
     for name in os.environ.keys() - was.keys():
         del os.environ[name]
     for name, value in was.items():
@@ -193,6 +197,7 @@ def _set_environment(was: dict[str, str]) -> None:
 
 
 def _set_filters(was: list[Any]) -> None:
+    """Restore the warning filters in place."""
     with warnings.catch_warnings():  # its end invalidates the cached filters
         pass
     warnings.filters[:] = was  # type: ignore[index]
@@ -209,6 +214,7 @@ def _logger_states() -> dict[str, tuple[object, ...]]:
 
 
 def _set_logger_states(was: dict[str, tuple[Any, ...]]) -> None:
+    """Restore level, propagation, handlers and filters of each logger."""
     for name, (level, propagate, disabled, handlers, filters) in was.items():
         logger = logging.getLogger(name)
         logger.propagate, logger.disabled = propagate, disabled
@@ -218,5 +224,5 @@ def _set_logger_states(was: dict[str, tuple[Any, ...]]) -> None:
 
 
 def _show_logger_states(states: dict[str, tuple[object, ...]]) -> str:
-    """Leave out the loggers that nobody has configured: every import adds some."""
+    """Return logger states as text, without loggers that nobody has configured."""
     return repr({name: s for name, s in states.items() if s[0] or any(s[2:])})

@@ -49,6 +49,7 @@ def _parse_mapping(span: str, offset: str, inode: str, path: str) -> SharedMappi
 
 
 def _is_device(path: str) -> bool:
+    """Return whether a mapping's path is a device file."""
     if path.startswith(("/dev/shm/", "/dev/zero")):
         return False
     return path.startswith(("/dev/", "anon_inode:", "/dmabuf:"))

@@ -14,8 +14,7 @@ from fullgraph.compiler.private import DynamoCaches, disable_torch_function
 
 
 class Snapshot:
-    """State of objects and process at one time; copies of tensors are on their device if it has
-    room."""
+    """State of objects and process at one time; tensor copies stay on the device if they fit."""
 
     def __init__(self, objects: Sequence[object]) -> None:
         walk = ObjectWalk(objects)
@@ -47,7 +46,7 @@ class Snapshot:
         return tuple(dict.fromkeys(failed))
 
     def has_changed(self) -> bool:
-        """Return whether an object has changed or cannot be read; the process does not count."""
+        """Return whether an object has changed or cannot be read; ignore process state."""
         try:
             return any(found.part.changed(found.state) for found in self._found)
         except Exception:
@@ -90,6 +89,7 @@ def state_digest(objects: Sequence[object]) -> dict[str, str]:
 
 
 def _is_view(thing: object) -> bool:
+    """Return whether an object is a tensor that is a view of another one."""
     with disable_torch_function():
         return isinstance(thing, torch.Tensor) and thing._is_view()
 

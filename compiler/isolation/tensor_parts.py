@@ -149,6 +149,7 @@ def _has_storage(tensor: torch.Tensor) -> bool:
 
 
 def _same_place(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors cover the same memory with the same dtype and layout."""
     if one.layout is torch.strided and one.untyped_storage() is not other.untyped_storage():
         return False
     return _place_in_memory(one) == _place_in_memory(other)

@@ -70,7 +70,7 @@ def nodes_to_instrument(position: Position) -> tuple[InstrumentedNode, ...]:
 
 
 def _node(source: Source, position: Position) -> ast.AST | None:
-    """The node at a position; some versions of torch do not know its last line."""
+    """Return the node at a position; some versions of torch omit its end line."""
     return source.node(position) or source.node(replace(position, end_line=None))
 
 
@@ -78,7 +78,7 @@ Pieces = list[tuple[ast.expr | ast.stmt, NodeUse]]
 
 
 def _pieces(source: Source, node: ast.AST, function: str) -> Pieces:
-    """`slots` on syntax nodes."""
+    """Return the nodes to instrument for a syntax node, each with its use."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
             raise NotInstrumentable(_whole(node))
@@ -110,6 +110,7 @@ def _pieces(source: Source, node: ast.AST, function: str) -> Pieces:
 
 
 def _expression(source: Source, node: ast.expr, function: str) -> Pieces:
+    """Return the nodes to instrument for an expression, each with its use."""
     parent = source.parents[node]
     truth = _is_test(source, node)
     if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
@@ -146,7 +147,7 @@ def _expression(source: Source, node: ast.expr, function: str) -> Pieces:
 
 
 def _target(source: Source, node: ast.expr) -> Pieces:
-    """For the target of an assignment: what is stored, unpacked or iterated over."""
+    """Return the node whose value an assignment target stores, unpacks or iterates over."""
     around = source.parents[node]
     while isinstance(around, ast.Tuple | ast.List | ast.Starred):
         node, around = around, source.parents[around]
@@ -166,7 +167,7 @@ def _target(source: Source, node: ast.expr) -> Pieces:
 
 
 def _tests(test: ast.expr) -> Pieces:
-    """The operands of `and`, `or` and `not` whose truth decides a test."""
+    """Return the operands of `and`, `or` and `not` whose truth values decide a condition."""
     match test:
         case ast.BoolOp():
             return [piece for operand in test.values for piece in _tests(operand)]
@@ -176,7 +177,7 @@ def _tests(test: ast.expr) -> Pieces:
 
 
 def _is_test(source: Source, node: ast.expr) -> bool:
-    """Whether nothing but the truth of an expression is used."""
+    """Return whether only the truth value of an expression is used."""
     parent = source.parents[node]
     match parent:
         case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
@@ -191,10 +192,12 @@ def _is_test(source: Source, node: ast.expr) -> bool:
 
 
 def _around(source: Source, node: ast.AST, kind: type[ast.AST]) -> ast.AST:
+    """Return the innermost ancestor of a node that has the class `kind`."""
     return next(outer for outer in source.around(node) if isinstance(outer, kind))
 
 
 def _whole(node: FunctionNode) -> str:
+    """Return why a whole function cannot be instrumented."""
     yields = any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in ast.walk(node))
     if isinstance(node, ast.AsyncFunctionDef):
         return "it is a whole coroutine function"
@@ -202,6 +205,7 @@ def _whole(node: FunctionNode) -> str:
 
 
 def _names(node: ast.expr | ast.stmt) -> tuple[str, ...]:
+    """Return the names that a statement binds: of `x += 1`, a class or an import."""
     match node:
         case ast.AugAssign(target=ast.Name(id=name)) | ast.ClassDef(name=name):
             return (name,)
@@ -211,7 +215,7 @@ def _names(node: ast.expr | ast.stmt) -> tuple[str, ...]:
 
 
 def parts(position: Position, depth: int = 2) -> tuple[InstrumentedNode, ...]:
-    """Return the operands of a place, `depth` levels down."""
+    """Return the subexpressions of the expression at a position, `depth` levels down."""
     source = read_source(position.file)
     node = _node(source, position) if source else None
     if source is None or node is None:
@@ -231,7 +235,7 @@ def parts(position: Position, depth: int = 2) -> tuple[InstrumentedNode, ...]:
 
 
 def _operands(node: ast.AST) -> list[ast.expr]:
-    """The direct operands of an expression that can be wrapped in a call."""
+    """Return the direct operands of an expression that a recording call can wrap."""
     match node:
         case ast.Call():
             inner: list[ast.expr | None] = [*node.args, *(word.value for word in node.keywords)]
@@ -273,6 +277,7 @@ def _operands(node: ast.AST) -> list[ast.expr]:
 
 
 def _holds_slice(node: ast.expr | None) -> bool:
+    """Return whether a node is a tuple that contains a slice or a starred item."""
     return isinstance(node, ast.Tuple) and any(
         isinstance(item, ast.Slice | ast.Starred) for item in node.elts
     )
@@ -293,8 +298,8 @@ def condition_around(position: Position) -> InstrumentedNode | None:
 
 
 def context_managers_at(position: Position) -> tuple[Position, ...]:
-    """What the `with` statement that is at `position`, or whose manager is, enters there; empty if
-    there is none."""
+    """Return the positions of the context expressions of the `with` at `position`; () if there is
+    none."""
     source = read_source(position.file)
     node = _node(source, position) if source else None
     if source is None or node is None:
@@ -307,7 +312,7 @@ def context_managers_at(position: Position) -> tuple[Position, ...]:
 
 
 def branch_runs_code(position: Position, side: bool) -> bool:
-    """Whether a test that goes to `side` may run code that its other side does not run."""
+    """Return whether the `side` branch of a condition may run code that the other one does not."""
     source = read_source(position.file)
     node: ast.AST | None = source.node(position) if source else None
     if source is None or node is None:

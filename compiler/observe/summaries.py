@@ -41,7 +41,7 @@ class TensorSummary:
 
 @dataclass(frozen=True)
 class ValueSummary:
-    """Values that one expression had; distinct ones, in order."""
+    """The distinct values that one expression had, in order."""
 
     types: tuple[str, ...]
     """Qualified class names: "torch.Tensor", "int", "torch.Size", "numpy.ndarray"."""
@@ -138,6 +138,7 @@ class SummaryRecorder:
 
 
 def _summarize_tensor(value: torch.Tensor) -> TensorSummary:
+    """Return the metadata of a tensor without its elements."""
     return TensorSummary(
         str(value.dtype).removeprefix("torch."),
         tuple(int(size) for size in value.shape),
@@ -150,6 +151,7 @@ def _summarize_tensor(value: torch.Tensor) -> TensorSummary:
 
 
 def _class_name(kind: type) -> str:
+    """Return a class's qualified name, without "builtins"."""
     module = kind.__module__
     return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
 

@@ -11,17 +11,17 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
 
 
 def is_plain(value: object) -> bool:
-    """Whether a value is a literal's; subclasses (enums, NumPy's floats) are not."""
+    """Return whether a value could be a literal; an enum or a NumPy float could not."""
     return type(value) in PLAIN
 
 
 def is_numpy(value: object) -> bool:
-    """Whether a value is an array or a scalar of NumPy, which need not be installed."""
+    """Return whether a value is a NumPy array or scalar; NumPy need not be installed."""
     return type(value).__module__ == "numpy" and hasattr(value, "dtype")
 
 
 def signature(value: Any) -> object:
-    """A hashable description, equal for values that a compiler cannot tell apart.
+    """Return a hashable description, equal for values that a compiler cannot tell apart.
 
     Tensors and arrays are described by their metadata, other objects by their identity.
     """
@@ -41,7 +41,7 @@ def signature(value: Any) -> object:
 
 
 def snapshot(value: Any) -> Any:
-    """A copy that later in-place changes do not reach; tensors are cut from their autograd graph.
+    """Return a copy that later in-place changes do not reach, detached from autograd.
 
     Parameters and objects of other types are kept as they are.
     """

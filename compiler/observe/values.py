@@ -34,7 +34,7 @@ WIDTH = 80
 
 @dataclass(frozen=True)
 class ObservedExpression:
-    """What one expression was, each time it was evaluated."""
+    """The values of one expression, one for each evaluation."""
 
     position: Position
     expression: str
@@ -50,7 +50,7 @@ class ObservedExpression:
 
 @dataclass(frozen=True)
 class Observations:
-    """What `observe` saw."""
+    """The expressions that `observe` recorded, and those that it could not record."""
 
     places: tuple[ObservedExpression, ...] = ()
     refused: tuple[tuple[Position, str], ...] = ()
@@ -59,12 +59,13 @@ class Observations:
     """The exception that ended the run early, as "ValueError: text"."""
 
     def at(self, position: Position) -> ObservedExpression | None:
-        """What was seen at a place given to `observe`."""
+        """Return the observed expression at a position given to `observe`; None if there is
+        none."""
         return next((p for p in self.places if p.position.span == position.span), None)
 
 
 def observe(run: Callable[[], object], places: Iterable[Position]) -> Observations:
-    """Run the user's code once, and return what the expressions at `places` were.
+    """Run the user's code once, and return the values of the expressions at `places`.
 
     Evaluation order, results and exceptions are those of the plain code; an exception ends the
     run and is reported, not raised.
@@ -93,7 +94,7 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Observatio
 
 
 def attempt(run: Callable[[], object]) -> str | None:
-    """Run eagerly, whatever is compiled inside; return what was raised as "ValueError: text"."""
+    """Run with compilation disabled; return what was raised as "ValueError: text", or None."""
     try:
         with force_eager():
             run()
@@ -104,7 +105,7 @@ def attempt(run: Callable[[], object]) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Elements:
-    """The elements that an iteration yielded, in place of the iterable."""
+    """The elements that an iteration yielded, recorded in place of the iterable."""
 
     items: list[object]
 
@@ -142,16 +143,16 @@ class NodeRecorder:
         )
 
     def passed(self) -> None:
-        """Count a statement that has no value."""
+        """Count an execution of a statement, which has no value."""
         self.count += 1
 
     def value(self, value: Any) -> Any:
-        """Record a value and hand it on."""
+        """Record a value and return it."""
         self.note(value, value)
         return value
 
     def test(self, value: Any) -> bool:
-        """Record a test and hand on the side it takes (one call of `bool`, as in plain code)."""
+        """Record a condition and return its truth value, or the forced one."""
         side = bool(value)
         if self.force is not None and not self.count:
             side = self.force
@@ -160,7 +161,7 @@ class NodeRecorder:
         return side
 
     def operand(self, value: Any) -> Any:
-        """Record an operand of `and` or `or`; a forced one becomes the bare side."""
+        """Record an operand of `and` or `or` and return it, or the forced truth value."""
         if self.force is not None and not self.count:
             value = self.force
         self.note(value, value)
@@ -168,15 +169,15 @@ class NodeRecorder:
         return value
 
     def iterate(self, value: Any) -> Iterator[Any]:
-        """Record what an iteration yields, no sooner than it is asked for."""
+        """Return an iterator that records the elements as they are consumed."""
         return _Iteration(self, value)
 
     def enter(self, value: Any) -> _Context:
-        """Record what a context manager's `__enter__` returns."""
+        """Return a context manager that records what `__enter__` returns."""
         return _Context(self, value)
 
     def note(self, shown: object, kept: object) -> None:
-        """Count an evaluation that gave `shown`, of which `kept` stays."""
+        """Count an evaluation: describe `shown`, and keep a copy of `kept`."""
         self.count += 1
         self.plain = self.plain and is_plain(shown)
         self.dull = self.dull and isinstance(shown, ModuleType)
@@ -186,6 +187,7 @@ class NodeRecorder:
             self._keep(kept)
 
     def _keep(self, value: object) -> None:
+        """Keep a copy of a value unless an equal one is kept; record its index in `order`."""
         kind = signature(value)
         known = self.seen.get(kind)
         if known is None and len(self.kept) < KEPT:
@@ -217,7 +219,7 @@ class _Iteration:
 
 
 class _Context:
-    """A recorded context manager."""
+    """Wrapper of a context manager that records what it returns on entry."""
 
     def __init__(self, recorder: NodeRecorder, manager: Any) -> None:
         self.recorder = recorder
@@ -234,13 +236,14 @@ class _Context:
 
 @dataclass
 class ValueRecorder:
-    """Recorders of one eager run, by the position of their nodes."""
+    """The recorders of one eager run, by the position of their nodes."""
 
     recorders: dict[Position, NodeRecorder] = field(default_factory=dict)
     inner: dict[Position, tuple[NodeRecorder, ...]] = field(default_factory=dict)
 
     def watch(self, place: Position, *, keep: bool = False) -> tuple[NodeRecorder, ...]:
-        """Return one recorder a node of a place; `keep` copies. Raises NotInstrumentable."""
+        """Return a recorder for each node to instrument at `place`. With `keep`, copies of the
+        values are kept. Raises NotInstrumentable."""
         found = tuple(
             self.recorders.setdefault(node.at, NodeRecorder(node))
             for node in nodes_to_instrument(place)
@@ -250,7 +253,7 @@ class ValueRecorder:
         return found
 
     def watch_test(self, node: Position) -> NodeRecorder | None:
-        """Return the recorder of the condition around a watched node, if it has one."""
+        """Return the recorder of the condition around a watched node; None without a condition."""
         own = self.recorders[node]
         if own.node.use in (NodeUse.TRUTH, NodeUse.OPERAND):
             return own
@@ -262,7 +265,7 @@ class ValueRecorder:
         return recorder
 
     def watch_inside(self, place: Position) -> None:
-        """Record the sub-expressions of a place too. Comes after all `watch`."""
+        """Record the subexpressions of a place too. Call it after all calls of `watch`."""
         self.inner[place] = tuple(
             self.recorders.setdefault(node.at, NodeRecorder(node)) for node in parts(place)
         )
@@ -299,7 +302,7 @@ class ValueRecorder:
 
 
 def describe(value: Any) -> str:
-    """A value as a short text for people, at most `WIDTH` characters."""
+    """Return a value as short text for people, at most `WIDTH` characters."""
     try:
         text = _describe(value)
     except Exception:  # a __repr__ of the user's may raise anything
@@ -308,6 +311,7 @@ def describe(value: Any) -> str:
 
 
 def _describe(value: Any) -> str:
+    """Return a value as text: its type, with shape or content where they are short."""
     kind = type(value)
     if isinstance(value, torch.Tensor):
         return _describe_tensor(value)
@@ -332,6 +336,7 @@ def _describe(value: Any) -> str:
 
 
 def _describe_tensor(value: torch.Tensor) -> str:
+    """Return a tensor as text: dtype, shape, and the value of a scalar."""
     text = shape_text(value) or ""
     if value.layout is not torch.strided:
         text = f"{str(value.layout).removeprefix('torch.')} {text}"

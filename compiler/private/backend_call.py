@@ -108,6 +108,7 @@ def save_compilation_metrics() -> Callable[[], None]:
 
 
 def _metrics_context() -> object:
+    """Return torch's context of compilation metrics."""
     from torch._dynamo.utils import get_metrics_context
 
     return get_metrics_context()
@@ -140,13 +141,14 @@ def hint_of_symbol(symbol: Any) -> object:
 
 
 def may_have_size_zero_or_one(symbol: Any) -> bool:
-    """Whether one graph serves all sizes: torch did not specialize this symbol on 0 and 1."""
+    """Return whether one graph serves all sizes: torch did not specialize `symbol` on 0 and 1."""
     from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     return not statically_known_true(symbol >= 2)
 
 
 def is_fake_tensor(thing: object) -> bool:
+    """Return whether an object is a FakeTensor."""
     from torch._subclasses.fake_tensor import FakeTensor
 
     return isinstance(thing, FakeTensor)

@@ -35,6 +35,7 @@ def capture_graph(
     calls = 0
 
     def stop_at_call(module: torch.fx.GraphModule, inputs: Sequence[object]) -> None:
+        """Count a call; record the graph and stop the run at call `number`."""
         nonlocal calls
         calls += 1
         if calls > number:
@@ -57,7 +58,10 @@ def _make_backend(
     """Return a backend that runs graphs uncompiled and calls `listen` before each call."""
 
     def compiler(module: torch.fx.GraphModule, _: object) -> Callable[..., object]:
+        """Return a callable that reports each call to `listen` and runs the graph in eager."""
+
         def call(*inputs: object) -> object:
+            """Report the call to `listen`, then run the graph."""
             listen(module, inputs)
             return module(*inputs)
 
@@ -89,6 +93,7 @@ def count_aten_calls(
     calls = 0
 
     def count_calls(module: torch.fx.GraphModule, _: object) -> object:
+        """Add the number of call nodes of an ATen graph."""
         nonlocal calls
         calls += sum(node.op == "call_function" for node in module.graph.nodes)
         return module.forward

@@ -15,7 +15,7 @@ import torch
 
 @dataclass
 class CompiledFunction:
-    """A function or module that `torch.compile` was applied to, and the calls of it."""
+    """A function or module that `torch.compile` was applied to, and its calls."""
 
     name: str
     """The class of a module, or the qualified name of a function."""
@@ -58,6 +58,7 @@ def observe_compiled_calls(count_events: Callable[[], int]) -> Iterator[Compiled
         return
 
     def apply(self: Any, fn: Any) -> Any:
+        """Apply torch.compile, and record the calls of the result."""
         result = original(self, fn)
         if type(self).__name__ != "OptimizeContext" or not inspect.isfunction(result):
             return result
@@ -78,9 +79,10 @@ def _observed(
     seen: CompiledCalls,
     count_events: Callable[[], int],
 ) -> Callable[..., Any]:
-    """Return `compiled` with each call recorded in `function`."""
+    """Return `compiled`, wrapped so that `function` records each call."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        """Call `compiled`, and record time and compile events."""
         function.calls += 1
         if seen.started is None:
             seen.started = time.perf_counter()
@@ -105,6 +107,7 @@ def _observed(
 
 
 def _describe(fn: Any) -> CompiledFunction:
+    """Return the entry for a compiled function or module: name, file and line."""
     target = inspect.unwrap(fn)  # a module of torch.nn is wrapped in a function
     module = target if isinstance(target, torch.nn.Module) else getattr(target, "__self__", None)
     if isinstance(module, torch.nn.Module):

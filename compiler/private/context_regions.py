@@ -112,6 +112,7 @@ def _find_repeated_switch(calls: list[Node]) -> list[Node]:
 
 @functools.cache
 def _exit_of(name: str) -> str | None:
+    """Return the name of the function that exits the mode that `name` enters; None for others."""
     for enter, leave in _ENTERS.items():
         if re.fullmatch(enter, name):
             return re.sub(enter, leave, name)
@@ -119,6 +120,7 @@ def _exit_of(name: str) -> str | None:
 
 
 def _qualified_name(node: Node) -> str:
+    """Return the name of the function that a call node calls; "" for other nodes."""
     if node.op != "call_function":
         return ""
     return str(getattr(node.target, "__name__", ""))

@@ -162,6 +162,7 @@ def _reset_dynamo() -> tuple[str, ...]:
 
 
 def _compiled_codes() -> list[CodeType]:
+    """Return the code objects that Dynamo has compiled and that are still alive."""
     from torch._dynamo import convert_frame
 
     return [code for one in list(convert_frame.input_codes.seen) if (code := one()) is not None]
@@ -272,14 +273,17 @@ def _probe_action(code: CodeType) -> str:
     seen: list[str] = []
 
     def on_lookup(hit: bool) -> Any:
+        """Note that Dynamo looked up its cache."""
         seen.append("looked")
         return hit
 
     def on_callback(frame: object, *rest: object) -> object:
+        """Note that Dynamo called back to compile, and stop the probe."""
         seen.append("called")
         raise _ProbeEnded
 
     def on_frame_start(frame: FrameType, event: str, argument: object) -> None:
+        """Stop the probe before the frame's first instruction."""
         if frame.f_code is code:
             raise _ProbeEnded
 

@@ -17,7 +17,7 @@ Tensors = list[torch.Tensor]
 
 
 class FakeBackend(Protocol):
-    """Torch's fake backend, as far as it is probed."""
+    """The attributes of torch's fake backend that are used here."""
 
     def size(self) -> int: ...
     def _reduce_scatter_base(self, output: torch.Tensor, given: torch.Tensor, /) -> Work: ...
@@ -50,6 +50,7 @@ def register_fake_collectives(backend: FakeBackend) -> None:
 
 
 def _writes_outputs(backend: FakeBackend) -> bool:
+    """Return whether the fake backend writes to the outputs of a collective."""
     found = torch.full((1,), torch.nan)
     backend._reduce_scatter_base(found, torch.zeros(backend.size())).wait()
     return not found.isnan().any()
@@ -131,6 +132,7 @@ def _rank(group: ScriptObject) -> int:
 
 
 def _finished_work() -> ScriptObject:
+    """Return the handle of a collective that has finished."""
     from torch._C._distributed_c10d import FakeWork
 
     return FakeWork().boxed()

@@ -30,6 +30,8 @@ def force_eager() -> Iterator[None]:
 
 
 def _with_default_stance(function: Callable[..., object]) -> Callable[..., object]:
+    """Return `function`, wrapped so that it runs under the stance "default"."""
+
     @functools.wraps(function)
     def call_with_default_stance(*args: object, **kwargs: object) -> object:
         with torch.compiler.set_stance("default"):

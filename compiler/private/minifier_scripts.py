@@ -56,6 +56,8 @@ def intercept_run_repro() -> Iterator[None]:
     groups: dict[str, Mapping[str, int]] = {}
 
     def replacement_for(level: Literal["dynamo", "aot"]) -> Callable[..., NoReturn]:
+        """Return a `run_repro` that raises `ReproReached` with its arguments."""
+
         def run_repro(mod: torch.nn.Module, load_args: Any, **options: Any) -> NoReturn:
             grad = torch.is_grad_enabled()
             raise ReproReached(ReproCall(level, mod, load_args, options, grad, dict(groups)))
@@ -73,6 +75,7 @@ def intercept_run_repro() -> Iterator[None]:
 def _replace_attribute(
     stack: contextlib.ExitStack, module: object, name: str, value: object
 ) -> None:
+    """Set an attribute until `stack` closes."""
     if hasattr(module, name):
         stack.callback(setattr, module, name, getattr(module, name))
         setattr(module, name, value)
@@ -117,6 +120,7 @@ def read_repro_inputs(load_args: Callable[[object], object], folder: str | None)
         """PyTorch's reader of inputs, which counts the inputs it had to make up."""
 
         def storage(self, storage_hash: str | None, nbytes: int, **rest: Any) -> Any:
+            """Return a storage; count those that were not saved or whose file is missing."""
             if storage_hash is None:
                 found_out["unsaved"] += 1
             elif folder is None or not (Path(folder) / "storages" / storage_hash).is_file():
@@ -125,14 +129,17 @@ def read_repro_inputs(load_args: Callable[[object], object], folder: str | None)
             return found.clone()  # equal storages share a file but were not aliases
 
         def symint(self, *args: Any, **rest: Any) -> Any:
+            """Return a size; note that the inputs have symbolic sizes."""
             found_out["symbolic"] = True
             return super().symint(*args, **rest)
 
         def unsupported(self, name: str) -> None:
+            """Note an input of a type that cannot be read."""
             found_out["nothing"].append(name)
             super().unsupported(name)
 
         def opaque(self, script_class_name: str) -> None:
+            """Note an opaque object that cannot be read."""
             found_out["nothing"].append(script_class_name)
             super().opaque(script_class_name)
 
@@ -203,6 +210,7 @@ def get_kernel_table() -> KernelTable:
 
 
 def set_kernel_table(saved: KernelTable) -> None:
+    """Restore the table of Triton kernels that `get_kernel_table` returned."""
     table = _kernel_table()
     for name, value in zip(_TABLE_FIELDS, saved, strict=False):
         setattr(table, name, copy.copy(value))
@@ -212,5 +220,6 @@ _TABLE_FIELDS: Sequence[str] = ("id_to_kernel", "kernel_to_id", "constant_args")
 
 
 def _kernel_table() -> Any:
+    """Return torch's table of Triton kernels; None if this torch has none."""
     module = importlib.import_module("torch._higher_order_ops.triton_kernel_wrap")
     return getattr(module, "kernel_side_table", None)

@@ -46,7 +46,7 @@ _BUILT_IN = frozenset(
 
 
 def public_name(target: object) -> str | None:
-    """Return the dotted path of a function of torch; None for any other.
+    """Return the dotted path of a function of torch, a public one if possible; None for others.
 
     A public path if there is one, else the path from its own module and name.
     """
@@ -86,7 +86,7 @@ def _public_names() -> dict[int, str]:
 
 
 def _resolve_path(path: str) -> object:
-    """Return what a path such as "torch.nn.functional.relu" names; None if nothing."""
+    """Return the object at a path such as "torch.nn.functional.relu"; None without one."""
     thing: object = torch
     for name in path.split(".")[1:]:
         thing = getattr(thing, name, None)
@@ -115,7 +115,7 @@ class RegionCall:
 
 
 def region_call(target: object) -> RegionCall | None:
-    """Return the entry or exit of a `with` region that a function is; None for any other."""
+    """Return the `with` region that a function enters or exits; None for other functions."""
     name = getattr(target, "__name__", "")
     if not str(getattr(target, "__module__", "")).startswith("torch"):
         return None
@@ -134,7 +134,7 @@ _REGIONS: dict[str, Kind] = {
 
 
 def is_sdpa_backend(target: object) -> bool:
-    """Whether a function turns a name into an SDPBackend."""
+    """Return whether a function converts a name to an SDPBackend."""
     return getattr(target, "__name__", "") == "_backend_from_string"
 
 
@@ -151,7 +151,7 @@ class NumpyCall:
 
 
 def numpy_call(target: object) -> NumpyCall | None:
-    """Return the NumPy call that a wrapper of Dynamo makes; None for any other function."""
+    """Return the NumPy call inside a wrapper of Dynamo's; None for other functions."""
     kind = type(target).__name__
     if getattr(target, "__name__", "") == "numpy_attr_wrapper":
         return NumpyCall("attribute", "")

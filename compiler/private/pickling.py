@@ -98,7 +98,7 @@ class _Pickler(cloudpickle.Pickler):
         return super().reducer_override(thing)
 
     def _origin(self, name: str) -> tuple[tuple[str, ...], _CustomOpDefinition | None]:
-        """Return the modules that may register a custom operator, or its definition."""
+        """Return the modules that may register a custom operator, and its definition if known."""
         space, short = name.split(".")[:2]
         if space in ("aten", "prims"):
             return (), None
@@ -153,6 +153,7 @@ class _CustomOpDefinition:
 
 
 def _custom_op_definition(made: CustomOpDef) -> _CustomOpDefinition:
+    """Return a custom operator's schema, functions and kernels as data."""
     kernels = {device: body for device, body in made._backend_fns.items() if device is not None}
     return _CustomOpDefinition(
         *(made._schema, made._init_fn, kernels),
@@ -184,6 +185,7 @@ def _file_of(name: str) -> str:
 
 
 def _rebuild_higher_order_op(module: str, name: str) -> object:
+    """Return the higher-order operator `name` of a module."""
     importlib.import_module(module)  # registers it
     return getattr(torch.ops.higher_order, name)
 
@@ -234,6 +236,7 @@ def _rebuild_leaf(
 def _rebuild_zeros(
     shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
+    """Return a ZeroTensor."""
     return zero_tensor_like(torch.empty((), dtype=dtype, device=device).expand(shape))
 
 
@@ -242,6 +245,7 @@ def _rebuild_non_leaf(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _rebuild_in_inference(made: Callable[..., object], arguments: tuple[object, ...]) -> object:
+    """Rebuild an inference tensor under inference mode."""
     with torch.inference_mode():
         return made(*arguments)
 
@@ -259,7 +263,7 @@ _INDEX_WRITERS = {"kernel_idx": add_triton_kernel, "constant_args_idx": add_trit
 
 
 def _graph_parts(module: GraphModule) -> tuple[object, ...]:
-    """Return a graph module as its nodes; its own `__reduce__` would retrace its code."""
+    """Reduce a graph module to its nodes; its own `__reduce__` would retrace its code."""
     nodes = module.graph.nodes
     paths = {str(node.target) for node in nodes if node.op in ("get_attr", "call_module")}
     heads = {path.partition(".")[0] for path in paths}
@@ -334,6 +338,7 @@ class _Globals(dict[str, object]):
 
 
 def _rebuild_globals(name: str, file: str | None) -> dict[str, object]:
+    """Return the globals of a module, importing it or creating an empty one."""
     with contextlib.suppress(Exception):  # no such module, or it cannot be imported
         return vars(importlib.import_module(name))
     module = sys.modules[name] = types.ModuleType(name)
@@ -397,6 +402,7 @@ def _importable(module: types.ModuleType | None) -> bool:
 
 @functools.cache
 def _has_finder(name: str) -> bool:
+    """Return whether an import hook finds the top-level module `name`."""
     for finder in sys.meta_path:
         with contextlib.suppress(Exception):  # a third-party finder
             if finder.find_spec(name, None) is not None:

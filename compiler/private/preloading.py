@@ -20,7 +20,7 @@ from fullgraph.compiler.private.torch_state import inductor_cache_dir
 
 
 def compile_tiny(backend: str, cache: str | None = None, *, symbols: bool = False) -> bool:
-    """Compile and call a tiny function outside of the caller's modes; restore Dynamo's counters.
+    """Compile and call a tiny function outside the caller's modes; restore Dynamo's counters.
 
     With `symbols` its shapes and scalars depend on data. Inductor builds in the folder `cache`.
     Returns whether Inductor may assume that the C++ compiler supports the processor's vector

@@ -67,6 +67,7 @@ def _custom_passes() -> list[Subsystem]:
 
 
 def _config_subsystems() -> list[Subsystem]:
+    """Return the subsystems that a single setting of Inductor disables."""
     known = _config("inductor").get_config_copy()
     return [
         Subsystem("inductor", part, ("inductor", name, value))
@@ -76,6 +77,7 @@ def _config_subsystems() -> list[Subsystem]:
 
 
 def _from_bisector(rung: str, part: Any) -> Subsystem:
+    """Return a subsystem of PyTorch's bisector as a `Subsystem`."""
     if not hasattr(part, "config_field"):
         return Subsystem(rung, part.name)
     module = "functorch" if "aot" in part.config_name else part.config_name
@@ -109,6 +111,7 @@ def limit_subsystem(part: Subsystem, limit: int, tell: Callable[[str], object]) 
     applied = 0
 
     def disable(name: str, describe: Callable[[], str] | None) -> bool:
+        """Return whether to disable this application: `limit` of them are done."""
         nonlocal applied
         if name != part.name:
             return False
@@ -127,12 +130,13 @@ def limit_subsystem(part: Subsystem, limit: int, tell: Callable[[str], object]) 
 def _replace_disable_subsystem(
     disable: Callable[[str, Callable[[], str] | None], bool],
 ) -> Iterator[None]:
-    """Call `disable(name, describe)` before each application of a subsystem."""
+    """Let `disable(name, describe)` decide whether each application is disabled."""
     from torch._inductor.compiler_bisector import CompilerBisector
 
     def disable_subsystem(
         backend: str, subsystem: str, describe: Callable[[], str] | None = None
     ) -> bool:
+        """Replacement for the bisector's method."""
         return disable(subsystem, describe)
 
     kept = (CompilerBisector.disable_subsystem, CompilerBisector.bisection_enabled)

@@ -36,11 +36,13 @@ def get_configs() -> dict[str, Settings]:
 
 
 def _loaded_config(name: str) -> ConfigModule | None:
+    """Return a config module if it is loaded."""
     config = sys.modules.get(name)
     return config if isinstance(config, ConfigModule) else None
 
 
 def set_configs(saved: dict[str, Settings]) -> None:
+    """Restore the settings that `get_configs` returned."""
     now = get_configs()
     for name, settings in saved.items():
         for key, value in settings.items():
@@ -91,7 +93,7 @@ def set_config(settings: Mapping[str, object]) -> None:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return a setting's module and its name there."""
+    """Return the config module of a setting, and the setting's name there."""
     module = next(m for m in _CONFIGS if name.startswith(m + "."))
     return module, name.removeprefix(module + ".")
 
@@ -167,7 +169,7 @@ def compile_uncached(random: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def forbid_recompiles(wanted: bool) -> Iterator[None]:
-    """Raise on a recompile, if `wanted`."""
+    """Raise on a recompile inside the block, if `wanted`."""
     import torch._dynamo.config as dynamo
 
     with dynamo.patch(error_on_recompile=True) if wanted else contextlib.nullcontext():
@@ -188,6 +190,7 @@ def get_log_state() -> dict[str, object]:
 
 
 def set_log_state(saved: dict[str, object]) -> None:
+    """Restore the logging switches that `get_log_state` returned."""
     if saved != get_log_state():
         vars(torch._logging._internal.log_state).update(saved)
 

@@ -235,6 +235,8 @@ _FULLGRAPH = str(Path(__file__).parents[2])
 
 
 def _innermost_user_line(frames: list[tuple[str, str]]) -> tuple[str | None, int | None]:
+    """Return file and line of the innermost frame outside torch; the last frame if there is
+    none."""
     for file, line in reversed(frames):
         if not file.startswith(_TORCH):
             return file, int(line)
@@ -242,6 +244,7 @@ def _innermost_user_line(frames: list[tuple[str, str]]) -> tuple[str | None, int
 
 
 def _target_name(node: torch.fx.Node, gm: torch.fx.GraphModule) -> str:
+    """Return the name of what a node calls: a module's class, or a function's name."""
     if node.op == "call_module":
         return type(gm.get_submodule(str(node.target))).__name__
     return getattr(node.target, "__name__", None) or str(node.target)

@@ -70,5 +70,6 @@ def _parse_one(text: str) -> GraphBreakText:
 
 
 def _dedent(text: str) -> str:
+    """Return text with the lines after the first dedented."""
     first, newline, rest = text.partition("\n")
     return (first + newline + textwrap.dedent(rest)).strip()

@@ -104,7 +104,7 @@ class Recorder:
     # The methods of CompileListener.
 
     def broke(self, tx: Tracer, reason: str, exc: BaseException | None) -> None:
-        """Record a graph break; once for an exception that several tracers see."""
+        """Record a graph break, once for an exception that several tracers report."""
         exc = exc or _break_in_progress()
         if exc is not None and not self._is_first_report(exc):
             return
@@ -119,7 +119,7 @@ class Recorder:
         self._add_break(txs[0].f_code, _stack_of(txs, exc), fate, text, txs)
 
     def escaped(self, frame: Frame, exc: BaseException, one_graph: bool) -> None:
-        """Record a graph break that no tracer saw, a skipped frame, or a compile failure."""
+        """Record an exception that no tracer handled: a break, a skipped frame or a failure."""
         self._broken_frames.add(frame_position(frame.f_code))
         if not self._is_first_report(exc):
             return
@@ -165,7 +165,7 @@ class Recorder:
         self._add_event(Skip(frame, reason))
 
     def graph(self, output: OutputGraph, gm: torch.fx.GraphModule) -> None:
-        """Record a graph and why it ended, and remember where its guards come from."""
+        """Record a graph, why it ended, and the source positions of its guards."""
         tx = output.root_tx
         frame = frame_position(tx.f_code)
         for source, lines in guard_positions(output).items():
@@ -192,7 +192,7 @@ class Recorder:
         )
 
     def split(self, pieces: int) -> None:
-        """Add to the last graph that DDPOptimizer cut it into `pieces`."""
+        """Record that DDPOptimizer split the last graph into `pieces`."""
         for i in range(len(self._events) - 1, -1, -1):
             event = self._events[i]
             if isinstance(event, Graph):
@@ -228,6 +228,7 @@ class Recorder:
             return str(getattr(metrics, name, None) or "")
 
         def seconds(name: str) -> float | None:
+            """Return a metric in microseconds as seconds; None if it is missing."""
             value = number(name)
             return None if value is None else value / 1e6
 
@@ -253,6 +254,7 @@ class Recorder:
     # Construction of events.
 
     def _add_event(self, event: Event) -> None:
+        """Append an event, and pass it to the callback."""
         self._events.append(event)
         if self._on_event is not None:
             self._on_event(event)
@@ -266,6 +268,7 @@ class Recorder:
         txs: list[Tracer],
         compile_id: str = "",
     ) -> None:
+        """Append the event of a graph break."""
         frame = frame_position(code)
         stack = stack or (frame,)
         users = any(is_user_code(position.file) for position in stack)
@@ -348,6 +351,7 @@ def _compile_id_of(exc: BaseException) -> str:
 
 
 def _failed_stage(exc: BaseException) -> str:
+    """Return the stage that raised: "dynamo", "backend" or "inductor"."""
     name = type(exc).__name__
     if "Inductor" in name or "Inductor" in type(getattr(exc, "inner_exception", exc)).__name__:
         return "inductor"
@@ -357,10 +361,12 @@ def _failed_stage(exc: BaseException) -> str:
 
 
 def _error_name(exc: BaseException) -> str:
+    """Return an exception's class name, with the class of the exception it wraps."""
     inner = getattr(exc, "inner_exception", None)
     return type(exc).__name__ if inner is None else f"{type(exc).__name__}: {type(inner).__name__}"
 
 
 def _failure_stack(exc: BaseException) -> tuple[Position, ...]:
+    """Return the user positions at which a compile failure was raised."""
     txs = running_tracers(None, exc)
     return tuple(map(tx_position, txs)) or summary_positions(getattr(exc, "real_stack", None))

@@ -183,7 +183,7 @@ def _find_reason_not_run(
 
 
 def _compile_block(source: Source, block: int, statement: ast.stmt, flags: int) -> CodeType:
-    """Compile the module with `statement` at top-level index `block`, without other definitions.
+    """Compile the module with `statement` at top-level index `block`, and no other definitions.
 
     Module-level imports stay: since 3.11 CPython compiles `name.attribute()` differently when the
     module imports `name`.
@@ -204,7 +204,7 @@ def _code_pairs(old: CodeType, new: CodeType) -> Iterator[CodePair]:
 
 
 def _match_by_start(olds: list[CodeType], news: list[CodeType]) -> list[CodePair]:
-    """Pair codes by their first position: an edit removed one of several lambdas of a line."""
+    """Pair codes by their first position, for edits that removed one of several lambdas."""
     starts = {_start_of(code): code for code in news}
     return [(code, starts[_start_of(code)]) for code in olds if _start_of(code) in starts]
 
@@ -222,7 +222,7 @@ def _start_of(code: CodeType) -> tuple[int, int]:
 def _apply_edits(
     source: Source, block: int, edits: Sequence[tuple[ast.AST, FunctionEdit]]
 ) -> ast.stmt:
-    """Return a fresh copy of a top-level statement with the edits applied."""
+    """Return a copy of the top-level statement at index `block` with the edits applied."""
     fresh = ast.parse(source.text, source.file).body[block]
     wanted = {node for node, _ in edits} | {source.parents[node] for node, _ in edits}
     copies: dict[ast.AST, ast.AST] = {}
@@ -285,7 +285,7 @@ def _true_at(node: ast.AST) -> ast.expr:
 
 
 class _Substitute(ast.NodeTransformer):
-    """Transformer that puts the original node where an edit's text names it."""
+    """Transformer that replaces the placeholder names in an edit's text by the original node."""
 
     def __init__(self, original: ast.AST) -> None:
         self.original = original

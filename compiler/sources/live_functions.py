@@ -117,6 +117,7 @@ def _module_globals(files: Collection[str]) -> list[dict[str, object]]:
 def _functions_of(
     files: Collection[str], objects: Iterable[object]
 ) -> dict[str, list[FunctionType]]:
+    """Return the functions among `objects` whose code comes from one of the files, by file."""
     found: dict[str, list[FunctionType]] = {file: [] for file in files}
     for thing in objects:
         if type(thing) is FunctionType and thing.__code__.co_filename in found:

@@ -82,6 +82,7 @@ def override_sources(texts: Mapping[str, str]) -> Iterator[SourceOverride]:
 
 
 def _restore_codes(files: Sequence[str], old_codes: Mapping[CodeIdentity, CodeType]) -> None:
+    """Give every live function of the files its old code back."""
     for functions in find_live_functions(files).values():
         for function in functions:
             code = old_codes.get(code_identity(function.__code__))
@@ -94,7 +95,7 @@ def _code_pairs(old: CodeType, new: CodeType) -> Iterator[CodePair]:
 
 
 def _match_equal(olds: list[CodeType], news: list[CodeType]) -> list[CodePair]:
-    """Pair codes that run the same instructions: a function was added or removed."""
+    """Pair codes with the same instructions, for files in which functions were added or removed."""
     return [(a, b) for a in olds for b in news if _is_same_code(a, b)]
 
 

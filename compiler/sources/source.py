@@ -117,7 +117,7 @@ def _parse_source(file: str, text: str) -> Source | None:
 
 
 def _starts(node: ast.AST) -> list[tuple[int, int]]:
-    """Return where instructions of `node` may start: at the node, or at a called method's name.
+    """Return the positions where instructions of `node` may start.
 
     Since 3.10 CPython locates the call of a method on a later line than its object at the method's
     name (`update_start_location_to_match_attr` in its compiler).

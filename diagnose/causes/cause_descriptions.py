@@ -72,7 +72,7 @@ def _describe_cause(
 
 
 def module_range(paths: Iterable[str]) -> str | None:
-    """Return submodule paths in one row: "layers.0", "layers.1", "layers.2" → "layers[0..2]"."""
+    """Merge submodule paths: "layers.0", "layers.1", "layers.2" → "layers[0..2]"."""
     names = sorted({p for p in paths if p}, key=_numeric_key)
     rows: dict[tuple[str, str], list[int]] = {}
     plain: list[str] = []
@@ -104,7 +104,7 @@ def _numeric_key(path: str) -> list[tuple[int, str]]:
 
 
 def _worst_fate(group: BreakGroup) -> str:
-    """Return the worst that the breaks of a group, and what followed from them, did to a frame."""
+    """Return the worst effect on a frame of a group's breaks and their consequences."""
     frames = {(brk.frame.file, brk.frame.function) for brk in group.breaks}
     inside = [b for b in group.consequences if (b.frame.file, b.frame.function) in frames]
     worst = max((brk.fate for brk in (*group.breaks, *inside)), key=lambda fate: _WORST[fate])

@@ -121,7 +121,7 @@ def merge_groups(groups: Sequence[BreakGroup], others: Iterable[BreakGroup]) -> 
 
 
 def fold_consequences(groups: Sequence[BreakGroup]) -> list[BreakGroup]:
-    """Return the groups without those that break only on an object that another one made.
+    """Return the groups, with breaks on an object that another break produced as consequences.
 
     That is a `with` whose manager was made by a call that broke, and code that receives the
     handle of a hook which compiled code registers. They become consequences of the maker.
@@ -188,7 +188,7 @@ def _frame_key(position: Position) -> tuple[object, ...]:
 
 
 def _is_generator(brk: Break) -> bool:
-    """Return whether a generator was compiled as a frame of its own, not inlined."""
+    """Return whether the break is in a generator that Dynamo compiled as a frame of its own."""
     return len(brk.stack) == 1 and category_of_gb_type(brk.gb_type) is Category.GENERATOR
 
 

@@ -32,11 +32,12 @@ def colour_of(cause: Cause) -> str:
 
 
 def block(cause: Cause, tried: bool = True) -> RenderableType:
-    """Return all of `cause`; `tried` says whether `fullgraph=True` was tried."""
+    """Return a cause with all details; `tried` says whether `fullgraph=True` was tried."""
     return Group(*_block_parts(cause, tried))
 
 
 def _block_parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
+    """Yield the heading of a cause, its source, message and edits or advice."""
     title = Text.assemble(
         text(cause.id, f"bold {colour_of(cause)}"), text(f" · {cause.category}", "bold")
     )
@@ -59,6 +60,7 @@ def _block_parts(cause: Cause, tried: bool) -> Iterator[RenderableType]:
 
 
 def _link_gb_id(cause: Cause) -> Text:
+    """Return the id of the break, linked to its page."""
     shown = text(cause.gb_id or "", "dim")
     if wording.link_of(cause):
         shown.stylize(Style(link=wording.link_of(cause)))
@@ -87,12 +89,14 @@ def _edit_parts(cause: Cause) -> Iterator[RenderableType]:
 
 
 def _draw_diff_line(line: DiffLine) -> Text:
+    """Return a line of a diff with its number, coloured by its sign."""
     number = f"{line.number:>5} " if line.number is not None else " " * 6
     row = text(f"{line.sign} {line.text}", _SIGNS.get(line.sign, "dim"))
     return Text.assemble((number, "dim"), row)
 
 
 def _other_edits(cause: Cause, best: Edit) -> Iterator[Text]:
+    """Yield a line for each edit except `best`."""
     for edit in cause.edits:
         if edit is not best:
             other = describe_edit(edit, cause)

@@ -52,6 +52,7 @@ def _join_fields(fields: Sequence[str]) -> Text:
 
 
 def _row_fields(row: Row) -> tuple[str, ...]:
+    """Return the fields of a row: causes, place, expression, category and effect."""
     cause = row.first
     expression = cause.expression or f"({cause.position.function})"
     names = name_causes(row.causes)
@@ -73,6 +74,7 @@ def place_of(cause: Cause) -> str:
 
 
 def _column_widths(table: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return column widths that fit `width`, narrowing the widest columns first."""
     columns = list(zip(*table, strict=True))
     widths = [
         min(most, max(map(cell_len, column))) for column, most in zip(columns, _WIDEST, strict=True)
@@ -86,6 +88,7 @@ def _column_widths(table: Sequence[Sequence[str]], width: int) -> list[int]:
 
 
 def _draw_line(cells: Sequence[str], widths: Sequence[int], styles: Sequence[str]) -> Text:
+    """Return the cells as one line of the table."""
     line = Text(no_wrap=True, overflow="crop")
     for index, (cell, room, style) in enumerate(zip(cells, widths, styles, strict=True)):
         # A long place is cut in front: its end has the line.
@@ -133,6 +136,7 @@ def _indent(width: int) -> int:
 def _draw_remedy(
     label: str, content: str, style: str, tag: str, width: int, indent: int
 ) -> list[RenderableType]:
+    """Return a remedy with its label, and its tag on the same line if it fits."""
     used = cell_len(f"{label}{content}".rpartition("\n")[2])
     gap = "\n" if used <= width < used + 4 + cell_len(tag) else "  "
     shown = Text.assemble((label, "dim"), (content, style), overflow="fold")

@@ -44,6 +44,7 @@ def _dedent_lines(lines: list[DiffLine]) -> tuple[DiffLine, ...]:
 
 
 def _parse_hunks(edit: Edit) -> list[list[DiffLine]]:
+    """Return the hunks of an edit's diff as numbered lines."""
     hunks: list[list[DiffLine]] = []
     number = 0
     for line in edit.diff.split("\n"):
@@ -59,6 +60,7 @@ def _parse_hunks(edit: Edit) -> list[list[DiffLine]]:
 
 
 def _changed_lines(hunk: list[DiffLine], shown_above: range) -> list[DiffLine]:
+    """Return a hunk's changed lines, with one line of context unless they are `shown_above`."""
     changed = [i for i, line in enumerate(hunk) if line.sign != " "]
     around = 0 if any(hunk[i].number in shown_above for i in changed) else 1
     shown: list[DiffLine] = []

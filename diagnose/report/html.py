@@ -52,6 +52,7 @@ def _render_explanation(explanation: ExplanationData, name: str) -> Markup:
 
 @cache
 def _jinja_environment() -> Environment:
+    """Return the environment of the HTML templates."""
     environment = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,

@@ -31,6 +31,7 @@ def display_progress() -> Callable[[ExplanationData], None] | None:
         return None
 
     def update_display(explanation: ExplanationData) -> None:
+        """Replace the displayed explanation; clear it for the complete one."""
         empty = {"text/plain": "", "text/html": ""}
         handle.update(empty if explanation.complete else mimebundle(explanation), raw=True)
 

@@ -43,7 +43,7 @@ class RowRemedy:
 
     @property
     def long_tag(self) -> str:
-        """Return "FG112, safe, 9 new lines", for where the sentence stands for the code."""
+        """Return "FG112, safe, 9 new lines", for a remedy shown as a sentence."""
         lines = count(self.lines, "new line") if self.lines > 1 else ""
         return ", ".join(filter(None, (self.tag, lines)))
 
@@ -83,6 +83,7 @@ def cause_rows(explanation: ExplanationData) -> tuple[Row, ...]:
 
 
 def _weight(*causes: Cause) -> tuple[int, ...]:
+    """Return the sort key of a row: hidden, modes, fate, graphs ended, events."""
     return (
         min(cause.hidden for cause in causes),
         min("default" not in cause.modes for cause in causes),
@@ -117,7 +118,7 @@ def describe_effect(e: ExplanationData, causes: Sequence[Cause]) -> str:
 
 
 def _graphs_without(e: ExplanationData, causes: Sequence[Cause]) -> int | None:
-    """Return the number of graphs once `causes` are gone; None where it does not follow."""
+    """Return the number of graphs without these causes; None if that is not known."""
     graphs = [graph for graph in e.graphs if graph.phase == "forward"]
     if len(graphs) != e.default.graphs or any(c.frame != "resumed" or c.hidden for c in causes):
         return None

@@ -113,6 +113,7 @@ def show(console: Console, *parts: RenderableType) -> None:
 
 
 def _no_such_cause(explanation: ExplanationData, cause: str) -> str:
+    """Return the error message for an unknown cause id."""
     ids = [one.id for one in explanation.causes]
     known = f"give one of {', '.join(ids[:9])}" if ids else "this report has no causes"
     return f"There is no cause {cause!r}: {known}{' …' if len(ids) > 9 else ''}."
@@ -138,6 +139,7 @@ def _height(console: Console, parts: Sequence[RenderableType]) -> int:
 
 
 def _verdict_lines(e: ExplanationData, strips: bool = True) -> Iterator[RenderableType]:
+    """Yield the verdict, whether the report is complete, and the strips of graphs."""
     yield text(_on_one_line(e.verdict), f"bold {_MOODS[wording.mood_of(e)]}")
     if e.error and (e.causes or e.graphs):
         yield text("Not finished: what follows was found until then.", "bold red")
@@ -218,6 +220,7 @@ def _short_sections(e: ExplanationData) -> Iterator[RenderableType]:
 
 
 def _format_fact(title: str, place: str, message: str) -> Text:
+    """Return "title (place): message" in colour."""
     shown = Text.assemble(
         text(_on_one_line(title), "bold yellow"),
         text(f" ({_on_one_line(place)})", "cyan"),
@@ -240,6 +243,7 @@ def _on_one_line(sentence: str) -> str:
 
 
 def _other_sections(e: ExplanationData) -> Iterator[RenderableType]:
+    """Yield the sections on recompiles, eager frames, crashes and printed output."""
     for recompile in e.recompiles:
         yield from _recompile_section(recompile)
     for fallback in e.fallbacks:
@@ -264,6 +268,7 @@ def _other_sections(e: ExplanationData) -> Iterator[RenderableType]:
 
 
 def _recompile_section(recompile: RecompileInfo) -> Iterator[RenderableType]:
+    """Yield the section on a frame's recompiles: failed guards and advice."""
     title = f"{recompile.function} · {wording.count(recompile.count, 'time')}"
     place = wording.format_place(recompile.file, recompile.line)
     guards = [text(f"guard failed: {guard}", "dim") for guard in recompile.guards]
@@ -273,6 +278,7 @@ def _recompile_section(recompile: RecompileInfo) -> Iterator[RenderableType]:
 
 
 def _section(kind: str, title: str, place: str, *parts: RenderableType) -> Iterator[RenderableType]:
+    """Yield a section's heading and place, then its parts."""
     heading = Text.assemble(text(f"{kind} · ", "bold yellow"), text(title, "bold"))
     yield Padding(Rule(heading, align="left", style="dim"), (1, 0, 0, 0))
     yield text(place, "cyan")
@@ -280,6 +286,7 @@ def _section(kind: str, title: str, place: str, *parts: RenderableType) -> Itera
 
 
 def _crash_section(crash: Crash) -> Iterator[RenderableType]:
+    """Yield the section on a crash of the compiler."""
     place = wording.format_position(crash.position) if crash.position else "place unknown"
     yield from _section(
         "crash",
@@ -291,11 +298,13 @@ def _crash_section(crash: Crash) -> Iterator[RenderableType]:
 
 
 def _output_section(output: str) -> Iterator[RenderableType]:
+    """Yield the section with what the user's code printed."""
     yield Padding(Rule(text("Your code printed", "bold"), align="left", style="dim"), (1, 0, 0, 0))
     yield Padding(text(wording.first_and_last_lines(output, _OUTPUT_LINES), "dim"), (0, 0, 0, 2))
 
 
 def _two_column_grid(rows: Iterable[tuple[str, str]]) -> Table:
+    """Return a table of (name, value) rows."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(overflow="fold", style="dim")
     grid.add_column(overflow="fold")

@@ -45,6 +45,7 @@ def printable(text: str) -> str:
 
 
 def _visible_character(character: str) -> str:
+    """Return a character, escaped if it is invisible; tabs become four spaces."""
     if character == "\n":
         return character
     if character == "\t":
@@ -136,6 +137,7 @@ def describe_modes(cause: Cause, tried: bool = True) -> str:
 
 
 def _mode_names(modes: Sequence[str]) -> str:
+    """Return "both modes", or the names of the modes."""
     if {"default", "fullgraph"} <= set(modes):
         return "both modes"
     return " and ".join(MODES.get(mode, mode) for mode in modes) or "an unknown mode"
@@ -182,7 +184,7 @@ def describe_runs(explanation: ExplanationData) -> str | None:
 
 
 def mood_of(explanation: ExplanationData) -> str:
-    """Return "bad" after a crash or an error, "mixed" if anything is to be done, else "good"."""
+    """Return "bad" after a crash or an error, "mixed" if there is anything to do, else "good"."""
     e = explanation
     if e.crashes or e.error:
         return "bad"
@@ -196,7 +198,7 @@ def describe_setting(explanation: ExplanationData) -> str:
 
 
 def short_notes(explanation: ExplanationData) -> tuple[str, ...]:
-    """Return the notes that nothing else in the report says; those about waits as one."""
+    """Return the notes that nothing else in the report says, with those about waits merged."""
     by_place = {cause.position: cause.id for cause in explanation.causes}
     waits: list[str] = []
     notes: list[str] = []
@@ -219,7 +221,7 @@ def short_notes(explanation: ExplanationData) -> tuple[str, ...]:
 
 
 def _is_said_elsewhere(note: Note, explanation: ExplanationData) -> bool:
-    """Whether the verdict says it (the search met its limit), or a recompile (what changes)."""
+    """Return whether the verdict or a recompile's entry already says what the note says."""
     if note.kind == "guard":
         return bool(explanation.recompiles)
     return note.kind == "unmask" and note.position is None
@@ -275,6 +277,7 @@ def measurement_rows(explanation: ExplanationData) -> tuple[tuple[str, str], ...
 
 
 def _describe_speedup(m: Measurement) -> str:
+    """Return how much faster the compiled program is than eager."""
     if not (m.eager > 0 and m.compiled > 0):
         return ""
     if m.compiled <= m.eager:

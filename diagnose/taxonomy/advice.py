@@ -84,6 +84,7 @@ def with_user_expression(advice: Advice, category: C, expression: str) -> Advice
 
 
 def _guard_call(node: ast.AST) -> str:
+    """Return the call guarded by `torch.compiler.is_compiling()`; "" for other code."""
     if not isinstance(node, ast.Call):
         return ""
     return f"if not torch.compiler.is_compiling():\n    {ast.unparse(node)}"
@@ -94,6 +95,7 @@ def _unwrap(node: ast.AST) -> str:
 
 
 def _multiply_shape(node: ast.AST) -> str:
+    """Return `math.prod(shape)` for a product over a shape; "" for other code."""
     match node:
         case ast.Call(func=ast.Name(id="int"), args=[inner], keywords=[]):
             return _multiply_shape(inner)

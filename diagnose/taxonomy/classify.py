@@ -112,6 +112,7 @@ def is_looked_up_early(brk: Break) -> bool:
 
 
 def _classify_call(brk: Break, expression: str, category: C, function: KnownFunction | None) -> C:
+    """Return the category of a call that Dynamo does not trace."""
     if function is not None:
         return function.category
     if _LOCK.search(brk.context):
@@ -136,6 +137,7 @@ def _classify_call(brk: Break, expression: str, category: C, function: KnownFunc
 
 
 def _classify_branch(brk: Break, expression: str, statement: str) -> C:
+    """Return the category of a data-dependent branch."""
     if re.match(r"assert\b", expression.strip()) or re.match(r"assert\b", statement.strip()):
         return C.ASSERT
     if "NumpyNdarrayVariable" in brk.context and _is_fixed(brk.explanation):
@@ -144,7 +146,7 @@ def _classify_branch(brk: Break, expression: str, statement: str) -> C:
 
 
 def _is_fixed(explanation: str) -> bool:
-    """Return whether a condition is computed from literals and attributes of the model alone.
+    """Return whether a condition depends on literals and attributes of the model alone.
 
     Dynamo lists its steps as `name = operation(name, 1.5)` and `name: graph input (L_self_x)`.
     """
@@ -165,6 +167,7 @@ def _arguments_of(call: str) -> set[str]:
 
 
 def _classify_scalar(brk: Break, expression: str, statement: str) -> C:
+    """Return the category of a read of a tensor's value as a Python number."""
     if re.search(r"aten\.(equal|allclose|is_nonzero)", brk.context):
         return C.COMPARISON if "nonzero" not in brk.context else C.BRANCH
     if _RANDOM.search(expression):
@@ -173,6 +176,7 @@ def _classify_scalar(brk: Break, expression: str, statement: str) -> C:
 
 
 def _classify_non_tensor(brk: Break, expression: str, statement: str) -> C:
+    """Return the category of an operator that returned something other than tensors."""
     if "original item" in brk.context or "original tolist" in brk.context:
         return C.NUMPY_SCALAR
     if "example_value type: str" in brk.context and "function mod" in brk.context:
@@ -181,6 +185,7 @@ def _classify_non_tensor(brk: Break, expression: str, statement: str) -> C:
 
 
 def _classify_builtin(brk: Break, expression: str, statement: str) -> C:
+    """Return the category of a Python builtin that Dynamo does not trace."""
     name = named_in_context(brk.context)
     if "NumpyNdarrayVariable" in brk.context:
         return C.NUMPY_LOOP
@@ -194,6 +199,7 @@ def _classify_builtin(brk: Break, expression: str, statement: str) -> C:
 
 
 def _classify_dynamic_shape(brk: Break, expression: str, statement: str) -> C:
+    """Return the category of an operator with a data-dependent output shape."""
     if "bincount" in brk.context:
         return C.BINCOUNT
     if not re.search(r"nonzero|masked_select", brk.context):
@@ -214,6 +220,7 @@ def _classify_fake_tensor(brk: Break, expression: str, statement: str) -> C:
 
 
 def _classify_exception(brk: Break, expression: str, statement: str) -> C:
+    """Return the category of an exception raised while tracing."""
     if "saved_variables" in brk.context + expression + statement:
         return C.SAVED_VARIABLES
     if re.search(r"\b(id|hash|data_ptr)\(", expression) and "TypeError" in brk.context:
@@ -236,6 +243,7 @@ _REFINE = {
 
 
 def _is_subscript(expression: str) -> bool:
+    """Return whether an expression is a subscript."""
     try:
         return isinstance(ast.parse(expression.strip(), mode="eval").body, ast.Subscript)
     except (SyntaxError, ValueError):

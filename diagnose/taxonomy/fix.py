@@ -41,7 +41,7 @@ def code(
     when: str = "",
     unless: str = "",
 ) -> Fix:
-    """Return a source change as a fix.
+    """Return a source change as a `Fix`.
 
     `before` and `after` are programs: tests compile them, and see one break less and equal values
     in both modes. A fix without an example claims no mode.
@@ -51,6 +51,6 @@ def code(
 
 
 def config(setting: str, trap: str, *, before: str = "", modes: tuple[str, ...] = BOTH) -> Fix:
-    """Return a compiler setting as a fix; `before` is a program without breaks under it."""
+    """Return a compiler setting as a `Fix`; `before` is a program without breaks under it."""
     advice = Advice(f"Set `{setting}`.", "config", before, "", trap, modes if before else ())
     return Fix(advice)

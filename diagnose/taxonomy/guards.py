@@ -51,7 +51,7 @@ def describe_guard(guard: str) -> GuardAdvice:
 
 
 def _plain_names(guard: str) -> str:
-    """Return the guard with names as the user writes them: `layers[0].n`, not `_modules['0'].n`."""
+    """Return the guard with names as in the user's source: `layers[0].n` for `_modules['0'].n`."""
     guard = re.sub(r"\b[LG]\[['\"](\w+)['\"]\]", r"\1", guard)
     guard = re.sub(r"\._(?:modules|parameters|buffers)\['(\d+)'\]", r"[\1]", guard)
     guard = re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", guard)
@@ -59,6 +59,7 @@ def _plain_names(guard: str) -> str:
 
 
 def _describe_size(found: re.Match[str]) -> GuardAdvice:
+    """Describe a changed size of a dimension."""
     name, dimension, old, new = found.groups()
     what = f"{old} rows" if dimension == "0" else f"size {old} in dimension {dimension}"
     text = f"`{name}` had {what}, now {new}."
@@ -73,12 +74,14 @@ def _describe_size(found: re.Match[str]) -> GuardAdvice:
 
 
 def _describe_rank(found: re.Match[str]) -> GuardAdvice:
+    """Describe a changed number of dimensions."""
     name, old, new = found.groups()
     advice = Advice("Give it the same number of dimensions at every call.", "code")
     return f"`{name}` had {old} dimensions, now {new}.", (advice,)
 
 
 def _describe_tensor(found: re.Match[str]) -> GuardAdvice:
+    """Describe a changed property of a tensor, such as its dtype or stride."""
     name, what, old, new = found.groups()
     advice = Advice(f"Give it the same {what} at every call.", "code")
     if what == "stride":
@@ -88,6 +91,7 @@ def _describe_tensor(found: re.Match[str]) -> GuardAdvice:
 
 
 def _describe_dispatch_keys(found: re.Match[str]) -> GuardAdvice:
+    """Describe changed dispatch keys of a tensor."""
     advice = Advice(
         "Write buffers in place instead of assigning new tensors to them.",
         "code",
@@ -99,6 +103,7 @@ def _describe_dispatch_keys(found: re.Match[str]) -> GuardAdvice:
 
 
 def _requires_grad(found: re.Match[str]) -> GuardAdvice:
+    """Describe a changed `requires_grad`."""
     now = "now it does" if found[2] in ("0", "False") else "now it does not"
     before = "did not require grad" if found[2] in ("0", "False") else "required grad"
     advice = Advice("Expect a version with and one without grad, or detach before.", "code")
@@ -106,6 +111,7 @@ def _requires_grad(found: re.Match[str]) -> GuardAdvice:
 
 
 def _describe_global_state(found: re.Match[str]) -> GuardAdvice:
+    """Describe a changed global state, such as grad mode."""
     what = next((text for key, text in _STATE.items() if key in found[1]), None)
     text = f"{what} changed." if what else f"The global state changed: {found[1]}."
     if "autocast" in found[1]:
@@ -115,6 +121,7 @@ def _describe_global_state(found: re.Match[str]) -> GuardAdvice:
 
 
 def _describe_training_mode(found: re.Match[str]) -> GuardAdvice:
+    """Describe a switch between train and eval mode."""
     now = "is not" if found[2] == "True" else "is"
     was = "was" if found[2] == "True" else "was not"
     advice = Advice("Expect one version for training and one for evaluation.", "code")
@@ -122,11 +129,13 @@ def _describe_training_mode(found: re.Match[str]) -> GuardAdvice:
 
 
 def _from_break(found: re.Match[str]) -> GuardAdvice:
+    """Describe a changed value that came out of an earlier graph break."""
     advice = Advice("Remove the graph break that the number comes from.", "code")
     return f"A value that was {found[1]} came out of the graph break before it.", (advice,)
 
 
 def _describe_length(found: re.Match[str]) -> GuardAdvice:
+    """Describe a changed length of a container."""
     name, old = found.groups()
     return f"`{name}` had length {old}, now another.", (_SAME,)
 
@@ -136,6 +145,7 @@ def _describe_emptiness(found: re.Match[str]) -> GuardAdvice:
 
 
 def _describe_value(found: re.Match[str]) -> GuardAdvice:
+    """Describe a changed Python value."""
     name, old = found.groups()
     text = f"`{name}` was {old}, now another value."
     if re.fullmatch(r"-?\d+", old) and name.startswith("self."):
@@ -146,6 +156,7 @@ def _describe_value(found: re.Match[str]) -> GuardAdvice:
 
 
 def _describe_attribute(found: re.Match[str]) -> GuardAdvice:
+    """Describe a changed int attribute of a module."""
     name, old = found.groups()
     last = name.rpartition(".")[2]
     text = f"`{name}` was {old}, now another value: Dynamo takes an int of a module as a constant."
@@ -167,6 +178,7 @@ def _describe_attribute(found: re.Match[str]) -> GuardAdvice:
 
 
 def _describe_size_range(found: re.Match[str]) -> GuardAdvice:
+    """Describe a size that left the range for which a graph was compiled."""
     low, name, dimension, high = found.groups()
     bounds = f"between {low} and {high}" if high else f"at least {low}"
     text = f"The code holds only while size {dimension} of `{name}` is {bounds}."
@@ -174,35 +186,41 @@ def _describe_size_range(found: re.Match[str]) -> GuardAdvice:
 
 
 def _fixed_size(found: re.Match[str]) -> GuardAdvice:
+    """Describe a size that the graph requires to have one value."""
     name, dimension, old = found.groups()
     text = f"The code holds only while size {dimension} of `{name}` is {old}."
     return text, (Advice("Avoid tests on the size inside the compiled function.", "code"),)
 
 
 def _describe_identity(found: re.Match[str]) -> GuardAdvice:
+    """Describe an object that was replaced by another one."""
     name = found[1].removesuffix(".__code__").removesuffix(".__func__")
     advice = Advice("Pass the same object at every call; make functions once, not at each.", "code")
     return f"`{name}` is another object than before.", (advice,)
 
 
 def _describe_type(found: re.Match[str]) -> GuardAdvice:
+    """Describe a changed type."""
     name, old = found.groups()
     advice = Advice("Pass the same type at every call.", "code")
     return f"`{name}` was of type {old.rpartition('.')[2]}, now of another.", (advice,)
 
 
 def _no_tensor(found: re.Match[str]) -> GuardAdvice:
+    """Describe a value that was a tensor and now has another type."""
     advice = Advice("Pass the same type at every call.", "code")
     return f"`{found[1]}` was a tensor, now it is of type {found[2].rpartition('.')[2]}.", (advice,)
 
 
 def _same_tensors(found: re.Match[str]) -> GuardAdvice:
+    """Describe arguments that are now the same tensor."""
     advice = Advice("Pass different tensors, or the same, at every call.", "code")
     names = " and ".join(f"`{name}`" for name in sorted(re.findall(r'"([^"]+)"', found[0])))
     return f"{names or 'Two arguments'} are now the same tensor.", (advice,)
 
 
 def _other_tensors(found: re.Match[str]) -> GuardAdvice:
+    """Describe arguments that were the same object and no longer are."""
     advice = Advice("Pass different tensors, or the same, at every call.", "code")
     return f"`{found[1]}` and `{found[2]}` were the same object, now they are not.", (advice,)
 

@@ -182,7 +182,7 @@ def callee_of(expression: str) -> str:
 
 
 def named_in_context(context: str) -> str:
-    """Return the dotted name that a break's context names; "" if it names none."""
+    """Return the dotted name in a break's debug context; "" if it has none."""
     for pattern in _CONTEXTS:
         if found := pattern.search(context):
             parts = found.groupdict()
@@ -212,7 +212,7 @@ def find_known_function(brk: Break, expression: str) -> KnownFunction | None:
 
 
 def _library_name(file: str, function: str) -> str:
-    """`copy.deepcopy` for the function deepcopy in copy.py of the standard library.
+    """Return "copy.deepcopy" for function deepcopy in copy.py; "" for files of users.
 
     "" for the files of users and of installed libraries other than torch.
     """

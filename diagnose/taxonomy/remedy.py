@@ -19,7 +19,7 @@ from fullgraph.diagnose.taxonomy.user_code import PARTS
 
 @dataclass(frozen=True)
 class Remedy:
-    """A sentence, and the code that it is for."""
+    """A sentence of advice, and the code that it applies to."""
 
     text: str
     when: str = ""
@@ -30,7 +30,7 @@ class Remedy:
     trap: str = ""
 
     def sentence(self, usage: Usage) -> str:
-        """Return the sentence for `usage`; "" if it is not what to do about it."""
+        """Return the sentence filled in for `usage`; "" if the remedy does not apply."""
         if not (re.search(self.when, usage.expression) and self.if_(usage)):
             return ""
         names = {name for _, name, _, _ in Formatter().parse(self.text) if name and name != "it"}
@@ -53,7 +53,7 @@ def is_iterated(usage: Usage) -> object:
 
 
 def calls_above(pattern: str) -> Callable[[Usage], object]:
-    """Return whether the user's code calls a function by this pattern above the break."""
+    """Return a predicate: whether the user's code calls a matching function above the break."""
     return lambda usage: any(re.search(pattern, caller) for caller in usage.callers)
 
 

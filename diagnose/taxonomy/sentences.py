@@ -136,7 +136,7 @@ def describe_break(
 
 
 def _particular(usage: Usage, category: C) -> str:
-    """Return the sentence for a special case of a category; "" for the common case."""
+    """Return the sentence for a special case of a category; "" for the general case."""
     expression = usage.expression
     if category in (C.BRANCH, C.NUMPY_SCALAR) and usage.is_numpy and "jump" in usage.context:
         return (
@@ -167,12 +167,13 @@ _LOOKS = {
 
 
 def _describe_look(expression: str) -> str:
+    """Return why code that inspects an object or the running program cannot be traced."""
     found = (why for pattern, why in _LOOKS.items() if re.search(pattern, expression))
     return next(found, "it looks at the running program or at an object's id")
 
 
 def _rnn_of(brk: Break) -> str:
-    """Return "the RNN module `LSTM`", as Dynamo names its class."""
+    """Return "the RNN module `LSTM`" for the class that Dynamo names."""
     found = re.match(r"(\w+)\(", brk.context)
     return f"the RNN module `{found[1]}`" if found else "an RNN module"
 
@@ -217,7 +218,7 @@ def _shown_part(expression: str) -> str:
 
 
 def _value_clause(value: str | None, category: C) -> str:
-    """ " (bool[], here True)" for a scalar tensor, " (here f32[3])" for anything else."""
+    """Return " (bool[], here True)" for a scalar tensor, " (here f32[3])" for other values."""
     if not value or (category is C.SCALAR and _TENSOR.match(value)):
         return ""  # the tensor made with the number, not the number
     kind, _, number = value.partition("[] ")
@@ -232,6 +233,7 @@ def _value_clause(value: str | None, category: C) -> str:
 
 
 def _describe_exception(brk: Break, expression: str) -> str:
+    """Return the sentence for an exception that was raised while tracing."""
     found = re.search(r"raised exception (.*)", brk.context)
     what = f"`{found[1]}`" if found else "an exception"
     if expression.startswith("raise"):
@@ -241,6 +243,7 @@ def _describe_exception(brk: Break, expression: str) -> str:
 
 
 def _describe_consequence(brk: Break, expression: str, category: C) -> str:
+    """Return the sentence for a break that an earlier break caused."""
     if category in (C.GENERATOR, C.COMPREHENSION):
         what = quote(expression) if expression else f"`{brk.frame.function}`"
         return f"{what} runs as a frame of its own, because the code that calls it runs eager."
@@ -249,12 +252,13 @@ def _describe_consequence(brk: Break, expression: str, category: C) -> str:
 
 
 def _describe_callee(brk: Break, expression: str) -> str:
+    """Return the name of the function that was called; "this function" if unknown."""
     name = callee_of(expression) or named_in_context(brk.context)
     return f"`{name}`" if name else "this function"
 
 
 def _class_clause(brk: Break) -> str:
-    """ " (a lock)" for the class that Dynamo names in the break's context."""
+    """Return " (a lock)" for the class that Dynamo names in the break's context."""
     found = re.search(r"UserDefinedObjectVariable\((\w+)\)|device\(type", brk.context)
     return f" (of type {found[1] or 'torch.device'})" if found else ""
 

@@ -21,7 +21,7 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 @dataclass(frozen=True)
 class Usage:
-    """An expression that broke, its statement, and what is known of both."""
+    """An expression that broke the graph, its statement, and what is known about both."""
 
     expression: str
     statement: str = ""
@@ -40,7 +40,7 @@ class Usage:
     """Whether a `for` loop iterates over it."""
 
     def within(self, file: Source, node: ast.AST) -> Usage:
-        """Return the usage with what `file` shows around `node`, its syntax node."""
+        """Return the usage with facts about the syntax around `node` in `file`."""
         around = [node, *file.around(node)]
         statement = next((one for one in around if isinstance(one, ast.stmt)), None)
         function = (i for i, one in enumerate(around) if isinstance(one, FunctionNode))
@@ -54,12 +54,13 @@ class Usage:
 
     @property
     def is_in_hook(self) -> bool:
-        """Whether it runs as a hook of a tensor's gradient."""
+        """Whether the expression runs inside a hook of a tensor's gradient."""
         return any(".register_hook(" in caller for caller in self.callers)
 
     @property
     def outer_function(self) -> str:
-        """The function of torch that traces it into a subgraph: "torch.cond"; "" if none does."""
+        """The torch function that traces the code into a subgraph, such as "torch.cond"; "" if
+        none."""
         found = next((one for text in self.callers if (one := _OUTER.search(text))), None)
         return found[1] if found else ""
 
@@ -76,6 +77,7 @@ class Usage:
 
 
 def _loop_of(inside: list[ast.AST]) -> str:
+    """Return the innermost loop among the ancestors: "for", "while", "while True" or ""."""
     loop = next((one for one in inside if isinstance(one, _LOOPS)), None)
     if isinstance(loop, ast.While):
         endless = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
@@ -84,7 +86,8 @@ def _loop_of(inside: list[ast.AST]) -> str:
 
 
 def _exit_of(statement: ast.stmt | None, around: list[ast.AST]) -> str:
-    """Return how the branch ends that an expression among `around` decides."""
+    """Return how the branch that an expression decides leaves: "break", "return", …; "" if it does
+    not."""
     if isinstance(statement, ast.Assert) and statement.test in around:
         return "handled raise" if _is_handled(statement, around) else "raise"
     if not isinstance(statement, ast.If) or statement.test not in around:

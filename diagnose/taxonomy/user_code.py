@@ -53,7 +53,7 @@ def parse(expression: str) -> ast.AST | None:
 
 
 def call_method(node: ast.AST | None) -> str:
-    """`x.sum().sqrt()` for `math.sqrt(x.sum())`; "" for what is no such call."""
+    """Return `x.sum().sqrt()` for `math.sqrt(x.sum())`; "" for other code."""
     match node:
         case ast.Call(
             func=ast.Attribute(value=ast.Name(id="math"), attr=name), args=[tensor], keywords=[]
@@ -65,7 +65,7 @@ def call_method(node: ast.AST | None) -> str:
 
 
 def clone(node: ast.AST | None) -> str:
-    """`x.clone()` for `copy.deepcopy(x)`."""
+    """Return `x.clone()` for `copy.deepcopy(x)`; "" for other code."""
     match node:
         case ast.Call(args=[ast.Name() | ast.Attribute() as tensor], keywords=[]):
             return f"{ast.unparse(tensor)}.clone()"
@@ -73,6 +73,7 @@ def clone(node: ast.AST | None) -> str:
 
 
 def _membership(usage: Usage) -> str:
+    """Return `torch.isin(x, torch.tensor([1, 2]))` for `x in [1, 2]`; "" for other code."""
     match parse(usage.expression):
         case ast.Compare(
             left=left, ops=[ast.In()], comparators=[ast.List() | ast.Tuple() as among]
@@ -82,7 +83,7 @@ def _membership(usage: Usage) -> str:
 
 
 def _reduction(usage: Usage) -> str:
-    """`(x[0] > 0).any()` for `any(v > 0 for v in x[0])`."""
+    """Return `(x[0] > 0).any()` for `any(v > 0 for v in x[0])`; "" for other code."""
     match parse(usage.expression):
         case ast.Call(
             func=ast.Name(id="any" | "all" as name),
@@ -99,6 +100,7 @@ def _reduction(usage: Usage) -> str:
 
 
 def _container(usage: Usage) -> str:
+    """Return `table` for `table[i]`; "" for other code."""
     match parse(usage.expression):
         case ast.Subscript(value=ast.Name() | ast.Attribute() as container, slice=index):
             return "" if isinstance(index, ast.Slice | ast.Tuple) else ast.unparse(container)
@@ -106,7 +108,8 @@ def _container(usage: Usage) -> str:
 
 
 def _number(usage: Usage) -> str:
-    """The only argument after the first that is a name: `self.k` of `torch.topk(x, self.k)`."""
+    """Return the only non-literal argument of a call, beside the first: `self.k` of `torch.topk(x,
+    self.k)`."""
     node = parse(usage.expression)
     if not isinstance(node, ast.Call):
         return ""
@@ -116,6 +119,7 @@ def _number(usage: Usage) -> str:
 
 
 def _filled(usage: Usage) -> str:
+    """Return `torch.where(mask, x, 0)` for `x[mask]`; "" for other code."""
     match parse(usage.expression):
         case ast.Subscript(value=tensor, slice=mask) if not isinstance(mask, ast.Tuple | ast.Slice):
             return f"torch.where({ast.unparse(mask)}, {ast.unparse(tensor)}, 0)"
@@ -123,11 +127,13 @@ def _filled(usage: Usage) -> str:
 
 
 def _count(usage: Usage) -> str:
+    """Return the last size in the description of the value, such as "3" of "i64[2, 3]"."""
     found = re.search(r"(\d+)\]\Z", usage.value or "")
     return found[1] if found else ""
 
 
 def _classes(usage: Usage) -> str:
+    """Return the call with its number of classes added: `one_hot(x, 5)`."""
     node = parse(usage.expression)
     if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
         return ""
@@ -135,6 +141,7 @@ def _classes(usage: Usage) -> str:
 
 
 def _draw(usage: Usage) -> str:
+    """Return the call in the expression that draws a random number; "" if there is none."""
     found = re.search(r"(\w+\.)*(random|uniform|randint|randrange)\([^()]*\)", usage.expression)
     return found[0] if found else ""
 
@@ -144,6 +151,7 @@ def _func(usage: Usage) -> str:
 
 
 def _numpy(usage: Usage) -> str:
+    """Return the torch name of the NumPy function in the expression; "" if there is none."""
     names = re.findall(r"\b(?:np|numpy)\.(\w+)", usage.expression)
     return next((NUMPY_TWINS[name] for name in names if name in NUMPY_TWINS), "")
 

@@ -18,8 +18,7 @@ class NotReplaceable(Exception):
 
 
 class Replay:
-    """Gives recorded values in the order of the recorded evaluations, from the start again at
-    the end. Written so that Dynamo traces a call."""
+    """Callable that returns recorded values in order, and starts over at the end."""
 
     def __init__(self, values: Sequence[object], order: Sequence[int]) -> None:
         self.values = list(values)
@@ -64,12 +63,12 @@ def replacement_edit(recorder: NodeRecorder, number: int, *, replay: bool = True
 
 
 def have_different_values(recorder: NodeRecorder) -> bool:
-    """Return whether the evaluations gave values that differ."""
+    """Return whether the recorded evaluations gave different values."""
     return len({signature(_as_used(recorder, value)) for value in recorder.kept}) > 1
 
 
 def _as_used(recorder: NodeRecorder, value: object) -> object:
-    """A kept value as its use needs it."""
+    """Return a kept value in the form that its use needs: elements, a bool, an int, or itself."""
     if isinstance(value, Elements):
         return value.items
     if recorder.node.use is NodeUse.OPERAND and isinstance(value, torch.Tensor):
@@ -84,7 +83,7 @@ def _as_used(recorder: NodeRecorder, value: object) -> object:
 def _distinct_values(
     values: Sequence[object], order: Sequence[int]
 ) -> tuple[list[object], list[int]]:
-    """The values without repeats, and the order in terms of them."""
+    """Return the values without repeats, and `order` as indices into them."""
     distinct: list[object] = []
     index: dict[object, int] = {}
     where = []
@@ -98,8 +97,7 @@ def _distinct_values(
 
 
 def spell_value(value: Any, name: str, objects: dict[str, object]) -> str:
-    """A value as Python text. What has no literal is put into `objects` under names that begin
-    with `name`; containers are written out, so that each evaluation makes a new one."""
+    """Return a value as Python source; values without a literal are added to `objects`."""
     kind = type(value)
     if kind is float and not math.isfinite(value):
         return {"inf": "1e999", "-inf": "-1e999"}.get(str(value), "(1e999 - 1e999)")

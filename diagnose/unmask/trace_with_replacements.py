@@ -47,7 +47,7 @@ class UnmaskRequest:
 
 @dataclass(frozen=True)
 class BranchCondition:
-    """Condition that breaks or holds a break, and the branches it took in eager, in order."""
+    """Condition at a break, and the branches that it took in eager, in order."""
 
     place: Position
     at: Position
@@ -165,8 +165,11 @@ def _watch_callers(recorder_set: ValueRecorder, target: ReplaceableBreak) -> tup
 def _replacement_edits(
     recorders: tuple[NodeRecorder, ...], replay: bool, unmade: dict[Position, str], number: int
 ) -> dict[Position, FunctionEdit]:
-    """The edits that replace a place. Of several slots only those that are not plain values
-    already, unless all are. Raises NotReplaceable."""
+    """Return the edits that replace the expressions of a place by their recorded values.
+
+    Of several expressions only those with values other than plain ones are replaced, unless all are
+    plain. Raises NotReplaceable.
+    """
     for recorder in recorders:
         if recorder.node.at in unmade:
             raise NotReplaceable(unmade[recorder.node.at])

@@ -35,7 +35,7 @@ from fullgraph.diagnose.unmask.trace_with_replacements import (
 
 @dataclass(frozen=True)
 class BlockedPlace:
-    """A place behind which the search could not look, and why: a clause after "because"."""
+    """A place behind which the search cannot look, with the reason as a clause."""
 
     place: Position
     reason: str
@@ -43,7 +43,7 @@ class BlockedPlace:
 
 @dataclass(frozen=True)
 class UnmaskRound:
-    """One round. The last has `stopped`; a search without any round is one Round number 0."""
+    """Result of one round of the search; the last round has `stopped`."""
 
     number: int
     found: tuple[HiddenBreak, ...] = ()
@@ -72,9 +72,9 @@ def unmask(
 ) -> Iterator[UnmaskRound]:
     """Look behind every break of `first`; yield after each round, at least once.
 
-    `perform` makes one trial (`trial.perform`) in isolation, from the state that `first` was
-    recorded from, and returns its plain outcome; for a child that crashed or took longer than
-    `trial.seconds`, an Outcome with `error`.
+    `trace_with_replacements` runs one request in isolation, from the state in which `first` was
+    recorded. For a child that crashed or exceeded `UnmaskRequest.seconds` it returns a result with
+    `error`.
     """
     start = clock()
     search = _UnmaskSearch()
@@ -109,7 +109,7 @@ def unmask(
 
 @dataclass(frozen=True)
 class _ForcedBranches:
-    """A choice of sides for tests; the empty one is what the inputs do."""
+    """Conditions whose branch is forced; empty for the branches that the inputs take."""
 
     forced: tuple[tuple[Position, bool], ...] = ()
     flips: tuple[Position, ...] = ()
@@ -118,7 +118,7 @@ class _ForcedBranches:
 
 @dataclass
 class _UnmaskSearch:
-    """What is known so far, and what is still to be tried."""
+    """State of the search: known breaks, and the branches that are still to be traced."""
 
     targets: dict[Span, ReplaceableBreak] = field(default_factory=dict)
     whole: dict[Span, str] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class _UnmaskSearch:
     """Where the user's code raises on a side not taken."""
 
     def learn(self, breaks: Sequence[Break]) -> list[Break]:
-        """Remember the places that break; return the first break of each new one."""
+        """Add the places that break; return the first break of each new place."""
         new = []
         for brk in breaks:
             place = place_of(brk)
@@ -154,20 +154,21 @@ class _UnmaskSearch:
         return new
 
     def has_work(self, first: Recording) -> bool:
-        """Whether anything can hide: a frame that was not traced to its end, or a branch."""
+        """Return whether anything can be hidden: by an incompletely traced frame, or a branch."""
         hides = any(brk.fate is not Fate.RESUMED or len(brk.stack) > 1 for brk in first.breaks)
         known = [target for spot, target in self.targets.items() if spot not in self.whole]
         return bool(known) and (hides or any(_has_test(target) for target in known))
 
     def trial(self, seconds: float) -> UnmaskRequest:
-        """The next trial: everything known replaced, in the world being looked at."""
+        """Return the next request: replace every known break, under the current branches."""
         known = tuple(target for spot, target in self.targets.items() if spot not in self.whole)
         return UnmaskRequest(known, self.worlds[0].forced, seconds)
 
     def take(self, outcome: UnmaskResult) -> tuple[HiddenBreak, ...]:
-        """Learn from a trial's outcome, and turn to the next world when this one is exhausted.
+        """Record the result of a request, and return the breaks that it uncovered.
 
-        Returns what was uncovered.
+        If it uncovered none, the current branches are finished, and the next ones in the queue
+        follow.
         """
         world = self.worlds[0]
         breaks = outcome.recording.breaks if outcome.recording else ()
@@ -191,10 +192,12 @@ class _UnmaskSearch:
         return tuple(found)
 
     def goes_on(self) -> bool:
+        """Return whether branches remain to be traced."""
         return bool(self.worlds)
 
     def blocked(self) -> tuple[BlockedPlace, ...]:
-        """The places that nothing stood in for, and the sides that could not be followed."""
+        """Return the places that could not be replaced, and the branches that could not be
+        traced."""
         hushed = {place.span for place in self.consequences} | self.hushed | set(self.suspects)
         notes = {k: BlockedPlace(self.targets[k].place, why) for k, why in self.whole.items()}
         notes |= {k: note for k, note in self.refusals.items() if k not in self.opened}
@@ -202,7 +205,7 @@ class _UnmaskSearch:
         return (*kept, *self.ends)
 
     def _step_out(self, outcome: UnmaskResult, broken: set[Span]) -> bool:
-        """For places that broke again although replaced: choose another replacement, or give up."""
+        """Choose another replacement where a replaced place broke again; return whether one did."""
         stepped = False
         for done in outcome.replaced:
             spot = done.place.span
@@ -220,7 +223,7 @@ class _UnmaskSearch:
         return stepped
 
     def _finish_world(self, outcome: UnmaskResult, broken: set[Span]) -> list[HiddenBreak]:
-        """Finish a world and queue those it opens; return the suspects that are none."""
+        """Finish the current branches and queue those not taken; return the suspects that broke."""
         world = self.worlds.popleft()
         held = {spot: hidden for spot, hidden in self.suspects.items() if spot in broken}
         if world.forced and outcome.values.raised:  # the user's own exception is no break
@@ -246,8 +249,8 @@ class _UnmaskSearch:
     def _queue_other_sides(
         self, world: _ForcedBranches, tests: Sequence[BranchCondition], failed: bool
     ) -> None:
-        """Queue the sides not taken, all at once. Sides that were forced together and ended in
-        an exception, or hid one another, are tried one by one."""
+        """Queue the branches not taken, all at once. Branches that were forced together and raised,
+        or hid one another, are queued one by one."""
         reached = {test.at for test in tests if test.sides}
         if len(world.flips) > 1:
             base = tuple(pair for pair in world.forced if pair[0] not in world.flips)
@@ -270,7 +273,7 @@ class _UnmaskSearch:
 
 
 def _reason_unreplaceable(target: ReplaceableBreak) -> str:
-    """Return why a target can never be replaced; "" if it may be."""
+    """Return why an expression can never be replaced; "" if it may be."""
     reason = ""
     for caller in target.callers:
         try:
@@ -282,7 +285,7 @@ def _reason_unreplaceable(target: ReplaceableBreak) -> str:
 
 
 def _has_test(target: ReplaceableBreak) -> bool:
-    """Whether a place decides which way the code goes."""
+    """Return whether a condition is evaluated at a place."""
     try:
         return any(
             node.use in (NodeUse.TRUTH, NodeUse.OPERAND) or condition_around(node.at)
@@ -299,7 +302,8 @@ def _is_consequence(brk: Break) -> bool:
 
 
 def _place_behind(brk: Break, doors: Sequence[Position]) -> Position | None:
-    """The likeliest of the newly opened places: the last before the break in a frame of its."""
+    """Return the replaced place that most likely hid the break: the last one before it in its
+    frame."""
     best, score = None, -1
     for place in doors:
         rank = 0

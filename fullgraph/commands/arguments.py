@@ -68,7 +68,7 @@ def add_color(parser: argparse.ArgumentParser) -> None:
 
 
 def console(args: argparse.Namespace, file: TextIO | None = None) -> Console:
-    """Return a console as `--color` asks for."""
+    """Return a console that follows `--color`."""
     from rich.console import Console
 
     return Console(
@@ -123,7 +123,7 @@ def add_compilation(
 
 
 def load(args: argparse.Namespace) -> LoadedTarget:
-    """Load the target of the command line, with a sentence about what takes long."""
+    """Load the target named on the command line, and announce it on stderr if that takes long."""
     spec, inputs = parse_target(args.target), [parse_input(text) for text in args.input]
     quiet = getattr(args, "quiet", False)
     with announce("importing torch", quiet=quiet or "torch" in sys.modules):
@@ -192,7 +192,8 @@ def add_failure(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def failure_arguments(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Load the target; yield the arguments of `bisect` and `minify` for it.
+    """Load the target; yield the arguments of `bisect` and `minify` for it, with its settings and
+    modes in force.
 
     Meanwhile the settings and modes that the target's file asks for are in force.
     """
@@ -215,5 +216,5 @@ def failure_arguments(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def close_stdout() -> None:
-    """Send what is still printed nowhere, after a reader such as `head` has gone."""
+    """Discard what is still to be printed, after a reader such as `head` closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

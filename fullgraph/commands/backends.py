@@ -14,6 +14,7 @@ def add(commands: Commands) -> None:
 
 
 def _run_backends(args: argparse.Namespace) -> int:
+    """Run `fullgraph backends`."""
     from fullgraph.compiler.ladder import list_backends
 
     rows = list_backends()

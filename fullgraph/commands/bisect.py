@@ -36,6 +36,7 @@ def add(commands: Commands) -> None:
 
 
 def _run_bisect(args: argparse.Namespace) -> int:
+    """Run `fullgraph bisect`."""
     with failure_arguments(args) as arguments:
         from fullgraph.minifier.bisect.bisect import bisect
 

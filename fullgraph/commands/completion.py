@@ -23,6 +23,7 @@ def add(commands: Commands) -> None:
 
 
 def _completion(commands: Commands, args: argparse.Namespace) -> int:
+    """Print the completion script of a shell."""
     write = {"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell]
     helps = {choice.dest: choice.help or "" for choice in commands._choices_actions}
     print(write(dict(commands.choices), helps))
@@ -34,11 +35,12 @@ def _flags(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def _words(parser: argparse.ArgumentParser) -> list[str]:
-    """Return the choices of a command's positional argument: the shells."""
+    """Return the choices of a command's positional argument, if it has any."""
     return [str(c) for a in parser._actions if not a.option_strings for c in a.choices or ()]
 
 
 def _bash(parsers: dict[str, argparse.ArgumentParser], helps: dict[str, str]) -> str:
+    """Return the completion script for bash."""
     cases = []
     for name, parser in parsers.items():
         flags = [flag for action in _flags(parser) for flag in action.option_strings]
@@ -77,6 +79,7 @@ def _bash(parsers: dict[str, argparse.ArgumentParser], helps: dict[str, str]) ->
 
 
 def _zsh(parsers: dict[str, argparse.ArgumentParser], helps: dict[str, str]) -> str:
+    """Return the completion script for zsh."""
     lines = [
         "#compdef fullgraph",
         "_fullgraph() {",
@@ -109,6 +112,7 @@ def _zsh(parsers: dict[str, argparse.ArgumentParser], helps: dict[str, str]) -> 
 
 
 def _fish(parsers: dict[str, argparse.ArgumentParser], helps: dict[str, str]) -> str:
+    """Return the completion script for fish."""
     lines = ["# fish completion of fullgraph"]
     for name, parser in parsers.items():
         lines.append(

@@ -68,11 +68,13 @@ def add(commands: Commands) -> None:
 
 
 def _run_explain(args: argparse.Namespace) -> int:
+    """Run `fullgraph explain`."""
     saved = saved_report(args.against)
     draw = Stream(quiet=args.json, color=args.color)
     latest: list[Explanation] = []
 
     def show(explanation: Explanation) -> None:
+        """Keep and display the latest explanation."""
         latest[:] = [explanation]
         draw.update(explanation)
 
@@ -100,6 +102,7 @@ def _run_explain(args: argparse.Namespace) -> int:
 def _explain_target(
     args: argparse.Namespace, draw: Stream, progress: Callable[[Explanation], None]
 ) -> Explanation:
+    """Load the target and explain it, with progress on stderr."""
     program = program_arguments(args)
 
     from fullgraph.rewrites.fix import explain
@@ -117,6 +120,7 @@ def _explain_target(
 
 
 def _first_crash(explanation: Explanation) -> str:
+    """Return the error message for an explanation in which the compiler crashed."""
     crash = explanation.crashes[0]
     where = f" at {crash.position.file}:{crash.position.line}" if crash.position else ""
     message = crash.message.partition("\n")[0]

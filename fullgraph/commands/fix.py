@@ -80,6 +80,7 @@ def add(commands: Commands) -> None:
 
 
 def _run_fix(args: argparse.Namespace) -> int:
+    """Run `fullgraph fix`."""
     arguments = program_arguments(args)
 
     from fullgraph.rewrites.fix import fix, source_files
@@ -124,6 +125,7 @@ def _run_fix(args: argparse.Namespace) -> int:
 
 
 def _show(fixes: Fixes, args: argparse.Namespace) -> None:
+    """Print the fixes as JSON, as a diff or as a report."""
     from fullgraph.rewrites.fix import render, render_diff
 
     if args.json:

@@ -54,6 +54,7 @@ def add(commands: Commands) -> None:
 
 
 def _run_minify(args: argparse.Namespace) -> int:
+    """Run `fullgraph minify`."""
     file = Path(args.target.partition(".py:")[0] + ".py" if ".py:" in args.target else args.target)
     line = _Progress(args)
     try:
@@ -91,7 +92,7 @@ def _run_minify(args: argparse.Namespace) -> int:
 
 
 def _source(file: Path) -> str | None:
-    """The text of a file that has a `build()`, to be reduced as it stands."""
+    """Return the text of a file that has a `build()`, to reduce it as source; None for others."""
     if file.suffix != ".py" or not file.is_file():
         return None
     text = file.read_text()
@@ -107,6 +108,7 @@ class _Progress:
         self._line = ProgressLine(quiet=args.quiet, verbose=not self._live and not args.quiet)
 
     def show(self, now: Progress) -> None:
+        """Show the state of the reduction."""
         size = f"{now.before} → {now.now}, " if now.before else ""
         if self._live or now.phase != self._phase:
             self._line.show(f"{now.phase}: {size}{now.calls} tried, {now.cached} known")

@@ -34,7 +34,7 @@ def add_outputs(command: argparse.ArgumentParser) -> None:
 
 
 class Stream:
-    """One progress line on a terminal while the work goes on, then the report, once."""
+    """Progress line on a terminal, replaced by the report at the end."""
 
     def __init__(self, quiet: bool, file: TextIO | None = None, color: str = "auto") -> None:
         from rich.console import Console
@@ -50,11 +50,11 @@ class Stream:
         self._live: Live | None = None
 
     def begin(self, doing: str) -> None:
-        """Show what is being done, on a terminal only."""
+        """Show the current step, on a terminal only."""
         self._show("", doing)
 
     def update(self, explanation: Explanation) -> None:
-        """Show the verdict as far as it is known, and what is being done."""
+        """Show the verdict so far, and the current step."""
         if explanation.complete:
             return
         tried = explanation.fullgraph.ok is not None
@@ -62,6 +62,7 @@ class Stream:
         self._show(explanation.verdict, doing)
 
     def _show(self, verdict: str, doing: str) -> None:
+        """Show the verdict and the current step on a terminal."""
         if not sys.stderr.isatty():
             return
         from rich.console import Console, Group

@@ -36,11 +36,13 @@ def apply_project_defaults(commands: Mapping[str, argparse.ArgumentParser]) -> b
 
 
 def _find_pyproject() -> Path | None:
+    """Return the nearest pyproject.toml at or above the working directory."""
     here = Path.cwd()
     return next((p for f in (here, *here.parents) if (p := f / "pyproject.toml").is_file()), None)
 
 
 def _set(key: str, value: Any, commands: Mapping[str, argparse.ArgumentParser], where: str) -> None:
+    """Set the default of a flag in every command that has it."""
     known: dict[str, None] = {}
     found = False
     for parser in commands.values():
@@ -57,7 +59,7 @@ def _set(key: str, value: Any, commands: Mapping[str, argparse.ArgumentParser], 
 
 
 def _value(action: argparse.Action, key: str, value: Any, where: str) -> Any:
-    """Return the default that `value` means for a flag."""
+    """Return a value of pyproject.toml as the default of a flag."""
     kind: type | tuple[type, ...]
     if action.nargs == 0:
         kind, expected = bool, "true or false"

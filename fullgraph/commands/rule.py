@@ -21,6 +21,7 @@ def add(commands: Commands) -> None:
 
 
 def _run_rule(args: argparse.Namespace) -> int:
+    """Run `fullgraph rule`."""
     from fullgraph.rewrites.rules import all_rules
 
     if args.code is None:

@@ -31,12 +31,14 @@ def add(commands: Commands) -> None:
 
 
 def _run_run(args: argparse.Namespace) -> int:
+    """Run `fullgraph run`."""
     from fullgraph.script import run
 
     saved = saved_report(args.against)
     draw = Stream(quiet=args.json, file=sys.stdout if args.json else sys.stderr, color=args.color)
 
     def report(explanation: Explanation) -> None:
+        """Write the explanation of the script to the selected outputs."""
         draw.update(explanation)
         write(explanation, args, saved, draw)
 

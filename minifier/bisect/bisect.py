@@ -69,8 +69,8 @@ def bisect(
     memory: float | None = None,
     inside: bool = True,
 ) -> Bisection:
-    """Which rung from eager to `backend` is the first that fails, which part of it, and with which
-    call of its graph the program goes wrong.
+    """Find the first rung from eager to `backend` that fails, the faulty part of it, and the call
+    of the graph with which it goes wrong.
 
     Args:
         model, inputs, kwargs: what is called, as `explain` takes them.
@@ -236,7 +236,8 @@ def run_where_forks_are_safe(
 
 
 def _known_elsewhere(rung: Rung) -> Rung:
-    """Return a rung with the function of a backend that only this process knows by name."""
+    """Return a rung that another process can use: its backend as a function, not as a local
+    name."""
     if isinstance(rung.backend, str) and is_local_backend(rung.backend):
         return replace(rung, backend=find_backend(rung.backend))
     return rung
@@ -256,10 +257,11 @@ class SandboxOptions:
 
     @contextmanager
     def sandbox(self) -> Iterator[Sandbox]:
-        """Provide a sandbox whose children find the compiler loaded.
+        """Provide a sandbox whose children inherit the loaded compiler.
 
         It is not preloaded where that would touch a device. Raises FullgraphError where Inductor is
-        asked for and cannot build anything."""
+        asked for and cannot build anything.
+        """
         free = available_memory() // 3
         cores = os.cpu_count() or 1
         cold = has_fork_server() or torch.accelerator.current_accelerator() is not None
@@ -281,6 +283,7 @@ class SandboxOptions:
 
 
 def _inductor() -> str:
+    """Load Inductor; raise FullgraphError if it cannot build a kernel."""
     try:
         return preload_inductor()
     except Exception as error:
@@ -292,6 +295,7 @@ def _inductor() -> str:
 
 
 def _kind(name: str | None) -> Kind | None:
+    """Return the kind of failure that the user named; raise FullgraphError for unknown ones."""
     if name is None:
         return None
     looked_for = (Kind.BREAK, Kind.RECOMPILE, Kind.SLOW)

@@ -25,15 +25,17 @@ from fullgraph.minifier.rungs.ladder_run import expect_failure, rung_of
 
 
 def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Oracle) -> Bisection:
-    """Return `found` with the faulty part of the rung and the shortest failing beginning.
+    """Return `found` with the faulty part of its rung and the shortest failing prefix.
 
-    The beginning is one of the first graph that fails on its own. The part is looked for in it,
-    which compiles faster; in the whole program where no graph shows the failure."""
+    The prefix is one of the first graph that fails on its own. The part is searched in it, which
+    compiles faster; in the whole program if no graph shows the failure.
+    """
     assert found.failure is not None
     reduction = Reduction(case, rungs, rung_of(rungs, found.failure), oracle)
     expect_failure(found, oracle)
 
     def job(_: object) -> tuple[Cut | None, Culprit | None, int]:
+        """Find prefix and culprit; return them with the number of oracle calls."""
         try:
             cut, smaller = _beginning(reduction)
             part = None if oracle.is_out_of_budget() else culprit(smaller, oracle)
@@ -50,7 +52,7 @@ def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Orac
 
 
 def _beginning(reduction: Reduction) -> tuple[Cut | None, Candidate]:
-    """Return where the first failing graph is cut, and what precedes the cut."""
+    """Return where the first failing graph is cut, and the candidate of what precedes the cut."""
     for level in reduction.possible:
         problem = find_failing_graph(reduction, capture_graphs(reduction.case, level))
         if problem is not None:
@@ -65,6 +67,7 @@ def _beginning(reduction: Reduction) -> tuple[Cut | None, Candidate]:
 
 
 def _cut(graph: BoundGraph, last: Node) -> Cut:
+    """Return the cut after call `last` of a graph, with the user's line."""
     calls = graph.calls
     node = describe_node(last, graph.module)
     place = f"{Path(node.file).name}:{node.line}" if node.file else ""

@@ -43,7 +43,7 @@ class Blocks:
 
     @property
     def nested(self) -> bool:
-        """Return whether the innermost block is nested in the function."""
+        """Return whether a `with` block is open."""
         return len(self._blocks) > 1
 
     def switch(self, node: fx.Node, region: RegionCall, write: Write) -> None:
@@ -83,6 +83,7 @@ class Blocks:
             self._open_block(None, "grad", _grad_mode(self._grad))
 
     def _set_grad(self, on: bool) -> None:
+        """Switch grad mode: open a `with` block, or close the one that set it."""
         if on == self._grad:
             return
         self._grad = on
@@ -113,6 +114,7 @@ def _grad_mode(on: bool) -> ast.expr:
 
 
 def _without_empty_blocks(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return statements without `with` blocks that have no body."""
     kept = []
     for statement in body:
         if isinstance(statement, ast.With):

@@ -28,7 +28,7 @@ _FILLS = ("0", "0.0", "1", "1.0", "False", "True")
 
 @dataclass(frozen=True)
 class Form:
-    """Expression for a tensor, open where a factory's keyword arguments go."""
+    """Source expression for a tensor, to which keyword arguments can still be added."""
 
     head: str
     """The factory call, up to its closing parenthesis."""
@@ -55,6 +55,7 @@ class Form:
         return self.then(f'.to("{name}")')
 
     def with_grad(self) -> Form:
+        """Return the expression with `requires_grad=True` added."""
         if self.factory and self.tail == ")":
             return replace(self, head=f"{self.head}, requires_grad=True")
         return self.then(".requires_grad_()")
@@ -126,7 +127,7 @@ def dtype_argument(dtype: torch.dtype, implied: torch.dtype) -> str:
 
 
 def _regular_forms(tensor: torch.Tensor) -> Iterator[Form]:
-    """Return forms that may give `tensor`, or all but a few of its elements."""
+    """Yield short forms that may give `tensor`, or all but a few of its elements."""
     if not tensor.numel():
         yield _factory_call("zeros", tensor)
         return
@@ -138,6 +139,7 @@ def _regular_forms(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _factory_call(name: str, tensor: torch.Tensor) -> Form:
+    """Return `torch.name(shape, dtype=…)`, to be extended by keyword arguments."""
     return Form(
         f"torch.{name}({shape_arguments(tensor.shape)}{dtype_argument(tensor.dtype, torch.float32)}"
     )
@@ -164,7 +166,7 @@ def _identity_forms(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _evenly_spaced_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Return a form of evenly spaced elements."""
+    """Yield forms of evenly spaced elements."""
     n = tensor.numel()
     if n < 3 or tensor.dtype.is_complex or tensor.dtype == torch.bool:
         return
@@ -217,7 +219,7 @@ def _range_forms(dtype: torch.dtype, start: float, step: float, n: int) -> Itera
 
 
 def _repeated_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Return a form of one slice repeated."""
+    """Yield a form that repeats one slice."""
     along = [
         axis for axis, length in enumerate(tensor.shape) if length > 1 and _same_along(tensor, axis)
     ]
@@ -241,6 +243,7 @@ def _repeated_form(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _same_along(tensor: torch.Tensor, axis: int) -> bool:
+    """Return whether all slices along an axis are equal, bit for bit."""
     if not tensor.numel():
         return False
     first = tensor.narrow(axis, 0, 1).expand(tensor.shape)
@@ -248,7 +251,7 @@ def _same_along(tensor: torch.Tensor, axis: int) -> bool:
 
 
 def _random_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Return seeded random numbers, found by drawing with likely seeds."""
+    """Yield seeded random numbers that equal the tensor, found by trying likely seeds."""
     if not tensor.dtype.is_floating_point or tensor.numel() < 3:
         return
     rest = dtype_argument(tensor.dtype, torch.float32)
@@ -262,7 +265,7 @@ def _random_form(tensor: torch.Tensor) -> Iterator[Form]:
 
 
 def _patched_form(tensor: torch.Tensor) -> Iterator[Form]:
-    """Return a regular tensor with one value assigned at a few places."""
+    """Yield a regular tensor with one value assigned at a few places."""
     for form, at in _nearly_regular_forms(tensor):
         flat = tensor.reshape(-1)
         values = flat[at]
@@ -365,6 +368,7 @@ def pack_bytes(tensor: torch.Tensor) -> Form:
 
 
 def _has_numpy() -> bool:
+    """Return whether this torch was built with NumPy."""
     try:
         torch.empty(0).numpy()
     except RuntimeError:

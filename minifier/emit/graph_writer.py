@@ -38,7 +38,7 @@ _CONSTANT = 120
 
 
 class Writer(NodeWriter):
-    """Writer of one function."""
+    """Writer of one function from an FX graph."""
 
     def __init__(self, shared: Shared, knowledge: KnownValues | None = None) -> None:
         self.shared = shared
@@ -79,7 +79,7 @@ class Writer(NodeWriter):
     def _write_placeholders(
         self, nodes: Sequence[fx.Node], inputs: Sequence[Any] | None
     ) -> Iterator[str]:
-        """Yield the parameters; size inputs are read off tensors' shapes."""
+        """Yield the parameters; a size input is read from a tensor's shape instead."""
         if inputs is not None and len(inputs) != len(nodes):
             raise Unwritable(f"The graph takes {len(nodes)} inputs, and there are {len(inputs)}.")
         read_off = dict(find_size_inputs(nodes, inputs)) if inputs is not None else {}
@@ -332,6 +332,7 @@ class Writer(NodeWriter):
         return made
 
     def _method_call(self, node: fx.Node, receiver: ast.expr) -> ast.expr:
+        """Return a method call on `receiver`."""
         args = [self.value(arg) for arg in node.args[1:]]
         kwargs = {key: self.value(arg) for key, arg in node.kwargs.items()}
         if isinstance(receiver, ast.Constant):  # 2.float() is no Python
@@ -341,7 +342,7 @@ class Writer(NodeWriter):
     # --- attributes ---
 
     def _bind_attribute(self, node: fx.Node) -> None:
-        """Make a `get_attr` node's value known: a submodule, a constant or a literal."""
+        """Record the expression of a `get_attr` node: a submodule, a constant or a literal."""
         thing: object = self._module
         for part in str(node.target).split("."):
             thing = getattr(thing, part)
@@ -384,7 +385,7 @@ class Writer(NodeWriter):
         return self._defined[target]
 
     def apart(self, module: fx.GraphModule, name: str) -> ast.FunctionDef:
-        """Return a nested graph as a function, without adding it to the script."""
+        """Return the function of a nested graph, for the caller to place."""
         return Writer(self.shared).function(module, name)
 
     def define(self, statement: ast.stmt) -> None:

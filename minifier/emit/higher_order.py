@@ -28,6 +28,7 @@ def _write_cond(node: fx.Node, writer: NodeWriter) -> ast.expr:
 
 
 def _write_checkpoint(node: fx.Node, writer: NodeWriter) -> ast.expr:
+    """Return a call of `torch.utils.checkpoint.checkpoint`."""
     args = [writer.value(arg) for arg in node.args]
     kwargs = {key: writer.value(arg) for key, arg in node.kwargs.items()}
     return syntax.call(syntax.path("torch.utils.checkpoint.checkpoint"), args, kwargs)

@@ -60,6 +60,7 @@ def _assignments(name: str, value: object, budget: int) -> list[str]:
 
 
 def _plain_literal(value: object) -> str:
+    """Return a number, string or None as source. Raises Unwritable for other values."""
     if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
         value = value.node.hint
     if not isinstance(value, bool | int | float | complex | str | type(None)):
@@ -69,6 +70,7 @@ def _plain_literal(value: object) -> str:
 
 
 def _generator_literal(generator: torch.Generator) -> str:
+    """Return a generator that has drawn nothing as source. Raises Unwritable for others."""
     seed = generator.initial_seed()
     fresh = torch.Generator(generator.device).manual_seed(seed)
     if not torch.equal(fresh.get_state(), generator.get_state()):
@@ -78,6 +80,7 @@ def _generator_literal(generator: torch.Generator) -> str:
 
 
 def _unused_name(name: str, taken: set[str]) -> str:
+    """Return `name`, with underscores appended until it is not taken."""
     while name in taken:
         name += "_"
     return name
@@ -112,13 +115,14 @@ def _overlapping_groups(tensors: Iterable[torch.Tensor]) -> dict[int, list[torch
 
 
 def _share_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors overlap in memory."""
     begin, end = _memory_range(one)
     start, stop = _memory_range(other)
     return one is not other and begin < stop and start < end
 
 
 def _memory_range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the first element of a tensor in its storage, and the end."""
+    """Return the range of elements in the storage that a tensor covers."""
     begin = int(tensor.storage_offset())
     return begin, begin + memory_of(tensor, 0).numel()
 
@@ -157,7 +161,7 @@ def _view_expression(tensor: torch.Tensor, root: torch.Tensor, name: str) -> str
 
 
 def _view_suffixes(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
-    """Return the expressions that may follow the root's name."""
+    """Yield source suffixes that may turn the root into `tensor`."""
     yield ""
     shape, start = tuple(tensor.shape), int(tensor.storage_offset() - root.storage_offset())
     if root.dim() == 2:
@@ -184,7 +188,7 @@ def _view_suffixes(tensor: torch.Tensor, root: torch.Tensor) -> Iterator[str]:
 
 
 def _leads_to(way: str, root: torch.Tensor, tensor: torch.Tensor) -> bool:
-    """Whether the expression `root` + `way` gives a view with the place of `tensor`."""
+    """Return whether the source `root` + `way` evaluates to a view with the layout of `tensor`."""
     try:
         found = eval(f"root{way}", {"root": root})
     except Exception:  # not for this shape

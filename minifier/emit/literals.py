@@ -77,6 +77,7 @@ def _metadata(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def _quantization(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return scheme, scales and zero points of a quantized tensor."""
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         return tensor.qscheme(), tensor.q_scale(), tensor.q_zero_point()
     axis = tensor.q_per_channel_axis()
@@ -112,7 +113,7 @@ def _checked_form(tensor: torch.Tensor, budget: int) -> Form:
 
 
 def _forms_with_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    """Return `_forms_without_autograd` with autograd's view of it."""
+    """Yield forms of a tensor with its autograd state: leaf, Parameter, or non-leaf."""
     for form in _forms_without_autograd(tensor.detach(), budget):
         if isinstance(tensor, torch.nn.Parameter):
             grad = "" if tensor.requires_grad else ", requires_grad=False"
@@ -127,7 +128,7 @@ def _forms_with_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
 
 
 def _forms_without_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    """Return forms of a tensor without autograd history."""
+    """Yield forms of a tensor that ignore its autograd state."""
     shape, dtype = shape_arguments(tensor.shape), dtype_argument(tensor.dtype, torch.float32)
     if tensor._is_zerotensor():
         zeros = Form(f"torch._efficientzerotensor(({shape},){dtype}").on(tensor.device)
@@ -154,7 +155,7 @@ def _forms_without_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]
 
 
 def _strided_form(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
-    """Return the elements, then the calls that give them the tensor's memory layout."""
+    """Yield the elements, with calls that give them the tensor's memory layout."""
     shape, stride = tuple(tensor.shape), tuple(tensor.stride())
     skipped = skipped_before(tensor)
     if not skipped:
@@ -182,7 +183,7 @@ def _content_form(content: torch.Tensor, budget: int, device: torch.device) -> F
 
 
 def skipped_before(tensor: torch.Tensor) -> int:
-    """Return how many elements of memory precede the first one to give it its alignment."""
+    """Return the number of storage elements before the first one, as its alignment needs them."""
     if not tensor.numel():
         return 0
     width = tensor.element_size()
@@ -191,7 +192,7 @@ def skipped_before(tensor: torch.Tensor) -> int:
 
 
 def memory_of(tensor: torch.Tensor, skipped: int) -> torch.Tensor:
-    """Return the memory that a tensor covers, with as many elements before it."""
+    """Return the memory that a tensor covers, preceded by `skipped` elements."""
     if not tensor.numel():
         return tensor.new_empty(0)
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) + 1
@@ -209,7 +210,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _arrangements(tensor: torch.Tensor) -> Iterator[tuple[torch.Tensor, str]]:
-    """Return contiguous tensors, each with method calls that may turn it into `tensor`."""
+    """Yield contiguous tensors, each with method calls that may turn it into `tensor`."""
     shape, stride = tuple(tensor.shape), tensor.stride()
     if tensor.is_contiguous():
         yield tensor, ""
@@ -246,17 +247,20 @@ def _permutation_call(order: list[int]) -> str:
 
 
 def _lies_like(tensor: torch.Tensor, text: str) -> bool:
+    """Return whether source evaluates to a tensor with the shape and strides of `tensor`."""
     again = evaluate_text(text)
     return again is not None and again.shape == tensor.shape and again.stride() == tensor.stride()
 
 
 def _nested_form(tensor: torch.Tensor, budget: int) -> Form:
+    """Return a nested tensor as a list of its components."""
     parts = ", ".join(literal(part, budget=budget) for part in _component_tensors(tensor))
     layout = ", layout=torch.jagged" if tensor.layout is torch.jagged else ""
     return Form(f"torch.nested.nested_tensor([{parts}]{layout}").on(tensor.device)
 
 
 def _quantized_forms(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
+    """Yield forms of a quantized tensor, from its dequantized elements."""
     content = shortest_form(tensor.dequantize().contiguous(), budget).text
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         how = f"{tensor.q_scale()!r}, {tensor.q_zero_point()}"

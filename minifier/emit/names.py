@@ -14,7 +14,7 @@ _LONG = 20
 
 
 class Names:
-    """Names of one function's values, each given once."""
+    """Unique names of the values of one function."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -33,10 +33,11 @@ class Names:
         return self._claim_free(_identifier(re.sub(r"_\d+$", "", node.name)), 1, "_")
 
     def other(self, base: str) -> str:
-        """Return an unused name like `base`, for something that is no node."""
+        """Return an unused name like `base`, for a variable that is not a node."""
         return self._claim_free(_identifier(base), 1, "_")
 
     def _claim_free(self, base: str, first: int, between: str) -> str:
+        """Return `base`, or `base` with the first number that makes it unused, and reserve it."""
         if base not in self._taken and base not in RESERVED:
             return self._claim(base)
         while f"{base}{between}{first}" in self._taken:
@@ -44,6 +45,7 @@ class Names:
         return self._claim(f"{base}{between}{first}")
 
     def _claim(self, name: str) -> str:
+        """Reserve a name and return it."""
         self._taken.add(name)
         return name
 

@@ -15,7 +15,7 @@ from fullgraph.minifier.graphs import KnownValues
 
 @dataclass
 class Shared:
-    """Imports, definitions and constants that the functions of one script share."""
+    """Imports, definitions and constants shared by the functions of one script."""
 
     imports: set[str] = field(default_factory=set)
     definitions: dict[str, str] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Shared:
 
 
 class NodeWriter(ABC):
-    """The function that is being written, as the writers of its nodes see it."""
+    """Interface of a function writer that the writers of single nodes use."""
 
     shared: Shared
     names: Names

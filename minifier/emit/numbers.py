@@ -35,7 +35,7 @@ def spell_numbers(flat: torch.Tensor) -> list[str]:
 
 
 def plain_number(value: Any, dtype: torch.dtype) -> str:
-    """Return a number as an argument, without a point where it is whole and small."""
+    """Return a number as source, without a decimal point if it is whole and small."""
     if float(value).is_integer() and abs(value) < 1e6:
         return str(int(value))
     return spell_numbers(torch.tensor([value], dtype=dtype))[0]
@@ -56,6 +56,7 @@ def _spell_float(text: str) -> str:
 
 
 def _complex_literal(real: str, imaginary: str) -> str:
+    """Return a complex number from the text of its parts."""
     if any(mark in real + imaginary for mark in ("nan", "inf", "-0.0")):
         return f"complex({real}, {imaginary})"
     return f"{real}{'' if imaginary.startswith('-') else '+'}{imaginary}j"

@@ -109,7 +109,7 @@ def function(name: str, arguments: Iterable[str], body: list[ast.stmt]) -> ast.F
 
 
 def operation(function: Callable[..., object], args: list[ast.expr]) -> ast.expr | None:
-    """Return a call of a function of module `operator` as an operator; None if there is none."""
+    """Return a call of `operator.add` and the like as an operator; None for other functions."""
     title = function.__name__
     if len(args) == 2 and title in BINARY:
         return ast.BinOp(args[0], BINARY[title](), args[1])
@@ -125,9 +125,10 @@ def operation(function: Callable[..., object], args: list[ast.expr]) -> ast.expr
 
 
 def value(thing: object, of: Callable[[object], ast.expr | None]) -> ast.expr:
-    """Return an argument as an expression; `of` gives the expressions of nodes.
+    """Return a node's argument as an expression; `of` gives the expressions of nodes.
 
-    Raises Unwritable."""
+    Raises Unwritable.
+    """
     made = of(thing)
     if made is not None:
         return made
@@ -160,7 +161,7 @@ def value(thing: object, of: Callable[[object], ast.expr | None]) -> ast.expr:
 
 
 def constant(thing: object) -> ast.expr:
-    """Return a value that contains no others as an expression. Raises Unwritable."""
+    """Return a value that is no container as an expression. Raises Unwritable."""
     match thing:
         case enum.Enum():
             return _enum_member(thing)
@@ -190,7 +191,7 @@ def constant(thing: object) -> ast.expr:
 
 
 def _function_path(thing: Callable[..., object]) -> str | None:
-    """Return the name of a standard library function that graphs use."""
+    """Return the dotted name of a standard library function that may occur in graphs."""
     title = getattr(thing, "__name__", "")
     for module in (builtins, math, operator):
         if getattr(module, title, None) is thing:
@@ -199,6 +200,7 @@ def _function_path(thing: Callable[..., object]) -> str | None:
 
 
 def _enum_member(thing: enum.Enum) -> ast.expr:
+    """Return a member of an enum of torch as an expression. Raises Unwritable for others."""
     kind = type(thing)
     if not kind.__module__.startswith("torch"):
         raise Unwritable(f"{thing} in the graph cannot be written as Python source.")
@@ -206,6 +208,7 @@ def _enum_member(thing: enum.Enum) -> ast.expr:
 
 
 def _slice_expression(thing: slice, inner: Callable[[object], ast.expr]) -> ast.expr:
+    """Return a slice as syntax."""
     parts = [
         None if part is None else inner(part) for part in (thing.start, thing.stop, thing.step)
     ]
@@ -213,6 +216,7 @@ def _slice_expression(thing: slice, inner: Callable[[object], ast.expr]) -> ast.
 
 
 def _number_expression(thing: int | float) -> ast.expr:
+    """Return an int or float as an expression; NaN and infinities as `float("nan")`."""
     if isinstance(thing, float) and not math.isfinite(thing):
         return expression(f'float("{thing}")')
     if math.copysign(1, thing) < 0:
@@ -221,6 +225,7 @@ def _number_expression(thing: int | float) -> ast.expr:
 
 
 def _complex_expression(thing: complex) -> ast.expr:
+    """Return a complex number as an expression."""
     if math.isfinite(thing.real) and math.isfinite(thing.imag):
         return expression(repr(thing))
     return call(
@@ -229,7 +234,7 @@ def _complex_expression(thing: complex) -> ast.expr:
 
 
 def is_update(body: Sequence[ast.stmt], place: ast.Subscript, name: ast.Name) -> bool:
-    """Return whether the last two statements are `name = place` and `name += …`."""
+    """Return whether the last two statements are `name = place` and `name += …` for this place."""
     match body:
         case [
             ast.Assign(targets=[ast.Name(id=taken)], value=ast.Subscript() as source),

@@ -27,15 +27,16 @@ _OMIT = object()
 
 
 def find_constructor_arguments(value: object) -> Arguments | None:
-    """Return arguments with which the class of `value` makes an object of the same structure.
+    """Return constructor arguments that reproduce the structure of `value`; None if none are found.
 
     They are read from the attributes of the same names; the rest is guessed among the numbers that
     the object holds. Each choice is tried on the meta device, a user's class in a child process.
-    None if no choice works."""
+    """
     kind = type(value)
     wanted = structure_of(value)
 
     def find_choice(say: Callable[[object], None]) -> int | None:
+        """Return the index of the first choice that reproduces the structure."""
         start = time.monotonic()
         for number, choice in enumerate(itertools.islice(_argument_choices(value), _TRIES)):
             if time.monotonic() - start > _SECONDS:
@@ -69,7 +70,7 @@ def _construct(value: object, choice: Arguments) -> object:
 
 
 def _argument_choices(value: object) -> Iterator[Arguments]:
-    """Return likely constructor arguments, the likeliest first."""
+    """Yield likely constructor arguments, the likeliest first."""
     parameters = _constructor_parameters(type(value))
     if parameters is None:
         return
@@ -96,7 +97,7 @@ def _parameter_options(value: object, parameter: inspect.Parameter) -> Sequence[
 
 
 def _adding_up(options: Sequence[Sequence[object]], total: int) -> Iterator[tuple[object, ...]]:
-    """Return one of each of `options` such that their positions add up to `total`."""
+    """Yield one of each of `options`, with the sum of their positions equal to `total`."""
     if not options:
         if total == 0:
             yield ()
@@ -107,7 +108,7 @@ def _adding_up(options: Sequence[Sequence[object]], total: int) -> Iterator[tupl
 
 
 def _bind_arguments(parameters: Sequence[inspect.Parameter], chosen: Sequence[object]) -> Arguments:
-    """Bind chosen arguments, by keyword after one that is left out."""
+    """Return chosen arguments by name, each with whether it is passed by keyword."""
     found: Arguments = {}
     skipped = False
     for parameter, argument in zip(parameters, chosen, strict=True):
@@ -135,9 +136,10 @@ def _constructor_parameters(kind: type) -> list[inspect.Parameter] | None:
 
 
 def _plain_guesses(value: object, parameter: inspect.Parameter, kind: type) -> list[object]:
-    """Return plain values that `value` and its parts hold.
+    """Return candidates for an argument among the plain values that `value` and its parts hold.
 
-    Those with a similar name come first, then the most frequent."""
+    Those with a similar name come first, then the most frequent.
+    """
     if kind is bool:
         return [False, True]
     modules = list(value.modules()) if isinstance(value, nn.Module) else [value]
@@ -181,7 +183,7 @@ def _known_argument(value: object, parameter: inspect.Parameter) -> tuple[bool, 
 
 
 def cast(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
-    """Return the dtype and device that a whole module was moved to; None for the default."""
+    """Return the dtype and device to which a whole module was moved; None for the default."""
     tensors = [*module.parameters(), *module.buffers()]
     dtypes = {t.dtype for t in tensors if t.is_floating_point()}
     devices = {str(t.device) for t in tensors}
@@ -194,7 +196,7 @@ def cast(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
 
 
 def structure_of(value: object) -> object:
-    """Return what a constructor decides: classes, plain attributes, shapes; no tensor values."""
+    """Return what a constructor determines: classes, plain attributes and shapes."""
     if isinstance(value, nn.Module):
         return [
             (path, type(module), _comparable_attributes(vars(module)), _tensor_metadata(module))
@@ -204,6 +206,7 @@ def structure_of(value: object) -> object:
 
 
 def _comparable_attributes(held: Mapping[str, object]) -> dict[str, object]:
+    """Return the attributes that a constructor sets, in comparable form."""
     return {
         name: _comparable_value(each)
         for name, each in held.items()
@@ -214,7 +217,7 @@ def _comparable_attributes(held: Mapping[str, object]) -> dict[str, object]:
 
 
 def _comparable_value(value: object) -> object:
-    """Return what two equal objects have in common; the type where nothing else is."""
+    """Return a value in a form that is equal for equal objects; else its type."""
     if isinstance(value, tuple | list):
         return [_comparable_value(each) for each in value]
     if isinstance(value, torch.Tensor):
@@ -227,6 +230,7 @@ def _comparable_value(value: object) -> object:
 
 
 def _tensor_metadata(module: nn.Module) -> dict[str, object]:
+    """Return dtype and shape of a module's own parameters and buffers."""
     held = {**module._parameters, **module._buffers}
     return {name: t if t is None else (t.dtype, tuple(t.shape)) for name, t in held.items()}
 

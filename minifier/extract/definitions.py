@@ -40,7 +40,7 @@ _CONTAINERS = (tuple, list, dict, set, frozenset)
 
 @dataclass(eq=False)
 class Sources:
-    """Definitions of a script, each written once, after what it needs."""
+    """Definitions of a script, each written once, after those it depends on."""
 
     spell: Callable[[object], str]
     """Expression for an object without a name. Raises Unwritable."""
@@ -54,9 +54,10 @@ class Sources:
     _pieces: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def name(self, thing: object) -> str | None:
-        """Return how the script reaches a module, class or function; None for other objects.
+        """Return the script's name for a module, class or function; None for other objects.
 
-        Raises Unwritable where its source is not available."""
+        Raises Unwritable where its source is not available.
+        """
         if isinstance(thing, ModuleType):
             return self._import_module(thing)
         if isinstance(thing, type) or callable(thing):
@@ -66,7 +67,7 @@ class Sources:
         return None
 
     def reserved(self, stem: str, thing: object) -> str:
-        """Return a name for a variable of the script that no definition will take."""
+        """Return an unused name for a variable of the script, reserved for `thing`."""
         name = self._unused_name(stem, thing)
         self._bound[name] = thing
         return name
@@ -130,6 +131,7 @@ class Sources:
         return path
 
     def _bind_import(self, name: str, line: str, thing: object) -> None:
+        """Record an import line, and the object that its name is bound to."""
         self.imports[line if "." in line else name] = line
         if "." not in line:
             self._bound[name] = thing
@@ -199,7 +201,8 @@ class Sources:
     def _define_through(
         self, tree: ast.AST, name: str, module: ModuleType
     ) -> Iterator[tuple[ast.expr, str]]:
-        """Return what is reached through a user's module, under a name of its own."""
+        """Yield the attribute accesses on a user's module, each with the name of what it
+        reaches."""
         outer = {n.value: n for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
         for node in ast.walk(tree):
             if not isinstance(node, ast.Name) or node.id != name:
@@ -241,6 +244,7 @@ class Sources:
         return self._assign_global(name, value, self.name(value) or self.spell(value))
 
     def _require_name(self, name: str, own: str | None) -> str:
+        """Return `own`; raise Unwritable if it is None."""
         if own is None:
             raise Unwritable(f"{name} has no name that a script could have.")
         return own
@@ -265,6 +269,7 @@ class Sources:
 
 
 def _is_constant(value: object) -> bool:
+    """Return whether a value is plain data with fewer than 100 items."""
     if isinstance(value, _CONTAINERS) and type(value) in _CONTAINERS:
         inner = value.values() if isinstance(value, dict) else value
         return all(map(_is_constant, inner)) and len(value) < 100
@@ -309,6 +314,7 @@ def _single_import(statement: ast.Import | ast.ImportFrom, name: str) -> str:
 
 
 def _import_line(path: str, name: str) -> str:
+    """Return the line that imports `path` as `name`."""
     head, _, last = path.rpartition(".")
     if path == name:
         return f"import {path}"
@@ -342,7 +348,7 @@ def _is_reachable(path: str) -> bool:
 
 
 def _splice(text: str, edits: Sequence[tuple[ast.expr, str]]) -> str:
-    """Return `text` with expressions replaced."""
+    """Return `text` with expressions replaced by source."""
     lines = [line.encode() for line in text.split("\n")]
     for node, new in sorted(edits, key=lambda e: (-e[0].lineno, -e[0].col_offset)):
         line, end = node.lineno - 1, (node.end_lineno or node.lineno) - 1

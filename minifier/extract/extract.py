@@ -33,11 +33,12 @@ def standalone(
     *,
     exact: bool = False,
 ) -> str:
-    """Return source whose `build()` returns an equivalent of `target`, and its inputs.
+    """Return source with a `build()` that returns an equivalent of `target` and its inputs.
 
     It imports nothing of the user's: classes and functions are copied with everything they reach.
     Modules are made by their constructors where the arguments can be recovered. Weights and inputs
-    are drawn from a seed, or keep their values with `exact`. Raises Unwritable."""
+    are drawn from a seed, or keep their values with `exact`. Raises Unwritable.
+    """
     writer = _BuildWriter(exact)
     inputs = writer.inputs(target, args, dict(kwargs or {}))
     model = writer.model(target)
@@ -96,7 +97,7 @@ def _assigned_names(tree: ast.Module) -> dict[str, type[ast.stmt]]:
 
 
 class _BuildWriter:
-    """Assembles the source of `build()`."""
+    """Writer of the source of `build()`."""
 
     def __init__(self, exact: bool) -> None:
         self.exact = exact
@@ -160,7 +161,7 @@ class _BuildWriter:
         return self.spelling.of(value)
 
     def _construction(self, value: object) -> str | None:
-        """Return an expression for an object that only its class can make."""
+        """Return a constructor call for an object; None if no arguments reproduce it."""
         known = self.made.get(id(value))
         if known is not None:
             if not known[1]:
@@ -185,7 +186,7 @@ class _BuildWriter:
         return made
 
     def _by_hand(self, value: object) -> str:
-        """Make an object without its constructor, attribute by attribute."""
+        """Create an object without calling its constructor, attribute by attribute."""
         kind = self.spelling.of(type(value))
         name = self._assign_variable(value, f"{kind}.__new__({kind})")
         held = dict(vars(value))
@@ -230,7 +231,7 @@ def _shared_modules(module: nn.Module) -> set[int]:
 
 
 def _mode_statements(module: nn.Module) -> list[str]:
-    """Return statements that put single modules into another mode than their parent's."""
+    """Return statements that set train or eval mode where it differs from the parent module's."""
     found = []
     modes = {"": module.training}
     for path, child in module.named_modules():

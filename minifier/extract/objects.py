@@ -32,7 +32,7 @@ Name = Callable[[object], str | None]
 
 
 class Spelling:
-    """Source expressions for objects, given the names that a script knows."""
+    """Writer of objects as source expressions, given the names that a script knows."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Spelling:
         return text if value.training else f"{text}.eval()"
 
     def _spell_value(self, value: object) -> str:
-        """Return an expression for one value, without looking at what is already spelled."""
+        """Return an expression for a value that has no name in the script yet."""
         if isinstance(value, enum.Enum):
             return f"{self._spell_name(type(value))}.{value.name}"
         if isinstance(value, _SAID_BY_REPR):
@@ -92,6 +92,7 @@ class Spelling:
         return known
 
     def _spell_name(self, value: object) -> str:
+        """Return the script's name for a class or function. Raises Unwritable."""
         known = self.name(value)
         if known is None:
             what = getattr(value, "__qualname__", None) or getattr(value, "__name__", repr(value))
@@ -99,6 +100,7 @@ class Spelling:
         return known
 
     def _spell_container(self, value: Any) -> str:
+        """Return a list, tuple, dict, set or slice as a display."""
         if isinstance(value, slice):
             return f"slice({self._spell_items((value.start, value.stop, value.step))})"
         if isinstance(value, dict):
@@ -138,6 +140,7 @@ class Spelling:
         return f"{self._spell_name(type(value))}({', '.join(made)})"
 
     def _spell_array(self, value: Any) -> str:
+        """Return a NumPy array, scalar or dtype as source."""
         numpy = self._spell_name(sys.modules["numpy"])
         if type(value).__name__ == "dtype":
             return f"{numpy}.dtype({value.name!r})"

@@ -17,7 +17,7 @@ from fullgraph.minifier.extract import stubs
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Place where a function or class is defined, with the meaning of its names."""
+    """Place where a function or class is defined, and the objects that its names refer to."""
 
     source: Source
     node: ast.stmt | ast.Lambda
@@ -27,7 +27,8 @@ class Origin:
 def is_own(thing: object) -> bool:
     """Return whether a module, class or function is the user's, not Python's or a package's.
 
-    Stubs that stand for modules of the user's count as theirs."""
+    Stubs that stand for modules of the user's count as theirs.
+    """
     if getattr(thing, "__module__", "") == stubs.__name__:
         return True
     if isinstance(thing, ModuleType):
@@ -72,6 +73,7 @@ def _class_origin(kind: type) -> Origin | None:
 
 
 def _file_of(thing: object) -> str | None:
+    """Return the file that defines a class or function."""
     if isinstance(thing, type):
         for method in _methods_of(thing):
             return method.__code__.co_filename
@@ -100,7 +102,7 @@ def unwrap_function(thing: object) -> Any:
 
 
 def _names_of(function: FunctionType) -> dict[str, object]:
-    """Return what the names of a function mean: its module's, and its closure's."""
+    """Return the objects that a function's names refer to: its globals and closure."""
     names = dict(function.__globals__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -130,6 +132,7 @@ def _definition_of(source: Source, code: CodeType) -> ast.stmt | ast.Lambda | No
 
 
 def _covers(node: ast.expr, spot: tuple[int, int]) -> bool:
+    """Return whether a node's span contains a position."""
     start, end = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
     return start <= spot <= end or spot == (node.lineno, 0)
 
@@ -166,7 +169,7 @@ def global_names(text: str) -> set[str]:
 
 
 def find_binding(name: str, names: Mapping[str, object]) -> Origin | None:
-    """Return the one statement of a module that assigns a name."""
+    """Return the only statement of a module that assigns a name; None otherwise."""
     file = names.get("__file__")
     source = read_source(file, dict(names)) if isinstance(file, str) else None
     if source is None:

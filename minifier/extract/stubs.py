@@ -8,7 +8,7 @@ from torch import nn
 
 
 class Passing(nn.Module):
-    """Gives back one of its arguments."""
+    """Module that returns one of its arguments."""
 
     def __init__(self, argument: int | str) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Passing(nn.Module):
 
 
 class Recording(nn.Module):
-    """Gives what another module gave, call for call and then again from the first."""
+    """Module that returns recorded outputs, one for each call, and then starts over."""
 
     def __init__(self, values: Sequence[object]) -> None:
         super().__init__()

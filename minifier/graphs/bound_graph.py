@@ -53,7 +53,7 @@ class BoundGraph:
 
     @cached_property
     def key(self) -> str:
-        """Hash that is equal for equal graphs with equal inputs, in every process."""
+        """Hash that is equal in every process for equal graphs with equal inputs."""
         return fingerprint(self.module, self.inputs)
 
     @cached_property
@@ -93,7 +93,7 @@ class BoundGraph:
 
     @cached_property
     def needs(self) -> nx.DiGraph[Node]:
-        """Graph with an edge from each node to the nodes that need its value or its write."""
+        """Graph with an edge from each node to the nodes that depend on its value or its write."""
         found: nx.DiGraph[Node] = nx.DiGraph()
         found.add_nodes_from(self.module.graph.nodes)
         for node in self.module.graph.nodes:
@@ -136,7 +136,7 @@ class BoundGraph:
 
 
 class _PartBuilder:
-    """Builder of one new graph from an old one."""
+    """Builder of a subgraph."""
 
     def __init__(
         self,
@@ -185,6 +185,7 @@ class _PartBuilder:
                 yield from [node] * times[node]
 
     def _copy_node(self, node: Node) -> None:
+        """Copy a node with its new arguments; index a known tuple instead of copying `getitem`."""
         source = node.args[0] if node.target is operator.getitem else None
         if isinstance(source, Node) and node.op == "call_function":
             found = self._argument(source, node)
@@ -211,7 +212,7 @@ class _PartBuilder:
         return self._tree(met, node)
 
     def _is_there(self, node: Node, user: Node | None) -> bool:
-        """Return whether the new graph has `node` with the value that `user` saw."""
+        """Return whether `node` in the new graph has the value that `user` saw."""
         if is_mode_switch(node):
             return True
         if node.op == "get_attr" and not self._constants:
@@ -226,7 +227,7 @@ class _PartBuilder:
         return not writers or any(writer in self._keep for writer in writers)
 
     def _tree(self, value: Any, node: Node) -> object:
-        """Return a value as arguments of the new graph; its tensors become inputs."""
+        """Return a value as arguments of the new graph, with its tensors as inputs."""
         if isinstance(value, torch.Tensor):
             return self._input_of(value, node)
         if isinstance(value, list | tuple):
@@ -254,6 +255,7 @@ class _PartBuilder:
         return self._input_nodes[id(value)]
 
     def _add_placeholder(self, name: str, value: object, kind: object) -> Node:
+        """Add a placeholder with its value, and return it."""
         new = self._graph.create_node("placeholder", name, name=name, type_expr=kind)
         new.target = new.name
         self._inputs[new] = value
@@ -263,7 +265,7 @@ class _PartBuilder:
         return [node for node in self._graph.nodes if node.op == "placeholder"]
 
     def _sweep(self) -> None:
-        """Erase unused nodes that have no effect."""
+        """Erase unused nodes without an effect."""
         stays = {self._copies.get(node) for node in self._values.effects & self._keep}
         while True:
             calls = [node for node in self._graph.nodes if node.op.startswith("call_")]

@@ -14,7 +14,7 @@ from fullgraph.compiler.results import elements_of
 
 
 def fingerprint(module: GraphModule, inputs: Sequence[object]) -> str:
-    """Return a hash of a graph's calls, constants and inputs, bit for bit; names do not count."""
+    """Return a hash of a graph's calls, constants and inputs, independent of names."""
     places: dict[int, int] = {}
     text = [*_describe_nodes(module, places), *(describe_value(value, places) for value in inputs)]
     return hashlib.sha256("\n".join(text).encode()).hexdigest()
@@ -83,6 +83,7 @@ def _describe_nodes(module: torch.nn.Module, places: dict[int, int]) -> list[str
 
 
 def _describe_attribute(module: torch.nn.Module, path: str, places: dict[int, int]) -> str:
+    """Return the content of an attribute of the module as text."""
     thing: object = module
     for name in path.split("."):
         thing = getattr(thing, name)
@@ -126,6 +127,7 @@ def _describe_memory(tensor: torch.Tensor, places: dict[int, int]) -> list[objec
 
 
 def _quantization(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return scheme, scales and zero points of a quantized tensor."""
     if tensor.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
         return tensor.qscheme(), tensor.q_scale(), tensor.q_zero_point()
     scales, points = tensor.q_per_channel_scales(), tensor.q_per_channel_zero_points()

@@ -26,7 +26,7 @@ def inlinable_calls(graph: BoundGraph) -> list[Node]:
 
 
 def inline_calls(graph: BoundGraph, wanted: Collection[Node]) -> BoundGraph:
-    """Return the graph with the calls `wanted` replaced by their body.
+    """Return the graph with the calls `wanted` replaced by the bodies that they run.
 
     A `cond` becomes the branch that it took.
     """
@@ -84,6 +84,7 @@ def _copy_body(graph: BoundGraph, new: torch.fx.Graph, part: Node, operands: lis
 
 
 def _graph_module_of(graph: BoundGraph, node: Node) -> GraphModule | None:
+    """Return the graph module that a `get_attr` node refers to; None for other nodes."""
     if node.op != "get_attr":
         return None
     thing: Any = graph.module

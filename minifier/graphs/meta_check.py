@@ -14,7 +14,7 @@ from fullgraph.minifier.graphs.interpreter import RegionInterpreter
 
 
 class MetaCheck:
-    """Predicate that rejects graphs whose shapes or arguments do not fit.
+    """Predicate that rejects graphs that fail on the meta device.
 
     It accepts every graph if the start graph does not run on the meta device either.
     """
@@ -31,6 +31,7 @@ class MetaCheck:
 
 
 def _runs_on_meta(graph: BoundGraph) -> bool:
+    """Return whether a graph runs on meta tensors."""
     try:
         _MetaInterpreter(graph.module).run_inputs(tree_map(_to_meta, graph.inputs))
     except Exception:

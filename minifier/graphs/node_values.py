@@ -21,7 +21,7 @@ StorageId = int
 
 @dataclass(frozen=True, eq=False)
 class NodeValues:
-    """The values of one run. Values of memory that was written to are copies from before."""
+    """Values of all nodes in one run; copies where memory was later written to."""
 
     results: Mapping[Node, object]
     """The value of each node, before any later write to it."""
@@ -78,7 +78,7 @@ def evaluate_nodes(module: GraphModule, inputs: Sequence[Any]) -> NodeValues:
 
 
 class _RecordingInterpreter(RegionInterpreter):
-    """One recording run. `writes` are the calls known to write, from an earlier run."""
+    """Interpreter that records values; `writes` are the writing calls known from an earlier run."""
 
     def __init__(self, module: GraphModule, writes: Mapping[Node, frozenset[StorageId]]) -> None:
         super().__init__(module)
@@ -129,7 +129,7 @@ class _RecordingInterpreter(RegionInterpreter):
             yield from module.buffers()
 
     def _keep_versions(self, places: set[StorageId], until: int) -> None:
-        """Copy what lies in `places` as the value of its nodes up to call number `until`."""
+        """Copy the values in the storages `places`, as they are before call number `until`."""
         copies: dict[StorageId, torch.UntypedStorage] = {}
         for node, value in self._values.items():
             if self._storages[node] & places:
@@ -155,6 +155,7 @@ class _RecordingInterpreter(RegionInterpreter):
         )
 
     def _has_effect(self, node: Node) -> bool:
+        """Return whether a node writes, switches a mode, or is impure."""
         if not node.op.startswith("call_"):
             return False
         if node in self.writes or is_mode_switch(node) or not node.users:
@@ -177,7 +178,7 @@ def _attribute_tensors(module: GraphModule) -> Iterator[torch.Tensor]:
 
 
 def _detach_result(value: object) -> object:
-    """Return a copy of a non-leaf: a write to the original would change its history."""
+    """Return a copy of a non-leaf, since a write to the original would change its history."""
     if isinstance(value, torch.Tensor) and value.requires_grad and not value.is_leaf:
         with torch.enable_grad():
             return value.detach().requires_grad_().clone()
@@ -189,6 +190,7 @@ def _tensors_of(value: object) -> list[torch.Tensor]:
 
 
 def _storage_ids(tensor: torch.Tensor) -> list[StorageId]:
+    """Return the id of a tensor's storage, as a list."""
     storage = _storage_of(tensor)
     return [id(tensor) if storage is None else storage._cdata]
 

@@ -39,6 +39,7 @@ def nested_nodes(module: fx.GraphModule) -> Iterator[fx.Node]:
 
 
 def _operator_name(node: fx.Node) -> str:
+    """Return the name of what a node calls, without namespace."""
     target: object = node.target
     if isinstance(target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
         return (public_name(target) or "").split(".")[3]
@@ -70,7 +71,7 @@ def draws_random(node: fx.Node) -> bool:
 
 
 def is_barrier(node: fx.Node) -> bool:
-    """Return whether other nodes must not be moved across a node."""
+    """Return whether moving another node across this one may change the result."""
     if node.op == "call_method":
         return writes_arguments(node) or draws_random(node)
     target: object = node.target

@@ -45,7 +45,7 @@ EAGER = "eager"
 
 @dataclass(frozen=True)
 class RungStarted:
-    """Sent before a rung is tried; if nothing follows, the rung crashed or hung."""
+    """Message sent before a rung runs; without an outcome after it, the rung crashed or hung."""
 
     rung: str
 
@@ -98,7 +98,7 @@ def attempt(
 
 
 def _noise(case: Case) -> Tolerance | None:
-    """Return the tolerance between two eager runs: a device may add in another order each time."""
+    """Return the tolerance between two eager runs of a device whose reductions vary."""
     return case.tolerance if devices_of(case.objects) - {"cpu", "meta"} else Tolerance(0.0, 0.0)
 
 
@@ -115,6 +115,7 @@ def _eager(case: Case, before: Snapshot) -> tuple[RunResults, bool]:
 
 
 def _run(case: Case, function: Callable[..., object]) -> RunResults:
+    """Make the calls of the case and return the results of the last one."""
     for _ in range(case.calls):
         found = run_and_record(function, case.args, case.kwargs, loss=case.loss, module=case.module)
     synchronize_devices()
@@ -124,7 +125,7 @@ def _run(case: Case, function: Callable[..., object]) -> RunResults:
 def _compiled(
     case: Case, rung: Rung, before: Snapshot, expected: RunResults
 ) -> tuple[Failure | None, str]:
-    """Return the failure on a rung; if there is none, why an apparent one is not."""
+    """Run a rung and return its failure; without one, why an apparent one is ignored."""
     torch.compiler.reset()
     try:
         with forbid_recompiles(case.wanted is Kind.RECOMPILE):
@@ -140,6 +141,7 @@ def _compiled(
     asked: list[str] = []
 
     def judge() -> RunResults | None:
+        """Return the float64 results, and note that they were needed."""
         asked.append("the compiled result is closer to float64 than eager")
         return _exact(case)
 
@@ -152,6 +154,7 @@ def _compiled(
 
 
 def _raised(case: Case, rung: Rung, error: Exception) -> Failure:
+    """Return the failure of a rung that raised `error`."""
     failure = of_exception(rung.name, error)
     if case.wanted in (Kind.BREAK, Kind.RECOMPILE) and is_dynamo_error(error):
         signature = failure.signature if case.wanted is Kind.BREAK else ()
@@ -160,7 +163,7 @@ def _raised(case: Case, rung: Rung, error: Exception) -> Failure:
 
 
 def _exact(case: Case) -> RunResults | None:
-    """Return the float64 results; None where the program does not run in float64."""
+    """Run in float64 and return the results; None if that fails."""
     try:
         target, args, kwargs = to_float64(case.target, case.args, case.kwargs)
         module = target if isinstance(target, torch.nn.Module) else None
@@ -185,6 +188,7 @@ def slow(case: Case, rung: Rung) -> Failure | None:
 
 
 def _timed(case: Case, function: Callable[..., object]) -> float:
+    """Return the wall time of one call, device work included."""
     synchronize_devices()
     start = time.perf_counter()
     function(*case.args, **case.kwargs)

@@ -34,7 +34,7 @@ class Candidate:
 
     @property
     def key(self) -> str:
-        """Name of the question, the same in every process."""
+        """Key of the question whether this candidate fails, the same in every process."""
         rungs = "+".join(rung.name for rung in self.rungs)
         limit = f" limit {self.limit[0].name} {self.limit[1]}" if self.limit else ""
         without = f" without {[part.name for part in self.without]}" if self.without else ""
@@ -46,7 +46,7 @@ class Candidate:
 
 
 class Verdict(StrEnum):
-    """Whether a candidate fails like the program."""
+    """Answer to whether a candidate fails in the same way as the program."""
 
     SAME = "same failure"
     OTHER = "other failure"

@@ -68,10 +68,11 @@ class Failure:
 
 
 def of_exception(rung: str, exception: BaseException) -> Failure:
-    """Return the failure of an exception that eager does not raise.
+    """Return the failure for an exception that eager does not raise.
 
-    Its signature: the type, the message without names and numbers, and the function of torch that
-    raised it."""
+    Its signature is the type, the message without names and numbers, and the function of torch that
+    raised it.
+    """
     inner = root(exception)
     message = _said(inner)
     signature = (type(inner).__name__, normal(message), raiser(inner.__traceback__))
@@ -80,9 +81,10 @@ def of_exception(rung: str, exception: BaseException) -> Failure:
 
 
 def of_difference(rung: str, found: Mismatch) -> Failure:
-    """Return the failure of a result that differs from eager's.
+    """Return the failure for a result that differs from eager's.
 
-    Its signature: what differs; for dtypes and layouts also which, and whether one is missing."""
+    Its signature is what differs; for dtypes and layouts also which, and whether one is missing.
+    """
     pair: tuple[str, ...] = ()
     if found.aspect in ("dtype", "layout", "requires_grad", "type"):
         pair = (found.expected, found.got)
@@ -93,7 +95,7 @@ def of_difference(rung: str, found: Mismatch) -> Failure:
 
 
 def root(exception: BaseException) -> BaseException:
-    """Return the exception that a compiler's own exceptions wrap."""
+    """Return the user-level exception inside the exceptions in which compilers wrap it."""
     while True:
         inner = getattr(exception, "inner_exception", None)
         if not isinstance(inner, BaseException) or inner is exception:
@@ -102,18 +104,20 @@ def root(exception: BaseException) -> BaseException:
 
 
 def raiser(trace: TracebackType | None) -> str:
-    """Return the innermost function of torch in a traceback, "torch._inductor.ir.realize"."""
+    """Return the innermost function of torch in a traceback: "torch._inductor.ir.realize"."""
     names = [name for name in map(_torch_name, _frames(trace)) if name]
     return names[-1] if names else ""
 
 
 def _frames(trace: TracebackType | None) -> Iterator[TracebackType]:
+    """Yield the entries of a traceback, outermost first."""
     while trace is not None:
         yield trace
         trace = trace.tb_next
 
 
 def _torch_name(frame: TracebackType) -> str:
+    """Return the dotted name of a frame's function in torch; "" for other frames."""
     code = frame.tb_frame.f_code
     try:
         path = Path(code.co_filename).relative_to(TORCH.parent)
@@ -123,7 +127,7 @@ def _torch_name(frame: TracebackType) -> str:
 
 
 def _said(exception: BaseException) -> str:
-    """Return an exception's message without torch's boilerplate."""
+    """Return an exception's message without the text that torch adds to every message."""
     try:
         text = str(exception)
     except Exception as failure:
@@ -137,7 +141,7 @@ def _said(exception: BaseException) -> str:
 
 
 def normal(message: str) -> str:
-    """Return a message without numbers, shapes, paths and generated names."""
+    """Return a message with numbers, shapes, paths and generated names removed."""
     line = next((line for line in message.splitlines() if line.strip()), "")
     line = re.sub(r"0x[0-9a-fA-F]+", "X", line)
     line = re.sub(r"(?:/[\w.+-]+){2,}", "PATH", line)

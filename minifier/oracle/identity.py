@@ -18,7 +18,7 @@ from fullgraph.minifier.oracle.case import Case
 
 
 def identity(case: Case, rungs: Sequence[Rung]) -> str:
-    """Return a name for this work that the same command produces again."""
+    """Return a name for this reduction that the same command produces again."""
     target = case.target
     kind = type(target) if isinstance(target, torch.nn.Module) else target
     state = case.module.state_dict() if case.module else {}
@@ -38,12 +38,12 @@ def identity(case: Case, rungs: Sequence[Rung]) -> str:
 
 
 def _told(value: object) -> str:
-    """Return a setting in a form that is the same in every process."""
+    """Return a setting as text that is the same in every process."""
     return getattr(value, "__qualname__", "") or re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def digest(text: str) -> str:
-    """Return a short name for a text."""
+    """Return a short hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

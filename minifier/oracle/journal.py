@@ -13,10 +13,11 @@ from fullgraph.compiler.errors import FullgraphError
 
 
 class Journal:
-    """Answers by the key of their question; each is on disk before it is used.
+    """Oracle answers by key, each on disk before it is used.
 
-    The reducers are deterministic: with the same answers they reach the same candidates, so nothing
-    but answers is kept. A line that a kill cut short is dropped."""
+    The reducers are deterministic: with the same answers they reach the same candidates, so only
+    answers are kept. A line that a kill cut short is dropped.
+    """
 
     def __init__(self, path: Path, work: str) -> None:
         """`work` names the reduction; answers of another one are forgotten."""
@@ -35,6 +36,7 @@ class Journal:
             self._append({"work": work})
 
     def _read(self, lines: list[str]) -> None:
+        """Read the answers of an earlier run; skip damaged lines."""
         for line in lines:
             try:
                 entry = json.loads(line)
@@ -47,7 +49,7 @@ class Journal:
         os.write(self._file, f"\n{json.dumps(entry)}\n".encode())
 
     def note(self, key: str, answer: object) -> None:
-        """Keep an answer that is not None."""
+        """Append an answer; None is not kept."""
         self.answers[key] = answer
         text = base64.b64encode(pickle.dumps(answer)).decode()
         self._append({"key": key, "answer": text})
@@ -59,6 +61,6 @@ class Journal:
             self._file = -1
 
     def finish(self) -> None:
-        """Delete the file: the work is done."""
+        """Delete the file, since the reduction is complete."""
         self.close()
         self.path.unlink(missing_ok=True)

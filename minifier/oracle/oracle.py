@@ -26,7 +26,7 @@ class OutOfBudget(Exception):
 
 @dataclass
 class Counts:
-    """Cost of the answers."""
+    """Number of programs run, of candidates asked about, and of answers from memory."""
 
     calls: int = 0
     """Programs that ran, each in a process of its own."""
@@ -58,11 +58,11 @@ class Oracle:
         return self._deadline is not None and time.monotonic() > self._deadline
 
     def report(self, candidate: Candidate) -> Future[Report]:
-        """Begin to run a candidate unless that was done."""
+        """Begin to run a candidate unless its report is known."""
         return self.once(self._key(candidate), partial(self._run, candidate))
 
     def ask(self, candidate: Candidate) -> Future[Verdict]:
-        """Begin to find the verdict on a candidate, regardless of the budget."""
+        """Begin to find the verdict on a candidate, even if the budget is spent."""
         self.counts.cached += self._key(candidate) in self._memo
         calls = self.counts.calls
         report = self.report(candidate)
@@ -95,13 +95,14 @@ class Oracle:
             raise OutOfBudget
 
     def doubt(self, candidate: Candidate) -> None:
-        """Make a candidate unresolved from now on: its outcomes vary."""
+        """Treat a candidate as unresolved from now on, because its outcomes vary."""
         self._memo[self._key(candidate)] = _done(Report((), "It fails only sometimes."))
 
     def once(self, key: str, begin: Callable[[], Future[T]]) -> Future[T]:
-        """Return the answer to `key`: known, or from an earlier run, or of `begin()`.
+        """Return the answer for `key` from memory or the journal; else call `begin`.
 
-        The journal has it before it is used."""
+        The journal has it before it is used.
+        """
         if key not in self._memo:
             recalled = self._is_known(key)
             self.counts.cached += recalled
@@ -118,14 +119,17 @@ class Oracle:
         return key in self._memo or key in self._answers
 
     def _key(self, candidate: Candidate) -> str:
+        """Return the candidate's key, with the number of threads if there are several."""
         threads = self.sandbox.threads
         return f"{candidate.key} {threads} threads" if threads > 1 else candidate.key
 
     def _run(self, candidate: Candidate) -> Future[Report]:
+        """Begin to run a candidate in the sandbox, and count it."""
         self.counts.calls += 1
         return self.sandbox.begin(candidate)
 
     def _note(self, key: str, answer: T) -> T:
+        """Write an answer to the journal, unless the machine was at fault."""
         broken = isinstance(answer, Report) and answer.broken  # the machine, which may be fixed
         if self._journal and not broken and not self.sandbox.stopped:
             self._journal.note(key, answer)
@@ -133,16 +137,18 @@ class Oracle:
 
 
 def _done(answer: T) -> Future[T]:
+    """Return a completed future."""
     future: Future[T] = Future()
     future.set_result(answer)
     return future
 
 
 def _then(future: Future[S], function: Callable[[S], T]) -> Future[T]:
-    """Return the future of `function` of a result."""
+    """Return the future of `function` applied to a future's result."""
     following: Future[T] = Future()
 
     def settle(done: Future[S]) -> None:
+        """Complete the new future with the result of `function`, or its exception."""
         try:
             following.set_result(function(done.result()))
         except BaseException as error:

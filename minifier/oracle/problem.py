@@ -13,9 +13,10 @@ T = TypeVar("T")
 
 
 class Problem(Generic[T]):
-    """The smallest candidate so far that fails, and the way to try smaller ones.
+    """The smallest failing candidate so far, and the way to try smaller ones.
 
-    A reducer is a function of a `Problem` that offers candidates until none is accepted."""
+    A reducer is a function of a `Problem` that offers candidates until none is accepted.
+    """
 
     def __init__(
         self,
@@ -55,6 +56,6 @@ class Problem(Generic[T]):
         return next(self.oracle.verdicts([self._candidate_of(candidate)])) is Verdict.SAME
 
     def where(self) -> str:
-        """Return the result in which `current` goes wrong, "output[1]"; "" if unknown."""
+        """Return which result of `current` is wrong, such as "output[1]"; "" if unknown."""
         failure = self.oracle.report(self.candidate).result().failure
         return failure.difference.where if failure and failure.difference else ""

@@ -42,7 +42,7 @@ _BROKEN = ("InvalidCxxCompiler", OUT_OF_MEMORY, "MemoryError", "OSError", "FileN
 
 
 class Sandbox:
-    """Runs candidates, each in a child that the asking thread forks."""
+    """Runs each candidate in a forked child."""
 
     def __init__(
         self,
@@ -70,19 +70,21 @@ class Sandbox:
         self._listening: list[threading.Thread] = []
 
     def load(self, rungs: Sequence[Rung]) -> str | None:
-        """Load Inductor if one of `rungs` needs it, so that children find it loaded.
+        """Load Inductor if one of `rungs` needs it, so that children inherit it.
 
-        Returns the folder for its output. Raises what the maker of that folder raises."""
+        Returns the folder for its output. Raises what the maker of that folder raises.
+        """
         return self._cache() if any(rung.needs_inductor for rung in rungs) else None
 
     def one_at_a_time(self) -> None:
-        """Run no two cases at a time from now on."""
+        """Run one candidate at a time from now on."""
         self.jobs = 1
 
     def many_threads(self) -> bool:
-        """Run cases with the program's own thread count from now on.
+        """Run candidates with the program's own thread count from now on.
 
-        Returns whether it is more than one and OpenMP lets a child have them."""
+        Returns whether it is more than one and OpenMP lets a child have them.
+        """
         if self._most == 1 or not pause_openmp():
             return False
         self.threads = self._most
@@ -90,7 +92,7 @@ class Sandbox:
 
     @property
     def stopped(self) -> bool:
-        """Return whether `stop` was called: what still ran then has no real outcome."""
+        """Return whether `stop` was called; later outcomes are meaningless."""
         return self._stop.is_set()
 
     def stop(self) -> None:
@@ -135,7 +137,7 @@ class Sandbox:
 
 @dataclass(frozen=True)
 class Modes:
-    """Modes of a thread, which neither a new thread nor another process inherits."""
+    """Thread-local modes, such as grad mode and autocast, which children must set themselves."""
 
     facts: Mapping[str, Any]
     inference: bool
@@ -161,7 +163,7 @@ _OF_A_THREAD = ("grad mode", "autocast")
 
 @dataclass(frozen=True)
 class _Try:
-    """Job of a child, see `Sandbox.begin`."""
+    """Job that runs a candidate in a child, see `Sandbox.begin`."""
 
     candidate: Candidate
     modes: Modes
@@ -197,6 +199,7 @@ _EXITS = ("SystemExit", "KeyboardInterrupt")
 
 
 def _settle(report: Future[Report], wait: Callable[[], JobOutcome[None]]) -> None:
+    """Wait for a child, and complete the future with its report."""
     try:
         report.set_result(_report(wait()))
     except BaseException as error:
@@ -204,6 +207,7 @@ def _settle(report: Future[Report], wait: Callable[[], JobOutcome[None]]) -> Non
 
 
 def _report(outcome: JobOutcome[None]) -> Report:
+    """Return the outcome of a child as a report."""
     ends = tuple(m for m in outcome.messages if isinstance(m, RungOutcome))
     applied = tuple(m for m in outcome.messages if isinstance(m, str))
     broken = next((why for end in ends if (why := _machine(end.failure))), "")
@@ -223,6 +227,7 @@ def _report(outcome: JobOutcome[None]) -> Report:
 
 
 def _ended(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str]:
+    """Return kind, signature and message for a child that was killed or died."""
     if outcome.status == "signal":
         name = outcome.signal or "a signal"
         return Kind.CRASH, (name,), f"the process died of {name}"
@@ -232,7 +237,8 @@ def _ended(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str]:
 
 
 def _machine(failure: Failure | None) -> str:
-    """Return what an exception says about the machine: no compiler, a full disk, no memory."""
+    """Return the problem of the machine behind an exception: no compiler, no disk space; else
+    ""."""
     if failure is None or failure.kind is not Kind.EXCEPTION:
         return ""
     if failure.signature[0] not in _BROKEN:

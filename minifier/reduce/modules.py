@@ -21,7 +21,7 @@ from fullgraph.minifier.reduce.subsets import find_smallest, take_most
 
 
 class StubKind(StrEnum):
-    """What replaces a submodule."""
+    """Kind of stub that replaces a submodule."""
 
     IDENTITY = "identity"
     """Returns the argument that the output looks like."""
@@ -85,7 +85,10 @@ class ModuleRecording:
     """Outputs by module path; modules that were not called are missing."""
 
     def called_once(self) -> ModuleRecording:
-        """Return the modules that were called once: a stub for several calls would count them."""
+        """Return only the modules that were called once.
+
+        A stub for several calls would count them in a Python integer, which makes Dynamo recompile.
+        """
         once = {path: out for path, out in self.outputs.items() if len(out.values) == 1}
         return ModuleRecording(once)
 
@@ -178,6 +181,7 @@ def _keep_first(plan: ModulePlan, path: str, count: int) -> list[ModulePlan]:
 def _replace(
     problem: Problem[ModulePlan], recorded: ModuleRecording, level: Sequence[str], kind: StubKind
 ) -> None:
+    """Replace as many modules of one level by stubs as still fail."""
     base = problem.current
     paths = [path for path in level if not base.touches(path)]
     if kind is StubKind.IDENTITY:
@@ -200,7 +204,7 @@ def make_stub(output: ModuleOutput, kind: StubKind) -> nn.Module:
 
 
 class _CallRecorder:
-    """Recorder behind forward hooks: outputs, and the number of torch functions called."""
+    """Recorder of module outputs, with the number of torch functions that each call made."""
 
     def __init__(self) -> None:
         self.outputs: dict[str, ModuleOutput] = {}
@@ -208,13 +212,18 @@ class _CallRecorder:
         self.begun: list[int] = []
 
     def enter(self, path: str) -> Callable[..., None]:
+        """Return the forward pre-hook of the module at `path`."""
+
         def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
             self.begun.append(self.functions)
 
         return hook
 
     def leave(self, path: str) -> Callable[..., None]:
+        """Return the forward hook of the module at `path`."""
+
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: Any, value: Any) -> None:
+            """Record the output, and which argument it resembles."""
             weight = self.functions - self.begun.pop()
             given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
             like = [name for name, each in given if _looks_like(value, each)]
@@ -230,9 +239,12 @@ class _CallRecorder:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
+        """Count the calls of torch functions inside the block."""
         watch = self
 
         class Count(TorchFunctionMode):
+            """Mode that counts the calls of torch functions."""
+
             def __torch_function__(
                 self, func: Any, types: Any, args: Any = (), kwargs: Any = None
             ) -> Any:
@@ -244,6 +256,7 @@ class _CallRecorder:
 
 
 def _detached_copy(leaf: Any) -> Any:
+    """Return a copy of a tensor without its history; other leaves unchanged."""
     if not isinstance(leaf, torch.Tensor):
         return leaf
     return leaf.detach().clone().requires_grad_(leaf.requires_grad)
@@ -258,6 +271,7 @@ def _looks_like(value: Any, argument: Any) -> bool:
 
 
 def _same_kind(one: Any, other: Any) -> bool:
+    """Return whether two tensors have the same shape, dtype, device and layout."""
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
         return False
     return (one.shape, one.dtype, one.device, one.layout) == (
@@ -278,5 +292,6 @@ def _has_path(module: nn.Module, path: str) -> bool:
 
 
 def _holder(module: nn.Module, path: str) -> tuple[nn.Module, str]:
+    """Return the parent of the module at `path`, and the module's name in it."""
     outer, _, name = path.rpartition(".")
     return module.get_submodule(outer), name

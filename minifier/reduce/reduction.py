@@ -16,7 +16,8 @@ from fullgraph.minifier.oracle.sandbox import SECONDS
 
 
 class OnProgress(Protocol):
-    """Called with a phase, the size at its start and now, and what writes the script so far."""
+    """Callback with the phase, the size at its start and now, and a writer of the current
+    script."""
 
     def __call__(
         self, phase: str, before: int, now: int, write: Callable[[], str] | None = None
@@ -29,7 +30,7 @@ def _ignore(phase: str, before: int, now: int, write: Callable[[], str] | None =
 
 @dataclass(frozen=True)
 class Reduction:
-    """A failing program under reduction, and whom to ask about smaller ones."""
+    """A failing program under reduction, with its oracle and its budget."""
 
     case: Case
     rungs: tuple[Rung, ...]
@@ -51,13 +52,13 @@ class Reduction:
         return Candidate("program", self.case, (self.rung,))
 
     def candidate(self, name: str, program: Case | Callable[[], Case]) -> Candidate:
-        """Return a candidate that should fail on the rung and pass one rung down."""
+        """Return a candidate that must fail on the failing rung and pass one rung below."""
         place = self.rungs.index(self.rung)
         return Candidate(name, program, self.rungs[max(1, place - 1) : place + 1])
 
     @property
     def possible(self) -> tuple[GraphLevel, ...]:
-        """Return the levels whose graphs can be captured without the failing stage."""
+        """Return the graph levels that can be captured without the failing stage."""
         if self.case.wanted in (Kind.BREAK, Kind.RECOMPILE):
             return ()
         backend = self.rung.backend

@@ -48,7 +48,7 @@ OVER = "The budget was over while something could still be taken away."
 
 @dataclass(frozen=True)
 class Reduced:
-    """The smallest failing graph, and what it needs."""
+    """The smallest failing graph, with its candidate and the settings that it needs."""
 
     graph: BoundGraph
     candidate: Candidate
@@ -61,7 +61,8 @@ class Reduced:
 def reduced(reduction: Reduction) -> Reduced | None:
     """Return the smallest graph that fails like the program; None if no graph does.
 
-    Raises ReductionRefused."""
+    Raises ReductionRefused.
+    """
     problem = _begun(reduction)
     if problem is None:
         return None
@@ -81,7 +82,7 @@ def reduced(reduction: Reduction) -> Reduced | None:
 
 @contextmanager
 def tolerate_reducer_errors(reduction: Reduction) -> Iterator[None]:
-    """A bug of ours costs the steps in here, not the result."""
+    """Note an internal error inside the block, and continue with the result so far."""
     try:
         yield
     except OutOfBudget:
@@ -91,8 +92,11 @@ def tolerate_reducer_errors(reduction: Reduction) -> Iterator[None]:
 
 
 def _begun(reduction: Reduction) -> Problem[BoundGraph] | None:
-    """A graph that fails alone, each time. Transforms of torch.func are better seen in
-    AOTAutograd's graph, where they are done."""
+    """Return a problem of a graph that fails alone and each time; None if no graph does.
+
+    Graphs with torch.func transforms come last: AOTAutograd's graph, where the transforms are
+    applied, is a better start.
+    """
     levels = list(reduction.possible)
     while levels:
         level = levels.pop(0)
@@ -107,8 +111,11 @@ def _begun(reduction: Reduction) -> Problem[BoundGraph] | None:
 
 
 def _first(reduction: Reduction, graphs: Sequence[BoundGraph]) -> Problem[BoundGraph] | None:
-    """The first graph that fails. If there is only one, its calls are asked first: a whole graph
-    takes longer, and so does the whole program, which must fail each time if no call does."""
+    """Return a problem of the first failing graph, or of single calls of the only graph.
+
+    Single calls run first: a whole graph takes longer, and so does the check that the program fails
+    each time.
+    """
     found = _single(reduction, graphs[0]) if len(graphs) == 1 else None
     if found is not None:
         return found
@@ -120,7 +127,7 @@ def _first(reduction: Reduction, graphs: Sequence[BoundGraph]) -> Problem[BoundG
 
 
 def _single(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | None:
-    """The calls of a graph that fail by themselves each time, and without a loss."""
+    """Return a problem of the calls that fail alone, each time and without a loss; else None."""
     problem = of_graph(reduction, graph, None)
     with suppress(OutOfBudget), tolerate_reducer_errors(reduction):
         isolate_calls(problem)
@@ -135,15 +142,17 @@ def _single(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | No
 
 
 def of_graph(reduction: Reduction, graph: BoundGraph, loss: Loss) -> Problem[BoundGraph]:
-    """A graph that fails with `loss`, to be made smaller."""
+    """Return the problem of reducing a graph that fails with `loss`."""
     before = graph.ops
     reduction.on_progress("graph", before, before)
 
     def candidate(graph: BoundGraph) -> Candidate:
+        """Return a graph as the oracle runs it."""
         case = replace(reduction.case, target=graph.module, args=graph.inputs, kwargs={}, loss=loss)
         return reduction.candidate(f"graph {loss} {graph.key}", case)
 
     def on_step(graph: BoundGraph) -> None:
+        """Report the progress."""
         write = functools.partial(reduction.script_of, graph)
         reduction.on_progress("graph", before, graph.ops, write)
 
@@ -153,7 +162,7 @@ def of_graph(reduction: Reduction, graph: BoundGraph, loss: Loss) -> Problem[Bou
 def find_failing_graph(
     reduction: Reduction, graphs: Sequence[BoundGraph]
 ) -> Problem[BoundGraph] | None:
-    """The first graph that fails alone in the same way: with a loss, if only so."""
+    """Return a problem of the first graph that fails alone, without a loss if possible."""
     for graph in graphs:
         for loss in (None, True) if reduction.case.loss else (None,):
             problem = of_graph(reduction, graph, loss)
@@ -163,11 +172,14 @@ def find_failing_graph(
 
 
 def capture_graphs(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]:
-    """The graphs that a program becomes, each with its inputs as they were: Dynamo's, or those of
-    AOTAutograd, forward and backward."""
+    """Return the graphs of a program at a level, with their inputs at the time of each call.
+
+    At the level of AOTAutograd these are the forward and backward graphs.
+    """
     before = snapshot(case.objects)
 
     def run(backend: Callable[..., object]) -> None:
+        """Compile the program with `backend` and call it."""
         torch.compiler.reset()
         compiled = torch.compile(case.target, backend=backend, dynamic=case.dynamic)
         output = compiled(*case.args, **case.kwargs)
@@ -189,7 +201,7 @@ def capture_graphs(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]
 
 
 def _needed(problem: Problem[BoundGraph]) -> tuple[str, ...]:
-    """The settings that are not torch's own and without which the graph does not fail."""
+    """Return the settings that differ from torch's defaults and that the failure needs."""
     oracle, candidate = problem.oracle, problem.candidate
     case = candidate.case()
     needed = list(non_default_config())
@@ -207,7 +219,7 @@ def _needed(problem: Problem[BoundGraph]) -> tuple[str, ...]:
 
 
 def _with(case: Case, kept: Sequence[str]) -> Case:
-    """`case`, in a process in which only the settings `kept` are not torch's own."""
+    """Reset every setting except `kept` in this process, and return `case`."""
     for name in non_default_config():
         if name not in kept:
             reset_config(name)
@@ -215,8 +227,10 @@ def _with(case: Case, kept: Sequence[str]) -> Case:
 
 
 def reduce_tree(reduction: Reduction) -> Callable[[], None]:
-    """Let modules of the program that the failure does not need stand for themselves, in this
-    process. Returns what undoes that."""
+    """Replace modules that the failure does not need by stubs, in this process.
+
+    Returns a function that undoes it.
+    """
     module, case = reduction.case.module, reduction.case
     if module is None or not module._modules:
         return lambda: None
@@ -247,17 +261,19 @@ def reduce_tree(reduction: Reduction) -> Callable[[], None]:
 
 
 def _planned(case: Case, plan: ModulePlan, recorded: ModuleRecording) -> Case:
+    """Apply a plan to the module of a case, and return the case."""
     assert case.module is not None
     apply_plan(case.module, plan, recorded)
     return case
 
 
 def reduce_text(reduction: Reduction, text: str) -> str:
-    """Return the smallest source whose `build()` gives a program that fails the same way."""
+    """Return the smallest source whose `build()` returns a program that fails the same way."""
     before = len(text.splitlines())
     reduction.on_progress("source", before, before)
 
     def on_step(text: str) -> None:
+        """Report the progress."""
         write = functools.partial(reduction.script_of, text)
         reduction.on_progress("source", before, len(text.splitlines()), write)
 

@@ -16,10 +16,11 @@ Build = Callable[[S], Iterable[T]]
 
 
 def take_first(problem: Problem[T], choices: Iterable[S], build: Build[S, T]) -> S | None:
-    """Take the first of `choices` whose candidate fails. Return it, or None."""
+    """Make the first candidate that fails `current`, and return its choice; None without one."""
     made: dict[int, S] = {}
 
     def candidates() -> Iterator[T]:
+        """Yield the candidates of all choices, and count how many each choice has."""
         for choice in choices:
             for candidate in build(choice):
                 made[id(candidate)] = choice
@@ -97,7 +98,7 @@ def find_smallest(
 
 
 def find_needed(problem: Problem[T], items: Sequence[S], build: Build[Sequence[S], T]) -> list[S]:
-    """Return the items that the failure needs; all of them together are known to fail.
+    """Return the items that the failure needs; all of them together must fail.
 
     The last item of the shortest failing prefix is needed. With it in place, the shortest prefix
     that is still required gives the next one.
@@ -116,6 +117,7 @@ def find_needed(problem: Problem[T], items: Sequence[S], build: Build[Sequence[S
 def _prefix(
     build: Build[Sequence[S], T], found: list[S], rest: Sequence[S], count: int
 ) -> Iterable[T]:
+    """Build the candidate of the found items and the first `count` others."""
     return build([*found, *rest[:count]])
 
 

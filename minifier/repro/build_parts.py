@@ -26,7 +26,7 @@ class ProgramFacts:
 
 
 def program(text: str, facts: ProgramFacts) -> ProgramText:
-    """Return the parts of `text`, which has a `build()` or the names `model` and `inputs`."""
+    """Return the parts of a text that has a `build()`, or the names `model` and `inputs`."""
     tree = ast.parse(text)
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     flat = _inline_build([node for node in tree.body if node not in imports])
@@ -62,7 +62,7 @@ def _inline_build(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _leaves_early(body: list[ast.stmt]) -> bool:
-    """Return whether a statement of `build` itself, not of a nested function, returns."""
+    """Return whether `build` returns anywhere but at its end."""
     for node in body:
         if isinstance(node, ast.Return):
             return True
@@ -74,7 +74,7 @@ def _leaves_early(body: list[ast.stmt]) -> bool:
 
 
 def _taken_apart(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText | None:
-    """Return the parts if `model` and `inputs` are assigned by one statement each."""
+    """Return the parts if one statement each assigns `model` and `inputs`; else None."""
     given = {name: node.value for node in body for name, node in _single_assignment(node)}
     if "model" not in given or "inputs" not in given:
         return None
@@ -107,6 +107,7 @@ def _split_at_definitions(body: list[ast.stmt]) -> tuple[str, list[str]]:
 
 
 def _as_it_is(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText:
+    """Return the whole text, with its `model` called on its `inputs`."""
     star = {"tuple": "*inputs", "dict": "**inputs"}.get(facts.form, "inputs")
     places = {"input" if star.startswith("*") else "input[0]": "inputs"}
     function, assigned = _split_at_definitions(body)
@@ -114,6 +115,7 @@ def _as_it_is(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText:
 
 
 def _single_assignment(node: ast.stmt) -> Iterator[tuple[str, ast.Assign]]:
+    """Yield name and statement of an assignment to one name; nothing for others."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target = node.targets[0]
         if isinstance(target, ast.Name):
@@ -135,6 +137,7 @@ def _make_assignment(name: str, value: ast.expr) -> ast.stmt:
 
 
 def _lambda_to_def(function: ast.Lambda) -> ast.stmt:
+    """Return a lambda as a function `f`."""
     text = f"def f({ast.unparse(function.args)}):\n    return {ast.unparse(function.body)}"
     return ast.parse(text).body[0]
 
@@ -169,6 +172,7 @@ def _input_statements(
 
 
 def _unused_names(taken: set[str]) -> Iterator[str]:
+    """Yield unused variable names: x, y, …"""
     yield from (name for name in _NAMES if name not in taken)
     number = 0
     while True:

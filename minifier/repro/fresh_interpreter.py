@@ -55,7 +55,7 @@ is loaded after this."""
 
 @dataclass(frozen=True)
 class Ran:
-    """Outcome of a script's run."""
+    """Result of a script's run: exit code and output."""
 
     code: int | None
     """Exit code; None if a signal or the time limit ended it."""
@@ -86,7 +86,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Standing:
-    """Whether a script shows its failure on its own."""
+    """Whether a script fails on its own, and passes one rung below."""
 
     ok: bool
     reason: str
@@ -157,7 +157,8 @@ def run(
 
 
 def _read_output(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
-    """Return a child's output until it ends or the deadline passes, and whether it ended."""
+    """Return a child's output until it ends or the deadline passes, and whether it ended in
+    time."""
     clip = ClippedText()
     assert child.stdout is not None
     with selectors.DefaultSelector() as selector:
@@ -195,7 +196,7 @@ def last_exception(printed: str) -> tuple[str, str]:
 
 
 def shows(ran: Ran, check: ScriptCheck) -> bool:
-    """Return whether a script written for `check` ended with that failure."""
+    """Return whether a run of a script failed as `check` describes."""
     match check.kind:
         case Kind.CRASH:
             return bool(ran.signal) and ran.signal in (*check.signature, *check.got.split())
@@ -223,7 +224,7 @@ def _contains_signature(ran: Ran, check: ScriptCheck) -> bool:
 
 
 def _passed_through(printed: str, name: str) -> bool:
-    """Return whether a traceback names a function: "torch._inductor.ir.realize"."""
+    """Return whether a traceback has a frame of this function: "torch._inductor.ir.realize"."""
     module, _, function = name.rpartition(".")
     path = re.escape(module.replace(".", "/"))
     return bool(
@@ -241,10 +242,11 @@ def stands_alone(
     beside: bool = True,
     passes_below: bool = False,
 ) -> Standing:
-    """Return whether a script fails as `check` says, and passes one rung down.
+    """Return whether a script fails as `check` says, and passes one rung below.
 
     Below Dynamo it must pass with compilation disabled. `environment` is as in `run`; `beside` says
-    whether both may run at once; `passes_below` that it is known to pass one rung down."""
+    whether both may run at once; `passes_below` that it is known to pass one rung down.
+    """
     backend = backend_of(text)
     if backend is None:
         return Standing(False, "The script names no backend, or more than one.", Ran(None))
@@ -268,11 +270,12 @@ def stands_alone(
 
 
 def passes_below(text: str, seconds: float) -> bool:
-    """Return whether a script passes one rung down, in a fork of this process.
+    """Return whether a script passes one rung below, in a fork of this process.
 
     The fork gets an empty folder and a fresh interpreter's modes and settings; below Dynamo,
     compilation is disabled. It is faster than a fresh interpreter, which must decide if this fails:
-    a fork has more, such as registered operators."""
+    a fork has more, such as registered operators.
+    """
     backend = backend_of(text)
     if backend is None:
         return False
@@ -284,9 +287,10 @@ def passes_below(text: str, seconds: float) -> bool:
 
 
 def _by_itself(text: str, folder: str, eager: bool, _: object) -> None:
-    """Run a script in a folder with a fresh interpreter's settings.
+    """Run a script in a forked child, under the settings of a fresh interpreter.
 
-    `eager` disables compilation."""
+    `eager` disables compilation.
+    """
     if eager:
         os.environ[_DISABLE] = "1"
     os.chdir(folder)
@@ -298,6 +302,7 @@ def _by_itself(text: str, folder: str, eager: bool, _: object) -> None:
 
 
 def _describe_ending(ran: Ran) -> str:
+    """Return how a run ended: exit code, signal or time limit."""
     if ran.passed:
         return "passes"
     told = str(ran)
@@ -309,7 +314,7 @@ def _describe_ending(ran: Ran) -> str:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Outcome of a script under another torch."""
+    """Outcome of a script under another version of torch."""
 
     version: str
     state: str
@@ -326,9 +331,10 @@ def elsewhere(
     install_seconds: float = 900.0,
     index: str | None = None,
 ) -> tuple[Elsewhere, ...]:
-    """Return the outcome of a script with each of `versions`: torch versions or interpreters.
+    """Return the outcome of a script under each of `versions`: torch versions or interpreters.
 
-    A version is installed into an environment of its own, which is removed afterwards."""
+    A version is installed into an environment of its own, which is removed afterwards.
+    """
     found = []
     for version in versions:
         if os.sep in version:
@@ -347,13 +353,14 @@ def elsewhere(
 
 
 def _outcome_elsewhere(version: str, ran: Ran, check: ScriptCheck) -> Elsewhere:
+    """Return the outcome of a run under another version of torch."""
     if ran.passed:
         return Elsewhere(version, "passes")
     return Elsewhere(version, "fails" if shows(ran, check) else "fails differently", str(ran))
 
 
 def _install_torch(version: str, folder: str, seconds: float, index: str | None) -> tuple[str, str]:
-    """Return an interpreter with a version of torch, and "" or what is wrong."""
+    """Install a version of torch; return its interpreter, and an error message or ""."""
     python = str(Path(folder, "bin", "python"))
     source = ["--index-url", index] if index else []
     for command in (

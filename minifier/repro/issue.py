@@ -28,7 +28,7 @@ _WIDE = 88
 
 
 class CheckedScript(Protocol):
-    """What an issue is written from; `Minified` is one."""
+    """The attributes of `Minified` that an issue's text needs."""
 
     @property
     def bisection(self) -> Bisection: ...
@@ -59,7 +59,7 @@ def issue(found: CheckedScript) -> str:
 
 
 def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...]) -> str:
-    """Return a title that says what is wrong with what."""
+    """Return the issue's title: what fails, and with which operators."""
     what = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
     of = f" of {what}" if what else ""
     start = f"torch.compile(backend={backend!r})".replace("'", '"')
@@ -105,11 +105,13 @@ def operators(text: str) -> tuple[str, ...]:
 
 
 def _public_name(function: ast.Attribute) -> str:
+    """Return "torch.name" for a function, "Tensor.name" for a method."""
     whole = ast.unparse(function)
     return whole if whole.startswith("torch.") else f"Tensor.{function.attr}"
 
 
 def _clip_line(text: str) -> str:
+    """Return the first line of a text, shortened."""
     line = text.strip().partition("\n")[0]
     return line if len(line) <= _WIDE else line[: _WIDE - 2].rstrip() + " …"
 
@@ -131,6 +133,7 @@ def _summary_sentence(check: ScriptCheck, failure: Failure, found: CheckedScript
 
 
 def _last_good(found: CheckedScript) -> str:
+    """Return the last rung before the failing one."""
     good = ""
     for name, ended in found.bisection.rungs.items():
         if ended is not None and ended.failure is not None:
@@ -140,6 +143,7 @@ def _last_good(found: CheckedScript) -> str:
 
 
 def _backend_table(found: CheckedScript) -> str:
+    """Return the outcomes of all rungs as a Markdown table."""
     rows = [f"| {name} | {told} |" for name, told in found.bisection.table()]
     lines = ["| backend | outcome |", "|---|---|", *rows]
     if found.bisection.culprit:
@@ -183,6 +187,7 @@ def versions() -> list[str]:
 
 
 def _processor_name() -> str:
+    """Return the model name of the processor."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -192,6 +197,7 @@ def _processor_name() -> str:
 
 
 def _compiler_version() -> str:
+    """Return the first line of the C++ compiler's version; "" without one."""
     path = shutil.which("g++") or shutil.which("clang++")
     if path is None:
         return ""

@@ -64,7 +64,7 @@ _PASSING = {  # set by torch itself while it compiles, or for its own output
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """Contents of a script by PyTorch's minifier; call and compile it only while `in_force`."""
+    """Contents of a script by PyTorch's minifier; use its module only inside `in_force`."""
 
     module: torch.nn.Module
     inputs: tuple[object, ...]
@@ -217,9 +217,10 @@ def _parse_script(file: Path) -> ast.Module | None:
 
 
 def _run_script(file: Path, tree: ast.Module, notes: list[str]) -> ReproCall:
-    """Return the arguments of the script's `run_repro` call.
+    """Return the arguments of the script's `run_repro` call; add unknown settings to `notes`.
 
-    Adds to `notes` what this torch does not know."""
+    Adds to `notes` what this torch does not know.
+    """
     module = ModuleType(_free_name(file.stem))
     module.__file__ = str(file)
     sys.modules[module.__name__] = module  # Dynamo looks its globals up there
@@ -244,7 +245,7 @@ def _run_script(file: Path, tree: ast.Module, notes: list[str]) -> ReproCall:
 
 
 def _as_main(statement: ast.stmt) -> list[ast.stmt]:
-    """Return the statements that run where the script is the program."""
+    """Return the statements to execute when the script runs as the main program."""
     tests = ("__name__ == '__main__'", "'__main__' == __name__")
     if isinstance(statement, ast.If) and ast.unparse(statement.test) in tests:
         return statement.body
@@ -252,6 +253,7 @@ def _as_main(statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _sets_config(statement: ast.stmt) -> bool:
+    """Return whether a statement assigns a setting of torch."""
     if not isinstance(statement, ast.Assign):
         return False
     name = ast.unparse(statement.targets[0])
@@ -259,6 +261,7 @@ def _sets_config(statement: ast.stmt) -> bool:
 
 
 def _free_name(stem: str) -> str:
+    """Return a module name that is not loaded."""
     name, number = stem, 1
     while name in sys.modules:
         name, number = f"{stem}_{number}", number + 1
@@ -266,6 +269,7 @@ def _free_name(stem: str) -> str:
 
 
 def _read_inputs(file: Path, call: ReproCall, folder: str | None) -> ReproInputs:
+    """Return the inputs that the script loads. Raises FullgraphError."""
     try:
         return read_repro_inputs(call.load_args, folder)
     except Exception as error:
@@ -273,6 +277,7 @@ def _read_inputs(file: Path, call: ReproCall, folder: str | None) -> ReproInputs
 
 
 def _describe_load_error(file: Path, error: Exception) -> FullgraphError:
+    """Return the error for a script that cannot be executed."""
     line, step = 0, error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == str(file):
@@ -286,7 +291,8 @@ def _describe_load_error(file: Path, error: Exception) -> FullgraphError:
 
 
 def _inputs_folder(file: Path, named: str | None) -> str | None:
-    """Return the folder of the inputs: the one named, or one beside the script if it was moved."""
+    """Return the folder of the saved inputs: the named one, or one beside a script that was
+    moved."""
     if named is None:
         return None
     places = (Path(named), file.parent / named, file.parent / Path(named).name)

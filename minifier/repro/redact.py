@@ -44,10 +44,11 @@ class _Change:
 
 
 def redact(text: str, still_fails: StillFails) -> str:
-    """Return `text` with other names, strings and numbers that fails in the same way.
+    """Return `text` with names, strings and numbers replaced, that still fails in the same way.
 
     `still_fails` is asked once for each kind if all can be replaced, else about halves. Comments
-    are removed, except for the first line, which names the versions."""
+    are removed, except for the first line, which names the versions.
+    """
     current = _without_comments(text)
     if current != text and not still_fails(current):
         return text
@@ -70,6 +71,7 @@ def _apply_most(text: str, changes: Sequence[_Change], still_fails: StillFails) 
 
 
 def _apply_changes(text: str, changes: Sequence[_Change]) -> str:
+    """Return the text after the changes."""
     new = {kind: {c.old: c.new for c in changes if c.kind == kind} for kind in _KINDS}
     return cst.parse_module(text).visit(_Changer(**new)).code
 
@@ -78,7 +80,7 @@ _KINDS = ("name", "string", "value")
 
 
 class _Changer(cst.CSTTransformer):
-    """Transformer that renames and replaces texts."""
+    """Transformer that replaces names, strings and values."""
 
     def __init__(
         self, name: Mapping[str, str], string: Mapping[str, str], value: Mapping[str, str]
@@ -108,6 +110,7 @@ class _Changer(cst.CSTTransformer):
     def _new_value(
         self, original: cst.BaseExpression, updated: cst.BaseExpression
     ) -> cst.BaseExpression:
+        """Return the replacement of an expression; `updated` if it has none."""
         new = self._value.get(_code_of(original)) if self._value else None
         return updated if new is None else cst.parse_expression(new)
 
@@ -124,6 +127,8 @@ def _without_comments(text: str) -> str:
     """Return source without its comments."""
 
     class Remover(cst.CSTTransformer):
+        """Transformer that removes comments."""
+
         def leave_EmptyLine(
             self, original_node: cst.EmptyLine, updated_node: cst.EmptyLine
         ) -> cst.EmptyLine | cst.RemovalSentinel:
@@ -152,7 +157,7 @@ def _without_comments(text: str) -> str:
 
 
 def _new_names(text: str) -> Iterator[_Change]:
-    """Return new names for what the script itself defines."""
+    """Yield new names for what the script itself defines."""
     module = cst.parse_module(text)
     finder = _Definitions()
     module.visit(finder)
@@ -167,13 +172,14 @@ def _new_names(text: str) -> Iterator[_Change]:
 
 
 def _is_plain(name: str) -> bool:
-    """Return whether a name reveals nothing about its author."""
+    """Return whether a name is generic enough to reveal nothing about its author."""
     if name in _KEPT or name.startswith("__") or re.fullmatch(r"_|[a-zA-Z]\d?", name):
         return True
     return any(hasattr(thing, name) for thing in _VOCABULARY)
 
 
 def _unused_names(kind: str, taken: set[str]) -> Iterator[str]:
+    """Yield unused names for a kind of definition: f1, M1, a1, x1."""
     start = {"function": "f", "class": "M", "attribute": "a", "variable": "x"}[kind]
     for number in itertools.count(1):
         name = f"{start}{number}"
@@ -183,7 +189,7 @@ def _unused_names(kind: str, taken: set[str]) -> Iterator[str]:
 
 
 class _Definitions(cst.CSTVisitor):
-    """Names that a script binds, and those that others use too."""
+    """Names that a script binds, and names that code outside the script uses too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -233,6 +239,7 @@ class _Definitions(cst.CSTVisitor):
         self.foreign |= {item.name.value for item in node.names}
 
     def _add_target(self, target: cst.BaseExpression) -> None:
+        """Add the names and attributes that an assignment target binds."""
         if isinstance(target, cst.Name):
             self.defined.setdefault(target.value, "variable")
         elif isinstance(target, cst.Attribute) and m.matches(target.value, m.Name("self")):
@@ -248,7 +255,7 @@ class _Definitions(cst.CSTVisitor):
 
 
 def _new_strings(text: str) -> Iterator[_Change]:
-    """Return strings that are neither torch's words nor data."""
+    """Yield replacements for strings that are neither arguments of torch nor data."""
     module = cst.parse_module(text)
     kept = {
         _code_of(arg.value)
@@ -271,7 +278,7 @@ def _new_strings(text: str) -> Iterator[_Change]:
 
 
 def _is_of_torch(function: cst.BaseExpression) -> bool:
-    """Return whether a function's string arguments are torch's words: "cpu", "bilinear"."""
+    """Return whether torch defines the meaning of a function's string arguments: "cpu"."""
     if not isinstance(function, cst.Attribute):
         return False
     root: cst.BaseExpression = function
@@ -282,7 +289,7 @@ def _is_of_torch(function: cst.BaseExpression) -> bool:
 
 
 def _new_values(text: str) -> Iterator[_Change]:
-    """Return plain tensors for those with content, short numbers for long ones."""
+    """Yield plain tensors for tensors with content, and short numbers for long ones."""
     module = cst.parse_module(text)
     inside: set[str] = set()
     for node in m.findall(module, m.Call(func=m.Attribute(value=m.Name("torch")))):

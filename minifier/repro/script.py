@@ -127,14 +127,14 @@ def script(
 
 
 def lower_backend(text: str, backend: str) -> str:
-    """Return the script for another backend; raise ValueError unless it names one once."""
+    """Return the script with another backend; raise ValueError unless it names exactly one."""
     if len(_BACKEND.findall(text)) != 1:
         raise ValueError("A script names its backend once.")
     return _BACKEND.sub(backend, text)
 
 
 def backend_of(text: str) -> str | None:
-    """The backend that a script names; None if it names none, or several."""
+    """Return the backend that a script names; None if it names none or several."""
     found = _BACKEND.findall(text)
     return found[0] if len(found) == 1 else None
 
@@ -149,7 +149,7 @@ def backend_below(backend: str) -> str | None:
 
 
 def surroundings() -> str:
-    """Return the versions and the machine in one line."""
+    """Return the versions and the machine as one line."""
     parts = [
         f"torch {torch.__version__}",
         f"Python {platform.python_version()}",
@@ -174,7 +174,7 @@ def _join_parts(parts: Sequence[str]) -> str:
 
 
 class _Body:
-    """Statements after the function: inputs, calls, an assertion."""
+    """Writer of the statements after the function: inputs, calls, an assertion."""
 
     def __init__(
         self, program: ProgramText, check: ScriptCheck, compiled: str, backend: str
@@ -200,7 +200,7 @@ class _Body:
 
     @property
     def _names_used(self) -> list[str]:
-        """Return the names that setup statements assign and the calls use."""
+        """Return the names that setup statements bind and that the calls read."""
         used = syntax.names(f"{self._program.function}\n{self._call_of(self._eager)}", ast.Load)
         given = syntax.names("\n".join(self._inputs), ast.Store)
         return [name for name in dict.fromkeys(given) if name in used]
@@ -232,12 +232,13 @@ class _Body:
         return [*lines, "torch.manual_seed(0)"] if self._program.random else lines
 
     def _with_backward(self, call: str) -> str:
+        """Return the call with its backward, if there is a loss."""
         if not self._program.loss:
             return call
         return self._program.loss.replace("{}", call) + ".backward()"
 
     def _after_other_calls(self, callee: str, last: str) -> list[str]:
-        """Return `last` after the calls that precede it."""
+        """Return `last` preceded by the other calls of the program."""
         if self._check.calls == 1:
             return [last]
         step = self._call_of(callee)
@@ -245,7 +246,7 @@ class _Body:
         return [f"for _ in range({self._check.calls - 1}):", *_indent_lines([step]), last]
 
     def _call_side(self, callee: str, last: str) -> list[str]:
-        """Return the call of eager or of the compiled program; several calls share a name."""
+        """Return the calls of `callee`, eager or compiled; several calls share a variable."""
         if callee == self._compiled and self._check.calls > 1:
             lines = self._after_other_calls("compiled", last.replace(callee, "compiled"))
             return [*self._lines_before_call(), f"compiled = {callee}", *lines]
@@ -273,6 +274,7 @@ class _Body:
         )
 
     def _compare_outputs(self) -> Iterator[str]:
+        """Yield the lines that compare an output."""
         check = self._check
         path = check.where.removeprefix("output")
         if self._program.outputs == 1:
@@ -286,6 +288,7 @@ class _Body:
         yield from self._assert_close("got", "expected")
 
     def _compare_aliases(self, path: str) -> Iterator[str]:
+        """Yield the lines that assert which memory an output shares."""
         check = self._check
         other, same = (check.expected, "==") if check.got == OWN_MEMORY else (check.got, "!=")
         yield from self._call_side(self._compiled, f"got = {self._call_of(self._compiled)}")
@@ -296,6 +299,7 @@ class _Body:
         yield f'assert got{path}.{pointer} {same} {name}.{pointer}, "{told}"'
 
     def _compare_gradients(self) -> Iterator[str]:
+        """Yield the lines that compare a gradient."""
         place = self._program.place(self._check.where)
         eager, compiled = self._call_of(self._eager), self._call_of(self._compiled)
         yield from self._call_side(self._eager, self._with_backward(eager))
@@ -307,6 +311,7 @@ class _Body:
         yield from self._assertion_of(f"{place}.grad")
 
     def _compare_mutations(self) -> Iterator[str]:
+        """Yield the lines that compare an input or buffer after the calls."""
         place = self._program.place(self._check.where)
         if self._check.aspect == "keys":
             place = self._program.container_expression(self._check.where)
@@ -320,19 +325,21 @@ class _Body:
         yield from self._assertion_of(place)
 
     def _assertion_of(self, place: str) -> Iterator[str]:
-        """Return the assertion that `place` holds what is expected."""
+        """Return the assertion that the expression `place` has the expected value."""
         if '"' in place or "(" in place:  # it could not stand in an f-string, or is long
             yield f"got = {place}"
             place = "got"
         yield from self._assert_close(place, "expected")
 
     def _forbid_recompile(self) -> Iterator[str]:
+        """Yield the lines that raise on a recompile."""
         yield f"compiled = {self._compiled}"
         yield self._call_of("compiled")
         yield 'with torch.compiler.set_stance("fail_on_recompile"):'
         yield from _indent_lines([self._call_of("compiled")] * max(1, self._check.calls - 1))
 
     def _compare_times(self) -> Iterator[str]:
+        """Yield the lines that time eager and compiled calls."""
         self.imports.append("import timeit")
         yield f"compiled = {self._compiled}"
         for side in (self._eager, "compiled"):

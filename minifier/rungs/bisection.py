@@ -18,7 +18,7 @@ _WIDTH = 160
 
 @dataclass(frozen=True)
 class Cut:
-    """Shortest beginning of a graph that fails."""
+    """Shortest failing prefix of a graph."""
 
     call: int
     """The last call of the beginning, counted from 1."""
@@ -62,7 +62,7 @@ class Bisection:
 
     @property
     def healthy(self) -> bool:
-        """Return whether every rung agrees with eager."""
+        """Return whether every rung ran and agrees with eager."""
         ends = self.rungs.values()
         return all(end is not None and not (end.failure or end.refused) for end in ends)
 
@@ -116,12 +116,14 @@ class Bisection:
 
 
 def _outcome(end: RungOutcome | None) -> str | None:
+    """Return "ok" or the failure's kind; None for a rung that did not run."""
     if end is None:
         return None
     return str(end.failure.kind) if end.failure is not None else "ok"
 
 
 def _words(end: RungOutcome | None) -> str:
+    """Return the outcome of a rung as text."""
     if end is None:
         return "not tried"
     if end.failure is not None:

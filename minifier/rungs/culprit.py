@@ -18,7 +18,7 @@ _LIKELY = "lowerings"
 
 @dataclass(frozen=True)
 class Culprit:
-    """The part without which the failure disappears."""
+    """The subsystem of a rung that causes the failure: disabling it makes the program pass."""
 
     rung: str
     part: str
@@ -35,9 +35,10 @@ class Culprit:
 
 
 def culprit(candidate: Candidate, oracle: Oracle) -> Culprit | None:
-    """Return the first part of a candidate's last rung without which it no longer fails.
+    """Return the first subsystem of the last rung without which the candidate passes.
 
-    None if there is none, or if this torch cannot switch parts off."""
+    None if there is none, or if this torch cannot switch parts off.
+    """
     (rung,) = candidate.rungs[-1:]
     parts = [part for part in list_subsystems() if part.rung == rung.backend]
     search = _Search(replace(candidate, rungs=(rung,)), oracle)
@@ -57,7 +58,7 @@ def culprit(candidate: Candidate, oracle: Oracle) -> Culprit | None:
 
 
 def _groups(parts: Sequence[Subsystem]) -> list[Sequence[Subsystem]]:
-    """Return the parts in their order, the likeliest in a group of its own."""
+    """Return the subsystems in order, with the most likely one in a group of its own."""
     place = next((n for n, part in enumerate(parts) if part.name == _LIKELY), len(parts))
     groups = [parts[:place], parts[place : place + 1], parts[place + 1 :]]
     return [group for group in groups if group]
@@ -65,26 +66,26 @@ def _groups(parts: Sequence[Subsystem]) -> list[Sequence[Subsystem]]:
 
 @dataclass(frozen=True)
 class _Search:
-    """Outcomes of a failing candidate without parts of its rung."""
+    """Outcomes of a failing candidate with subsystems of its rung disabled."""
 
     candidate: Candidate
     oracle: Oracle
 
     def without(self, parts: Sequence[Subsystem]) -> Future[Report]:
-        """Begin to run the candidate without some parts."""
+        """Begin to run the candidate with some subsystems disabled."""
         return self.oracle.report(replace(self.candidate, without=tuple(parts)))
 
     def limited(self, part: Subsystem, limit: int) -> Future[Report]:
-        """Begin to run the candidate with a limited number of applications of a part."""
+        """Begin to run the candidate with a subsystem limited to `limit` applications."""
         return self.oracle.report(replace(self.candidate, limit=(part, limit)))
 
     def fails(self, report: Future[Report]) -> bool:
         return report.result().verdict(self.oracle.expected) is Verdict.SAME
 
     def mending(self, parts: Sequence[Subsystem]) -> Iterator[Subsystem]:
-        """Return the parts without each of which the case no longer fails.
+        """Yield each subsystem that alone makes the case pass when it is disabled.
 
-        Empty if it fails without all of them. More and more parts are left out to find the first.
+        Yields nothing if the case fails with all of them disabled. A bisection finds the first.
         """
         if self.fails(self.without(parts)):
             return
@@ -101,7 +102,7 @@ class _Search:
 
 
 class _Applications:
-    """Applications of a part that PyTorch counts."""
+    """The applications of a subsystem that PyTorch counts."""
 
     def __init__(self, search: _Search, part: Subsystem) -> None:
         self._search, self._part = search, part
@@ -114,7 +115,8 @@ class _Applications:
         return self._search.limited(self._part, _FAR).result().applied
 
     def least(self) -> int | None:
-        """Return the least number of applications with which the case fails."""
+        """Return the smallest number of applications with which the case fails; None if it
+        passes."""
         if not self._fails(_FAR):
             return None  # counting itself changes what happens
         low, high = 0, len(self._applied)
@@ -131,5 +133,5 @@ class _Applications:
         return high or None
 
     def what(self, number: int) -> str:
-        """Return what a numbered application is."""
+        """Return the name of an application by its number."""
         return self._applied[number - 1] if number <= len(self._applied) else ""

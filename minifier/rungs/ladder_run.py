@@ -35,7 +35,8 @@ def run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
 
     If nothing fails it is tried again with the process's thread count, on which compiled code
     depends; if that fails, later candidates run with those threads. They run one at a time if the
-    failure depends on what runs beside it."""
+    failure depends on what runs beside it.
+    """
     found = _run_ladder(case, rungs, oracle)
     compiles = any(rung.backend not in _INTERPRETED for rung in rungs)
     if case.wanted in (Kind.BREAK, Kind.RECOMPILE) or not (found.healthy and compiles):
@@ -78,7 +79,8 @@ def _run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
 def expect_failure(found: Bisection, oracle: Oracle) -> None:
     """Compare later candidates with the program's failure.
 
-    Each may take little longer than the whole program did."""
+    Each may take little longer than the whole program did.
+    """
     assert found.failure is not None
     oracle.expected = found.failure
     ends = [end for end in found.rungs.values() if end is not None]
@@ -90,6 +92,7 @@ def expect_failure(found: Bisection, oracle: Oracle) -> None:
 
 
 def _away() -> tuple[str, ...]:
+    """Return the note that a fresh process lacks changes made to imported modules."""
     if not has_fork_server():
         return ()
     return (
@@ -158,6 +161,7 @@ def _hangs(end: RungOutcome) -> bool:
 
 
 def _refusal(ends: Mapping[str, RungOutcome]) -> str:
+    """Return why a bisection is impossible: eager fails, or is not comparable; else ""."""
     eager = ends[EAGER]
     if eager.failure is not None:
         said = eager.failure.message.partition("\n")[0]
@@ -176,7 +180,7 @@ def _refusal(ends: Mapping[str, RungOutcome]) -> str:
 
 
 def _ranks() -> tuple[str, ...]:
-    """Return a note if the other ranks were missing."""
+    """Return the note that the other ranks were missing."""
     others = torch.distributed.get_world_size() - 1 if has_process_group() else 0
     if not others:
         return ()

@@ -28,7 +28,7 @@ def class_of(site: Site, node: cst.BaseExpression) -> str:
 
 
 def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:
-    """Return the only call that the class assigns to `self.x`, where `node` is `self.x`."""
+    """Return the call assigned to `self.x` for a node `self.x`, if the class has only one."""
     path = dotted_name(node)
     owner = _class_around(site, node)
     if owner is None or not path.startswith("self."):
@@ -109,6 +109,7 @@ def _tuple_elements(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 
 def _default_of(function: cst.CSTNode | None, parameter: str) -> cst.BaseExpression | None:
+    """Return the default of a function's parameter; None without one."""
     found = (
         [one for one in walk(function.params) if isinstance(one, cst.Param)]
         if isinstance(function, cst.FunctionDef)
@@ -136,6 +137,7 @@ def method_of_class(site: Site, kind: str, called: str) -> cst.FunctionDef | Non
 
 
 def _class_around(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
+    """Return the class around a node."""
     around = site.document.around(node)
     return next((one for one in around if isinstance(one, cst.ClassDef)), None)
 

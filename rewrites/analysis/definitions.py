@@ -15,7 +15,7 @@ ReachingBindings = dict[str, Bindings]
 
 @dataclass(frozen=True, eq=False)
 class Definitions:
-    """The local names of one function. A binding is the node that stores: mostly a `Name`."""
+    """Reaching definitions of the local names of one function."""
 
     function: FunctionNode
     reaching: Mapping[cst.Name, Bindings]
@@ -263,6 +263,7 @@ def _merge_states(states: Sequence[ReachingBindings | None]) -> ReachingBindings
 
 
 def _nodes_that(node: cst.CSTNode, wanted: Callable[[cst.CSTNode], bool]) -> Iterator[cst.CSTNode]:
+    """Yield the nodes inside `node` for which `wanted` is true."""
     if wanted(node):
         yield node
     for child in node.children:

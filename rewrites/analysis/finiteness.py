@@ -66,8 +66,7 @@ class NeutralValue(StrEnum):
 
 @dataclass(frozen=True)
 class Hazard:
-    """An operation that may give inf or NaN, or an infinite gradient, for some finite operand, or
-    raise for an index."""
+    """Operation that may yield inf, NaN or an infinite gradient, or raise IndexError."""
 
     operation: cst.BaseExpression
     operand: cst.BaseExpression
@@ -81,7 +80,8 @@ def find_hazards(site: Site, *nodes: cst.CSTNode) -> tuple[Hazard, ...]:
 
 
 def has_nan_free_gradient(site: Site, *nodes: cst.CSTNode) -> bool:
-    """Whether the gradients of these expressions are never NaN, even for inf or NaN operands.
+    """Return whether the gradients of these expressions are never NaN, even for inf or NaN
+    operands.
 
     True for sums, comparisons, clamping and selecting; False for products and all else.
     """
@@ -101,7 +101,7 @@ def has_nan_free_gradient(site: Site, *nodes: cst.CSTNode) -> bool:
 
 
 def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
-    """Yield the operations in `node` that may give inf or NaN, or a NaN gradient."""
+    """Yield the operations in `node` that may yield inf or NaN, or a NaN gradient."""
     for one in walk(node):
         if isinstance(one, cst.BaseExpression) and _is_of_numbers(site, one):
             continue
@@ -114,7 +114,7 @@ def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
 
 
 def _index_hazards(site: Site, one: cst.Subscript) -> Iterator[Hazard]:
-    """`table[i]`, where a test may keep the one place from lying outside of the table."""
+    """Yield the subscript `table[i]` if its index may be out of range."""
     match one.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=index, star=None))]:
             seen = infer(site, index)
@@ -125,7 +125,7 @@ def _index_hazards(site: Site, one: cst.Subscript) -> Iterator[Hazard]:
 
 
 def _is_of_numbers(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether an operation has no tensor among its operands: numbers have no gradient."""
+    """Return whether all operands of an operation are numbers, which have no gradient."""
     if isinstance(node, cst.BinaryOperation):
         return is_tensor(site, node.left) is False and is_tensor(site, node.right) is False
     if isinstance(node, cst.Call) and site.calls(node).startswith("math."):
@@ -134,6 +134,7 @@ def _is_of_numbers(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _operator_hazards(site: Site, one: cst.BinaryOperation) -> Iterator[Hazard]:
+    """Yield a division whose divisor may be 0, or a power that may be infinite."""
     match one.operator:
         case cst.Divide() | cst.FloorDivide() | cst.Modulo():
             if not _is_away_from_zero(site, one.right):

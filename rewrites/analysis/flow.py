@@ -129,7 +129,7 @@ def names_bound_before(document: Document, node: cst.CSTNode) -> frozenset[str]:
 
 
 def names_surely_bound(node: cst.CSTNode) -> set[str]:
-    """The names that a statement surely binds if it ends normally."""
+    """Return the names that a statement always binds if it does not raise or leave."""
     match node:
         case cst.If():
             if node.orelse is None:
@@ -151,7 +151,7 @@ def names_surely_bound(node: cst.CSTNode) -> set[str]:
 
 
 def always_exits(node: cst.CSTNode) -> bool:
-    """Whether a block or statement never goes on to what follows it: return, raise, break, …"""
+    """Return whether a block or statement never runs into the next one: return, raise, break, …"""
     match node:
         case cst.Return() | cst.Raise() | cst.Break() | cst.Continue():
             return True
@@ -267,6 +267,7 @@ def _base_of(node: cst.BaseExpression) -> str:
 
 
 def _flatten_target(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield the elements of a target, with tuples and lists flattened."""
     if isinstance(target, cst.Tuple | cst.List):
         for element in target.elements:
             yield from _flatten_target(element.value)

@@ -35,7 +35,7 @@ class UnknownValue(Exception):
 
 
 def infer(site: Site, node: cst.CSTNode) -> ValueSummary | None:
-    """Return the observed facts of an expression, else those inferred for its place."""
+    """Return the observed facts of an expression, else facts inferred from other expressions."""
     if (seen := site.seen(node)) is not None:
         return seen
     if isinstance(node, cst.Name) and (known := find_definitions(site.document, node)) is not None:
@@ -48,7 +48,7 @@ def infer(site: Site, node: cst.CSTNode) -> ValueSummary | None:
 
 
 def _facts_elsewhere(site: Site, node: cst.Attribute) -> ValueSummary | None:
-    """Return facts of an attribute path that the function only updates in place."""
+    """Return the facts of an attribute path whose value the function only updates in place."""
     document, path = site.document, dotted_name(node)
     function = document.function(node)
     found = [one for one in walk(function or node) if path and dotted_name(one) == path]
@@ -87,7 +87,8 @@ def is_tensor(site: Site, node: cst.CSTNode) -> bool | None:
 
 
 def same_kind(one: ValueSummary, other: ValueSummary) -> bool:
-    """Whether two expressions are tensors of one dtype and shape each time they were seen."""
+    """Return whether two expressions were tensors of the same dtype and shape at each
+    evaluation."""
     return (
         one.is_tensor
         and other.is_tensor

@@ -32,8 +32,8 @@ from fullgraph.rewrites.analysis.torch_names import (
 def side_effect_of(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str:
     """Return a clause that names a side effect of the nodes; "" if there is none.
 
-    Assigning to a local name counts as no effect; assigning to attributes and items does. With
-    `random`, drawing random numbers counts as none.
+    Assigning to a local name is not a side effect; assigning to attributes and items is. With
+    `random`, drawing random numbers is not one.
     """
     found = _side_effects(site, nodes, frozenset())
     return next((one for one in found if not (random and one.endswith("random numbers"))), "")
@@ -187,6 +187,7 @@ def _made_of(site: Site, node: cst.BaseExpression) -> Iterator[str]:
 
 
 def _not_training(call: cst.Call) -> bool:
+    """Return whether a call has the argument `training=False`."""
     return any(
         arg.keyword
         and arg.keyword.value == "training"

@@ -13,7 +13,7 @@ from fullgraph.rewrites.source import Document, dotted_name
 
 
 class Knowledge(Protocol):
-    """Source of facts: a run in eager, or the source text."""
+    """Source of facts about expressions: a run in eager, or the source text."""
 
     def at(self, position: Position) -> ValueSummary | None:
         """Return the facts of the expression at `position`; None if unknown."""
@@ -25,7 +25,7 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True)
 class Site:
-    """The node of a cause, in its document."""
+    """The syntax node of a cause, in its document."""
 
     document: Document
     node: cst.CSTNode
@@ -36,7 +36,7 @@ class Site:
     """The compiler's explanation, where there was a compiler."""
 
     def seen(self, node: cst.CSTNode) -> ValueSummary | None:
-        """Return the facts of an expression of this document; None for a new expression."""
+        """Return the values that an expression had in eager; None if they are not known."""
         if node not in self.document.ranges:
             return None
         return self.facts.at(self.document.position(node))

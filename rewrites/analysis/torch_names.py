@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text."""
+    """Return the whitespace-separated words of a text."""
     return frozenset(text.split())
 
 

@@ -13,13 +13,14 @@ CauseKey = tuple[str, str, str, str]
 
 
 def cause_key(cause: Cause) -> CauseKey:
-    """Return an identity of a cause that survives edits which move lines."""
+    """Return a key of a cause that edits which move lines do not change."""
     position = cause.position
     return position.file, position.function, cause.category, cause.expression
 
 
 def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> Check:
-    """Check that edits removed the `mended` causes and added no cause, recompile or crash."""
+    """Return a check that edits removed the `mended` causes and added no cause, recompile or
+    crash."""
     title = "causes"
     if after.error or after.crashes:
         return Check(title, False, after.error or "the compiler crashes on the new code")
@@ -37,7 +38,7 @@ def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause
 
 
 def replaces_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> bool:
-    """Whether edits removed the `mended` causes but added as many others."""
+    """Return whether edits removed the `mended` causes but added as many others."""
     if after.error or after.crashes or len(before.causes) != len(after.causes):
         return False
     remaining = set(map(cause_key, after.causes))

@@ -25,7 +25,7 @@ class ConfigRun:
 def prove_config_ideas(
     state: SearchState, run: Callable[[Config], ConfigRun], is_late: Callable[[], bool]
 ) -> dict[tuple[CauseKey, str], Proof]:
-    """Prove each idea that sets configuration, alone, for the causes that stay.
+    """Prove each suggested setting on its own, for the causes that remain.
 
     Returns proofs by cause and rule code. `run` raises AttributeError where torch lacks a name.
     """
@@ -51,6 +51,7 @@ def prove_config_ideas(
 
 
 def _run_or_fail(run: Callable[[Config], ConfigRun], config: Config) -> ConfigRun | Proof:
+    """Run the program under a configuration; return a failed proof if torch lacks the setting."""
     try:
         return run(config)
     except AttributeError:

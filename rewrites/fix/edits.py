@@ -44,7 +44,7 @@ def explain(*args: Any, **options: Any) -> Explanation:
 
 
 class EditOffers:
-    """Adds the rules' edits to explanations of one program, as they grow."""
+    """Callable that adds the rules' edits to explanations of one program, as they grow."""
 
     def __init__(self) -> None:
         self._places: set[Position] = set()
@@ -84,7 +84,7 @@ class EditOffers:
 def observe_program(
     program: Program, places: Collection[Position], seconds: float | None = None
 ) -> FunctionValues:
-    """Return what the values at `places` were in one run in eager, in isolation."""
+    """Run the program once in eager, in isolation; return the values at `places`."""
     outcome = run_isolated(
         lambda emit: observe_functions(lambda: program.run(program.target), tuple(places)),
         objects=program.objects(),
@@ -105,12 +105,12 @@ def offer_edits(explanation: Explanation, answers: Collection[Offers]) -> Explan
 
 
 def _identity(offer: Offer) -> _Identity:
-    """Return what makes two offers the same edit: rule, new text, settings."""
+    """Return a key that is equal for offers of the same edit."""
     return *offer.key, tuple(offer.rewrite.settings.items())
 
 
 def _edits_of(answer: Offers, removes: Mapping[_Identity, Iterable[str]]) -> list[Edit]:
-    """Return the edits for one cause, best first; what is an idea in words alone is advice."""
+    """Return the edits for one cause, best first; offers without an edit become advice."""
     offers = {
         _identity(offer): offer
         for offer in answer.offers
@@ -151,6 +151,7 @@ def _rank(edit: Edit) -> tuple[object, ...]:
 
 
 def _edit(offer: Offer, removes: Iterable[str]) -> Edit:
+    """Return an offer as an `Edit` of the explanation."""
     rewrite, document = offer.rewrite, offer.document
     diff = unified_diff(document.file, document.text, offer.text)
     return Edit(

@@ -115,6 +115,7 @@ def to_dict(fixes: FixResult) -> dict[str, object]:
 
 
 def _graph_counts(explanation: Explanation) -> dict[str, object]:
+    """Return the numbers of graphs and causes, as in the JSON."""
     return {
         "graphs": explanation.default.graphs,
         "causes": len(explanation.causes),
@@ -123,6 +124,7 @@ def _graph_counts(explanation: Explanation) -> dict[str, object]:
 
 
 def _proof_dict(proof: Proof) -> dict[str, object]:
+    """Return a proof as JSON-ready data."""
     return {
         "state": proof.state.value,
         "reason": proof.reason,
@@ -187,11 +189,13 @@ def _colored_diff(diff: str) -> Syntax:
 
 
 def _relative_path(file: str) -> str:
+    """Return a path, relative to the working directory if it is inside."""
     path = Path(file)
     return os.path.relpath(file) if path.is_relative_to(Path.cwd()) else file
 
 
 def _graph_count(explanation: Explanation) -> str:
+    """Return the number of graphs as text; "?" if unknown."""
     graphs = explanation.default.graphs
     return "?" if graphs is None else str(graphs)
 

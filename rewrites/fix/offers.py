@@ -22,7 +22,7 @@ EditKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class Offer:
-    """A rule's edit for a cause, not yet applied."""
+    """A rule's proposed edit for a cause, not applied yet."""
 
     cause: Cause
     rule: Rule
@@ -44,7 +44,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Offers:
-    """Offers and refusals of all rules for one cause."""
+    """All proposed edits for one cause, and the refusals of the other rules."""
 
     cause: Cause
     offers: tuple[Offer, ...] = ()
@@ -61,7 +61,7 @@ def edit_places(cause: Cause) -> tuple[Position, ...]:
 def propose(
     causes: Iterable[Cause], facts: Knowledge, rules: Sequence[Rule] | None = None
 ) -> list[Offers]:
-    """Ask every rule about every cause. The first offer of a cause is the best one."""
+    """Return the offers of every rule for every cause, the best offer first."""
     return [_offers_for(cause, facts, all_rules() if rules is None else rules) for cause in causes]
 
 
@@ -145,6 +145,7 @@ def _inserted_after(node: cst.CSTNode, new: Replacement | None) -> list[cst.CSTN
 
 
 def _overlap(one: Offer, other: Offer) -> bool:
+    """Return whether two offers edit the same or nested nodes."""
     return any(
         _nodes_overlap(one, a, other, b)
         for a in one.rewrite.replacements
@@ -153,6 +154,7 @@ def _overlap(one: Offer, other: Offer) -> bool:
 
 
 def _nodes_overlap(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> bool:
+    """Return whether two nodes are nested, or equal and not only inserted after."""
     if a is b:
         edits = (one.rewrite.replacements[a], other.rewrite.replacements[b])
         return not all(_inserted_after(a, edit) for edit in edits)
@@ -160,6 +162,7 @@ def _nodes_overlap(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> 
 
 
 def _parse_file(file: str) -> Document | None:
+    """Return the parsed file; None if it cannot be read."""
     source = read_source(file)
     return None if source is None else _parse_cached(file, source.text)
 

@@ -13,7 +13,7 @@ from fullgraph.compiler.sources import find_live_functions, override_sources
 
 
 def patched(subject: Any, texts: Mapping[str, str]) -> Any:
-    """`subject` as if the files of `texts` (by path) held these texts.
+    """Return a copy of `subject` that runs the new texts of its files.
 
     A module becomes a copy of the same tree that shares parameters and buffers; its classes from
     the edited files are copies, too. A function becomes a new one. Everything else of the program
@@ -44,7 +44,7 @@ class _Copies:
     made: dict[int, Any] = field(default_factory=dict)
 
     def of(self, thing: object) -> Any:
-        """The copy of what comes from an edited file; anything else itself."""
+        """Return the copy of an object from an edited file; other objects unchanged."""
         if id(thing) in self.made:
             return self.made[id(thing)]
         match thing:
@@ -59,7 +59,7 @@ class _Copies:
         return thing
 
     def module(self, module: torch.nn.Module) -> torch.nn.Module:
-        """A shallow copy of a module whose children and class are copies."""
+        """Return a shallow copy of a module, with copied children and class."""
         if id(module) in self.made:
             known: torch.nn.Module = self.made[id(module)]
             return known
@@ -72,11 +72,12 @@ class _Copies:
         return copy
 
     def _is_ours(self, value: object) -> bool:
+        """Return whether an object comes from an edited file."""
         value = getattr(value, "__func__", getattr(value, "fget", value))
         return isinstance(value, FunctionType) and id(value.__globals__) in self.spaces
 
     def _member(self, value: object) -> Any:
-        """What a copied class has for `value`: `super()` of any method must know the copy."""
+        """Return what the copy of a class has in place of a member."""
         match value:
             case FunctionType() if "__class__" in value.__code__.co_freevars:
                 return self.made.get(id(value)) or self._copy_function(value)
@@ -104,7 +105,7 @@ class _Copies:
         return copy
 
     def _cell(self, cell: CellType) -> CellType:
-        """A cell for the copy of a class (what `super()` looks at), else the same cell."""
+        """Return a new cell for the copy of a class, as `super()` needs it; else the same cell."""
         try:
             content = cell.cell_contents
         except ValueError:
@@ -136,7 +137,7 @@ def _is_torchs(kind: type) -> bool:
 
 
 def _class_cells(value: object) -> list[CellType]:
-    """The empty cells of a copied method: they wait for its class."""
+    """Return the empty `__class__` cells of a copied method, to be filled with its class."""
     value = getattr(value, "__func__", getattr(value, "fget", value))
     cells = getattr(value, "__closure__", None) or ()
     return [cell for cell in cells if cell == CellType()]

@@ -107,6 +107,7 @@ def fix(
     start = time.monotonic()
 
     def report_progress(what: str) -> None:
+        """Report the step that begins."""
         if progress is not None:
             progress(FixStep(what, time.monotonic() - start))
 
@@ -119,6 +120,7 @@ def fix(
         return max(PROOF_SECONDS, seconds - (time.monotonic() - start))
 
     def propose_edits(edited: EditedProgram) -> list[Offers]:
+        """Return the offers for the causes of an edited program."""
         report_progress("recording eager values")
         return _propose_with_facts(program, edited, rules, seconds_left())
 
@@ -137,15 +139,18 @@ def fix(
         )
 
     def prove_under_inductor(texts: Texts, numbers: bool) -> Proof:
+        """Prove the edited texts under Inductor."""
         report_progress("running under Inductor")
         limit = seconds_left()
         return prove(program, texts, seconds=limit, inductor=True, numbers=numbers, strict=False)
 
     def explain_edits(texts: Texts, offers: Sequence[Offer]) -> Explanation:
+        """Return the explanation of the program with edited texts."""
         report_progress(f"explaining after {_names_of(offers)}")
         return _explain_with(program, texts, seconds_left())
 
     def run_with_config(config: Config) -> ConfigRun:
+        """Explain and prove the program under a configuration."""
         report_progress(f"trying {', '.join(config)}")
         texts = unsafe.program.texts
         with patch_config(config):
@@ -198,7 +203,7 @@ def fix(
 def _propose_with_facts(
     program: Program, edited: EditedProgram, rules: Sequence[Rule], seconds: float
 ) -> list[Offers]:
-    """Ask the rules about the user's causes, with the facts of one run in eager."""
+    """Return the rules' offers for the user's causes, with the facts of one run in eager."""
     causes = [c for c in edited.explanation.causes if is_user_code(c.position.file)]
     places = tuple(places_to_observe(causes))
     with override_sources(edited.texts):

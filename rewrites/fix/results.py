@@ -49,7 +49,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Unfixed:
-    """A cause that stays, and why."""
+    """A cause without an accepted edit, and the reason."""
 
     cause: str
     category: str
@@ -120,7 +120,7 @@ def list_suggestions(
 def list_unfixed(
     state: SearchState, rules: Collection[Rule], ended_by: str | None
 ) -> tuple[Unfixed, ...]:
-    """Return the causes that stay in the edited program, with reasons.
+    """Return the causes that remain in the edited program, each with the reason.
 
     `rules` are those that were asked; `ended_by` is what ended the search early: "the time limit".
     """
@@ -149,7 +149,7 @@ def unified_diff(file: str, before: str, after: str) -> str:
 
 
 def _as_on_disk(file: str, text: str) -> str:
-    """Return `text` with the byte order mark and the line ends of the file on disk."""
+    """Return `text` with the byte order mark and line endings of the file on disk."""
     try:
         known = Path(file).read_bytes()
     except OSError:
@@ -215,6 +215,7 @@ def _reason_unfixed(
 
 
 def _line_on_disk(cause: Cause, state: SearchState) -> int:
+    """Return the line of a cause in the file on disk."""
     file, line, texts = cause.position.file, cause.position.line, state.program.texts
     return _line_before(state.originals[file], texts[file], line) if file in texts else line
 

@@ -42,7 +42,7 @@ class EditTrial:
 
 @dataclass(frozen=True)
 class ProgramRuns:
-    """Runs of the program that the search requests."""
+    """Runs of the program that the search may request."""
 
     propose: Callable[[EditedProgram], list[Offers]]
     prove: Callable[[Texts, Texts, Sequence[Offer]], Proof]
@@ -55,7 +55,7 @@ class ProgramRuns:
 
 @dataclass(frozen=True, eq=False)
 class SearchState:
-    """The edited program that a search has reached, and what it tried on the way."""
+    """State of the search: the edited program, and the trials so far."""
 
     program: EditedProgram
     trials: tuple[EditTrial, ...] = ()
@@ -105,7 +105,8 @@ class SearchState:
 
 @dataclass(frozen=True)
 class EditChain:
-    """Edits that pay only together, each for a cause that the one before brought."""
+    """Edits that only together reduce the causes: each removes a cause that the one before
+    added."""
 
     start: Explanation
     """The explanation that the whole chain must improve."""
@@ -116,7 +117,7 @@ class EditChain:
 def search_edits(
     state: SearchState, level: Applicability, runs: ProgramRuns, rounds: int
 ) -> SearchState:
-    """Apply every edit of at most `level` that is proved and pays, for at most `rounds` rounds."""
+    """Apply every edit of at most `level` that is proved and reduces the causes."""
     for _ in range(rounds):
         explanation = state.program.explanation
         if runs.is_late() or explanation.error or not explanation.causes:
@@ -177,7 +178,7 @@ def _try_edits(
     runs: ProgramRuns,
     chain: EditChain | None = None,
 ) -> SearchState:
-    """Prove `offers`, and move to the edited program if they hold and pay.
+    """Prove `offers`, and apply them if the proof holds and they reduce the causes.
 
     An edit that replaces its cause by another one pays only with an edit that removes the other
     one. A failure of several offers leaves `state` as it was: the caller tries each alone.
@@ -225,7 +226,8 @@ def _try_edits(
 def _extend_chain(
     state: SearchState, chain: EditChain, level: Applicability, runs: ProgramRuns
 ) -> SearchState:
-    """Apply an edit for a cause that the last edit brought, if one is proved and pays."""
+    """Apply an edit for a cause that the last edit added, if it is proved and reduces the
+    causes."""
     if chain.remaining < 0 or runs.is_late():
         return state
     offers_before = state.offers

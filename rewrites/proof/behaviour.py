@@ -51,7 +51,7 @@ class TensorValue:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Everything observable about a run."""
+    """Everything that a caller can observe about a run."""
 
     outputs: object
     """The outputs of all calls, tensors as `TensorValue`."""
@@ -164,7 +164,7 @@ def _encode_tensor(value: torch.Tensor, memory: Mapping[int, str]) -> TensorValu
 
 
 def _names_by_address(subject: Program, calls: tuple[CallArguments, ...]) -> dict[int, str]:
-    """Return the names of inputs, parameters and buffers by storage address."""
+    """Return the names of inputs, parameters and buffers by the address of their storage."""
     found = {}
     for name, tensor in _named_tensors(subject, calls):
         if tensor.layout is torch.strided and tensor.numel() and tensor.device.type != "meta":
@@ -188,6 +188,7 @@ def _named_tensors(
 def _named_leaves(
     subject: Program, calls: tuple[CallArguments, ...]
 ) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the leaf tensors that require a gradient, by name."""
     for name, tensor in _named_tensors(subject, calls):
         if tensor.is_leaf and tensor.requires_grad:
             yield name, tensor
@@ -237,10 +238,11 @@ def _plain_globals(target: object) -> Iterator[tuple[str, object]]:
 
 @contextlib.contextmanager
 def _capture_records(found: list[str]) -> Iterator[None]:
-    """Append every log record and every warning inside the block to `found`."""
+    """Append every log record and warning inside the block to `found`."""
     make = logging.getLogRecordFactory()
 
     def record_log(*args: object, **kwargs: object) -> logging.LogRecord:
+        """Record a log record that is neither torch's nor ours."""
         record = make(*args, **kwargs)
         if not record.name.startswith(("torch", "fullgraph")):
             found.append(f"{record.name} {record.levelname}: {record.getMessage()}")
@@ -249,6 +251,7 @@ def _capture_records(found: list[str]) -> Iterator[None]:
     def record_warning(
         message: object, category: type[Warning], filename: str, *rest: object, **more: object
     ) -> None:
+        """Record a warning that is neither torch's nor a deprecation."""
         deprecated = issubclass(category, DeprecationWarning | FutureWarning)
         of_torch = "/torch/" in filename or "(Triggered internally at" in str(message)
         if not of_torch and not deprecated:
@@ -265,6 +268,7 @@ def _capture_records(found: list[str]) -> Iterator[None]:
 
 
 def _seed_all(seed: int) -> None:
+    """Seed torch, Python's `random` and NumPy."""
     torch.manual_seed(seed)
     random.seed(seed)
     if "numpy" in sys.modules:
@@ -272,6 +276,7 @@ def _seed_all(seed: int) -> None:
 
 
 def _hash_random_states() -> str:
+    """Return a hash of all random states."""
     states: list[object] = [torch.get_rng_state().numpy().tobytes(), random.getstate()]
     if "numpy" in sys.modules:
         states.append(repr(sys.modules["numpy"].random.get_state()))

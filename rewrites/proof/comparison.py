@@ -33,7 +33,7 @@ inputs, and relative to the greatest element."""
 
 @dataclass(frozen=True)
 class ProofInput:
-    """Input of a proof: the number of its variant, and whether a backward runs."""
+    """One input of a proof: the number of its variant, and whether a backward runs."""
 
     number: int
     backward: bool
@@ -85,7 +85,7 @@ def _check_attribute(
     aliases_are_stable: bool,
     perturbed: Callable[[ProofInput], Behaviour | None],
 ) -> Check:
-    """Return the check of one attribute; aliases count only if they are stable."""
+    """Return the check of one attribute; aliases are compared only if they are stable."""
     title = _TITLES[name]
     assumes: dict[str, None] = {}
     for case, before in old.items():
@@ -153,7 +153,7 @@ def _tensors_differ(a: TensorValue, b: TensorValue, what: str) -> str:
 
 
 def _replace_if_within_sensitivity(a: object, b: object, perturbed: object) -> object:
-    """Return `a`'s values for `b` where they differ no more than a perturbation accounts for."""
+    """Return `a` if `b` differs from it no more than a perturbation explains; else `b`."""
     if (
         isinstance(a, TensorValue)
         and isinstance(b, TensorValue)

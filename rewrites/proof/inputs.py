@@ -50,6 +50,7 @@ def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Ca
     numbers = iter(range(1_000_000))
 
     def transform_leaf(leaf: object) -> object:
+        """Return the changed copy of a tensor."""
         if not isinstance(leaf, torch.Tensor):
             return copy.deepcopy(leaf)
         if leaf.device.type == "meta" or leaf.layout is not torch.strided:
@@ -74,7 +75,10 @@ def require_gradients(calls: Calls) -> None:
 
 
 def _detach_calls(calls: Calls) -> Calls:
+    """Return the calls with every non-leaf tensor made a leaf."""
+
     def detach_leaf(leaf: object) -> object:
+        """Return a non-leaf tensor as a leaf."""
         if isinstance(leaf, torch.Tensor) and not leaf.is_leaf:
             return leaf.detach().requires_grad_(leaf.requires_grad)
         return leaf
@@ -86,6 +90,7 @@ def _detach_calls(calls: Calls) -> Calls:
 
 
 def _tensors_of(calls: Calls) -> list[torch.Tensor]:
+    """Return all tensors in the arguments."""
     found = tree_leaves([(call.args, dict(call.kwargs)) for call in calls])
     return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
 
@@ -107,7 +112,7 @@ def _with_layout_of(leaf: torch.Tensor, change: Change) -> torch.Tensor:
 
 
 def _input_changes(special: bool) -> Iterator[Change]:
-    """Yield functions that change a tensor; `special` adds those that put in inf and NaN."""
+    """Yield functions that change a tensor; `special` adds those that insert inf and NaN."""
     yield torch.zeros_like
     yield torch.neg
     yield torch.abs
@@ -131,6 +136,7 @@ def _to_ones(x: torch.Tensor) -> torch.Tensor:
 
 
 def _one_hot(x: torch.Tensor) -> torch.Tensor:
+    """Return zeros with a one as the first element."""
     new = torch.zeros(x.shape, dtype=x.dtype, device=x.device)
     new.view(-1)[0] = 1
     return new
@@ -140,6 +146,7 @@ def _put_last(value: float) -> Change:
     """Return a change that sets the last element to `value`."""
 
     def change(x: torch.Tensor) -> torch.Tensor:
+        """Return a copy with the last element set."""
         if not x.is_floating_point():
             return x
         new = x.clone(memory_format=torch.contiguous_format)
@@ -150,9 +157,11 @@ def _put_last(value: float) -> Change:
 
 
 def _randomize(seed: int, scale: float) -> Change:
+    """Return a change that draws normal random numbers times `scale`."""
     generator = torch.Generator().manual_seed(seed)
 
     def change(x: torch.Tensor) -> torch.Tensor:
+        """Return random numbers of the same shape."""
         noise = torch.randn(x.shape, generator=generator, dtype=torch.float32)
         return (noise * scale).to(x.device)
 

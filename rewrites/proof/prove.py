@@ -135,7 +135,7 @@ def verify_fullgraph(subject: Program, seconds: float = 120.0) -> Check:
 def _explore_variants(
     subject: Program, tests: Sequence[Position], special: bool, limit: float, strict: bool
 ) -> RecordedRun:
-    """Run the original on the user's inputs, and on variants that show new behaviour."""
+    """Run the original on the user's inputs, and on variants that take other branches."""
     run = RecordedRun()
     before = snapshot(subject.objects())
     edits, tapes = _recording_edits(tests)
@@ -213,7 +213,7 @@ def _record_case(
 
 
 def _recording_edits(tests: Sequence[Position]) -> tuple[list[FunctionEdit], list[set[bool]]]:
-    """Return edits that record the values of conditions, and the sets they record to."""
+    """Return edits that record the truth values of conditions, and the sets they go into."""
     tapes: list[set[bool]] = [set() for _ in tests]
     edits = []
     for number, (test, tape) in enumerate(zip(tests, tapes, strict=True)):
@@ -226,6 +226,7 @@ def _record_condition(tape: set[bool]) -> Callable[[object], object]:
     """Return a function that adds each condition's truth to `tape` and passes it through."""
 
     def record_truth(value: object) -> object:
+        """Record the truth values, and return the value."""
         if isinstance(value, torch.Tensor) and value.numel() != 1:
             tape.update(bool(side) for side in value.bool().flatten().unique())
         else:
@@ -241,6 +242,7 @@ def _record_condition(tape: set[bool]) -> Callable[[object], object]:
 def _run_proof_job(
     subject: Program, seconds: float, job: Callable[[], RecordedRun], *, inductor: bool = False
 ) -> JobOutcome[RecordedRun]:
+    """Run a job of the proof in isolation, for at most `seconds`."""
     objects = subject.objects()
     where, _ = choose_process(objects)
     folder = None
@@ -293,6 +295,7 @@ def _changed_lines(base: Mapping[str, str], texts: Mapping[str, str]) -> Iterato
 
 
 def _condition_text(test: Position) -> str:
+    """Return the source of a condition."""
     source = read_source(test.file)
     node = source.node(test) if source else None
     return source.segment(node) if source and node else ""
@@ -303,6 +306,7 @@ def _values_seen(seen: set[bool]) -> str:
 
 
 def _failure_text(outcome: JobOutcome[RecordedRun]) -> str:
+    """Return why a run failed: its error, signal or limit."""
     if outcome.error is not None:
         return f"{outcome.error.type}: {outcome.error.message}".partition("\n")[0]
     return str(outcome.signal or outcome.status)

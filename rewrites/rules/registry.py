@@ -26,7 +26,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def _with_documentation(module: ModuleType) -> Rule:
-    """Return a module's rule with its docstring, summary and topic."""
+    """Return a module's rule with its documentation from the docstring."""
     rule: Rule = module.RULE
     doc = (module.__doc__ or "").strip()
     summary = doc.partition("\n")[0]

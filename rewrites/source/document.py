@@ -23,7 +23,7 @@ FunctionNode = cst.FunctionDef | cst.Lambda
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A file's text and tree. Nodes are compared by identity: each belongs to one document."""
+    """Text and syntax tree of a file; nodes are compared by identity."""
 
     file: str
     text: str
@@ -173,7 +173,7 @@ class Document:
         return module.code + self._text_after_tree
 
     def _reads_back(self, replacements: Mapping[cst.CSTNode, Replacement]) -> bool:
-        """Return whether each changed statement parses back to its own tree."""
+        """Return whether each changed statement's text parses back to its tree."""
         parse = functools.partial(cst.parse_statement, config=self.module.config_for_parsing)
         for statement in {self.statement(node) for node in replacements}:
             new: object = replace_nodes(statement, replacements)
@@ -185,7 +185,7 @@ class Document:
 
     @functools.cached_property
     def _text_after_tree(self) -> str:
-        """The end of the text, which is not in the tree."""
+        """The end of the text that libcst drops."""
         return self.text[len(_text_of_statements(self.text)) :]
 
     def _imports(self, name: str) -> bool:
@@ -230,11 +230,13 @@ class Document:
 
     @functools.cached_property
     def _statements_by_depth(self) -> list[cst.CSTNode]:
+        """All statements, the least nested first."""
         kinds = cst.SimpleStatementLine | cst.BaseCompoundStatement
         found = [node for node in self.ranges if isinstance(node, kinds)]
         return sorted(found, key=lambda node: len(tuple(self.around(node))))
 
     def _covers(self, node: cst.CSTNode, line: int) -> bool:
+        """Return whether a node's span contains a line."""
         span = self.ranges[node]
         return span.start.line <= line <= span.end.line
 
@@ -247,6 +249,7 @@ class Document:
         return frozenset(node.value for node in self.ranges if isinstance(node, cst.Name))
 
     def _byte_offset(self, line: int, column: int) -> int:
+        """Return the offset of a column in UTF-8 bytes."""
         text = self._lines[line - 1]
         return column if text.isascii() else len(text[:column].encode())
 
@@ -304,7 +307,7 @@ def replace_nodes(
     replacements: Mapping[cst.CSTNode, Replacement],
     looks: Callable[[cst.CSTNode], bool] = lambda node: True,
 ) -> cst.CSTNodeT:
-    """Return a copy of `tree` with nodes replaced; `looks` selects the nodes to descend into."""
+    """Return a copy of `tree` with nodes replaced; `looks` says which nodes to search."""
     return tree.visit(_Replace(replacements, looks))  # type: ignore[return-value]
 
 

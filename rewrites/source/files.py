@@ -74,7 +74,7 @@ def check_writable(
 
 
 def _encode(path: Path, before: bytes, original: str, text: str) -> bytes:
-    """Return `text` in the file's own encoding and line ends."""
+    """Return `text` in the encoding and line endings of the file."""
     with path.open("rb") as stream:
         encoding, _ = tokenize.detect_encoding(stream.readline)
     known = before.decode(encoding)
@@ -127,5 +127,6 @@ def _move_into_place(staged: list[tuple[Path, Path, bytes]]) -> None:
 
 
 def _discard_staged(staged: list[tuple[Path, Path, bytes]]) -> None:
+    """Delete the staged files."""
     for _, new, _ in staged:
         new.unlink(missing_ok=True)

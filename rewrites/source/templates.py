@@ -26,7 +26,8 @@ _OPEN = (
 
 
 def build_expression(template: str, **parts: cst.BaseExpression | str) -> cst.BaseExpression:
-    """`expression("torch.where({test}, {a}, {b})", test=node, …)`; strings are inserted verbatim.
+    """Build an expression: `build_expression("torch.where({t}, {a}, {b})", t=node, …)`; strings are
+    inserted verbatim.
 
     Nodes are inserted without a copy, so that facts about them are still found.
     """
@@ -38,7 +39,7 @@ def build_expression(template: str, **parts: cst.BaseExpression | str) -> cst.Ba
 
 
 def build_statement(template: str, **parts: cst.BaseExpression | str) -> cst.BaseStatement:
-    """Build one statement the same way: `statement("{name} = {value}", name="y", value=node)`."""
+    """Build one statement: `build_statement("{name} = {value}", name="y", value=node)`."""
     names, text = _with_placeholders(template, parts)
     tree = cst.parse_statement(text)
     assert not isinstance(tree, cst.EmptyLine)

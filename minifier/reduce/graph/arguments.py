@@ -44,7 +44,7 @@ def _call_named(graph: BoundGraph, name: str) -> Node | None:
 def _with_arguments(
     graph: BoundGraph, node: Node, ways: Iterator[Arguments]
 ) -> Iterator[BoundGraph]:
-    """Yield the runnable graphs in which `node` is called with other arguments."""
+    """Yield the runnable graphs in which `node` is called with each of the other arguments."""
     feasible = MetaCheck(graph)
     for way in ways:
         with suppress(Inseparable):
@@ -99,6 +99,7 @@ def leaf_paths(tree: object, path: ArgumentPath = ()) -> Iterator[tuple[Argument
 
 
 def _plainer_literals(node: Node, path: ArgumentPath) -> Iterator[Arguments]:
+    """Yield the call's arguments with the literal at `path` replaced by plainer ones."""
     whole = (node.args, dict(node.kwargs))
     value: Any = whole
     for step in path:

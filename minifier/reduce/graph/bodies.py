@@ -25,7 +25,7 @@ BodyPath = tuple[str, ...]
 
 
 def reduce_bodies(problem: Problem[BoundGraph]) -> None:
-    """Remove calls from bodies, many at a time, then one by one."""
+    """Remove calls from the bodies of higher-order operators: many at a time, then one by one."""
     for path in [path for path, _ in _bodies(problem.current.module)]:
         size = len(_removable_names(problem.current, path)) / 2
         while _removable_names(problem.current, path):
@@ -50,7 +50,7 @@ def _bodies(
 
 
 def _removable_names(graph: BoundGraph, path: BodyPath) -> list[str]:
-    """Return the names of the calls in a body that have a substitute."""
+    """Return the names of the calls in a body whose result another value can replace."""
     body = dict(_bodies(graph.module)).get(path)
     if body is None:
         return []
@@ -100,6 +100,7 @@ def _tensor_kind(node: Node) -> tuple[object, ...]:
 
 
 def _replace_nodes(body: GraphModule, substitutes: Mapping[Node, Node]) -> GraphModule:
+    """Return a copy of a body with nodes replaced by others."""
     new = torch.fx.Graph()
     names: dict[Node, Any] = {}
     for node in body.graph.nodes:

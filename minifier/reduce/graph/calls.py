@@ -68,7 +68,7 @@ Make = Callable[[], BoundGraph]
 
 
 def build_runnable(ways: Iterable[Make], feasible: MetaCheck | None = None) -> Iterator[BoundGraph]:
-    """Yield the graphs that `ways` build, except those that are empty or cannot run."""
+    """Yield the graphs that `ways` build, except empty ones and those that cannot run."""
     for make in ways:
         with suppress(Inseparable):
             graph = make()
@@ -77,7 +77,7 @@ def build_runnable(ways: Iterable[Make], feasible: MetaCheck | None = None) -> I
 
 
 def shorten(problem: Problem[BoundGraph]) -> Node | None:
-    """Reduce to the shortest failing prefix, which returns what the rest used of it.
+    """Reduce to the shortest failing prefix, whose outputs are what the rest used of it.
 
     Returns the prefix's last operator call in the original graph; None if no call is needed.
     """
@@ -114,6 +114,7 @@ def _keep_nearest(problem: Problem[BoundGraph]) -> None:
     )
 
     def keep_near(count: int) -> Iterator[BoundGraph]:
+        """Yield the graph of the `count` calls nearest to the last one."""
         keep = order[:count]
         return build_runnable([partial(graph.part, keep, outputs=[n for n in shown if n in keep])])
 
@@ -121,7 +122,7 @@ def _keep_nearest(problem: Problem[BoundGraph]) -> None:
 
 
 def _outputs_showing(graph: BoundGraph, last: Node) -> set[Node]:
-    """Return the nodes in which the result of `last` is visible."""
+    """Return the nodes whose value shows the result of `last`: its own, or what it wrote to."""
     values = graph.values()
     written = values.writes.get(last, frozenset())
     seen = {node for node in graph.outputs if written & values.storages(node)}
@@ -173,7 +174,7 @@ def _remove_each(problem: Problem[BoundGraph]) -> None:
 
 
 def _variants_without(graph: BoundGraph, node: Node) -> Iterator[Make]:
-    """Yield the ways to build the graph without one call."""
+    """Yield builders of the graph without one call."""
     if is_mode_switch(node):
         removed = dict.fromkeys(find_region(node, graph.calls))
         keep = [call for call in graph.calls if call not in removed]
@@ -192,7 +193,7 @@ def _variants_without(graph: BoundGraph, node: Node) -> Iterator[Make]:
 
 
 def _variants_without_input(graph: BoundGraph, node: Node) -> Iterator[Make]:
-    """Yield the ways to build the graph without one input: by a literal, or another tensor."""
+    """Yield builders of the graph without one input: a literal or another tensor replaces it."""
     values = graph.values()
     value = values[node]
     others: list[Any] = [value]
@@ -206,7 +207,7 @@ def _variants_without_input(graph: BoundGraph, node: Node) -> Iterator[Make]:
 def without_calls(
     graph: BoundGraph, removed: Mapping[Node, Node | None], *, lift: bool = False
 ) -> BoundGraph:
-    """Return the graph without some calls: their users get a substitute or the recorded value.
+    """Return the graph without some calls; their users get a substitute or the recorded value.
 
     A removed output is replaced by the results that it was computed from. With `lift`, the results
     that any removed call was computed from are returned too, so that they stay in the graph.
@@ -219,6 +220,7 @@ def without_calls(
     values = graph.values()
 
     def lift_operands(node: Node) -> None:
+        """Add the operands of a removed call to the outputs."""
         for used in node.all_input_nodes:
             if used in removed:
                 lift_operands(used)

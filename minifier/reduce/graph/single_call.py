@@ -35,14 +35,14 @@ Larger groups take longer to compile; more groups are more oracle calls."""
 
 @dataclass(frozen=True)
 class _SuspectCall:
-    """A call to try alone, and how likely it is to fail."""
+    """A call to run alone, with how likely it is to fail."""
 
     node: Node
     suspicion: float
 
 
 def isolate_calls(problem: Problem[BoundGraph]) -> bool:
-    """Reduce to the calls that fail side by side, usually one. Return whether some do.
+    """Reduce to the calls that fail without the others, usually one; return whether some do.
 
     Each call gets its recorded inputs. Of calls with the same target and arguments of the same
     kinds, one is tried. Several calls share a candidate.
@@ -51,6 +51,7 @@ def isolate_calls(problem: Problem[BoundGraph]) -> bool:
     suspects = _rank_suspects(graph)
 
     def side_by_side(chosen: Sequence[_SuspectCall]) -> Iterator[BoundGraph]:
+        """Yield the graph of the chosen calls, each on its recorded inputs."""
         with suppress(Inseparable):
             yield graph.part([single.node for single in chosen], connected=False)
 
@@ -102,7 +103,7 @@ def _rank_suspects(graph: BoundGraph) -> list[_SuspectCall]:
 
 
 def _runs_alone(graph: BoundGraph, node: Node) -> bool:
-    """Return whether a call runs without the others; one that does not would spoil its group.
+    """Return whether a call runs without the others; one that does not would make its group fail.
 
     A call that only reads its arguments always runs; a write may be forbidden.
     """
@@ -119,6 +120,7 @@ def _call_kind(
     """Return a key that is equal for calls of which only one needs to be tried."""
 
     def describe_argument(argument: object) -> object:
+        """Return an argument in comparable form."""
         if isinstance(argument, Node):
             if argument.op == "get_attr" and not isinstance(graph.values()[argument], torch.Tensor):
                 return argument.target
@@ -135,7 +137,7 @@ def _call_kind(
 
 
 def _special_properties(tensor: torch.Tensor) -> tuple[bool, ...]:
-    """Return what is special about a tensor: layout, no elements, NaN, infinity, magnitude."""
+    """Return unusual properties of a tensor: layout, no elements, NaN, infinity, magnitude."""
     if is_functorch_wrapped(tensor):
         return ()
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor._is_zerotensor():

@@ -35,6 +35,7 @@ def reduce_inputs(problem: Problem[BoundGraph]) -> None:
 
 
 def _constants_to_inputs(problem: Problem[BoundGraph]) -> None:
+    """Make tensor constants of the graph inputs."""
     graph = problem.current
     if any(isinstance(graph.values()[node], torch.Tensor) for node in graph.constants):
         problem.first([graph.part(graph.calls, outputs=graph.outputs, constants=False)])
@@ -54,6 +55,7 @@ def _plain_tensors(problem: Problem[BoundGraph]) -> None:
 def _make_plain(
     ways: Sequence[tensors.Simplification], tensor: torch.Tensor, _: int
 ) -> torch.Tensor:
+    """Return the tensor after all simplifications."""
     for plainer in ways:
         tensor = plainer(tensor)
     return tensor
@@ -72,6 +74,7 @@ def _plain_elements(problem: Problem[BoundGraph]) -> None:
 
 
 def _plain_elements_each(problem: Problem[BoundGraph]) -> None:
+    """Give each tensor, one after the other, the plainest elements that still fail."""
     for number in range(len(problem.current.inputs)):
         for name in _plainer_elements(problem.current.inputs[number], number):
             if _try_change(problem, partial(_with_pattern, name), {number}):
@@ -119,6 +122,7 @@ def _with_pattern(name: str, tensor: torch.Tensor, number: int) -> torch.Tensor:
 
 
 def _with_elements(tensor: torch.Tensor, elements: torch.Tensor) -> torch.Tensor | None:
+    """Return `tensor` with other elements; None if its layout does not allow them."""
     with torch.no_grad():
         try:
             return tensors.with_elements(tensor, elements.to(tensor.device))

@@ -71,7 +71,7 @@ def shrink_sizes(problem: Problem[BoundGraph], *, repeated: bool = False) -> Non
 
 
 def size_places(graph: BoundGraph) -> list[tuple[SizePlace, int]]:
-    """Return the sizes of a graph's inputs and where they occur."""
+    """Return the places where sizes occur in a graph's inputs, each with the size."""
     found: list[tuple[SizePlace, int]] = []
     for number, value in enumerate(graph.inputs):
         if isinstance(value, torch.Tensor):
@@ -112,6 +112,7 @@ def _shrink_size(problem: Problem[BoundGraph], size: int, repeated: bool) -> Non
     targets = [target for target in SIZES if target < size]
 
     def candidates(index: int) -> Iterator[BoundGraph]:
+        """Yield the graphs with the size replaced by the candidate at `index`."""
         new = targets[index]
 
         def same(old: int) -> int:
@@ -162,7 +163,10 @@ def _first_ones(value: object) -> int:
 
 
 def _without_axes(graph: BoundGraph, numbers: Collection[int], most: int) -> BoundGraph:
+    """Return the graph with at most `most` leading axes of size 1 dropped from these inputs."""
+
     def squeeze(value: torch.Tensor) -> torch.Tensor:
+        """Drop the leading axes of one input."""
         axes = tuple(range(min(most, _first_ones(value))))
         return with_autograd_state(value, value.detach().squeeze(axes))
 

@@ -121,7 +121,7 @@ def detach_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor strided, dequantized, and without lazy conjugation or negation."""
+    """Return the tensor as strided and dequantized, without lazy conjugation or negation."""
     if is_plain(tensor) or (inner_tensors(tensor) and tensor.layout is torch.strided):
         return tensor
     plain = tensor.detach()
@@ -211,7 +211,7 @@ def element_patterns(tensor: torch.Tensor, number: int = 0) -> Iterator[tuple[st
 
 
 def _special(elements: torch.Tensor) -> list[float]:
-    """Return the NaN, infinities and very large number that occur among elements."""
+    """Return the special values among the elements: NaN, infinities, a very large number."""
     if not elements.is_floating_point() or not elements.numel():
         return []
     wide = elements.double()
@@ -224,5 +224,6 @@ def _special(elements: torch.Tensor) -> list[float]:
 
 
 def _round_elements(elements: torch.Tensor, digits: int) -> torch.Tensor:
+    """Round elements to a number of significant digits."""
     flat = [float(f"{value:.{digits}g}") for value in elements.double().reshape(-1).tolist()]
     return torch.tensor(flat, dtype=torch.float64).reshape(elements.shape).to(elements.dtype)

@@ -28,6 +28,7 @@ def reduce_constants(search: ProposalSearch) -> None:
         def replacements(
             new: int, tree: SourceTree = tree, nodes: list[cst.Integer] = nodes
         ) -> list[str]:
+            """Return the text with the integers replaced by `new`."""
             text = search.edited(tree, [_replace_all(tree, nodes, str(new))])
             return [] if text is None else [text]
 
@@ -54,6 +55,7 @@ def equal_numbers(
     """Return a proposer of edits that write `text` for all numbers of one value."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
+        """Propose one edit for each value, which replaces all its occurrences."""
         groups: dict[str, list[cst.BaseExpression]] = {}
         numbers: list[cst.Integer | cst.Float] = [*tree.of(kind)]
         for node in numbers:
@@ -75,6 +77,7 @@ def empty_strings(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _replace_all(tree: SourceTree, nodes: Sequence[cst.BaseExpression], text: str) -> TreeEdit:
+    """Return the edit that replaces several nodes by the same text."""
     changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {}
     for node in nodes:
         changes.update(replace_expression(tree, node, text).changes)

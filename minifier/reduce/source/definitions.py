@@ -118,11 +118,13 @@ def merge_bases(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _enclosing_definition(tree: SourceTree, node: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the innermost function or class around `node`."""
     kinds = (cst.ClassDef, cst.FunctionDef)
     return next((one for one in tree.around(node) if isinstance(one, kinds)), None)
 
 
 def _drop_annotation(node: cst.AnnAssign) -> TreeEdit:
+    """Return the edit that removes the annotation of an assignment."""
     if node.value is None:
         return TreeEdit({node: lambda now: cst.RemoveFromParent()})
     plain = cst.Assign([cst.AssignTarget(node.target)], node.value)
@@ -130,6 +132,7 @@ def _drop_annotation(node: cst.AnnAssign) -> TreeEdit:
 
 
 def _is_docstring(statement: cst.CSTNode) -> bool:
+    """Return whether a statement is a lone string."""
     if not isinstance(statement, cst.SimpleStatementLine):
         return False
     small = statement.body[0]
@@ -139,11 +142,13 @@ def _is_docstring(statement: cst.CSTNode) -> bool:
 
 
 def _class_of(tree: SourceTree, function: cst.FunctionDef) -> cst.ClassDef | None:
+    """Return the class of which a function is a method; None for other functions."""
     holder = _enclosing_definition(tree, function)
     return holder if isinstance(holder, cst.ClassDef) else None
 
 
 def _is_static(function: cst.FunctionDef) -> bool:
+    """Return whether a function is a static method."""
     return any(
         isinstance(one.decorator, cst.Name) and one.decorator.value == "staticmethod"
         for one in function.decorators
@@ -218,7 +223,7 @@ def _entry_inputs(
 
 
 def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) -> TreeEdit | None:
-    """Return the class replaced by its method; None if more than instances of it are used."""
+    """Return the edit that replaces a class by its method; None if the class has other uses."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.name.value).lower()
     take_most = {
         node.value
@@ -245,7 +250,7 @@ def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) 
 
 
 def _whole_use(tree: SourceTree, call: cst.Call, method: str) -> cst.CSTNode:
-    """Return `K(…)` together with a following `.eval()`, `.train()` or method name."""
+    """Return `K(…)` with the `.eval()`, `.train()` or method name that follows it."""
     node: cst.CSTNode = call
     while True:
         parent = tree.parents[node]

@@ -42,7 +42,7 @@ _LITERALS = (cst.BaseNumber, cst.BaseString)
 
 
 class ValueExpressions:
-    """The expressions of a tree that another value can replace."""
+    """Expressions of a tree that can be replaced by another expression."""
 
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
@@ -59,24 +59,24 @@ class ValueExpressions:
             )
 
     def level(self, node: Expression) -> int:
-        """Return the number of value expressions around this one."""
+        """Return how many replaceable expressions are around this one."""
         count, outer = 0, self.around[node]
         while outer is not None:
             count, outer = count + 1, self.around[outer]
         return count
 
     def subexpressions(self, node: Expression) -> list[Expression]:
-        """Return the value expressions directly inside `node`."""
+        """Return the replaceable expressions directly inside `node`."""
         return [one for one in self.nodes if self.around[one] is node]
 
     def below(self, node: Expression) -> Iterator[Expression]:
-        """Yield all value expressions inside `node`, outer ones first."""
+        """Yield all replaceable expressions inside `node`, outer ones first."""
         for part in self.subexpressions(node):
             yield part
             yield from self.below(part)
 
     def literal(self, node: Expression, facts: ObservedRun) -> str:
-        """Return the value as source if it was the same short one each time, else ""."""
+        """Return the value as source if it was short and the same each time; else ""."""
         seen = self._seen(node, facts)
         if not len(seen.types) == len(seen.values) == 1:
             return ""
@@ -87,18 +87,21 @@ class ValueExpressions:
         return "" if len(text) > 30 or text.strip("-").startswith(("inf", "nan")) else text
 
     def tensor(self, node: Expression, facts: ObservedRun) -> Metadata | None:
-        """Return the metadata of the first tensor or array that the expression gave."""
+        """Return the metadata of the expression's value, if its first value was a tensor or
+        array."""
         seen = self._seen(node, facts)
         for one in (*seen.tensors, *seen.arrays):
             return one.kind.replace("Parameter", "Tensor"), one.dtype, one.shape, one.device
         return None
 
     def _seen(self, node: Expression, facts: ObservedRun) -> ValueSummary:
+        """Return the observed values of an expression, empty if it was not evaluated."""
         place = self.tree.place(node)
         return facts.values.get(place, _NOT_RUN) if place is not None else _NOT_RUN
 
     def _is_value(self, node: Expression) -> bool:
-        """Whether an expression is evaluated for its value, and can be replaced by another."""
+        """Return whether an expression is evaluated for its value, so that another can replace
+        it."""
         if self._is_path(node) or isinstance(node, cst.StarredElement):
             return False
         parent = self.tree.parents[node]
@@ -139,6 +142,7 @@ def tensor_bypasses(facts: ObservedRun, level: int) -> Callable[[SourceTree], li
     """
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
+        """Propose a smaller tensor expression inside each tensor expression."""
         values = ValueExpressions(tree)
         found = []
         for node in values.nodes:
@@ -159,6 +163,7 @@ def constant_values(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdit]
     """Return a proposer that replaces computed numbers, booleans and strings by their value."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
+        """Propose a literal for each computed number, boolean or string."""
         values = ValueExpressions(tree)
         found: list[TreeEdit] = []
         take_most: set[Expression] = set()
@@ -182,6 +187,7 @@ def replace_with_ones(facts: ObservedRun, level: int) -> Callable[[SourceTree], 
     """Return a proposer that replaces tensor expressions at depth `level` by `torch.ones`."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
+        """Propose `torch.ones` or `torch.zeros` for each tensor expression."""
         values = ValueExpressions(tree)
         found = []
         for node in values.nodes:
@@ -237,7 +243,7 @@ def literal_elements(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _is_made(tree: SourceTree, node: Expression) -> bool:
-    """Return whether an expression already creates a tensor of ones or zeros."""
+    """Return whether an expression already is a call such as `torch.ones`."""
     return tree.code(node).startswith(("torch.ones(", "torch.zeros("))
 
 

@@ -11,9 +11,9 @@ from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 
 
 def focus_on_callee(search: ProposalSearch) -> None:
-    """Move the entry point down the call tree while a callee fails alone.
+    """Move the entry point to a callee for as long as one fails alone.
 
-    A callee whose arguments cannot be written is skipped in favour of its own callees.
+    A callee whose arguments cannot be written as source is skipped in favour of its own callees.
     """
     current = ""
     while True:
@@ -33,7 +33,7 @@ def focus_on_callee(search: ProposalSearch) -> None:
 
 
 def _call_alone(text: str, called: Called) -> str | None:
-    """Return the source with an inner call as its entry point; None if it already is."""
+    """Return the source with the call `called` as its entry point; None if it already is."""
     before = find_entry(ast.parse(text))
     if before is not None and ast.unparse(before.model) == called.model:
         return None

@@ -28,7 +28,7 @@ def normalize(text: str) -> str:
 
 
 def drop_unbound(text: str, before: NameUses) -> str | None:
-    """Return `text` without statements that read a name which only `before` binds.
+    """Return `text` without statements that read a name which only the text `before` bound.
 
     None if it is invalid Python, or if the entry point would be removed.
     """
@@ -92,7 +92,7 @@ def _without_statements(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -
 
 
 def _statement_lists(tree: ast.Module) -> Iterator[list[ast.stmt]]:
-    """Return every list of statements, inner ones first: outer removals win."""
+    """Yield every list of statements, inner ones first."""
     found = []
     for node in ast.walk(tree):
         for field in ("body", "orelse", "finalbody"):
@@ -107,13 +107,14 @@ def _contains_entry(statement: ast.stmt, found: EntryPoint) -> bool:
 
 
 def _names_mentioned(node: ast.AST) -> set[str]:
+    """Return names and strings in a node: a string may name a function."""
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} | {
         n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
     }
 
 
 def _names_only_bound(statement: ast.stmt) -> list[str]:
-    """Return the names that a top-level statement only binds; none if it may do more."""
+    """Return the names that a top-level statement binds; none if it may have other effects."""
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return [] if statement.decorator_list and _may_register(statement) else [statement.name]
@@ -139,6 +140,7 @@ def _may_register(statement: Definition) -> bool:
 
 
 def _is_pure(value: ast.expr | None) -> bool:
+    """Return whether evaluating an expression has no side effect."""
     calls = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom)
     return value is None or not any(isinstance(node, calls) for node in ast.walk(value))
 

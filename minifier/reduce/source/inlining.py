@@ -105,6 +105,7 @@ def _inline_variable(
     value, use = assign.value, uses[0]
 
     def change(now: CurrentNode) -> Replacement:
+        """Return the value as it must be written at the use."""
         new = now(value)
         assert isinstance(new, cst.BaseExpression)
         return parenthesize(tree, use, new)
@@ -113,6 +114,7 @@ def _inline_variable(
 
 
 def _names_defined(line: cst.CSTNode) -> Iterator[str]:
+    """Yield the names that a definition or an assignment binds."""
     if isinstance(line, cst.FunctionDef | cst.ClassDef):
         yield line.name.value
     elif isinstance(assign := _single_statement(line), cst.Assign):
@@ -228,6 +230,7 @@ def _local_names(tree: SourceTree, function: cst.FunctionDef) -> Iterator[str]:
 
 
 def _target_names(target: cst.CSTNode) -> Iterator[str]:
+    """Yield the names in an assignment target."""
     if isinstance(target, cst.Name):
         yield target.value
     elif isinstance(target, cst.Tuple | cst.List):

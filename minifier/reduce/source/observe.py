@@ -27,7 +27,7 @@ Arguments = tuple[list[str], dict[str, str]]
 
 @dataclass(frozen=True)
 class Called:
-    """A function of the text that was called, and how to call it alone."""
+    """A call of a function of the text, with the source of its arguments."""
 
     name: str
     """Its qualified name."""
@@ -40,7 +40,7 @@ class Called:
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """What one run of a text showed; nothing if the text could not run."""
+    """Values, lines and calls of one run of a text; empty if the text could not run."""
 
     values: Mapping[Place, ValueSummary] = field(default_factory=dict)
     lines: frozenset[int] = frozenset()
@@ -49,7 +49,7 @@ class ObservedRun:
 
 
 def observe_text(text: str) -> ObservedRun:
-    """Run a text's model on its inputs in eager, in a child, and tell what was seen.
+    """Run a text's model on its inputs in eager, in a child, and return what it recorded.
 
     Functions with decorators that need their own source are left alone if need be.
     """
@@ -61,6 +61,8 @@ def observe_text(text: str) -> ObservedRun:
 
 
 def _run(text: str, decorated: bool) -> ObservedRun:
+    """Run an instrumented text in this process. `decorated` says whether to instrument decorated
+    functions."""
     torch.set_num_threads(1)
     watch = _Watch(text)
     tree = ast.parse(text)
@@ -74,7 +76,7 @@ def _run(text: str, decorated: bool) -> ObservedRun:
 
 
 class _Watch:
-    """Takes down what instrumented code tells."""
+    """Recorder of the values, lines and calls that instrumented code reports."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -89,6 +91,7 @@ class _Watch:
         return {_VALUE: self.value, _LINE: self.lines.add, _CALL: self.call}
 
     def facts(self) -> ObservedRun:
+        """Return what was recorded as plain data."""
         values = {place: recorder.summary() for place, recorder in self.recorders.items()}
         return ObservedRun(values, frozenset(self.lines), tuple(self.calls.values()))
 
@@ -96,7 +99,7 @@ class _Watch:
         return self.recorders.setdefault(place, SummaryRecorder())(value)
 
     def call(self, parameters: Parameters, values: Mapping[str, Any]) -> None:
-        """Take down a call of the function that calls this, whose locals are `values`."""
+        """Record a call of the calling function, whose locals are `values`."""
         names = parameters[0]
         frame = sys._getframe(1)
         name = frame.f_code.co_qualname
@@ -117,6 +120,7 @@ class _Watch:
         self.calls[name] = Called(name, _caller(frame), model if given else "", _inputs(given))
 
     def _constructed(self, thing: object, given: Arguments | None) -> None:
+        """Record the constructor call that created an object."""
         if id(thing) not in self.made and given is not None:
             args, named = given
             called = ", ".join([*args, *(f"{key}={text}" for key, text in named.items())])
@@ -125,7 +129,7 @@ class _Watch:
     def _arguments(
         self, parameters: Parameters, values: Mapping[str, Any], skip: int
     ) -> Arguments | None:
-        """The arguments of a call as source; None where one cannot be written."""
+        """Return the arguments of a call as source; None where one cannot be written."""
         names, keywords, star, stars = parameters
         args = [self._spelled(values[name]) for name in names[skip:]]
         args += [self._spelled(value) for value in (values[star] if star else ())]
@@ -134,24 +138,27 @@ class _Watch:
         return None if "" in (*args, *named.values()) else (args, named)
 
     def _spelled(self, value: object) -> str:
+        """Return a value as source; "" if it cannot be written."""
         try:
             return Spelling(self._name, self._construction).of(value)
         except Unwritable:
             return ""
 
     def _name(self, value: object) -> str | None:
+        """Return the global name of an object; None without one."""
         for name, held in self.namespace.items():
             if held is value and not name.startswith("_fullgraph"):
                 return name
         return None
 
     def _construction(self, value: object) -> str | None:
+        """Return the recorded constructor call of an object; None without one."""
         known = self.made.get(id(value))
         return known[1] if known is not None else None
 
 
 def _inputs(given: Arguments | None) -> str:
-    """Arguments as the second thing that `build` returns; "" where there is no way."""
+    """Return arguments as the second value that `build` returns; "" if they cannot be written."""
     if given is None or (given[0] and given[1]):
         return ""
     args, named = given
@@ -161,6 +168,7 @@ def _inputs(given: Arguments | None) -> str:
 
 
 def _caller(frame: FrameType) -> str:
+    """Return the qualified name of the function of the text that called `frame`."""
     outer = frame.f_back
     while outer is not None and (
         outer.f_code.co_filename != FILE or outer.f_code.co_name.startswith("<")
@@ -170,7 +178,7 @@ def _caller(frame: FrameType) -> str:
 
 
 class _Instrument(ast.NodeTransformer):
-    """Makes a module record its values, lines and calls."""
+    """Transformer that makes a module record its values, lines and calls."""
 
     def __init__(self, tree: ast.Module, decorated: bool) -> None:
         self.recordable = set(recordable_expressions(tree, callees=False))

@@ -16,10 +16,10 @@ from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 
 
 def reduce_source(problem: Problem[str]) -> None:
-    """Reduce the current text: its entry point and what that needs.
+    """Reduce the current text with all passes, guided by values observed in eager.
 
-    Large pieces go first, guided by values observed in eager. In the end no single statement can be
-    removed. Raises OutOfBudget, libcst.ParserSyntaxError.
+    Large pieces go first; in the end no single statement can be removed. Raises OutOfBudget,
+    libcst.ParserSyntaxError.
     """
     search = ProposalSearch(problem)
     _remove_unneeded(search)
@@ -34,7 +34,7 @@ def reduce_source(problem: Problem[str]) -> None:
 
 
 def _remove_unneeded(search: ProposalSearch) -> None:
-    """Remove what no program needs: comments, types, unreachable code."""
+    """Remove what never matters: comments, types, unreachable code."""
     text = normalize(search.problem.current)
     if not search.try_texts(text):
         search.drops_unreachable = False
@@ -70,6 +70,7 @@ def _remove_unread(search: ProposalSearch) -> None:
 
 
 def _delete_statements(search: ProposalSearch) -> None:
+    """Remove statements, from the least nested level to the most nested."""
     for level in range(statements.find_depth(search.tree) + 1):
         search.apply_most(statements.at_depth(level))
 

@@ -23,7 +23,7 @@ Propose = Callable[[SourceTree], Sequence[TreeEdit]]
 
 
 class ProposalSearch:
-    """Applies proposed edits to a `Problem[str]` and skips texts that cannot run."""
+    """Search that applies proposed edits to a `Problem[str]`, without texts that cannot run."""
 
     def __init__(self, problem: Problem[str]) -> None:
         self.problem = problem
@@ -43,13 +43,13 @@ class ProposalSearch:
 
     @property
     def facts(self) -> ObservedRun:
-        """Facts from a run of the current text."""
+        """Values, lines and calls of a run of the current text."""
         if self._facts is None or self._facts[0] != self.problem.current:
             self._facts = self.problem.current, observe_text(self.problem.current)
         return self._facts[1]
 
     def prepare(self, text: str | None) -> str | None:
-        """Return `text` without dead code; None if it need not be tried."""
+        """Return `text` without dead code; None if it was tried already or cannot run."""
         text = text and drop_unbound(text, self._names)
         if text is None:
             return None
@@ -61,7 +61,7 @@ class ProposalSearch:
         return None if text == self.problem.current else text
 
     def try_texts(self, *texts: str | None) -> bool:
-        """Take the first of `texts` that still fails. Return whether there was one."""
+        """Make the first of `texts` that still fails the current text; return whether one did."""
         return self.problem.first(t for t in map(self.prepare, texts) if t is not None)
 
     def apply_most(self, propose: Propose, chunk: int = 0) -> bool:
@@ -72,6 +72,7 @@ class ProposalSearch:
         tree, start = self.tree, self.problem.current
 
         def build(edits: Sequence[TreeEdit]) -> list[str]:
+            """Return the text after these edits."""
             text = self.edited(tree, edits)
             return [] if text is None else [text]
 
@@ -92,6 +93,7 @@ class ProposalSearch:
     def _edited_texts(
         self, tree: SourceTree, edits: Sequence[TreeEdit], numbers: dict[str, int]
     ) -> Iterator[str]:
+        """Yield the text after each single edit; record the edit's number in `numbers`."""
         for number, edit in enumerate(edits):
             text = self.edited(tree, [edit])
             if text is not None:

@@ -36,7 +36,7 @@ class TreeEdit:
 
 
 class SourceTree:
-    """A parsed text. Nodes are compared by identity."""
+    """Parsed text; its nodes are compared by identity."""
 
     def __init__(self, text: str) -> None:
         """Raises libcst.ParserSyntaxError."""
@@ -95,6 +95,7 @@ class SourceTree:
 
     @functools.cached_property
     def _ranges(self) -> Mapping[cst.CSTNode, CodeRange]:
+        """The span of each node."""
         wrapper = MetadataWrapper(self.module, unsafe_skip_copy=True)
         return wrapper.resolve(PositionProvider)
 
@@ -103,6 +104,7 @@ class SourceTree:
         return self.text.split("\n")
 
     def _byte_offset(self, line: int, column: int) -> int:
+        """Return the offset of a column in UTF-8 bytes."""
         text = self._lines[line - 1]
         return column if text.isascii() else len(text[:column].encode())
 
@@ -129,7 +131,7 @@ class _Parents(cst.CSTVisitor):
 
 
 class _Edited(cst.CSTTransformer):
-    """Transformer that applies changes inside out, so that outer ones contain inner ones."""
+    """Transformer that applies changes, inner nodes first."""
 
     def __init__(
         self,
@@ -176,7 +178,7 @@ def remove_node(node: cst.CSTNode, size: int = 1) -> TreeEdit:
 
 
 def replace_always(new: Replacement) -> Callable[[CurrentNode], Replacement]:
-    """Return the change of a node to `new`, whatever other edits did to it."""
+    """Return a change that yields `new`, even if other edits changed the node."""
     return lambda now: new
 
 
@@ -192,6 +194,7 @@ def hoist(tree: SourceTree, node: cst.BaseExpression, child: cst.BaseExpression)
     """Return the edit that replaces `node` by its subexpression `child`."""
 
     def change(now: CurrentNode) -> Replacement:
+        """Return the subexpression as it must be written in place of `node`."""
         new = now(child)
         assert isinstance(new, cst.BaseExpression)
         return parenthesize(tree, node, new)

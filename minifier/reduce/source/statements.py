@@ -33,6 +33,7 @@ def at_depth(level: int) -> Callable[[SourceTree], list[TreeEdit]]:
     """Return a proposer of removals of statements at depth `level`, and of `else` above it."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
+        """Propose the removal of each statement at the depth."""
         found = [node for node in _statements(tree) if depth_of(tree, node) == level]
         found = [node for node in found if not _is_pass(node)]
         arms = [arm for arm in tree.of(cst.Else, cst.Finally) if depth_of(tree, arm) == level - 1]
@@ -49,7 +50,7 @@ def remove_statements(tree: SourceTree) -> list[TreeEdit]:
 
 
 def bare_values(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each assignment as the expression that it assigns."""
+    """Propose the assigned expression in place of each assignment."""
     found = []
     nodes: list[cst.Assign | cst.AugAssign | cst.Return] = [
         *tree.of(cst.Assign),
@@ -67,6 +68,7 @@ def remove_unexecuted(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdi
     """Return a proposer of removals of statements in functions that did not run."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
+        """Propose the removal of each statement in a function that did not run."""
         if not facts.lines:
             return []
         found = []
@@ -125,6 +127,7 @@ def unread_assignments(tree: SourceTree) -> list[TreeEdit]:
 
 
 def _names_read(function: ast.AST) -> set[str]:
+    """Return the names that a node reads."""
     return {
         node.id
         for node in ast.walk(function)
@@ -141,11 +144,13 @@ def _compounds(tree: SourceTree) -> list[cst.CSTNode]:
 
 
 def _siblings_of(tree: SourceTree, node: cst.CSTNode) -> Sequence[cst.CSTNode]:
+    """Return the statements of the block that holds `node`."""
     parent = tree.parents[node]
     return parent.body if isinstance(parent, cst.Module | cst.IndentedBlock) else ()
 
 
 def _remove_edit(tree: SourceTree, node: cst.CSTNode) -> TreeEdit:
+    """Return the edit that removes a statement or an `elif` with all branches after it."""
     parent = tree.parents[node]
     if isinstance(parent, cst.If) and parent.orelse is node and isinstance(node, cst.If):
         return TreeEdit({node: lambda now: cst.RemoveFromParent()}, len(tree.code(node)))
@@ -157,7 +162,7 @@ def _is_pass(node: cst.CSTNode) -> bool:
 
 
 def _bodies_of(tree: SourceTree, node: cst.CSTNode) -> Iterator[TreeEdit]:
-    """Yield edits that replace a compound statement by one of its bodies."""
+    """Yield edits that replace a compound statement by one of its branches."""
     match node:
         case cst.If():
             parent = tree.parents[node]
@@ -179,16 +184,19 @@ def _bodies_of(tree: SourceTree, node: cst.CSTNode) -> Iterator[TreeEdit]:
 
 
 def _suite_of(node: cst.CSTNode) -> cst.BaseSuite:
+    """Return the body of a compound statement."""
     assert isinstance(node, cst.If | cst.Else | cst.For | cst.While | cst.With | cst.Try)
     return node.body
 
 
 def _orelse_of(node: cst.CSTNode) -> cst.If | cst.Else:
+    """Return the `else` or `elif` of an `if`."""
     assert isinstance(node, cst.If) and node.orelse is not None
     return node.orelse
 
 
 def _flattened_body(node: cst.CSTNode) -> Replacement:
+    """Return the statements of a body, without loop exits."""
     kept = [one for one in _suite_of(node).body if not _is_loop_exit(one)]
     return cst.FlattenSentinel(kept or [_pass_statement()])
 
@@ -238,7 +246,7 @@ def _first_element(iterable: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _bound_with(node: cst.CSTNode) -> Replacement:
-    """Return the body of a `with`, after its names are bound to the context expressions."""
+    """Return the body of a `with`, after assignments of the context expressions to its names."""
     assert isinstance(node, cst.With)
     binds = [
         cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(item.asname.name)], item.item)])

@@ -33,7 +33,7 @@ class NameUses:
     """Attributes that the text sets or defines."""
 
     def lost(self, before: NameUses) -> list[NameUse]:
-        """Return the reads without a value here that had one in `before`."""
+        """Return the reads that have no binding here but had one in `before`."""
         known = {use.name for use in before.unbound}
         gone = before.provided - self.provided
         return [
@@ -43,7 +43,7 @@ class NameUses:
 
 
 def find_names(tree: ast.Module) -> NameUses:
-    """Return the names that a module reads and provides."""
+    """Return the names that a module reads, and those that it binds."""
     walk = _NameCollector()
     module = _NameScope("module", None)
     for statement in tree.body:
@@ -68,7 +68,7 @@ class _NameScope:
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """A read of a name, with where it happens."""
+    """A read of a name, with its scope, position and loops."""
 
     use: NameUse
     scope: _NameScope
@@ -116,6 +116,7 @@ class _NameCollector:
         """Collect the bindings and reads of a node and everything in it."""
 
         def go(*nodes: ast.AST | None, scope: _NameScope = scope) -> None:
+            """Visit nodes in a scope."""
             for one in nodes:
                 if one is not None:
                     self.visit(one, scope, one if isinstance(one, ast.stmt) else statement, loops)
@@ -198,6 +199,7 @@ class _NameCollector:
     def _add_read(
         self, node: ast.Name, scope: _NameScope, statement: ast.stmt, loops: tuple[ast.AST, ...]
     ) -> None:
+        """Record a read of a name."""
         at = node.lineno, node.col_offset
         self.uses.append(_Read(NameUse(node.id, statement), scope, at, loops))
 
@@ -209,6 +211,7 @@ class _NameCollector:
         loops: tuple[ast.AST, ...],
         at: Point,
     ) -> None:
+        """Record the names that an assignment target binds, and those that it reads."""
         for one in ast.walk(target):
             if isinstance(one, ast.Name):
                 if isinstance(one.ctx, ast.Store):
@@ -232,6 +235,7 @@ class _NameCollector:
 
 
 def _parameters_of(args: ast.arguments) -> list[ast.arg]:
+    """Return all parameters of a function."""
     every = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
     return [arg for arg in every if arg is not None]
 
@@ -245,6 +249,7 @@ def _header_expressions(args: ast.arguments) -> list[ast.expr | None]:
 def _elements_of(
     node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
 ) -> list[ast.expr]:
+    """Return the element expressions of a comprehension."""
     return [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
 
 
@@ -253,6 +258,7 @@ def _end_of(node: ast.AST) -> Point:
 
 
 def _module_scope(scope: _NameScope) -> _NameScope:
+    """Return the module's scope."""
     while scope.parent is not None:
         scope = scope.parent
     return scope

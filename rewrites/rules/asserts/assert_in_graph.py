@@ -46,6 +46,7 @@ _UNKNOWN = Refusal("its test is not known to be a tensor without dimensions")
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
+    """Rewrite an `assert`, or an `if` that only raises."""
     statement = find_outlined_statement(site, is_check_statement)
     if statement is None:
         return None
@@ -117,6 +118,7 @@ def _assume_unused_exception(
 
 
 def _is_compiling_call(site: Site) -> cst.BaseExpression:
+    """Return the expression `torch.compiler.is_compiling()`."""
     torch = site.document.spelling("torch") or "torch"
     return build_expression(f"{torch}.compiler.is_compiling()")
 
@@ -153,7 +155,8 @@ def _string_value(message: cst.BaseExpression) -> str | None:
 def _tensor_condition(
     site: Site, test: cst.BaseExpression, *, negated: bool = False
 ) -> cst.BaseExpression | None:
-    """Return a 0-d tensor that is true where `test` is (`negated`: where it is not), or None."""
+    """Return a 0-d tensor that is true where `test` is (`negated`: is not); None if there is
+    none."""
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         return _tensor_condition(site, test.expression, negated=not negated)
     if isinstance(test, cst.BooleanOperation):
@@ -193,7 +196,7 @@ def _tensor_of_condition(
 
 
 def _tensor_of_call(site: Site, call: cst.Call) -> tuple[cst.BaseExpression, bool] | None:
-    """Return the same for a call that returns a bool for tensors."""
+    """Return the tensor for a call that returns a bool, and whether its dtype is bool."""
     if (inner := strip_item(site, call)) is not call:
         return _tensor_of_condition(site, inner)
     torch = site.document.spelling("torch") or "torch"

@@ -48,6 +48,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     selection = WhereWriter(site, random=True)
 
     def edits(node: Node, condition: Predicate) -> dict[cst.CSTNode, Replacement] | None:
+        """Return the edits of a branch that draws random numbers; None if it draws none."""
         calls = branch_draws(site, node, condition)
         if not calls:
             return None

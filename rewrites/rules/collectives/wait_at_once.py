@@ -111,7 +111,7 @@ def _remove_wait_loop(
 
 
 def _removable_line(site: Site, use: cst.Name, shape: m.Expr) -> cst.SimpleStatementLine | None:
-    """Return the line of `use` if it matches `shape` and its block has other statements."""
+    """Return the line of `use` if it matches `shape` and is not alone in its block."""
     line = site.document.statement(use)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) > 1:
         return None
@@ -121,6 +121,7 @@ def _removable_line(site: Site, use: cst.Name, shape: m.Expr) -> cst.SimpleState
 
 
 def _is_async(site: Site, call: cst.Call) -> bool:
+    """Return whether a collective is called with `async_op=True`."""
     named = site.calls(call).startswith("torch.distributed.")
     return named and any(m.matches(arg, _ASYNC) for arg in call.args)
 

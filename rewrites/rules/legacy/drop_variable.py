@@ -85,7 +85,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _requires_no_grad(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether a value is surely a number, or a tensor that requires no gradient."""
+    """Return whether a value is certainly a number, or a tensor without `requires_grad`."""
     seen = site.seen(node)
     if seen is not None and (
         seen.is_number or (seen.is_tensor and not _can_require_grad(seen.dtypes))

@@ -49,7 +49,11 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _calls_in(statement: cst.CSTNode) -> list[cst.Call]:
+    """Return the calls in a statement."""
+
     class Find(cst.CSTVisitor):
+        """Visitor that collects calls."""
+
         def __init__(self) -> None:
             super().__init__()
             self.found: list[cst.Call] = []

@@ -220,6 +220,7 @@ def _refusal_reason(
 
 
 def _cotangent_reads(gradient_call: GradientCall) -> frozenset[str]:
+    """Return the names that the argument `grad_outputs` reads."""
     return (
         names_read(gradient_call.cotangent) if gradient_call.cotangent is not None else frozenset()
     )
@@ -274,7 +275,7 @@ def _vjp_statements(
 def _unpacked_gradient(
     document: Document, call: cst.Call, gradient: cst.BaseExpression
 ) -> tuple[cst.CSTNode, cst.CSTNode]:
-    """Return the node around a call that takes its only item, and the replacement."""
+    """Return the node that takes the only item of a call's result, and its replacement."""
     parent = document.parent(call)
     match parent:
         case cst.Subscript(slice=[cst.SubscriptElement(cst.Index(cst.Integer("0")))]):

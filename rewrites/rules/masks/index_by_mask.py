@@ -139,7 +139,7 @@ def _rewrite_all(
 
 @dataclass(frozen=True, eq=False)
 class IndicesUse:
-    """Use of the indices for which the mask is enough."""
+    """Use of indices that the mask can replace."""
 
     node: cst.BaseExpression
     kind: str
@@ -175,7 +175,7 @@ def _uses_of_indices(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpr
 
 
 def _replaceable_use(site: Site, use: cst.BaseExpression) -> IndicesUse | None:
-    """Return a use for which the mask is enough; None if it needs the indices."""
+    """Return a use that the mask can replace; None if it needs the indices."""
     found, document = find_indices(site), site.document
     if found is None or found.dims != 1 or not (found.bound or use is site.node):
         return None
@@ -235,6 +235,7 @@ def _mask_expression(site: Site, asked: IndicesUse, mask: cst.BaseExpression) ->
 
 
 def _mask_of(site: Site) -> cst.BaseExpression:
+    """Return the mask whose indices the site computes."""
     found = find_indices(site)
     assert found is not None
     return found.truth

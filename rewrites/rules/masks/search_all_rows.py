@@ -81,7 +81,7 @@ def rewrite(site: Site) -> Rewrite | None:
 def _find_result_list(
     site: Site, loop: cst.For, choice: HitBranch
 ) -> tuple[cst.CSTNode, cst.Call] | None:
-    """Return where the results are collected and where they are stacked, or None."""
+    """Return where results are appended to a list, and where the list is stacked; else None."""
     document = site.document
     known = find_definitions(document, loop)
     appends = [one for one in walk(choice.statement) if _is_append(one)]
@@ -111,7 +111,7 @@ def _find_result_list(
 
 
 def _is_only_search(site: Site, loop: cst.For, found: NonzeroIndices, asked: FirstMatch) -> bool:
-    """Whether the loop does nothing else, and compares a row only with numbers."""
+    """Return whether the loop only searches rows, and compares them only with numbers."""
     assert asked.choice is not None
     rows = site.seen(loop.iter)
     names = {one.value for one in walk(found.mask) if isinstance(one, cst.Name)}
@@ -135,6 +135,7 @@ def _is_only_search(site: Site, loop: cst.For, found: NonzeroIndices, asked: Fir
 
 
 def _is_row(node: cst.CSTNode, loop: cst.For) -> bool:
+    """Return whether a node is the loop's variable."""
     target = loop.target
     return (
         isinstance(node, cst.Name) and isinstance(target, cst.Name) and node.value == target.value
@@ -142,6 +143,7 @@ def _is_row(node: cst.CSTNode, loop: cst.For) -> bool:
 
 
 def _is_append(node: cst.CSTNode) -> bool:
+    """Return whether a node is a call of `append`."""
     return (
         isinstance(node, cst.Call)
         and isinstance(node.func, cst.Attribute)

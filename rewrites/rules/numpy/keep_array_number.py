@@ -91,6 +91,7 @@ def _keep_number(
 
 
 def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
+    """Return `torch.as_tensor(array)`."""
     uses.imports.append("torch")
     return build_expression("torch.as_tensor({array})", array=array)
 

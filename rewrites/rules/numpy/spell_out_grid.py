@@ -61,7 +61,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _grid_call(
     np: str, ranges: list[cst.Slice], sparse: bool, separated: bool
 ) -> cst.BaseExpression:
-    """Return the traced call that makes the grid of `ranges`."""
+    """Return the call that Dynamo traces for the grid of `ranges`."""
     names = {f"n{i}": one.upper for i, one in enumerate(ranges) if one.upper is not None}
     if len(ranges) == 1:
         return _range_call(np, ranges[0])
@@ -89,7 +89,7 @@ def _is_zero(node: cst.BaseExpression | None) -> bool:
 
 
 def _is_unpacked(site: Site, node: cst.Subscript) -> bool:
-    """Whether a grid is assigned to a tuple of names at once."""
+    """Return whether the grid is unpacked into names by the same assignment."""
     match site.document.parent(node):
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple())]):
             return True

@@ -67,7 +67,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _traced_form(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | Refusal | None:
-    """Return the traced form of a call of NumPy's function `name`, a refusal, or None."""
+    """Return an equivalent of a NumPy call that Dynamo traces, a refusal, or None."""
     if not isinstance(call.func, cst.Attribute):
         return None
     np = site.document.code(call.func.value)

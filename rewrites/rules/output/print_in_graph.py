@@ -80,7 +80,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 @dataclass
 class FormatString:
-    """Format string of a `print` call, and its values, as far as they are read."""
+    """Format string of a `print` call, with its values."""
 
     site: Site
     parts: list[str] = field(default_factory=list)
@@ -88,7 +88,7 @@ class FormatString:
     assumes: list[str] = field(default_factory=list)
 
     def read_call(self, call: cst.Call) -> bool:
-        """Read the arguments of `print`; return whether a format string can express them all."""
+        """Add the arguments of `print`; return whether a format string can express them all."""
         separator = " "
         shown = []
         for argument in call.args:
@@ -200,7 +200,7 @@ def _receiver_of(call: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _is_plain(value: cst.BaseExpression, seen: ValueSummary) -> bool:
-    """Whether a value is a number, or a string that is not computed here."""
+    """Return whether a value is a number, or a string that is not computed here."""
     if set(seen.types) <= {"str"}:
         return isinstance(value, cst.Name | cst.Attribute | cst.Subscript)
     return set(seen.types) <= {"int", "float", "bool", "NoneType"}

@@ -88,6 +88,7 @@ def _with_arguments(call: cst.Call, args: Sequence[cst.Arg]) -> cst.BaseExpressi
 
 
 def _leading_lines(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
+    """Return the comments and blank lines above a statement."""
     found: Sequence[cst.EmptyLine] = getattr(line, "leading_lines", ())
     return found
 

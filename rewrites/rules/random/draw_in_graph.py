@@ -82,7 +82,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _replace_call(site: Site, draw: RandomDraw) -> Rewrite | None:
-    """Return the rewrite to a traced call, whose number stays a number, or None."""
+    """Return the rewrite to a random call that Dynamo traces; None if there is none."""
     if draw.traced is draw.call or draw.traced is None:
         return None
     return Rewrite({draw.call: draw.traced, **import_uniform(site)}, _DRAWS)

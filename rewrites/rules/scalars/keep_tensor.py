@@ -136,7 +136,7 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
 
 
 def _write_tensor(uses: Uses, found: ScalarRead, number: Number, scalar: bool) -> Number:
-    """Replace the read by the tensor, and return the number it now is."""
+    """Replace the read by the tensor, and return its description."""
     new, floating = found.tensor, number.dtype.is_floating_point
     if not scalar:
         new = build_expression("{tensor}.reshape(())", tensor=new)

@@ -121,7 +121,7 @@ def _python_number(
 
 
 def _with_conversions(site: Site, node: cst.CSTNode) -> cst.CSTNode:
-    """Return the `int(…)`, `.astype(int)` and `.item()` right around `node`, else `node`."""
+    """Return `node` with the `int(…)`, `.astype(int)` or `.item()` directly around it."""
     whole = node
     for around in site.document.around(node) if isinstance(node, cst.Call) else ():
         if isinstance(around, cst.Arg | cst.Attribute):

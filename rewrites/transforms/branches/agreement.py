@@ -24,7 +24,7 @@ _NUMBER = "a tensor may take the place of"
 
 @dataclass
 class Agreement:
-    """Assumptions about pairs of values that one tensor replaces, one clause each."""
+    """Checks that two values may be selected by one `torch.where`, and the assumptions made."""
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
@@ -36,9 +36,11 @@ class Agreement:
     def pair(
         self, one: cst.BaseExpression, other: cst.BaseExpression, *, numbers: bool = True
     ) -> None:
-        """Check that two values are of one kind. Raises NotApplicable where they surely are not.
+        """Check that two values have the same type, dtype and shape. Raises NotApplicable if they
+        certainly do not.
 
-        `numbers` says whether a Python number may become a tensor."""
+        `numbers` says whether a Python number may become a tensor.
+        """
         a, b = (self.known.get(when) or infer(self.site, when) for when in (one, other))
         texts = [self.text(one), self.text(other)]
         if numbers:
@@ -68,7 +70,7 @@ class Agreement:
                 self.assumes[f"{_NUMBER} {texts[number]}"] = None
 
     def _now_and_then(self, seen: ValueSummary | None, text: str) -> ValueSummary | None:
-        """Handle `total = 0`, then `total = total + loss`: a tensor after the first iteration."""
+        """Return the facts of a name that is a number before a loop and a tensor afterwards."""
         if seen is None or seen.dims != {0} or seen.is_tensor:
             return seen
         kinds = {one for one in seen.types if "Tensor" not in one and "Parameter" not in one}
@@ -78,7 +80,7 @@ class Agreement:
         return replace(seen, types=("torch.Tensor",), values=())
 
     def gradients(self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]) -> None:
-        """Note where only one of two branches uses something that receives gradients."""
+        """Assume that a zero gradient is acceptable where only one branch uses a tensor."""
         sides = [used_names(when) for when in (one, other)]
         for path in sorted(sides[0].keys() ^ sides[1].keys()):
             node = sides[0].get(path) or sides[1][path]
@@ -96,7 +98,7 @@ class Agreement:
         return seen is not None and seen.requires_grad
 
     def _check_tensors(self, a: ValueSummary, b: ValueSummary, texts: list[str]) -> None:
-        """Raise NotApplicable for tensors whose dtype or shape differ; assume it where unknown."""
+        """Raise NotApplicable for different dtypes or shapes; add an assumption where unknown."""
         for what, x, y in (("dtype", a.dtypes, b.dtypes), ("shape", a.shapes, b.shapes)):
             if len(x) == len(y) == 1 and x != y:
                 (p,), (q,) = x, y
@@ -108,7 +110,7 @@ class Agreement:
             self.assumes[f"the result may ask for a gradient where {constant} does not"] = None
 
     def text(self, node: cst.BaseExpression) -> str:
-        """Return a value as text for an explanation."""
+        """Return the source of a value, for an explanation."""
         code = " ".join(cst.Module([]).code_for_node(node).split())
         return f"`{code}`" if len(code) <= 40 else f"`{code[:37]}…`"
 
@@ -137,7 +139,8 @@ def rewrite_assuming(
 
 
 def used_names(branch: Sequence[cst.CSTNode], own: bool = True) -> dict[str, cst.BaseExpression]:
-    """Return where a branch uses names that are not its `own`."""
+    """Return the names that a branch uses, each with a node; `own` leaves out names that it
+    binds."""
     without = set(names_bound(*branch)) if own else ()
     return {
         dotted_name(n): n

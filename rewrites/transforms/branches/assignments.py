@@ -23,7 +23,7 @@ RETURN = "return"
 
 @dataclass
 class BranchValues:
-    """Final values of the names that one branch assigns."""
+    """Values that the names assigned in one branch have at its end."""
 
     values: dict[str, cst.BaseExpression] = field(default_factory=dict)
     """Each output's final value, in terms of the values at the start and of `own`."""
@@ -34,7 +34,10 @@ class BranchValues:
 def values_assigned(
     site: Site, body: Sequence[cst.CSTNode], outputs: frozenset[str]
 ) -> BranchValues:
-    """What statements assign to `outputs`. Raises NotApplicable where that is no list of values."""
+    """Return the values that statements assign to `outputs`.
+
+    Raises NotApplicable where they do more than assign.
+    """
     made = BranchValues()
     for line in body:
         if not isinstance(line, cst.SimpleStatementLine):

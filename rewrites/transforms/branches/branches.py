@@ -15,7 +15,7 @@ _RETURNS = cst.Return | cst.Yield
 
 @dataclass(frozen=True)
 class Branches:
-    """What an `if` does where its condition holds, and where it does not."""
+    """The two branches of an `if`: statements that run if its condition holds, and if not."""
 
     node: cst.If
     one: Sequence[cst.CSTNode]
@@ -29,17 +29,18 @@ class Branches:
         return self.rest[-1] if self.rest else self.node
 
     def written(self, site: Site) -> list[str]:
-        """Return the names and attributes it assigns to that may be read afterwards."""
+        """Return the names and attributes that the branches assign and later code may read."""
         live = live_out(site.document, self.node, *self.rest)
         return [one for one in names_bound(self.node, *self.rest) if one in live or "." in one]
 
     def after(self, site: Site) -> tuple[cst.CSTNode, ...]:
-        """Return what may run after it."""
+        """Return the statements that may run after the `if`."""
         return statements_after(site.document, self.last)
 
 
 def find_branches(site: Site, node: cst.If) -> Branches:
-    """Return the branches of an `if`; what a `continue` or bare `return` skips is the other one."""
+    """Return the branches of an `if`; after a `continue` or bare `return`, the skipped statements
+    are the other one."""
     one = statements_of(node.body)
     rest = skipped_statements(site, node)
     if rest:
@@ -58,9 +59,10 @@ def blocks_of(node: cst.If) -> Branches:
 
 
 def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
-    """Return what `if t: continue` or `if t: return` skips, up to the end of the loop or function.
+    """Return the statements that `if t: continue` or `if t: return` skips.
 
-    Empty where more than that is skipped, or where the function returns values."""
+    Empty where more than that is skipped, or where the function returns values.
+    """
     outer = site.document.parent(node)
     body = statements_of(node.body)
     last = body[-1] if body else None
@@ -79,7 +81,8 @@ def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
 
 
 def leaves_early(site: Site, node: cst.CSTNode) -> bool:
-    """Return whether the `if` raises, or leaves a loop other than by skipping its rest."""
+    """Return whether the `if` raises or leaves a loop, except by skipping the rest of an
+    iteration."""
     end = (
         skipped_statements(site, node) and statements_of(node.body)[-1]
         if isinstance(node, cst.If)

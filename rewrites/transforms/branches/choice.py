@@ -26,7 +26,7 @@ _FINITE_TESTS = ("isnan", "isinf", "isfinite")
 
 @dataclass
 class Choice:
-    """Choices between values by one condition; `uses` counts how often it is written."""
+    """Writer of `torch.where` for one condition; `uses` counts its calls."""
 
     site: Site
     test: cst.BaseExpression
@@ -40,7 +40,7 @@ class Choice:
         self.where = self.site.document.spelling("torch.where") or "torch.where"
 
     def between(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
-        """Return `one` where the condition holds, else `other`; containers item by item."""
+        """Return the selection between two values; containers item by item."""
         if one.deep_equals(other):
             return one
         if parts := self._parts(one, other):
@@ -49,19 +49,20 @@ class Choice:
         return self.put(one, other)
 
     def put(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
-        """Do the same for values stored in a tensor, which fixes their dtype and shape."""
+        """Return the selection between values that are stored in a tensor of fixed dtype and
+        shape."""
         left, right = self.finite(one, True), self.finite(other, False)
         self.uses += 1
         return build_expression("{w}({t}, {a}, {b})", w=self.where, t=self.test, a=left, b=right)
 
     def finite(self, value: cst.CSTNode, when: bool) -> cst.BaseExpression:
-        """Return `value`, finite where the condition is not `when`: no gradient becomes NaN."""
+        """Return `value`, with operands replaced so that no unselected gradient becomes NaN."""
         new = self._without_hazards(value, when)
         assert isinstance(new, cst.BaseExpression)
         return new
 
     def finite_edits(self, node: cst.CSTNode, when: bool) -> dict[cst.CSTNode, Replacement]:
-        """Return the same as edits inside `node`."""
+        """Return the edits of `finite` inside `node`."""
         found = find_hazards(self.site, node)
         edits: dict[cst.CSTNode, Replacement] = {}
         inner = [child for one in found for child in walk(one.operand)]
@@ -71,7 +72,7 @@ class Choice:
         return edits
 
     def pure(self, *nodes: cst.CSTNode) -> None:
-        """Raise NotApplicable where evaluating nodes unconditionally has an effect."""
+        """Raise NotApplicable where evaluating nodes unconditionally has a side effect."""
         if reason := side_effect_of(self.site, *nodes, random=self.random):
             raise NotApplicable(f"both ways would be evaluated, and {reason}")
         if text := may_raise(self.site, *nodes):
@@ -82,7 +83,7 @@ class Choice:
             raise NotApplicable("a gradient of zero times what is not finite would be NaN")
 
     def _without_hazards(self, value: cst.CSTNode, when: bool) -> cst.CSTNode:
-        """Return a branch's value with operands that keep unselected gradients finite."""
+        """Return a branch's value with its hazardous operands replaced where it is not selected."""
         edits = self.finite_edits(value, when)
         if value in edits:
             new = edits[value]
@@ -91,7 +92,7 @@ class Choice:
         return replace_nodes(value, edits) if edits else value
 
     def _guard_operand(self, hazard: Hazard, when: bool) -> cst.BaseExpression:
-        """Replace the operand by a neutral number where the other branch is selected."""
+        """Replace a hazardous operand by a neutral number where the other branch is selected."""
         if hazard.neutral is None:
             text = self.site.document.code(hazard.operation)
             raise NotApplicable(f"the gradient of `{text}` may be NaN where it is not used")
@@ -110,7 +111,7 @@ class Choice:
     def _parts(
         self, one: cst.BaseExpression, other: cst.BaseExpression
     ) -> dict[cst.CSTNode, Replacement]:
-        """Return, for displays of one form, what replaces each item of `one`."""
+        """Return the replacement of each item of `one`, for two displays of the same form."""
         pairs: list[tuple[_Item, _Item]]
         if isinstance(one, cst.Tuple | cst.List) and isinstance(other, type(one)):
             if len(one.elements) != len(other.elements):
@@ -127,5 +128,6 @@ class Choice:
 
 
 def _key_codes(node: cst.Dict) -> list[str | None]:
+    """Return the source of a dict's keys."""
     code = cst.Module([]).code_for_node
     return [code(e.key) if isinstance(e, cst.DictElement) else None for e in node.elements]

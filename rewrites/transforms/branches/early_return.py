@@ -34,7 +34,7 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 @dataclass(frozen=True)
 class Rest:
-    """Statements after an early return in its block, up to the last return."""
+    """Statements after an early return, up to the last return."""
 
     statements: Sequence[cst.BaseStatement]
     line: cst.SimpleStatementLine
@@ -126,7 +126,7 @@ def _place_edits(
     final: cst.SimpleStatementLine,
     edits: dict[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits around those of the statements in between."""
+    """Return the edits that put the new lines around the statements in between."""
     kept = [*node.leading_lines, *lost_comments(node, [*lines, final])]
     if lines:
         first = lines[0].with_changes(leading_lines=kept)
@@ -148,7 +148,7 @@ def _rewrite_guarded(
     uses: int,
     lines: Lines,
 ) -> dict[cst.CSTNode, Replacement]:
-    """Rewrite `if guard and t: return a`, where the guard stays an `if`."""
+    """Rewrite `if guard and t: return a`; the Python condition `guard` stays an `if`."""
     if after.statements or uses > 1 or lines:
         raise NotApplicable("a test of Python and one of a tensor decide on more than a result")
     chosen = after.line.with_changes(body=[cst.Return(value)], leading_lines=())

@@ -49,7 +49,7 @@ def is_update(site: Site, node: cst.CSTNode) -> bool:
 
 
 def changes_tensors(site: Site, *branches: Sequence[cst.CSTNode]) -> bool:
-    """Return whether branches without nested blocks change tensors in place."""
+    """Return whether branches, which have no nested blocks, update tensors in place."""
     lines = [line for branch in branches for line in branch]
     return all(isinstance(line, cst.SimpleStatementLine) for line in lines) and any(
         is_update(site, small) for small in _small_statements(lines)
@@ -62,9 +62,10 @@ def guard_updates(
     lasting: Collection[str],
     old: Old,
 ) -> list[cst.BaseStatement]:
-    """Return the statements of two branches, each effective only under its branch's condition.
+    """Return the statements of both branches, each without an effect unless its branch is taken.
 
-    `lasting` are the names that later code reads."""
+    `lasting` are the names that later code reads.
+    """
     if merged := _merge_assignments(choice, *sides):
         return merged
     made: list[cst.BaseStatement] = []
@@ -77,12 +78,13 @@ def guard_updates(
 
 
 def stored_operands(branch: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
-    """Return what the statements of a branch store in tensors and names."""
+    """Return the values that a branch stores in tensors and names."""
     kinds = cst.AugAssign | cst.Assign | cst.Expr
     return [one.value for one in _small_statements(branch) if isinstance(one, kinds)]
 
 
 def _small_statements(lines: Sequence[cst.CSTNode]) -> Iterator[cst.BaseSmallStatement]:
+    """Yield the simple statements of lines."""
     for line in lines:
         if isinstance(line, cst.SimpleStatementLine):
             yield from line.body
@@ -109,9 +111,11 @@ def _merge_assignments(
 def conditional_statement(
     choice: Choice, small: cst.BaseSmallStatement, when: bool, lasting: Collection[str], old: Old
 ) -> cst.BaseSmallStatement:
-    """Return a statement that has no effect where the condition is not `when`.
+    """Return a statement without an effect unless the condition is `when`.
 
-    Raises NotApplicable."""
+    `lasting` are the names that later code reads; `old` gives the earlier value of a name. Raises
+    NotApplicable.
+    """
     if isinstance(small, cst.Pass) or is_update(choice.site, small):
         return small if isinstance(small, cst.Pass) else guard_update(choice, small, when)
     target, value = parse_assignment(choice.site, small)
@@ -142,9 +146,10 @@ def parse_assignment(
 
 
 def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmallStatement:
-    """Return an in-place update that applies only where the condition is `when`.
+    """Return an in-place update without an effect unless the condition is `when`.
 
-    Raises NotApplicable."""
+    Raises NotApplicable.
+    """
     match node:
         case cst.AugAssign():
             choice.pure(node.value)
@@ -219,6 +224,7 @@ def _in_place_chain(node: cst.BaseExpression) -> tuple[list[str], cst.BaseExpres
 def _select_by(
     choice: Choice, value: cst.BaseExpression, other: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
+    """Return `value` where the condition is `when`, else `other`."""
     return choice.put(value, other) if when else choice.put(other, value)
 
 

@@ -45,7 +45,7 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 @dataclass
 class MaskedLoop:
-    """Rewrite of one loop; `assumes` is filled on the way."""
+    """Writer of a loop without its data-dependent exit; `assumes` collects assumptions."""
 
     site: Site
     node: cst.If
@@ -91,7 +91,7 @@ class MaskedLoop:
         return {loop: cst.FlattenSentinel([first, *nothing, masked, *lines]), **behind}
 
     def _exit_statements(self, ends: cst.BaseStatement, loop: cst.For) -> list[cst.BaseStatement]:
-        """Return the statements of the loop exit, with what happens before it."""
+        """Return the update of the exit condition, and the statements before the exit, masked."""
         *first, _ = split_statements(self.node.body)
         if not first:
             return [ends]
@@ -116,7 +116,7 @@ class MaskedLoop:
         ]
 
     def _earlier_value(self, choice: Choice, path: str, loop: cst.For) -> cst.BaseExpression:
-        """Return the earlier value of a name or attribute, as a node with known facts."""
+        """Return the value of a name or attribute before the exit, as a node with known facts."""
         if "." not in path and path not in names_bound_before(self.site.document, loop):
             raise NotApplicable(f"`{path}` has no value before the loop")
         old = cst.parse_expression(path)
@@ -129,7 +129,7 @@ class MaskedLoop:
     def _statements_behind(
         self, choice: Choice, loop: cst.For
     ) -> tuple[list[cst.BaseStatement], dict[cst.CSTNode, Replacement]]:
-        """Return what follows a loop that returns, and the edits of the later statements."""
+        """Return the statements after a loop that returns, and the edits of later ones."""
         value = self._returned_value()
         if value is None:
             return [], {}
@@ -181,7 +181,7 @@ class MaskedLoop:
     def _mask_statement(
         self, choice: Choice, loop: cst.For, small: cst.BaseSmallStatement
     ) -> list[cst.BaseSmallStatement]:
-        """Return one statement of the body, without a lasting effect after the exit."""
+        """Return one statement of the body, without an effect after the exit."""
         site = self.site
         if isinstance(small, cst.Pass):
             return [small]
@@ -212,14 +212,14 @@ class MaskedLoop:
         return [_make_assignment(new, value), _make_assignment(path, kept)]
 
     def _surely_iterates(self, loop: cst.For) -> bool:
-        """Return whether the loop surely has an iteration: `range(10)`."""
+        """Return whether the loop has at least one iteration: `range(10)`."""
         match loop.iter:
             case cst.Call(func=cst.Name("range"), args=[cst.Arg(value=cst.Integer() as number)]):
                 return number.evaluated_value > 0
         return False
 
     def _carried_names(self, loop: cst.For) -> frozenset[str]:
-        """Return names that carry values between iterations or out of the loop."""
+        """Return the names that carry values between iterations or out of the loop."""
         document = self.site.document
         after = live_in(one for one in statements_after(document, loop) if one is not loop)
         result = self._returned_value()
@@ -238,13 +238,14 @@ class MaskedLoop:
 
 
 def _make_assignment(path: str, value: cst.BaseExpression) -> cst.Assign:
+    """Return the assignment `path = value`."""
     target = cst.parse_expression(path)
     assert isinstance(target, cst.BaseAssignTargetExpression)
     return cst.Assign([cst.AssignTarget(target)], value)
 
 
 def _replace_line(line: cst.SimpleStatementLine, body: list[cst.BaseSmallStatement]) -> Replacement:
-    """Return `body` in place of a line, one statement a line where there are several."""
+    """Return `body` in place of a line, one statement per line."""
     if len(body) == len(line.body):
         return line.with_changes(body=body)
     first, *others = [cst.SimpleStatementLine([small]) for small in body]

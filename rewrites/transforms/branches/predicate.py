@@ -23,7 +23,7 @@ Decision = cst.If | cst.IfExp | cst.While
 
 @dataclass(frozen=True)
 class Predicate:
-    """Condition of a branch: `guard and tensor` or `guard or tensor`, mostly without a guard."""
+    """Condition of a branch: a tensor, or `guard and tensor`, or `guard or tensor`."""
 
     tensor: cst.BaseExpression
     """A 0-d boolean tensor, as an expression of new and old nodes."""
@@ -37,7 +37,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class Test:
-    """Condition of a branch, with what writing it down requires."""
+    """Condition of a branch, with the edits that writing it as a tensor needs."""
 
     find_conditional: Decision
     expression: cst.BaseExpression
@@ -61,7 +61,7 @@ def find_conditional(site: Site) -> Decision | None:
 
 
 def find_condition(site: Site) -> Test | None:
-    """Return the same with its condition; `n = t.item()` right before it is inlined."""
+    """Return the condition of the site's conditional, with `n = t.item()` before it inlined."""
     found = find_conditional(site)
     if found is not None:
         previous = _previous_statement(site, found)
@@ -88,7 +88,7 @@ _PARTS = (
 
 
 def _through_name(site: Site, assign: cst.Assign) -> Test | None:
-    """Return, for `n = t.item()`, the `if` right after it if nothing else uses `n`."""
+    """Return the condition of the `if` after `n = t.item()`, if nothing else reads `n`."""
     known = find_definitions(site.document, assign)
     line = site.document.parent(assign)
     target = assign.targets[0].target
@@ -141,7 +141,7 @@ def predicate_of(site: Site, condition: cst.BaseExpression) -> Predicate | None:
 
 
 def _join_predicates(site: Site, condition: cst.BooleanOperation) -> Predicate | None:
-    """Return the predicate of an `and` or `or`, with what stays a Python condition as guard."""
+    """Return the predicate of an `and` or `or`; operands without tensors become its guard."""
     left, right = predicate_of(site, condition.left), predicate_of(site, condition.right)
     disjunction = isinstance(condition.operator, cst.Or)
     if left is None and right is None:
@@ -225,9 +225,11 @@ def _exact_operand(
     sides: list[cst.BaseExpression],
     bare: list[cst.BaseExpression],
 ) -> cst.BaseExpression:
-    """Return an operand that was a Python number so that it compares as the number did.
+    """Return a Python number as an operand with which the tensor comparison is as exact as
+    Python's.
 
-    Python compares in float64, torch in the tensor's dtype: `t.item() > 0.1` is not `t > 0.1`."""
+    Python compares in float64, torch in the tensor's dtype: `t.item() > 0.1` is not `t > 0.1`.
+    """
     if new is old:
         return new
     others = [infer(site, b) for s, b in zip(sides, bare, strict=True) if s is not old]
@@ -268,7 +270,7 @@ def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _as_reduction(site: Site, call: cst.Call) -> cst.BaseExpression | None:
-    """Return `torch.equal` and `torch.allclose` as reductions; None for other calls."""
+    """Return `torch.equal` or `torch.allclose` as a reduction; None for other calls."""
     called = torch_name(site, call)
     if called not in ("equal", "allclose") or any(arg.star for arg in call.args):
         return None
@@ -288,6 +290,7 @@ def _as_reduction(site: Site, call: cst.Call) -> cst.BaseExpression | None:
 def _comparison_operands(
     call: cst.Call, is_method: bool
 ) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+    """Return the two operands of `torch.equal` or `torch.allclose`. Raises NotApplicable."""
     values = [arg.value for arg in call.args]
     if is_method:
         assert isinstance(call.func, cst.Attribute)
@@ -309,7 +312,7 @@ def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression
 def _zero_dimensional(
     site: Site, node: cst.BaseExpression, new: cst.BaseExpression
 ) -> cst.BaseExpression:
-    """Return `new` as a 0-d tensor. Raises NotApplicable if it has several elements."""
+    """Return `new` as a 0-d tensor."""
     seen = infer(site, node)
     shapes = seen.shapes if seen is not None else frozenset()
     if shapes == {()}:

@@ -19,9 +19,11 @@ _INNER = cst.BaseCompoundStatement | cst.IfExp | cst.BooleanOperation | cst.Lamb
 def branch_draws(
     site: Site, node: cst.If | cst.IfExp, condition: Predicate
 ) -> dict[cst.Call, cst.BaseExpression]:
-    """Return each call in the branches that draws, with one that draws only if its branch is taken.
+    """Return a replacement for each random call in the branches, which draws only if its branch is
+    taken.
 
-    Raises NotApplicable where a call cannot be written that way."""
+    Raises NotApplicable where a call cannot be written that way.
+    """
     if isinstance(node, cst.IfExp):
         both: tuple[Sequence[cst.CSTNode], ...] = ([node.body], [node.orelse])
     else:
@@ -45,6 +47,7 @@ def replace_calls(
     counts = dict.fromkeys(calls, 0)
 
     def replace_in(tree: cst.CSTNode) -> cst.CSTNode:
+        """Replace the random calls in a tree, and count them."""
         inside: dict[cst.CSTNode, Replacement] = {}
         for call in walk(tree):
             for old, new in calls.items():
@@ -65,6 +68,7 @@ def replace_calls(
 
 
 def _drawing_calls(site: Site, branch: Sequence[cst.CSTNode]) -> Iterator[cst.Call]:
+    """Yield the calls in a branch that draw random numbers."""
     for line in branch:
         yield from (
             one

@@ -28,7 +28,7 @@ Edits = dict[cst.CSTNode, Replacement]
 
 @dataclass
 class Numbers:
-    """Calls that return scalars, each with the tensor that replaces it."""
+    """Calls that return Python numbers, each with the tensor that replaces it."""
 
     site: Site
     tensors: Mapping[cst.Call, cst.BaseExpression]
@@ -44,7 +44,7 @@ class Numbers:
     """Facts that override what was observed: the scalars are tensors."""
 
     def follow(self, call: cst.Call, dtype: str, device: str = "cpu") -> None:
-        """Follow every use of a scalar. Raises NotApplicable where a tensor would not do."""
+        """Follow every use of a number. Raises NotApplicable where a tensor cannot replace it."""
         self.device, self.dtype = device, dtype
         tensor = TensorSummary(dtype, (), device, False, True)
         self._follow_uses(call, ValueSummary(("torch.Tensor",), 1, (tensor,)))
@@ -72,7 +72,7 @@ class Numbers:
         return plain | {node: _exchange_calls(new, self.tensors) for node, new in found.items()}
 
     def _keep_dtype(self, plain: Edits, found: Edits) -> Edits:
-        """Write `(n * t[None])[0]` for `n * t`: beside dimensions `n` promotes no dtype."""
+        """Write `(n * t[None])[0]` for `n * t`, so that `n` does not promote the dtype."""
         around = self.site.document.around
         for node in sorted(self.met, key=lambda one: len(tuple(around(one))), reverse=True):
             if any(one in found for one in (node, *around(node))):
@@ -84,7 +84,7 @@ class Numbers:
         return plain
 
     def _follow_uses(self, node: cst.BaseExpression, seen: ValueSummary | None) -> None:
-        """Let `node` be a tensor: record what its uses then are, and the branches on it."""
+        """Record what the uses of `node` become when it is a tensor, and the branches on it."""
         document = self.site.document
         self._known[document.position(node)] = seen
         parent = document.parent(node)
@@ -123,9 +123,10 @@ class Numbers:
                 raise NotApplicable("a tensor cannot stand where the number is used")
 
     def _note_operands(self, operation: cst.BaseExpression, other: cst.BaseExpression) -> None:
-        """Note that a scalar and a tensor are operands of one operation.
+        """Record that a number and a tensor are operands of one operation.
 
-        Raises NotApplicable where the result would have another dtype."""
+        Raises NotApplicable where the result would have another dtype.
+        """
         seen = self.site.seen(other)
         if seen is None or not all(tensor.is_float for tensor in seen.tensors):
             raise NotApplicable("the number meets a tensor that is not of a floating dtype")
@@ -135,11 +136,11 @@ class Numbers:
             self.met[operation] = other
 
     def _is_decided(self, binding: cst.CSTNode) -> bool:
-        """Return whether a name is bound in a branch that depends on the scalar."""
+        """Return whether a name is bound in a branch that depends on a replaced number."""
         return any(one in self.decisions for one in self.site.document.around(binding))
 
     def _is_bound(self, node: cst.CSTNode) -> bool:
-        """Return whether a node is `max` or `min` of two values, which works for tensors too."""
+        """Return whether a node is a `max` or `min` of two values."""
         return (
             isinstance(node, cst.Call)
             and self.site.calls(node) in ("max", "min")
@@ -180,7 +181,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class _Facts:
-    """Observed facts, overridden by what is known of replaced scalars."""
+    """Observed facts, overridden by what is known about replaced numbers."""
 
     seen: Knowledge
     known: Mapping[Position, ValueSummary | None]
@@ -193,9 +194,10 @@ class _Facts:
 def _exchange_calls(
     new: Replacement, tensors: Mapping[cst.Call, cst.BaseExpression]
 ) -> Replacement:
-    """Return `new` with the calls that draw replaced by the tensors."""
+    """Return `new` with the random calls replaced by tensors."""
 
     def exchange_calls(node: cst.CSTNode) -> cst.CSTNode:
+        """Replace the random calls in a tree."""
         return replace_nodes(
             node,
             {
@@ -212,7 +214,7 @@ def _exchange_calls(
 
 
 def find_scalar_sources(site: Site) -> Iterator[cst.Call]:
-    """Return the calls that may produce the site's scalar, in it or through its names."""
+    """Yield the calls that may produce the site's number, directly or through names."""
     node: cst.CSTNode = site.node
     if isinstance(node, Decision):
         node = node.test

@@ -41,7 +41,7 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 @dataclass
 class CondWriter:
-    """Rewrite of one branch with `torch.cond`; `assumes` is filled on the way."""
+    """Writer of one branch as `torch.cond`; `assumes` collects assumptions."""
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
@@ -74,7 +74,8 @@ class CondWriter:
         return [guard_with(condition.guard, *kept)]
 
     def early(self, node: cst.If, condition: Predicate) -> dict[cst.CSTNode, Replacement]:
-        """Rewrite an early return and what follows it as the two branches."""
+        """Return the edits that write an early return and the statements after it as two
+        branches."""
         if condition.guard is not None:
             raise NotApplicable("a test of Python and one of a tensor decide on more than a result")
         after = early.statements_after(self.site, node)
@@ -171,7 +172,7 @@ class CondWriter:
         return [*body, build_statement("return {v}", v=_pack(copies))], sources
 
     def _as_lambda(self, value: cst.BaseExpression) -> cst.BaseExpression:
-        """Return a branch function of a value, with clones of what is no new tensor."""
+        """Return a branch function that returns a value, with aliases cloned."""
         self._require_pure(value)
         items = [
             one if is_new_tensor(self.site, one) else _clone_call(one) for one in _items_of(value)
@@ -187,11 +188,12 @@ class CondWriter:
             raise NotApplicable("the gradient would be that of other random numbers")
 
     def _may_require_grad(self, nodes: Sequence[cst.CSTNode]) -> bool:
-        """Return whether what nodes use may require grad."""
+        """Return whether an operand of the nodes may require grad."""
         agreement = Agreement(self.site)
         return any(agreement.may_require_grad(one) for one in used_names(nodes).values())
 
     def _require_agreement(self, one: cst.BaseExpression, other: cst.BaseExpression) -> None:
+        """Raise NotApplicable where the results of the branches differ in dtype or shape."""
         agreement = Agreement(self.site, self.assumes, self.known)
         for a, b in zip(_items_of(one), _items_of(other), strict=False):
             agreement.pair(a, b, numbers=False)
@@ -199,6 +201,7 @@ class CondWriter:
     def _cond_call(
         self, condition: Predicate, one: cst.BaseExpression, other: cst.BaseExpression
     ) -> cst.BaseExpression:
+        """Return the call of `torch.cond`."""
         return build_expression("torch.cond({t}, {a}, {b})", t=condition.tensor, a=one, b=other)
 
     def _is_new(self, value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> bool:
@@ -218,11 +221,12 @@ class CondWriter:
 
 
 def _names_rebound(branch: Sequence[cst.CSTNode]) -> set[str]:
-    """Return local names that a branch reads before it rebinds them: function parameters."""
+    """Return the outer names that a branch reads and then rebinds: they become parameters."""
     return {n for n in live_in(branch) & set(names_bound(*branch)) if "." not in n}
 
 
 def _bind_result(names: list[str], call: cst.BaseExpression) -> cst.BaseStatement:
+    """Return the statement that assigns or returns a result."""
     if names == [RETURN]:
         return build_statement("return {v}", v=call)
     return build_statement(f"{', '.join(names)} = {{v}}", v=call)
@@ -233,12 +237,14 @@ def _is_tuple(value: cst.BaseExpression) -> bool:
 
 
 def _items_of(value: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """Return the items of a tuple; any other value alone."""
     if isinstance(value, cst.Tuple):
         return [element.value for element in value.elements]
     return [value]
 
 
 def _pack(values: Sequence[cst.BaseExpression]) -> cst.BaseExpression:
+    """Return several values as a tuple, one value as it is."""
     if len(values) == 1:
         return values[0]
     return cst.Tuple(
@@ -276,6 +282,6 @@ def _is_same_result(
 
 
 def separate_functions(lines: Lines) -> Lines:
-    """Return local functions and the next line with empty lines between them."""
+    """Return the lines with empty lines after local functions."""
     empty = cst.EmptyLine(indent=False)
     return [lines[0], *(line.with_changes(leading_lines=[empty]) for line in lines[1:])]

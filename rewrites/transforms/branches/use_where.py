@@ -40,7 +40,7 @@ Way = TypeVar("Way")
 
 @dataclass
 class WhereWriter:
-    """Rewrite of one branch with `torch.where`; `assumes` and `tests` are filled on the way."""
+    """Writer of one branch as `torch.where`; `assumes` and `tests` collect what it relies on."""
 
     site: Site
     assumes: dict[str, None] = field(default_factory=dict)
@@ -137,6 +137,7 @@ class WhereWriter:
         return BranchValues(values, own)
 
     def tamed_line(self, choice: Choice, line: cst.BaseStatement, when: bool) -> cst.BaseStatement:
+        """Return a line that can run unconditionally. Raises NotApplicable for side effects."""
         choice.pure(line)
         edits = choice.finite_edits(line, when)
         return replace_nodes(line, edits) if edits else line
@@ -151,12 +152,13 @@ class WhereWriter:
         return self._hoist_condition(choice, [*merged.own, *_make_assignments(merged.values)])
 
     def _merge_updates(self, branches: Branches, condition: Predicate) -> Lines:
-        """Rewrite branches that change tensors in place, statement by statement."""
+        """Rewrite branches that update tensors in place, statement by statement."""
         choice = self.choice(condition)
         sides = [(branches.one, not condition.negated), (branches.other, condition.negated)]
         lasting = {*branches.written(self.site), *live_in(branches.other)}
 
         def old(key: str, value: cst.BaseExpression) -> cst.BaseExpression:
+            """Return the value of `key` before the branch. Raises NotApplicable."""
             self._require_no_update(key, branches, value)
             return self.present(key, branches)
 
@@ -180,7 +182,7 @@ class WhereWriter:
     def _require_private_names(
         self, choice: Choice, one: BranchValues, other: BranchValues
     ) -> None:
-        """Raise NotApplicable where a name private to one branch is used elsewhere."""
+        """Raise NotApplicable where a name local to one branch is used elsewhere."""
         names = [set(names_bound(*when.own)) for when in (one, other)]
         used = [names_read(*when.own, *when.values.values()) for when in (one, other)]
         both = (names[0] & (names[1] | used[1])) | (names[1] & used[0])
@@ -189,7 +191,7 @@ class WhereWriter:
             raise NotApplicable(f"`{min(shared)}` is something else on each way")
 
     def present(self, key: str, branches: Branches) -> cst.BaseExpression:
-        """Return what `key` holds before the branch, as a node with known facts."""
+        """Return the value of `key` before the branch, as a node with known facts."""
         if "." not in key and key not in names_bound_before(self.site.document, branches.node):
             raise NotApplicable(f"`{key}` has no value where the other way is taken")
         new = cst.parse_expression(key)
@@ -208,7 +210,7 @@ class WhereWriter:
         return new
 
     def _require_no_update(self, key: str, branches: Branches, *values: cst.BaseExpression) -> None:
-        """Raise NotApplicable where a value is changed in place later: a copy would not be."""
+        """Raise NotApplicable where a value is updated in place later, which a copy would miss."""
         aliases = {dotted_name(value) for value in values} | {key}
         changed = aliases & set(names_mutated(*branches.after(self.site)))
         if changed - {""}:
@@ -232,6 +234,7 @@ class WhereWriter:
         return bool(uses) and all(self._is_operand(document.parent(use), use) for use in uses)
 
     def _is_operand(self, parent: cst.CSTNode, use: cst.Name) -> bool:
+        """Return whether a use is an operand of a floating-point tensor."""
         if not isinstance(parent, cst.BinaryOperation):
             return False
         seen = infer(self.site, parent.left if parent.right is use else parent.right)
@@ -239,7 +242,7 @@ class WhereWriter:
 
 
 def _make_assignments(values: dict[str, cst.BaseExpression]) -> Lines:
-    """Assign the values; in one statement where one reads what another assigns."""
+    """Return assignments of the values; one statement if they depend on each other."""
     if RETURN in values:
         return [build_statement("return {v}", v=values[RETURN])]
     changed = [key for key, value in values.items() if dotted_name(value) != key]

@@ -32,7 +32,7 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 @dataclass
 class WhileLoopWriter:
-    """Rewrite of one loop; `assumes` is filled on the way."""
+    """Writer of one loop as `while_loop`; `assumes` collects assumptions."""
 
     site: Site
     node: cst.While
@@ -122,7 +122,7 @@ class WhileLoopWriter:
         return carried
 
     def _seen_variable(self, name: str) -> ValueSummary:
-        """Return what is known about a variable; raise NotApplicable if it cannot be carried."""
+        """Return the facts of a carried variable. Raises NotApplicable if it cannot be carried."""
         seen = infer_variable(self.site, name, self.node)
         if seen is None:
             raise NotApplicable(f"it is not known what `{name}` is")
@@ -136,6 +136,7 @@ class WhileLoopWriter:
         return seen
 
     def _condition_devices(self) -> set[str]:
+        """Return the devices of the tensors in the condition."""
         found = (self.site.seen(node) for node in walk(self.node.test))
         return {tensor.device for seen in found if seen for tensor in seen.tensors}
 
@@ -186,7 +187,8 @@ class WhileLoopWriter:
         return joined
 
     def _next_value(self, name: str, seen: ValueSummary) -> cst.BaseExpression:
-        """Return what an iteration passes on for a name; note what is unknown about it."""
+        """Return the value of a name at the end of an iteration; assume what is unknown about
+        it."""
         new: cst.BaseExpression = cst.Name(name)
         made = last_assigned(new, list(self.node.body.body))
         if seen.is_tensor:
@@ -200,7 +202,7 @@ class WhileLoopWriter:
     def _single_value(
         self, carried: list[str], results: list[cst.BaseExpression]
     ) -> cst.BaseExpression | None:
-        """Return the one value that a body of one assignment gives its name."""
+        """Return the value if the body is one assignment; else None."""
         match self.node.body.body, results:
             case [cst.SimpleStatementLine(body=[cst.Assign(targets=[_], value=value)])], [
                 cst.Name()

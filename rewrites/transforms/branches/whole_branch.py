@@ -26,9 +26,10 @@ def rewrite_conditional(
     why: str,
     edits: Callable[[Node, Predicate], dict[cst.CSTNode, Replacement] | None],
 ) -> Rewrite | Refusal | None:
-    """Return the rewrite of the site's conditional; `edits` writes it with `writer`.
+    """Return the rewrite of the site's conditional, whose edits the function `edits` returns.
 
-    None if no tensor decides it, if it leaves a loop or function, or if there are no `edits`."""
+    None if no tensor decides it, if it leaves a loop or function, or if `edits` returns None.
+    """
     found = find_condition(site)
     node = found.find_conditional if found is not None else None
     if found is None or not isinstance(node, Node) or leaves_early(site, node):
@@ -75,9 +76,10 @@ def edits_for_branch(
 
 
 def _line_of(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
-    """Return the line of a conditional expression if its condition can be evaluated first.
+    """Return the line of a conditional expression whose condition can be evaluated first.
 
-    Raises NotApplicable."""
+    Raises NotApplicable.
+    """
     line = site.document.statement(node)
     between = list(itertools.takewhile(lambda one: one is not line, site.document.around(node)))
     parts = cst.BooleanOperation | cst.IfExp | cst.Lambda | cst.BaseComp

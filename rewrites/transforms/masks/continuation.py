@@ -46,7 +46,7 @@ def copy_continuation(
     edits: Mapping[cst.CSTNode, cst.CSTNode],
     replacements: Mapping[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits, with those of `rest` applied to a copy of it at the end of the `if`."""
+    """Return the edits, with the statements `rest` copied, edited, to the end of the `if`."""
     document = site.document
 
     def within(node: cst.CSTNode) -> bool:

@@ -18,9 +18,11 @@ _ORDER = (
 
 
 def find_count(site: Site, node: cst.BaseExpression, selected: cst.BaseExpression) -> CountSink:
-    """Return the count at `node` if a tensor can replace the number. Raises NotApplicable.
+    """Return the count at `node` if a tensor can replace the number.
 
-    The condition of an `if` accepts a tensor too; the branch that remains is for other rules."""
+    The condition of an `if` accepts a tensor too; other rules rewrite the branch. Raises
+    NotApplicable.
+    """
     parent = site.document.parent(node)
     match parent:
         case cst.BinaryOperation():
@@ -39,7 +41,7 @@ def find_count(site: Site, node: cst.BaseExpression, selected: cst.BaseExpressio
 
 
 def is_test(site: Site, node: cst.BaseExpression) -> bool:
-    """Return whether only the truth of an expression is used."""
+    """Return whether only the truth value of an expression is used."""
     parent = site.document.parent(node)
     match parent:
         case cst.If() | cst.IfExp():
@@ -50,7 +52,7 @@ def is_test(site: Site, node: cst.BaseExpression) -> bool:
 
 
 def _at_least(site: Site, arg: cst.Arg, node: cst.BaseExpression) -> CountSink | None:
-    """Return the arguments of `max(count, 1)` next to a tensor."""
+    """Return the sink for `max(count, 1)` beside a tensor; None for other calls."""
     call = site.document.parent(arg)
     if not isinstance(call, cst.Call) or site.calls(call) != "max" or len(call.args) != 2:
         return None
@@ -63,6 +65,7 @@ def _at_least(site: Site, arg: cst.Arg, node: cst.BaseExpression) -> CountSink |
 
 
 def _is_number(site: Site, node: cst.BaseExpression) -> bool:
+    """Return whether an expression is a Python number."""
     if isinstance(node, cst.Integer | cst.Float):
         return True
     seen = site.seen(node)

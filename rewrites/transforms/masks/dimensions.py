@@ -11,7 +11,8 @@ from fullgraph.rewrites.transforms.masks.reads import Read
 
 
 def dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
-    """Return how many dimensions selected elements have beside the one that counts them."""
+    """Return how many dimensions selected elements have besides the one that the mask selects
+    along."""
     seen = site.seen(node)
     if seen is None or len(seen.dims) != 1:
         return first.axis + first.trailing_dims if first.known else 0
@@ -19,9 +20,10 @@ def dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
 
 
 def is_flat(site: Site, first: Read, made: Operation) -> bool:
-    """Return whether a call leaves selected elements as they are.
+    """Return whether a call does not change the shape of selected elements.
 
-    `x[m].view(-1)` in one dimension, `x[m].view(-1, 4)` where each element has four numbers."""
+    `x[m].view(-1)` in one dimension, `x[m].view(-1, 4)` where each element has four numbers.
+    """
     if not first.known:
         return False
     seen = site.seen(made.tensor)
@@ -44,7 +46,7 @@ def _observed_numbers(site: Site, node: cst.BaseExpression) -> set[object]:
 
 
 def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
-    """Return whether a call stays within the dimensions after the mask's."""
+    """Return whether a call only combines elements along dimensions after the mask's."""
     found = _reduced_dimensions(made)
     if found is None:
         return False
@@ -60,7 +62,7 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
 
 
 def goes_over(site: Site, first: Read, made: Operation, axis: int) -> bool:
-    """Return whether a reduction covers the mask's dimensions, as far as they are literal."""
+    """Return whether a reduction covers the mask's dimensions, as far as they are literals."""
     found = _reduced_dimensions(made)
     count = dims(site, first, made.tensor) + 1
     return found is None or axis in [dim % count for dim in found]
@@ -88,7 +90,7 @@ def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> boo
 
 
 def takes_one(node: cst.Subscript, axis: int) -> bool:
-    """Return whether a subscript is `x[:, m][0]`: an index before the mask's dimension."""
+    """Return whether a subscript is `x[:, m][0]`, which indexes a dimension before the mask's."""
     match node.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=only_index))]:
             return axis > 0 and ops.integer_literal(only_index) is not None

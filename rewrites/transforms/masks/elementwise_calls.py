@@ -22,7 +22,7 @@ from fullgraph.rewrites.transforms.masks.operators import is_option, parse_opera
 
 @dataclass(frozen=True, eq=False)
 class ElementwiseCall:
-    """Call of a function whose body is assignments to local names and a `return`."""
+    """Call of a function that only assigns local names and returns."""
 
     call: cst.Call
     given: dict[cst.CSTNode, cst.BaseExpression]
@@ -71,14 +71,16 @@ def is_elementwise(
     selected: Callable[[cst.BaseExpression], bool],
     beside: Callable[[cst.BaseExpression], None],
 ) -> bool:
-    """Return whether each element of the result depends only on selected elements at its place.
+    """Return whether each result element depends only on selected elements at its index.
 
     `selected` tells which arguments are selected elements; `beside` raises where something in the
-    body cannot be combined with them at full shape."""
+    body cannot be combined with them at full shape.
+    """
     held = {binding for binding, value in found.given.items() if selected(value)}
 
     def goes(node: cst.BaseExpression) -> bool | None:
-        """Whether an expression is made of selected elements; None if it needs all of them."""
+        """Return whether an expression consists of selected elements; None if it needs all of
+        them."""
         match node:
             case cst.Name() if found.binding(node) in held:
                 return True
@@ -97,6 +99,7 @@ def is_elementwise(
         return None if inside else False
 
     def every(*nodes: cst.BaseExpression) -> bool | None:
+        """Return whether any of the nodes consists of selected elements; None if one needs all."""
         answers = [goes(one) for one in nodes]
         if None in answers:
             return None
@@ -116,6 +119,7 @@ def is_elementwise(
 
 
 def _names_in(node: cst.CSTNode) -> list[cst.Name]:
+    """Return the names in a node."""
     found = [node] if isinstance(node, cst.Name) else []
     for child in node.children:
         found += _names_in(child)

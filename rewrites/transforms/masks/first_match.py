@@ -19,7 +19,7 @@ from fullgraph.rewrites.transforms.masks.nonzero import (
 
 @dataclass(frozen=True, eq=False)
 class HitBranch:
-    """An `if hits: … else: …` whose branches do the same with different values."""
+    """`if hits: … else: …` whose branches run the same statement with different values."""
 
     statement: cst.If | cst.IfExp
     found: cst.BaseExpression
@@ -29,32 +29,32 @@ class HitBranch:
 
 @dataclass(frozen=True, eq=False)
 class FirstMatch:
-    """Everything that code asks of the indices of true elements."""
+    """All uses of the indices of true elements, if they only search for one."""
 
     questions: tuple[Question, ...]
     choice: HitBranch | None
 
     @property
     def tests(self) -> tuple[cst.BaseExpression, ...]:
-        """Return the questions whether any element is true."""
+        """Return the uses that ask whether any element is true."""
         tests = (QuestionKind.ANY, QuestionKind.NONE)
         return tuple(one.node for one in self.questions if one.asked in tests)
 
     @property
     def alone(self) -> bool:
-        """Return whether the code somewhere assumes exactly one index."""
+        """Return whether a use assumes that there is exactly one index."""
         return any(one.alone for one in self.questions)
 
     @property
     def guarded(self) -> bool:
-        """Return whether an index is read only where one exists."""
+        """Return whether an index is read only in a branch where one exists."""
         return self.choice is not None or all(
             one.asked is QuestionKind.COUNT for one in self.questions
         )
 
 
 def find_search(site: Site, found: NonzeroIndices) -> FirstMatch | None:
-    """Return what is asked of indices; None if no index is read. Raises NotApplicable."""
+    """Return the uses of indices as a search; None if no index is read. Raises NotApplicable."""
     questions = []
     for use in found.uses:
         one = question_of(site, found, use)
@@ -98,7 +98,7 @@ def write_search(
 def select_match(
     site: Site, asked: FirstMatch, choice: HitBranch, mask: cst.BaseExpression, dim: str = ""
 ) -> cst.BaseExpression:
-    """Return the value of a branch, for each row if `dim` is the dimension of a row's elements."""
+    """Return the value selected by a match, for each row if `dim` is given."""
     answers = _answer_questions(asked, mask, dim)
     found = answers.get(choice.found)
     return build_expression(
@@ -113,7 +113,7 @@ def select_match(
 def _answer_questions(
     asked: FirstMatch, mask: cst.BaseExpression, dim: str = ""
 ) -> dict[cst.CSTNode, cst.BaseExpression]:
-    """Return the expression over the mask that answers each question about it."""
+    """Return for each use of the indices the expression over the mask that replaces it."""
     return {
         one.node: answer_question(one.asked, mask, "0, keepdim=True" if one.kept else dim)
         for one in asked.questions
@@ -122,7 +122,8 @@ def _answer_questions(
 
 
 def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `torch.tensor(-1)` as -1, a number that takes the other branch's dtype and device."""
+    """Return `torch.tensor(-1)` as the number -1, which adopts the dtype and device of the other
+    branch."""
     if isinstance(node, cst.Call) and site.calls(node) == "torch.tensor" and len(node.args) == 1:
         number = node.args[0].value
         inside = number.expression if isinstance(number, cst.UnaryOperation) else number
@@ -132,7 +133,7 @@ def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _condition_if(site: Site, test: Question, questions: list[Question]) -> HitBranch:
-    """Return the `if` of a condition. Raises NotApplicable."""
+    """Return the `if` whose condition is `test`. Raises NotApplicable."""
     outer = site.document.parent(test.node)
     indices = [
         one.node for one in questions if one.asked in (QuestionKind.FIRST, QuestionKind.LAST)
@@ -161,12 +162,13 @@ def _condition_if(site: Site, test: Question, questions: list[Question]) -> HitB
 
 
 def _only_statement(block: cst.BaseSuite) -> cst.CSTNode | None:
+    """Return the only statement of a block; None if there are several."""
     inside = split_statements(block)
     return inside[0] if len(inside) == 1 else None
 
 
 def _value_of(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None:
-    """Return what a statement assigns, appends or returns."""
+    """Return the value that a statement assigns, appends or returns."""
     match node:
         case cst.Assign(targets=[_]) | cst.Return():
             return node.value
@@ -177,7 +179,7 @@ def _value_of(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None
 
 
 def _shell_of(site: Site, node: cst.CSTNode | None) -> str:
-    """Return what a statement does, without the value it does it with."""
+    """Return the source of a statement without its value."""
     value = _value_of(site, node)
     if node is None or value is None:
         return ""
@@ -201,5 +203,6 @@ def _one_statement(site: Site, choice: HitBranch, where: cst.BaseExpression) -> 
 
 
 def _copy_name(use: cst.BaseExpression) -> cst.BaseExpression:
+    """Return a new node for the same name."""
     assert isinstance(use, cst.Name)
     return cst.Name(use.value)

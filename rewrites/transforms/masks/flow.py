@@ -32,7 +32,7 @@ from fullgraph.rewrites.transforms.masks.sinks import (
 
 @dataclass(eq=False)
 class Flow:
-    """All elements selected by one mask that are combined with one another."""
+    """Data flow of the elements that one mask selects."""
 
     site: Site
     first: Read
@@ -59,7 +59,7 @@ class Flow:
     # What is selected.
 
     def is_selected(self, node: cst.CSTNode) -> bool:
-        """Return whether an expression consists of selected elements; follow its operands."""
+        """Return whether an expression consists of selected elements, and follow its operands."""
         if node in self.reads or node in self.names:
             return True
         found = find_read(self.site, node)
@@ -105,7 +105,7 @@ class Flow:
         return seen is not None and seen.is_number
 
     def dims(self, node: cst.BaseExpression) -> int:
-        """Return how many dimensions selected elements have beside the one that counts them."""
+        """Return how many dimensions selected elements have besides the mask's."""
         return extent.dims(self.site, self.first, node)
 
     def axis(self, node: cst.CSTNode) -> int:
@@ -153,7 +153,7 @@ class Flow:
     # Where it goes.
 
     def follow(self) -> None:
-        """Find all reads, names and sinks. Raises NotApplicable."""
+        """Find all masked reads, names and sinks. Raises NotApplicable."""
         self._add_read(self.first)
         while self._waiting:
             leaf = self._waiting.pop()
@@ -169,6 +169,7 @@ class Flow:
                 self.mixed = True
 
     def _add_read(self, found: Read) -> None:
+        """Add a masked read, to be followed."""
         if found.node not in self.reads:
             self.reads[found.node] = found
             self.unsure |= not found.known
@@ -203,6 +204,7 @@ class Flow:
         return True
 
     def _binds_selected(self, binding: cst.CSTNode) -> bool:
+        """Return whether a binding stores selected elements."""
         if binding in self.bound:
             return True
         for one in self.site.document.around(binding):
@@ -319,7 +321,7 @@ class Flow:
         raise refuse_elements(self.site, call)
 
     def _check_added(self, sums: IndexAdd) -> None:
-        """Raise NotApplicable unless index and source are selected and rows are added."""
+        """Raise NotApplicable unless index and source are selected, and rows are added."""
         parts = [one for one in (sums.index, sums.source) if one is not None]
         selected = [self.is_selected(one) for one in parts]
         if not all(selected):
@@ -367,7 +369,8 @@ class Flow:
     # What stands beside it.
 
     def _require_fitting(self, other: cst.BaseExpression) -> None:
-        """Raise NotApplicable if an operand does not fit elements at full shape."""
+        """Raise NotApplicable for an operand that cannot be combined with elements at full
+        shape."""
         if self.is_selected(other) or self.is_number(other):
             return
         seen = self.site.seen(other)

@@ -21,7 +21,7 @@ _RAISING = frozenset({"remainder", "fmod", "floor_divide", "div", "divide", "tru
 
 @dataclass(eq=False)
 class FullShapeWriter:
-    """Expressions of one flow at full shape; `mask` is how the mask is written."""
+    """Writer of one flow's expressions at full shape, with padding where nothing is selected."""
 
     flow: Flow
     mask: cst.BaseExpression
@@ -56,7 +56,7 @@ class FullShapeWriter:
         return made
 
     def spread(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """Return the mask with a size-one dimension for each of `node` after the mask's."""
+        """Return the mask with trailing dimensions of size one, to broadcast against `node`."""
         first, axis = self.flow.first, self.flow.axis(node)
         rest = self.flow.dims(node) - axis if first.known else 0
         ndim = axis + first.dims + rest
@@ -64,7 +64,7 @@ class FullShapeWriter:
         return Read(node, node, self.mask, axis, first.dims, ndim).spread(self.mask)
 
     def bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """Return `node` with whole tensors in place of what is read of them."""
+        """Return `node` with its masked reads replaced by the whole tensors."""
         return self._replace_parts(node, {r: found.base for r, found in self.flow.reads.items()})
 
     def count(self) -> cst.BaseExpression:
@@ -73,13 +73,13 @@ class FullShapeWriter:
         return build_expression("{mask}.sum()", mask=self.mask)
 
     def torch(self, name: str) -> str:
-        """Return how the file writes `torch.name`."""
+        """Return the file's spelling of `torch.name`."""
         return self.flow.site.document.spelling(f"torch.{name}") or f"torch.{name}"
 
     def _replace_parts(
         self, node: cst.BaseExpression, known: Mapping[cst.CSTNode, cst.BaseExpression]
     ) -> cst.BaseExpression:
-        """Return `node` with parts replaced, flattening dropped, builtins as torch's."""
+        """Return `node` with parts replaced, flattening removed, and Python builtins as torch's."""
         if node in known:
             return known[node]
         inner = {one: known[one] for one in walk(node) if one in known}
@@ -103,12 +103,13 @@ class FullShapeWriter:
         return replace_nodes(node, inner)
 
     def _flattens(self, call: cst.Call) -> bool:
+        """Return whether a call flattens selected elements."""
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ops.FLATTENING:
             return False
         return self.holds(call.func.value)
 
     def neutral(self, root: cst.BaseExpression, neutral: str) -> cst.BaseExpression:
-        """Return `root` at full shape with `neutral` where nothing is selected."""
+        """Return `root` at full shape with the neutral number where nothing is selected."""
         fill = self._neutral_number(root, neutral)
         if list(self.cuts(root)) == [root]:
             found = self.flow.reads.get(root)
@@ -145,9 +146,10 @@ class FullShapeWriter:
         return any(one in self.flow.reads or one in self.flow.names for one in walk(node))
 
     def cuts(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """Return the largest parts of `node` with reads through which gradients are only scaled.
+        """Yield the largest parts of `node` to which gradients arrive only scaled.
 
-        Padding those parts is early enough to keep the gradient finite."""
+        Padding those parts keeps the gradient finite.
+        """
         known = (self.flow.reads, self.flow.gathers)
         if not any(one in found for one in walk(node) for found in known):
             return
@@ -166,9 +168,10 @@ class FullShapeWriter:
                 yield from self.cuts(inner)
 
     def is_linear(self, node: cst.BaseExpression) -> bool:
-        """Return whether a zero gradient stays zero on its way back through `node`.
+        """Return whether a zero gradient of `node` gives zero gradients of its operands.
 
-        Whatever the elements are, and nothing in `node` can raise."""
+        That holds for any elements, and nothing in `node` can raise.
+        """
         if node in self.flow.reads or node in self.flow.names or not self.holds(node):
             return True
         if node in self.flow.gathers:
@@ -193,7 +196,7 @@ class FullShapeWriter:
         return False
 
     def _is_harmless(self, node: cst.BaseExpression) -> bool:
-        """Return whether unselected elements have no effect in `node`, gradients aside."""
+        """Return whether unselected elements in `node` affect nothing but gradients."""
         if self.is_linear(node):
             return True
         floats = all(self._may_have_gradients())
@@ -208,7 +211,7 @@ class FullShapeWriter:
         return False
 
     def _is_linear_call(self, node: cst.Call) -> bool:
-        """Whether a zero gradient stays zero on its way back through a call."""
+        """Return whether a zero gradient of a call gives zero gradients of its operands."""
         made = parse_operation(self.flow.site, node)
         if made is None or made.in_place:
             return False
@@ -232,13 +235,14 @@ class FullShapeWriter:
         return not any(self._may_have_gradients()) and name in ops.CURVED - _RAISING
 
     def _may_have_gradients(self) -> Iterator[bool]:
-        """Return, for everything read, whether it may have a gradient."""
+        """Yield for every masked read whether it may have a gradient."""
         yield from (found.is_float for found in self.flow.reads.values())
         for one in self.flow.gathers:
             seen = self.flow.site.seen(one)
             yield seen is None or any(tensor.is_float for tensor in seen.tensors)
 
     def _is_scaled(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
+        """Return whether a product only scales the gradient of its selected operand."""
         if self.flow.is_number(right):
             return self.is_linear(left)
         return self.flow.is_number(left) and self.is_linear(right)
@@ -255,6 +259,7 @@ class FullShapeWriter:
         return evaluate_padding(self.flow.site, node, leaves)
 
     def _bound_value(self, use: cst.Name) -> float | None:
+        """Return the padding value that a variable holds; None if it is not unique."""
         definitions = self.flow.definitions
         assert definitions is not None
         bindings = definitions.reaching[use] & set(self.flow.bound)

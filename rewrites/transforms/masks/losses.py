@@ -73,7 +73,7 @@ def _parse_loss(
     module: bool = False,
     known: bool = True,
 ) -> Loss | None:
-    """Return the call of a loss with its operands and options; None if they are not spelled out."""
+    """Return a loss with its operands and options; None if they are not explicit."""
     pair = [*plain, *(options.pop(key) for key in ("input", "target") if key in options)]
     if len(pair) != 2 or "size_average" in options or "reduce" in options:
         return None

@@ -13,7 +13,7 @@ from fullgraph.rewrites.transforms.masks.operators import integer_literal, integ
 
 
 class QuestionKind(Enum):
-    """Kind of question about indices."""
+    """What code asks of the indices of true elements: any, how many, the first, the last."""
 
     FIRST = "first"
     LAST = "last"
@@ -24,7 +24,7 @@ class QuestionKind(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Place that asks something of the indices."""
+    """Expression that asks something of indices which the mask can answer."""
 
     node: cst.BaseExpression
     asked: QuestionKind
@@ -52,7 +52,7 @@ class NonzeroIndices:
 
     @property
     def truth(self) -> cst.BaseExpression:
-        """Return the mask as booleans."""
+        """Return the mask as a boolean tensor."""
         mask = self.mask.with_changes(lpar=(), rpar=())
         return mask if self.is_bool else build_expression("{mask} != 0", mask=mask)
 
@@ -97,7 +97,7 @@ def parse_nonzero(site: Site, node: cst.CSTNode) -> tuple[cst.BaseExpression, bo
 
 
 def question_of(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Question | None:
-    """Return what one use asks of the indices; None if it needs the indices themselves."""
+    """Return what a use asks of the indices; None if it needs the indices themselves."""
     parent = site.document.parent(use)
     outer = site.document.parents.get(parent)
     match parent:
@@ -117,7 +117,7 @@ def question_of(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Q
 def answer_question(
     asked: QuestionKind, mask: cst.BaseExpression, dim: str = ""
 ) -> cst.BaseExpression:
-    """Return a question asked of the mask itself, along dimension `dim` if it has several."""
+    """Return the answer to a question, computed from the mask, along `dim` if it has several."""
     match asked:
         case QuestionKind.FIRST:
             return build_expression("{mask}.int().argmax(" + dim + ")", mask=mask)
@@ -134,7 +134,7 @@ def answer_question(
 def flattening_around(
     site: Site, node: cst.BaseExpression, is_tuple: bool
 ) -> tuple[cst.BaseExpression, bool]:
-    """Return the expression around a call that makes its indices one-dimensional, if any."""
+    """Return the expression around a call that flattens its indices, and whether there is one."""
     parent = site.document.parent(node)
     outer = site.document.parents.get(parent)
     if isinstance(parent, cst.Subscript) and parent.value is node:

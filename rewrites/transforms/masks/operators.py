@@ -119,7 +119,7 @@ class Operation:
         return tuple(self.call.args) if self.method else tuple(self.call.args[1:])
 
     def argument(self, name: str, place: int) -> cst.BaseExpression | None:
-        """Return an option by keyword or by its position among the options."""
+        """Return an option by its keyword or its position."""
         for i, arg in enumerate(self.options):
             if (arg.keyword is None and i == place) or (arg.keyword and arg.keyword.value == name):
                 return arg.value

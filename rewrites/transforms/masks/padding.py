@@ -31,7 +31,7 @@ class PaddedValue:
 
 @dataclass
 class _Unknown:
-    """Whether something that is not known was met."""
+    """Mutable flag: whether the evaluation met an unknown value."""
 
     met: bool = False
 
@@ -58,7 +58,7 @@ def evaluate_padding(
 
 @dataclass(frozen=True)
 class _Inside:
-    """Function body with the values of its names so far, by the nodes that bind them."""
+    """Function body during evaluation, with the values of its names so far."""
 
     function: ElementwiseCall
     values: dict[cst.CSTNode | None, torch.Tensor]
@@ -82,6 +82,7 @@ def _evaluate(
         return _evaluate(site, one, leaves, unknown, grown, inside)
 
     def make_leaf(number: float) -> torch.Tensor:
+        """Return a leaf tensor, and record it for its gradient."""
         grown.append(torch.tensor(number, dtype=torch.float64, requires_grad=True))
         return grown[-1]
 

@@ -17,7 +17,7 @@ _MASKS = ("isnan", "isfinite", "isinf", "logical_and", "logical_or", "logical_no
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """A `base[mask]` that is read or assigned to."""
+    """Masked read or assignment `base[mask]`."""
 
     node: cst.BaseExpression
     base: cst.BaseExpression
@@ -44,7 +44,7 @@ class Read:
 
     @property
     def whole(self) -> bool:
-        """Return whether the mask selects single elements."""
+        """Return whether the mask covers all dimensions of `base`."""
         return self.dims == self.ndim
 
     @property
@@ -52,7 +52,7 @@ class Read:
         return self.dtype.startswith(("float", "bfloat", "complex"))
 
     def spread(self, mask: cst.BaseExpression) -> cst.BaseExpression:
-        """Return `mask` with enough dimensions to broadcast against `base`."""
+        """Return `mask` with trailing dimensions of size one, to broadcast against `base`."""
         if self.trailing_dims == 0:
             return mask
         if self.dims == 1:
@@ -70,7 +70,7 @@ def find_read(site: Site, node: cst.CSTNode) -> Read | None:
 
 
 def is_same_mask(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
-    """Return whether two masks are written alike."""
+    """Return whether two masks have the same source."""
     return _code_without_spaces(one) == _code_without_spaces(other)
 
 
@@ -158,7 +158,7 @@ def _parse_index(site: Site, node: cst.Subscript) -> Read | None:
 def _origin_of_indices(
     site: Site, value: cst.BaseExpression
 ) -> tuple[cst.BaseExpression | None, int | None, bool]:
-    """Return the call that made indices, which of them (None for all), and whether each is flat."""
+    """Return the call that produced indices, which of them (None: all), and whether each is 1-d."""
     target: cst.CSTNode = value
     index = None
     if isinstance(value, cst.Name):
@@ -196,6 +196,7 @@ def _origin_of_indices(
 
 
 def _space_commas(slices: Sequence[cst.SubscriptElement]) -> list[cst.SubscriptElement]:
+    """Return subscript elements with a space after each comma."""
     comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
     *front, last = slices
     return [*(one.with_changes(comma=comma) for one in front), last]
@@ -229,6 +230,7 @@ def _parse_masked_select(site: Site, node: cst.Call) -> Read | None:
 
 
 def _is_mask(site: Site, part: cst.BaseSlice, node: cst.Subscript) -> bool:
+    """Return whether an index is a boolean tensor."""
     if not isinstance(part, cst.Index) or part.star is not None:
         return False
     seen = site.seen(part.value)
@@ -267,6 +269,7 @@ def _keeps_its_dimension(site: Site, part: cst.BaseSlice) -> bool:
 
 
 def _is_full(part: cst.BaseSlice) -> bool:
+    """Return whether an index is `:`."""
     bare = isinstance(part, cst.Slice) and part.lower is part.upper is part.step is None
     return bare or _is_ellipsis(part)
 
@@ -276,5 +279,6 @@ def _is_ellipsis(part: cst.BaseSlice) -> bool:
 
 
 def _code_without_spaces(node: cst.BaseExpression) -> str:
+    """Return the source of an expression without whitespace and outer parentheses."""
     bare = node.with_changes(lpar=(), rpar=())
     return "".join(cst.Module([]).code_for_node(bare).split())

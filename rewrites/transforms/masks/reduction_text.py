@@ -17,7 +17,7 @@ from fullgraph.rewrites.transforms.masks.sinks import ReduceSink
 
 @dataclass(frozen=True, eq=False)
 class ReductionWriter:
-    """Rewrite of a flow's reductions and losses; assumptions are added to `assumes`."""
+    """Writer of a flow's reductions and losses; `assumes` collects assumptions."""
 
     flow: Flow
     text: FullShapeWriter
@@ -57,7 +57,7 @@ class ReductionWriter:
         return call
 
     def _per_selected(self, mean: cst.BaseExpression) -> cst.BaseExpression:
-        """Return a mean over everything as a mean over the selected elements."""
+        """Return a mean over all elements as a mean over the selected ones."""
         self.text.masks += 1
         return build_expression(
             "{mean} * {mask}.numel() / {count}",
@@ -67,6 +67,7 @@ class ReductionWriter:
         )
 
     def _assume_float16_sum(self) -> None:
+        """Assume that a float16 sum does not overflow."""
         if "float16" in self.flow.first.dtype and "bfloat16" not in self.flow.first.dtype:
             self.assumes["the sum fits in float16"] = None
 
@@ -95,7 +96,7 @@ class ReductionWriter:
         return made.call.with_changes(func=func, args=args)
 
     def _shift_dimensions(self, end: ReduceSink, args: list[cst.Arg]) -> None:
-        """Translate dimensions of the selection to those at full shape."""
+        """Translate dimensions of the selected elements to those at full shape."""
         first, made = self.flow.first, end.operation
         if first.dims == 1 or not made.options:
             return
@@ -127,7 +128,8 @@ class ReductionWriter:
         raise NotApplicable("its indices are those among the selected elements")
 
     def _spread_out(self, end: ReduceSink) -> cst.BaseExpression:
-        """Return the variance or standard deviation, in two steps."""
+        """Return a variance or standard deviation, written with the mean of the selected
+        elements."""
         made = end.operation
         if made.options or not self._is_over_mask_alone(made.tensor):
             raise NotApplicable(f"`{made.name}` with options is not written as sums")
@@ -187,6 +189,7 @@ class ReductionWriter:
         return build_expression("{total} / {count}", total=call, count=self.text.count())
 
     def _logits_loss(self, end: Loss) -> cst.BaseExpression:
+        """Return a loss on logits, with unselected elements given weight 0."""
         if "weight" in end.options or end.module:
             raise NotApplicable("the loss of zeros is not zero, and the weights are taken")
         call = self._with_operands(
@@ -222,6 +225,7 @@ class ReductionWriter:
     def _with_operands(
         self, end: Loss, first: cst.BaseExpression, second: cst.BaseExpression
     ) -> cst.Call:
+        """Return the call of a loss with other operands."""
         new = {id(end.input): first, id(end.target): second}
         args = [
             arg.with_changes(value=new[id(arg.value)].with_changes(lpar=(), rpar=()))

@@ -49,7 +49,7 @@ def rewrite_flow(flow: Flow, why: str, mask: cst.BaseExpression | None = None) -
 def _rewrite_with_fill(
     flow: Flow, fill: str, why: str, settled: cst.BaseExpression | None
 ) -> Rewrite:
-    """Return the rewrite with `fill` where nothing is selected; raise NotApplicable."""
+    """Return the rewrite with padding value `fill`. Raises NotApplicable."""
     mask = flow.first.mask.with_changes(lpar=(), rpar=())
     text = FullShapeWriter(flow, settled or mask, fill)
     written = SinkWriter(flow, text)
@@ -91,7 +91,7 @@ def _rewrite_with_fill(
 
 
 def _index_calls(flow: Flow) -> list[cst.CSTNode]:
-    """Return where masks become indices."""
+    """Return the calls that convert masks to indices."""
     return [found.indices for found in flow.reads.values() if found.indices is not None]
 
 
@@ -110,13 +110,14 @@ def _parenthesize_edits(
 
 
 def _first_statement(flow: Flow) -> cst.CSTNode:
+    """Return the statement of the first masked read."""
     document = flow.site.document
     first = min(flow.reads, key=lambda node: document.position(node).line)
     return document.statement(first)
 
 
 def _can_stand_before(flow: Flow, place: cst.CSTNode) -> bool:
-    """Return whether a statement before `place` runs just when the first read does."""
+    """Return whether a statement before `place` runs exactly as often as the first read."""
     if not isinstance(place, cst.SimpleStatementLine) or len(place.body) != 1:
         return False
     document = flow.site.document
@@ -149,6 +150,7 @@ def _with_mask(
 
 
 def _is_unchanged(flow: Flow, edits: Iterable[cst.CSTNode], mask: cst.BaseExpression) -> bool:
+    """Return whether the mask certainly has the same value at every edit."""
     try:
         _check(flow, [*flow.reads, *edits], mask)
     except NotApplicable:

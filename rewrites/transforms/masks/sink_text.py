@@ -41,7 +41,7 @@ _OPERATORS = {
 
 @dataclass(eq=False)
 class SinkWriter:
-    """Rewrite of a flow's sinks; assumptions are collected in `assumes`."""
+    """Writer of a flow's sinks; `assumes` collects assumptions."""
 
     flow: Flow
     text: FullShapeWriter
@@ -71,7 +71,8 @@ class SinkWriter:
         return found
 
     def _in_order(self) -> Iterator[tuple[cst.BaseExpression, list[object]]]:
-        """Return bound names first, in source order: their uses need their values."""
+        """Yield the sinks, bound names first in source order, since later sinks need their
+        values."""
         position = self.flow.site.document.position
         trees = sorted(self.flow.trees.items(), key=lambda tree: position(tree[0]).line)
         for root, ends in sorted(
@@ -84,7 +85,7 @@ class SinkWriter:
     def _rewrite_bound(
         self, root: cst.BaseExpression, end: BindSink
     ) -> dict[cst.CSTNode, cst.CSTNode]:
-        """Bind the full-shape value, and remember the number where nothing is selected."""
+        """Bind the full-shape value, and record its padding value."""
         if self._only_stored(end) and self.text.is_linear(root):
             return {root: self.text.bare(root)}
         known = self.text.value(root)
@@ -96,6 +97,7 @@ class SinkWriter:
     def _rewrite_unpacked(
         self, root: cst.BaseExpression, end: UnpackSink
     ) -> dict[cst.CSTNode, cst.CSTNode]:
+        """Return the edit of an unpacked value, and record its padding value."""
         known = self.text.value(root)
         if not known.finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
@@ -103,13 +105,14 @@ class SinkWriter:
         return {} if isinstance(root, cst.Name) else {root: self.text.full(root)}
 
     def _rewrite_count(self, end: CountSink) -> cst.BaseExpression:
+        """Return the number of true elements, at least the sink's minimum."""
         count = self.text.count()
         if end.least is None:
             return count
         return build_expression("{count}.clamp(min={least})", count=count, least=end.least)
 
     def _rewrite_accumulation(self, end: IndexAdd) -> cst.BaseExpression:
-        """Return an accumulation in which unselected elements add zero to the first place."""
+        """Return an accumulation in which unselected elements add zero to index 0."""
         index = self._flatten_mask_dims(end.index, self.text.neutral(end.index, "0"))
         if end.source is not None:
             source = self._flatten_mask_dims(end.source, self.text.neutral(end.source, "0"))
@@ -141,7 +144,7 @@ class SinkWriter:
         return build_expression(f"{{x}}.flatten(0, {dims - 1})", x=full) if dims > 1 else full
 
     def _only_stored(self, end: BindSink) -> bool:
-        """Return whether the name is only assigned through the same mask."""
+        """Return whether a name is only assigned through the same mask."""
         definitions = self.flow.definitions
         assert definitions is not None
         uses = definitions.uses(end.name)
@@ -185,7 +188,7 @@ class SinkWriter:
     def _select_into(
         self, end: StoreSink, full: cst.BaseExpression, base: cst.BaseExpression
     ) -> cst.CSTNode:
-        """Return the statement that changes `base` where the mask selects."""
+        """Return the statement that assigns to `base` where the mask is true."""
         self.text.masks += 1
         place = end.statement
         where = build_expression(

@@ -16,7 +16,7 @@ from fullgraph.rewrites.transforms.masks.reads import Read
 def refuse_elements(
     site: Site, node: cst.CSTNode, selected: cst.BaseExpression | None = None
 ) -> NotApplicable:
-    """Return the refusal for a `node` that needs the selected elements themselves."""
+    """Return the refusal for a use of the selected elements that cannot work at full shape."""
     code = site.document.code(selected or node).partition("\n")[0]
     match node:
         case cst.Return():
@@ -79,7 +79,7 @@ End = ReduceSink | CountSink | StoreSink | BindSink | UnpackSink | Loss | IndexA
 
 
 def is_same_sink(one: End, other: End) -> bool:
-    """Return whether both are the same call, which takes several selections."""
+    """Return whether two sinks are the same call."""
     if isinstance(one, Loss | IndexAdd) and isinstance(other, Loss | IndexAdd):
         return one.call is other.call
     return False

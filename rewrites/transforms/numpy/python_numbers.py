@@ -55,7 +55,7 @@ _SEQUENCES = {"torch.Size", "tuple", "list"}
 
 @dataclass(frozen=True)
 class PythonNumber:
-    """Expression of a Python number; `whole` is the same as an int where it has no fraction."""
+    """Expression of a Python number; `whole` is an equal int expression, where it is whole."""
 
     node: cst.BaseExpression
     kind: type

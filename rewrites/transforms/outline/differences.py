@@ -83,7 +83,7 @@ def find_outlining_refusal(site: Site, statement: cst.CSTNode) -> Refusal | None
 def outlining_assumptions(
     site: Site, statement: cst.CSTNode, parameters: OperatorParameters
 ) -> list[str]:
-    """Return the assumptions under which the operator does the same, one clause each."""
+    """Return the assumptions under which the operator behaves like the statement."""
     found = [f"`{name}` changes nothing" for name in _impure_callees(site, statement, parameters)]
     observed = [one.seen for one in parameters.parameters if one.seen is not None]
     tensors = [tensor for seen in observed for tensor in seen.tensors]
@@ -148,7 +148,7 @@ def _ancestors_in_function(document: Document, node: cst.CSTNode) -> Iterator[cs
 
 
 def _used_after(document: Document, statement: cst.CSTNode) -> set[str]:
-    """Return the names that the statement binds and its function reads elsewhere."""
+    """Return the names that the statement binds and that its function reads elsewhere."""
     function = document.function(statement)
     loops = [one.target for one in walk(statement) if isinstance(one, cst.CompFor)]
     inner = {n.value for one in loops for n in walk(one) if isinstance(n, cst.Name)}
@@ -245,6 +245,7 @@ def _calls_in(node: cst.CSTNode) -> list[cst.Call]:
 
 
 def _nodes_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield a node and all nodes inside it."""
     yield node
     for child in node.children:
         yield from _nodes_in(child)

@@ -105,7 +105,7 @@ def _is_not_variable(document: Document, name: cst.Name) -> bool:
 
 
 def _attribute_chain(document: Document, name: cst.Name) -> list[cst.BaseExpression]:
-    """Return `a`, `a.b`, `a.b.c` for the `a` of `a.b.c`, or the whole of `type(a).__name__`."""
+    """Return `a`, `a.b`, `a.b.c` for the name `a` in `a.b.c`."""
     chain: list[cst.BaseExpression] = [name]
     around = document.parent(name)
     if isinstance(around, cst.Arg):
@@ -140,6 +140,7 @@ def _parameter_for(
 
 
 def _unused_name(part: cst.BaseExpression, used: set[str]) -> str:
+    """Return an unused parameter name that resembles the expression."""
     last = part.attr if isinstance(part, cst.Attribute) else part
     stem = last.value if isinstance(last, cst.Name) else "value"
     stem = {"__name__": "class_name"}.get(stem, stem.lstrip("_") or "value")

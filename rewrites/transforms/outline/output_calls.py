@@ -50,12 +50,12 @@ def call_of(statement: cst.CSTNode) -> cst.Call | None:
 
 
 def is_output_statement(site: Site, statement: cst.CSTNode) -> bool:
-    """Whether a statement only prints, logs or warns, `if`s around such statements included."""
+    """Return whether a statement only prints, logs or warns, also under `if`s."""
     return _all_do(statement, lambda one: _is_output_line(site, one))
 
 
 def is_check_statement(site: Site, statement: cst.CSTNode) -> bool:
-    """Whether a statement only asserts, raises or writes output, inside `if`s included."""
+    """Return whether a statement only asserts, raises or writes output, also under `if`s."""
     if isinstance(statement, cst.If):
         raises = bool(m.findall(statement, m.Raise() | m.Assert()))
         return raises and _all_do(
@@ -65,7 +65,7 @@ def is_check_statement(site: Site, statement: cst.CSTNode) -> bool:
 
 
 def _all_do(statement: cst.CSTNode, accepted: Callable[[cst.CSTNode], bool]) -> bool:
-    """Whether a statement is accepted, or is an `if` with only accepted statements."""
+    """Return whether `accepted` holds for a statement, or for every statement of an `if`."""
     if not isinstance(statement, cst.If):
         return accepted(statement)
     inner = [one for block in blocks_of_if(statement) for one in block.body]
@@ -83,6 +83,7 @@ def _as_line(statement: cst.CSTNode) -> cst.CSTNode:
 
 
 def _is_output_line(site: Site, statement: cst.CSTNode) -> bool:
+    """Return whether a line only prints, logs or warns."""
     call = call_of(statement)
     return call is not None and is_output_call(site, call)
 

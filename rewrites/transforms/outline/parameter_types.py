@@ -188,7 +188,7 @@ def _definitions_of(document: Document, function: cst.CSTNode, code: str) -> Ite
 def _definitions_in_tuple(
     document: Document, target: cst.Tuple, given: cst.CSTNode, code: str, first: bool
 ) -> Iterator[cst.CSTNode]:
-    """Yield the same for `for i, x in enumerate(…)`, where only the type of `i` is known."""
+    """Yield the definitions in `for i, x in enumerate(…)`, where only the type of `i` is known."""
     if first and m.matches(given, m.Call(func=m.Name("enumerate"))):
         yield given
     elif any(document.code(one.value) == code for one in target.elements):
@@ -196,6 +196,7 @@ def _definitions_in_tuple(
 
 
 def _parameters_of(function: cst.CSTNode | None) -> Iterator[cst.Param]:
+    """Yield the parameters of a function, without `*args` and `**kwargs`."""
     if isinstance(function, cst.FunctionDef | cst.Lambda):
         listed = function.params
         yield from (*listed.posonly_params, *listed.params, *listed.kwonly_params)

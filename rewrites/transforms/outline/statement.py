@@ -87,6 +87,7 @@ def outline_statement(
 
 
 def _widen_to_ifs(site: Site, statement: Statement, accepts: StatementPredicate) -> Statement:
+    """Return the outermost acceptable `if` around a statement that needs a tensor's values."""
     while isinstance(around := _if_around(site.document, statement), cst.If):
         if not (accepts(site, around) and _needs_tensor_values(site, around)):
             break
@@ -182,7 +183,7 @@ def _operator_definition(
 
 
 def set_apart(definition: cst.BaseStatement) -> cst.BaseStatement:
-    """Return a definition with two empty lines before it."""
+    """Return a definition preceded by two empty lines."""
     empty = cst.EmptyLine(indent=False)
     return definition.with_changes(leading_lines=(empty, empty))
 

@@ -22,9 +22,10 @@ _DISPLAYS = cst.Tuple | cst.List | cst.Dict | cst.Element | cst.DictElement
 
 
 def allow_tensor_element(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """Let `node` be a tensor: rewrite the uses of the list, tuple, set or dict it is an element of.
+    """Let `node` become a tensor in its container, and rewrite the container's uses.
 
-    Raises NotApplicable where a use needs a number."""
+    Raises NotApplicable where a use needs a number.
+    """
     element = uses.document.parent(node)
     if isinstance(element, cst.DictElement) and element.key is node:
         raise NotApplicable("it is a key")
@@ -139,7 +140,8 @@ def _list_of(container: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _has_numbers(uses: UseEdits, whole: cst.CSTNode) -> bool:
-    """Whether a display has plain numbers, with which it cannot be stacked as tensors."""
+    """Return whether a display also contains plain numbers, which cannot be stacked with
+    tensors."""
     elements = whole.elements if isinstance(whole, cst.List | cst.Tuple) else ()
     return any(uses.kind(element.value) is not None for element in elements)
 

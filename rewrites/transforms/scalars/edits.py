@@ -14,7 +14,7 @@ from fullgraph.rewrites.transforms.scalars.scalar import CASTS, Number
 
 @dataclass(frozen=True)
 class EditText:
-    """Replacement of a node: another expression, and calls appended to it."""
+    """Replacement of a node by another expression, with calls appended."""
 
     plain: cst.BaseExpression | None = None
     suffix: str = ""

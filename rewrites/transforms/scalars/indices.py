@@ -19,9 +19,10 @@ INSIDE = "the slice lies inside the tensor, for otherwise it is cut short"
 
 
 def rewrite_index(uses: UseEdits, node: cst.BaseExpression, number: Number) -> None:
-    """Rewrite `x[n]` to `x[n[None]][0]`, and `x[n] = y` to `x[n[None]] = y`, for `node` n.
+    """Rewrite `x[n]` to `x[n[None]][0]`, and `x[n] = y` to `x[n[None]] = y`.
 
-    Indexing by a 0-d tensor would read its value as a number. Raises NotApplicable."""
+    Indexing by a 0-d tensor would read its value as a number. Raises NotApplicable.
+    """
     subscript = _find_subscript(uses, node)
     before = dimensions_before(subscript, node)
     number = uses.cast(node, number, _index_dtype(number))

@@ -57,11 +57,13 @@ def scalar_type_of(dtype: torch.dtype) -> type[int] | type[float] | type[bool] |
 def promoted_dtype(
     number: Number, others: Iterable[TensorSummary], divided: bool = False
 ) -> torch.dtype | None:
-    """Return the dtype with which operations with `others` give the same result dtypes.
+    """Return the dtype in which the number must be, so that results with `others` keep their
+    dtypes.
 
     None if the number's own dtype does. A Python number has the lowest priority of its category in
     type promotion; a 0-d tensor has it only beside tensors with dimensions. Raises NotApplicable if
-    no single dtype fits."""
+    no single dtype fits.
+    """
     needed: set[torch.dtype | None] = set()
     for other in others:
         if number.is_int_or_float and not other.is_float and not divided:

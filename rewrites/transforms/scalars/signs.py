@@ -34,7 +34,7 @@ DEPTH = 8
 
 
 class Sign(IntEnum):
-    """Known sign of a number, NaN aside; a greater value says more."""
+    """Known sign of a number that is not NaN; a greater member is a stronger statement."""
 
     ANY = 0
     NOT_NEGATIVE = 1
@@ -69,7 +69,7 @@ def sign_of(site: Site, node: cst.BaseExpression, depth: int = DEPTH) -> Sign:
 
 
 def is_nonzero(site: Site, node: cst.BaseExpression) -> bool:
-    """Whether a number is surely not zero; a constant of the model is what was observed."""
+    """Return whether a number is certainly not zero."""
     if isinstance(node, cst.Integer | cst.Float):
         return float(node.evaluated_value) != 0
     seen = site.seen(node)
@@ -130,7 +130,7 @@ def _sign_of_call(site: Site, call: cst.Call, depth: int) -> Sign:
 
 
 def _sign_of_variable(site: Site, name: cst.Name, depth: int) -> Sign:
-    """Return the known sign of a local name, the least of its reaching definitions."""
+    """Return the known sign of a local name: the weakest of its reaching definitions."""
     known = find_definitions(site.document, name)
     bindings = known.reaching.get(name, frozenset()) if known is not None else frozenset()
     each = []

@@ -25,7 +25,7 @@ _PRECISE = "it may be computed in float32, where Python computes in float64"
 
 
 class UseEdits(Edits):
-    """Edits that replace numbers by tensors, and the assumptions of these edits."""
+    """Edits of the uses of numbers that become tensors, with their assumptions."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site.document)
@@ -35,7 +35,8 @@ class UseEdits(Edits):
         self.numbers = False
 
     def seen(self, node: cst.BaseExpression) -> ValueSummary | None:
-        """Return the facts of an expression; of a parameter, those of its only argument."""
+        """Return the values that an expression had in eager; of a parameter, those of its
+        argument."""
         seen = infer(self.site, node)
         if seen is None and isinstance(node, cst.Name):
             argument = self._argument(node)
@@ -87,7 +88,7 @@ class UseEdits(Edits):
             self.assume(_PRECISE)
 
     def clone_if_shared(self, node: cst.BaseExpression, number: Number) -> None:
-        """Clone the tensor at `node`, which is read later, if it shares memory."""
+        """Clone the tensor at `node` if it is read later and shares memory."""
         parent = self.document.parent(node)
         names = {node.value} if isinstance(node, cst.Name) else set()
         if names and isinstance(parent, cst.Assign):
@@ -127,7 +128,7 @@ class UseEdits(Edits):
         }
 
     def widen(self, node: cst.BaseExpression, number: Number) -> Number:
-        """Cast to a dtype in which arithmetic gives what Python's gives."""
+        """Cast the tensor to a dtype in which arithmetic gives Python's results."""
         if number.dtype in NARROW:
             return self.cast(node, number, torch.int64)
         if number.dtype in HALF:

@@ -92,7 +92,7 @@ class Uses(UseEdits):
     def _assume_no_exception(
         self, parent: cst.BinaryOperation, operator: cst.BaseBinaryOp, number: Number, kind: type
     ) -> None:
-        """Assume that no operand is one for which Python raises or returns another type."""
+        """Assume that no operand makes Python raise or return another type."""
         if isinstance(operator, cst.Divide | cst.FloorDivide | cst.Modulo):
             if not is_nonzero(self.site, parent.right):
                 self.assume(_DIVIDES)
