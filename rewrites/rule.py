@@ -41,6 +41,9 @@ class Rewrite:
     numbers: bool = False
     """Whether scalars that the code keeps or returns become 0-d tensors. The proof then compares
     their values; such an edit is not safe."""
+    exempts: frozenset[str] = frozenset()
+    """What the assumptions give up in compiled code, so that no check holds it against the edit:
+    "text", "records" (logs and warnings), or "grad_fn" in either."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Configuration that an idea sets: "torch._dynamo.config.allow_rnn" to True."""
 

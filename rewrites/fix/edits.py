@@ -20,7 +20,7 @@ from fullgraph.diagnose.explanation_data import Cause, Edit, Verification
 from fullgraph.diagnose.verdict import verdict
 from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, propose
 from fullgraph.rewrites.fix.results import unified_diff
-from fullgraph.rewrites.proof import verify_fullgraph
+from fullgraph.rewrites.proof import verify_inductor
 
 OUTPUT_GUARD = "FG113"
 """The rule that keeps output for eager code alone."""
@@ -62,7 +62,7 @@ class EditOffers:
         if explanation.error is not None:
             return explanation
         if seconds is not None and explanation.fullgraph.ok:
-            check = verify_fullgraph(program, seconds)
+            check = verify_inductor(program, seconds)
             verified = replace(explanation, verification=Verification(check.ok, check.detail))
             explanation = replace(verified, verdict=verdict(verified))
         causes = [cause for cause in explanation.causes if is_user_code(cause.position.file)]

@@ -82,6 +82,7 @@ def to_dict(fixes: FixResult) -> dict[str, object]:
         "before": _graph_counts(fixes.before),
         "after": _graph_counts(fixes.after),
         "after_unsafe": _graph_counts(fixes.after_unsafe),
+        "whole": _whole_dict(fixes),
         "suggestions": [
             {
                 "rule": s.rule,
@@ -114,6 +115,26 @@ def to_dict(fixes: FixResult) -> dict[str, object]:
     }
 
 
+def _whole_dict(fixes: FixResult) -> dict[str, object] | None:
+    if fixes.whole is None:
+        return None
+    check = fixes.whole.check
+    return {"edits": fixes.whole.edits, "ok": check.ok, "detail": check.detail}
+
+
+def describe_whole(fixes: FixResult) -> str:
+    """Return what `fullgraph=True` makes of the program: "No edit needed: …"; "" if nothing."""
+    if fixes.whole is None:
+        return ""
+    use = "torch.compile(model, fullgraph=True)"
+    if not fixes.whole.check.ok:
+        return f"{use} captures one graph, but {fixes.whole.check.detail}."
+    if fixes.whole.edits == "none":
+        return f"No edit needed: {use} is one graph, and with Inductor it behaves as in eager."
+    with_edits = f"With the {'unsafe' if fixes.whole.edits == 'unsafe' else 'safe'} edits"
+    return f"{with_edits} {use} is one graph, and with Inductor it behaves as in eager."
+
+
 def _graph_counts(explanation: Explanation) -> dict[str, object]:
     """Return the numbers of graphs and causes, as in the JSON."""
     return {
@@ -138,6 +159,8 @@ def _proof_dict(proof: Proof) -> dict[str, object]:
 def _report_blocks(fixes: FixResult, console: Console) -> Iterator[RenderableType]:
     """Yield the verdict, each suggestion, and the causes not fixed."""
     yield Text(verdict(fixes), style="bold")
+    if whole := describe_whole(fixes):
+        yield Text(whole, style="green" if fixes.whole and fixes.whole.check.ok else "yellow")
     for suggestion in fixes.suggestions:
         yield Text()
         yield from _suggestion_blocks(suggestion, console)

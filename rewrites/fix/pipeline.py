@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from fullgraph.rewrites.fix.offers import (
     places_to_observe,
     propose,
 )
-from fullgraph.rewrites.fix.results import list_suggestions, list_unfixed
+from fullgraph.rewrites.fix.results import FullgraphRun, list_suggestions, list_unfixed
 from fullgraph.rewrites.fix.search import (
     EditedProgram,
     ProgramRuns,
@@ -35,7 +36,7 @@ from fullgraph.rewrites.fix.search import (
     search_edits,
     undo_under_inductor,
 )
-from fullgraph.rewrites.proof import Proof, prove
+from fullgraph.rewrites.proof import Check, Proof, ProofState, prove, share_failure, verify_inductor
 from fullgraph.rewrites.rule import Applicability, Rule
 from fullgraph.rewrites.rules import all_rules, select_rules
 
@@ -136,13 +137,40 @@ def fix(
             seconds=seconds_left(),
             numbers=any(rewrite.numbers for rewrite in rewrites),
             strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
+            exempt=_exempt(offers),
         )
 
-    def prove_under_inductor(texts: Texts, numbers: bool) -> Proof:
-        """Prove the edited texts under Inductor."""
+    @functools.cache
+    def check_original() -> Check:
+        report_progress("running the original under Inductor")
+        return verify_inductor(program, seconds_left(), fullgraph=False)
+
+    def prove_under_inductor(texts: Texts, offers: Sequence[Offer]) -> Proof:
+        """Prove under Inductor; a failure that the original shares is the compiler's."""
         report_progress("running under Inductor")
-        limit = seconds_left()
-        return prove(program, texts, seconds=limit, inductor=True, numbers=numbers, strict=False)
+        proof = prove(
+            program,
+            texts,
+            seconds=seconds_left(),
+            inductor=True,
+            numbers=any(offer.rewrite.numbers for offer in offers),
+            strict=False,
+            exempt=_exempt(offers),
+        )
+        failed = [check for check in proof.checks if not check.ok]
+        at_fault = [check.name for check in failed] == ["inductor"]
+        if at_fault and share_failure(check_original(), failed[0]):
+            return replace(proof, state=ProofState.PROVED)
+        return proof
+
+    def verify(edits: str, state: SearchState) -> FullgraphRun | None:
+        """Run a program that is one graph under `fullgraph=True` with Inductor."""
+        if not (inductor and state.program.explanation.fullgraph.ok) or is_late():
+            return None
+        report_progress("running under fullgraph=True with Inductor")
+        with override_sources(state.program.texts):
+            exempt = _exempt(state.accepted)
+            return FullgraphRun(edits, verify_inductor(program, seconds_left(), exempt=exempt))
 
     def explain_edits(texts: Texts, offers: Sequence[Offer]) -> Explanation:
         """Return the explanation of the program with edited texts."""
@@ -170,13 +198,17 @@ def fix(
     before = EditedProgram({}, known[0])
     safe = unsafe = SearchState(before)
     ideas: Mapping[tuple[CauseKey, str], Proof] = {}
+    whole: FullgraphRun | None = None
     try:
+        whole = verify("none", safe)
         safe = unsafe = search_edits(safe, Applicability.SAFE, runs, rounds)
         if inductor:
             safe = unsafe = undo_under_inductor(safe, runs)
+        whole = _better(whole, lambda: verify("safe", safe))
         unsafe = search_edits(safe, Applicability.UNSAFE, runs, rounds)
         if inductor and unsafe.program is not safe.program:
             unsafe = undo_under_inductor(unsafe, runs)
+            whole = _better(whole, lambda: verify("unsafe", unsafe))
         ideas = prove_config_ideas(unsafe, run_with_config, is_late)
     except KeyboardInterrupt as interrupt:
         interrupts.append(interrupt)
@@ -187,6 +219,7 @@ def fix(
         before=before.explanation,
         after=safe.program.explanation,
         after_unsafe=unsafe.program.explanation,
+        whole=whole,
         suggestions=list_suggestions(unsafe, ideas),
         unfixed=list_unfixed(unsafe, rules, ended_by),
         originals=unsafe.originals,
@@ -198,6 +231,17 @@ def fix(
         interrupts[0].partial = fixes  # type: ignore[attr-defined]
         raise interrupts[0]
     return fixes
+
+
+def _better(
+    known: FullgraphRun | None, run: Callable[[], FullgraphRun | None]
+) -> FullgraphRun | None:
+    """Return the run that is known if it succeeded, else the result of `run`, if there is one."""
+    return known if known is not None and known.check.ok else run() or known
+
+
+def _exempt(offers: Iterable[Offer]) -> frozenset[str]:
+    return frozenset[str]().union(*(offer.rewrite.exempts for offer in offers))
 
 
 def _propose_with_facts(

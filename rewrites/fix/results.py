@@ -15,7 +15,7 @@ from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key
 from fullgraph.rewrites.fix.offers import Offer
 from fullgraph.rewrites.fix.search import SearchState
-from fullgraph.rewrites.proof import Proof, ProofState
+from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability, Rule
 from fullgraph.rewrites.rules import all_rules
 
@@ -60,6 +60,15 @@ class Unfixed:
 
 
 @dataclass(frozen=True)
+class FullgraphRun:
+    """A run under `fullgraph=True` with Inductor, compared with eager."""
+
+    edits: str
+    """Edits that the program had: "none", "safe" or "unsafe" (safe ones too)."""
+    check: Check
+
+
+@dataclass(frozen=True)
 class FixResult:
     """Suggestions with their proofs, and the program before and after the accepted edits."""
 
@@ -70,6 +79,9 @@ class FixResult:
     """With the safe, proved edits applied."""
     after_unsafe: Explanation
     """With the accepted unsafe edits applied, too."""
+    whole: FullgraphRun | None = None
+    """The run with the fewest edits under `fullgraph=True` that succeeded, else the last one; None
+    if `fullgraph=True` captures no version of the program, or Inductor was not to run."""
     suggestions: tuple[Suggestion, ...] = ()
     unfixed: tuple[Unfixed, ...] = ()
     """The causes that stay in `after_unsafe`."""

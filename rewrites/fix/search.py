@@ -47,8 +47,8 @@ class ProgramRuns:
     propose: Callable[[EditedProgram], list[Offers]]
     prove: Callable[[Texts, Texts, Sequence[Offer]], Proof]
     """Prove that the second texts behave as the first do, with these offers between them."""
-    prove_under_inductor: Callable[[Texts, bool], Proof]
-    """Prove texts against the original, under Inductor; True if scalars may become tensors."""
+    prove_under_inductor: Callable[[Texts, Sequence[Offer]], Proof]
+    """Prove texts against the original, under Inductor, with these offers between them."""
     explain: Callable[[Texts, Sequence[Offer]], Explanation]
     is_late: Callable[[], bool]
 
@@ -67,6 +67,11 @@ class SearchState:
     """Latest offers for each cause."""
     originals: Texts = field(default_factory=dict)
     """Texts on disk of the files for which an edit was offered."""
+
+    @property
+    def accepted(self) -> list[Offer]:
+        """Return the offers that the edited program holds."""
+        return [offer for trial in self.trials if trial.accepted for offer in trial.offers]
 
     def best_offer(self, found: Offers, level: Applicability) -> Offer | None:
         """Return the first offer for a cause that may be tried at `level` and has not failed."""
@@ -138,9 +143,7 @@ def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:
     """Undo the last edits until the program behaves under Inductor as the original does."""
     while (parent := state.program.parent) is not None:
         # The last edits are proved under Inductor even if the time is over: see PROOF_SECONDS.
-        accepted = [o for trial in state.trials if trial.accepted for o in trial.offers]
-        numbers = any(offer.rewrite.numbers for offer in accepted)
-        proof = runs.prove_under_inductor(state.program.texts, numbers)
+        proof = runs.prove_under_inductor(state.program.texts, state.accepted)
         if proof.state is not ProofState.FAILED:
             break
         index = state.program.trial

@@ -1,10 +1,11 @@
 """Proof that rewritten code behaves as the original does."""
 
-from fullgraph.rewrites.proof.comparison import NEW_GRADIENT, NO_BACKWARD, NO_GRADIENT
+from fullgraph.rewrites.proof.comparison import FINITE, NEW_GRADIENT, NO_BACKWARD, NO_GRADIENT
 from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
-from fullgraph.rewrites.proof.prove import prove, verify_fullgraph
+from fullgraph.rewrites.proof.prove import prove, share_failure, verify_inductor
 
 __all__ = [
+    "FINITE",
     "NEW_GRADIENT",
     "NO_BACKWARD",
     "NO_GRADIENT",
@@ -12,5 +13,6 @@ __all__ = [
     "Proof",
     "ProofState",
     "prove",
-    "verify_fullgraph",
+    "share_failure",
+    "verify_inductor",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,6 +17,10 @@ from fullgraph.rewrites.proof.proof import Check
 NO_GRADIENT = "a gradient of zero is as good as none"
 NEW_GRADIENT = "a result may ask for a gradient where it asked for none"
 NO_BACKWARD = "no gradient is asked of it, which would draw random numbers"
+FINITE = "its inputs are such that the original gives finite values"
+GRAD_FN = "grad_fn"
+"""What a rule exempts whose printed tensors may lack `grad_fn=` when compiled."""
+_GRAD_FN = re.compile(r", (?:grad_fn=<\w*>|requires_grad=True)")
 _TITLES = {
     "raised": "exceptions",
     "outputs": "outputs",
@@ -26,6 +31,7 @@ _TITLES = {
     "randomness": "random numbers",
 }
 """Title in reports of each compared attribute of a behaviour."""
+_RESULTS = ("outputs", "gradients", "state")
 _SENSITIVITY_FACTOR, _MAX_RELATIVE_DIFFERENCE = 8.0, 1e-3
 """Largest accepted difference, as a multiple of the change under a one-ulp perturbation of the
 inputs, and relative to the greatest element."""
@@ -39,6 +45,8 @@ class ProofInput:
     backward: bool
     perturbed: bool = False
     """Whether each number of the inputs is replaced by the next representable one."""
+    again: bool = False
+    """Whether the calls run again, on inputs of twice the batch size."""
 
     def __str__(self) -> str:
         given = "the given inputs"
@@ -53,28 +61,41 @@ def compare_behaviours(
     numbers: bool = False,
     requires_gradient: bool = True,
     perturbed: Callable[[ProofInput], Behaviour | None] = lambda _: None,
+    exempt: Collection[str] = (),
 ) -> list[Check]:
-    """Return one check for each attribute of the behaviours.
+    """Return one check for each attribute of the behaviours that is not `exempt`.
 
     `Check.assumes` holds the assumptions under which differences are accepted: a zero gradient in
     place of none, or a result that requires a gradient where the old one did not. With `numbers` a
     0-d tensor may replace a number. Unless the program `requires_gradient`, a backward may draw
-    random numbers, which is another assumption. `perturbed` runs the old code on perturbed inputs;
-    results that change under it need not match exactly."""
+    random numbers, which is another assumption, and so are derived inputs on which the old code
+    gives finite values where it does so on the user's own. `perturbed` runs the old code on
+    perturbed inputs; results that change under it need not match exactly."""
+    if GRAD_FN in exempt:
+        old, new = ({c: _without_grad_fn(one) for c, one in runs.items()} for runs in (old, new))
     observed_aliases = {
         (case.backward, _aliases_of(one.outputs)) for case, one in old.items() if not one.raised
     }
     aliases_are_stable = len(observed_aliases) == len(
         {backward for backward, _ in observed_aliases}
     )
-    checks = [
-        _check_attribute(name, old, new, numbers, aliases_are_stable, perturbed) for name in _TITLES
-    ]
-    if not requires_gradient and not checks[-1].ok:
+
+    def check(name: str, cases: Mapping[ProofInput, Behaviour], assumption: str = "") -> Check:
+        made = _check_attribute(name, cases, new, numbers, aliases_are_stable, perturbed)
+        assumes = (*made.assumes, assumption) if made.ok and assumption else made.assumes
+        return replace(made, assumes=assumes)
+
+    checks = {name: check(name, old) for name in _TITLES if name not in exempt}
+    failed = [name for name, made in checks.items() if name in _RESULTS and not made.ok]
+    if failed and all(_is_finite(one) for case, one in old.items() if not case.number):
+        finite = {case: one for case, one in old.items() if _is_finite(one)}
+        if len(finite) < len(old):
+            checks |= {name: check(name, finite, FINITE) for name in failed}
+    if not requires_gradient and "randomness" in checks and not checks["randomness"].ok:
         forward = {case: one for case, one in old.items() if not case.backward}
-        again = _check_attribute("randomness", forward, new, numbers, aliases_are_stable, perturbed)
-        checks[-1] = replace(again, assumes=(NO_BACKWARD,)) if again.ok else again
-    return checks
+        again = check("randomness", forward, NO_BACKWARD)
+        checks["randomness"] = again if again.ok else checks["randomness"]
+    return list(checks.values())
 
 
 def _check_attribute(
@@ -102,7 +123,7 @@ def _check_attribute(
             if name == "outputs":
                 a, b = _relax_outputs(a, b, aliases_are_stable, assumes)
             detail = _exception_difference(a, b) if name == "raised" else difference(a, b, title)
-            if detail and name in ("outputs", "gradients", "state") and (moved := perturbed(case)):
+            if detail and name in _RESULTS and (moved := perturbed(case)):
                 detail = difference(
                     a, _replace_if_within_sensitivity(a, b, getattr(moved, name)), title
                 )
@@ -207,6 +228,26 @@ def _drop_zero_gradients(
         assumes[NO_GRADIENT] = None
     left, right = ({k: v for k, v in one.items() if k not in alone} for one in (a, b))
     return left, right
+
+
+def _is_finite(behaviour: Behaviour) -> bool:
+    """Whether a run raised nothing, and its outputs and gradients hold no NaN and no infinity."""
+    results = [behaviour.outputs, *behaviour.gradients.values()]
+    return behaviour.raised is None and all(map(_is_finite_value, results))
+
+
+def _is_finite_value(encoded: object) -> bool:
+    if isinstance(encoded, TensorValue):
+        return bool(encoded.value().isfinite().all())
+    if isinstance(encoded, tuple | list):
+        return all(map(_is_finite_value, encoded))
+    return not isinstance(encoded, float) or math.isfinite(encoded)
+
+
+def _without_grad_fn(behaviour: Behaviour) -> Behaviour:
+    """Return `behaviour` with its text as if no printed tensor required a gradient."""
+    records = tuple(_GRAD_FN.sub("", record) for record in behaviour.records)
+    return replace(behaviour, text=_GRAD_FN.sub("", behaviour.text), records=records)
 
 
 def _is_zero(gradient: object) -> bool:

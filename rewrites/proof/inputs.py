@@ -45,6 +45,26 @@ def perturb_calls(calls: Calls) -> Calls:
     return transform_calls(calls, lambda x: x * (1 + torch.finfo(x.dtype).eps))
 
 
+def double_batch(calls: Calls) -> Calls:
+    """Return a copy of the last call whose tensors of the first one's batch size are doubled.
+
+    The batch size is the first dimension; every such tensor is joined to itself."""
+    last = calls[-1:]
+    sizes = [leaf.shape[0] for leaf in _tensors_of(last) if leaf.dim()]
+
+    def double(leaf: object) -> object:
+        if not isinstance(leaf, torch.Tensor) or not leaf.dim() or leaf.shape[0] != sizes[0]:
+            return copy.deepcopy(leaf)
+        if leaf.layout is not torch.strided:
+            return leaf
+        return torch.cat([leaf, leaf]).detach().requires_grad_(leaf.requires_grad)
+
+    return tuple(
+        CallArguments(tree_map(double, c.args), tree_map(double, dict(c.kwargs)))
+        for c in copy_calls(last)
+    )
+
+
 def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Calls:
     """Return a copy of `calls` with `change` applied to each tensor, or to tensor `only`."""
     numbers = iter(range(1_000_000))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -31,13 +32,19 @@ from fullgraph.compiler.sources import (
 )
 from fullgraph.rewrites.proof.behaviour import Behaviour, record_behaviour
 from fullgraph.rewrites.proof.comparison import ProofInput, compare_behaviours
-from fullgraph.rewrites.proof.inputs import input_variants, perturb_calls, require_gradients
+from fullgraph.rewrites.proof.inputs import (
+    double_batch,
+    input_variants,
+    perturb_calls,
+    require_gradients,
+)
 from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
 
 CHOSEN = 16
 """Minimum number of inputs to compare on, if time allows."""
 COMPILED = 3
 """Number of these that also run compiled."""
+_NUMBER = re.compile(r"[\d.]+(?:e[+-]?\d+)?")
 _SPECIAL = ("nan", "inf", "finite", "assert", "raise")
 
 
@@ -60,6 +67,7 @@ def prove(
     inductor: bool = False,
     numbers: bool = False,
     strict: bool = True,
+    exempt: Collection[str] = (),
 ) -> Proof:
     """Prove that the program behaves with `texts` (by file) as it does with `base`.
 
@@ -68,7 +76,8 @@ def prove(
     state, exceptions, printed text, log records, warnings and random numbers are compared. Then
     the new code runs under torch.compile, with `inductor` under Inductor too, and is compared with
     its own eager run. With `numbers` a 0-d tensor may replace a scalar. Unless `strict`, derived
-    inputs on which an operator of the original raises are skipped.
+    inputs on which an operator of the original raises are skipped. Compiled code need not keep what
+    is `exempt`: see `Rewrite.exempts`.
     """
     base = base or {}
     limit = time.monotonic() + seconds
@@ -106,7 +115,7 @@ def prove(
             job = partial(_run_inputs, subject, some, special, backend)
             with override_sources(texts):
                 done = _run_proof_job(subject, left(), job, inductor=backend == "inductor")
-            checks.append(_check_compiled(backend, done, new.value.behaviours))
+            checks.append(_check_compiled(backend, done, new.value.behaviours, exempt))
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
     seen = all(side == "both" for _, side in sides)
@@ -115,18 +124,34 @@ def prove(
     return Proof(state, tuple(checks), tried, sides, assumes if ok else ())
 
 
-def verify_fullgraph(subject: Program, seconds: float = 120.0) -> Check:
-    """Check that `torch.compile(fullgraph=True)` with Inductor behaves as eager does.
+def verify_inductor(
+    subject: Program,
+    seconds: float = 120.0,
+    *,
+    fullgraph: bool = True,
+    exempt: Collection[str] = (),
+) -> Check:
+    """Check that `torch.compile(fullgraph=fullgraph)` with Inductor behaves as eager does.
 
-    The unchanged program runs on the user's inputs, each time isolated for at most `seconds`.
+    The program runs on the user's inputs, then on the same inputs joined to themselves in their
+    first dimension if eager accepts those, each time isolated for at most `seconds`.
     """
-    cases = [ProofInput(0, False)]
+    cases = [ProofInput(0, False, again=True)]
     eager = _run_proof_job(subject, seconds, partial(_run_inputs, subject, cases, False, None))
+    if eager.value is None or eager.value.behaviours[cases[0]].raised is not None:
+        cases = [ProofInput(0, False)]
+        eager = _run_proof_job(subject, seconds, partial(_run_inputs, subject, cases, False, None))
     if eager.value is None:
         return Check("fullgraph", False, f"it does not run in eager: {_failure_text(eager)}")
-    job = partial(_run_inputs, subject, cases, False, "inductor", fullgraph=True)
+    job = partial(_run_inputs, subject, cases, False, "inductor", fullgraph=fullgraph)
     compiled = _run_proof_job(subject, seconds, job, inductor=True)
-    return _check_compiled("inductor", compiled, eager.value.behaviours)
+    return _check_compiled("inductor", compiled, eager.value.behaviours, exempt)
+
+
+def share_failure(one: Check, other: Check) -> bool:
+    """Whether two failed checks failed in the same way; numbers in their details may differ."""
+    failures = (_NUMBER.sub("", check.detail.partition(" (on ")[0]) for check in (one, other))
+    return not one.ok and not other.ok and len(set(failures)) == 1
 
 
 # Runs in the isolated child.
@@ -200,6 +225,8 @@ def _record_case(
     calls = next(itertools.islice(variants, case.number, None))
     if case.perturbed:
         calls = perturb_calls(calls)
+    if case.again:
+        calls = (*calls, *double_batch(calls))
     if case.backward:
         require_gradients(calls)
     if backend is None:
@@ -265,14 +292,17 @@ def _run_perturbed(
 
 
 def _check_compiled(
-    backend: str, outcome: JobOutcome[RecordedRun], eager: Mapping[ProofInput, Behaviour]
+    backend: str,
+    outcome: JobOutcome[RecordedRun],
+    eager: Mapping[ProofInput, Behaviour],
+    exempt: Collection[str] = (),
 ) -> Check:
     """Check that compiled code behaves as it does in eager."""
     title = "inductor" if backend == "inductor" else "compiled"
     if outcome.value is None:
         return Check(title, False, f"{title} it does not run: {_failure_text(outcome)}")
     few = {case: eager[case] for case in outcome.value.behaviours}
-    for check in compare_behaviours(few, outcome.value.behaviours):
+    for check in compare_behaviours(few, outcome.value.behaviours, exempt=exempt):
         if not check.ok and check.name != "logs and warnings":
             return Check(title, False, f"{title} it behaves differently: {check.detail}")
     return Check(title, True)

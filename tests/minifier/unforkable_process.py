@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,3 +25,5 @@ def unforkable_process() -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+        while Path(f"/proc/self/task/{thread.native_id}").exists():  # the kernel is later than join
+            time.sleep(0.001)

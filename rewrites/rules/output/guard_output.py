@@ -62,6 +62,7 @@ def _only_eager(replacements: dict[cst.CSTNode, cst.CSTNode]) -> Rewrite:
         Applicability.UNSAFE,
         ("nobody needs this output from the compiled program",),
         imports=("torch",),
+        exempts=frozenset({"text", "records"}),
     )
 
 

@@ -75,6 +75,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         Applicability.UNSAFE if text.assumes else Applicability.SAFE,
         tuple(dict.fromkeys(text.assumes)),
         imports=("torch",),
+        exempts=frozenset({"grad_fn"} if any("grad_fn=" in one for one in text.assumes) else ()),
     )
 
 

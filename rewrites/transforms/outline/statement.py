@@ -83,6 +83,7 @@ def outline_statement(
         tuple(assumes),
         imports=("torch",),
         tests=tuple(_conditions_of(statement)),
+        exempts=frozenset({"grad_fn"} if any("grad_fn=" in clause for clause in assumes) else ()),
     )
 
 

@@ -72,7 +72,7 @@ class FakeProgram:
         runs = ProgramRuns(
             propose=self.propose,
             prove=self.prove,
-            prove_under_inductor=lambda texts, numbers: PROVED,
+            prove_under_inductor=lambda texts, offers: PROVED,
             explain=lambda texts, offers: explanation(self.text_of(texts)),
             is_late=lambda: False,
         )
