@@ -83,6 +83,7 @@ def to_dict(fixes: FixResult) -> dict[str, object]:
         "after": _graph_counts(fixes.after),
         "after_unsafe": _graph_counts(fixes.after_unsafe),
         "whole": _whole_dict(fixes),
+        "compiler_failure": fixes.compiler_failure or None,
         "suggestions": [
             {
                 "rule": s.rule,
@@ -161,6 +162,9 @@ def _report_blocks(fixes: FixResult, console: Console) -> Iterator[RenderableTyp
     yield Text(verdict(fixes), style="bold")
     if whole := describe_whole(fixes):
         yield Text(whole, style="green" if fixes.whole and fixes.whole.check.ok else "yellow")
+    if fixes.compiler_failure:
+        said = f"A bug of the compiler: {fixes.compiler_failure}, with or without the edits."
+        yield Text(f"{said} To find the stage: `fullgraph bisect`.", style="red")
     for suggestion in fixes.suggestions:
         yield Text()
         yield from _suggestion_blocks(suggestion, console)

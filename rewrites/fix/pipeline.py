@@ -140,6 +140,8 @@ def fix(
             exempt=_exempt(offers),
         )
 
+    failures: list[str] = []
+
     @functools.cache
     def check_original() -> Check:
         report_progress("running the original under Inductor")
@@ -158,10 +160,12 @@ def fix(
             exempt=_exempt(offers),
         )
         failed = [check for check in proof.checks if not check.ok]
-        at_fault = [check.name for check in failed] == ["inductor"]
-        if at_fault and share_failure(check_original(), failed[0]):
-            return replace(proof, state=ProofState.PROVED)
-        return proof
+        if [check.name for check in failed] != ["inductor"]:
+            return proof
+        if not share_failure(original := check_original(), failed[0]):
+            return proof
+        failures.append(original.detail)
+        return replace(proof, state=ProofState.PROVED)
 
     def verify(edits: str, state: SearchState) -> FullgraphRun | None:
         """Run a program that is one graph under `fullgraph=True` with Inductor."""
@@ -220,6 +224,7 @@ def fix(
         after=safe.program.explanation,
         after_unsafe=unsafe.program.explanation,
         whole=whole,
+        compiler_failure=failures[0] if failures else "",
         suggestions=list_suggestions(unsafe, ideas),
         unfixed=list_unfixed(unsafe, rules, ended_by),
         originals=unsafe.originals,

@@ -82,6 +82,8 @@ class FixResult:
     whole: FullgraphRun | None = None
     """The run with the fewest edits under `fullgraph=True` that succeeded, else the last one; None
     if `fullgraph=True` captures no version of the program, or Inductor was not to run."""
+    compiler_failure: str = ""
+    """How the unchanged program fails under Inductor, where edits fail in the same way."""
     suggestions: tuple[Suggestion, ...] = ()
     unfixed: tuple[Unfixed, ...] = ()
     """The causes that stay in `after_unsafe`."""

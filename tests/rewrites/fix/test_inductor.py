@@ -1,0 +1,49 @@
+"""What `fix` learns from runs under Inductor: no edit needed, or a failure of the compiler's."""
+
+import pytest
+import torch
+
+from fullgraph import fix
+
+pytestmark = [pytest.mark.compiles, pytest.mark.slow]
+
+X = torch.tensor([[0.9, -0.2, 0.7, 0.1], [0.3, 0.8, -0.6, 0.95]])
+
+
+def positions(x):
+    return x.flatten()[torch.nonzero(x.flatten() > 0.5).flatten()] * 2
+
+
+def printing(x):
+    y = torch.relu(x)
+    print(y.mean())
+    return y + 1
+
+
+def dividing(x):
+    if x.sum() > 0:
+        x = x + 1
+    return x.relu()
+
+
+def test_what_fullgraph_captures_needs_no_edit():
+    fixes = fix(positions, X)
+    assert fixes.before.default.breaks and fixes.whole.edits == "none" and fixes.whole.check.ok
+    assert "No edit needed: torch.compile(model, fullgraph=True)" in repr(fixes)
+    assert fixes.to_dict()["whole"] == {"edits": "none", "ok": True, "detail": ""}
+
+
+def test_an_assumption_is_not_held_against_its_edit():
+    fixes = fix(printing, X, select=["FG113"])
+    (guard,) = fixes.suggestions
+    assert guard.accepted and guard.proof.holds and guard.applicability == "unsafe"
+    assert fixes.after_unsafe.default.ok and fixes.whole.edits == "unsafe" and fixes.whole.check.ok
+
+
+def test_a_failure_that_the_original_shares_is_the_compilers(monkeypatch):
+    from torch._inductor import config
+
+    monkeypatch.setattr(config.cpp, "inject_relu_bug_TESTING_ONLY", "accuracy")
+    fixes = fix(dividing, X)
+    assert [s.accepted for s in fixes.suggestions] == [True], fixes
+    assert fixes.compiler_failure and "fullgraph bisect" in repr(fixes)
