@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import CellType, CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -65,11 +66,54 @@ class _Copies:
             return known
         copy = self.made[id(module)] = torch.nn.Module.__new__(self.of(type(module)))
         vars(copy).update(vars(module))
-        copy._modules = {
-            name: child if child is None else self.module(child)
-            for name, child in module._modules.items()
-        }
+        for name, value in vars(copy).items():
+            vars(copy)[name] = self._held(value)
         return copy
+
+    def _held(self, value: Any) -> Any:
+        """The copy of what an object holds: modules, containers of them, functions, objects of
+        classes from edited files. Tensors and everything else are shared."""
+        if id(value) in self.made:
+            return self.made[id(value)]
+        match value:
+            case torch.nn.Module():
+                return self.module(value)
+            case dict() | list() | tuple() if type(value) in (dict, list, tuple, OrderedDict):
+                return self._copy_container(value)
+            case MethodType():
+                owner, function = self._held(value.__self__), self.of(value.__func__)
+                same = owner is value.__self__ and function is value.__func__
+                return value if same else MethodType(function, owner)
+            case FunctionType() | type() | torch.Tensor() | ModuleType():
+                return self.of(value)
+        return (
+            self._copy_object(value)
+            if isinstance(getattr(value, "__dict__", None), dict)
+            else value
+        )
+
+    def _copy_object(self, value: Any) -> Any:
+        """The copy of an object whose class, or whose attributes, have copies; else itself."""
+        kind = self.of(type(value))
+        if kind is type(value):
+            self.made[id(value)] = value  # its attributes may lead back to it
+            held = {name: self._held(one) for name, one in vars(value).items()}
+            if all(held[name] is one for name, one in vars(value).items()):
+                return value
+        copy = self.made[id(value)] = object.__new__(kind)
+        vars(copy).update({name: self._held(one) for name, one in vars(value).items()})
+        return copy
+
+    def _copy_container(self, held: Any) -> Any:
+        """The copy of a container whose items have copies; a container without such is shared."""
+        self.made[id(held)] = held  # it may hold itself
+        items = list(held.values() if isinstance(held, dict) else held)
+        copies = [self._held(item) for item in items]
+        if all(copy is item for copy, item in zip(copies, items, strict=True)):
+            return held
+        new = dict(zip(held, copies, strict=True)) if isinstance(held, dict) else copies
+        self.made[id(held)] = made = type(held)(new)
+        return made
 
     def _is_ours(self, value: object) -> bool:
         """Return whether an object comes from an edited file."""

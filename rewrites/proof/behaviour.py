@@ -23,6 +23,8 @@ from fullgraph.compiler.program import CallArguments, Program
 
 DEPTH, ITEMS = 6, 2000
 """Limits of `encode`: nesting depth, and items of a container."""
+LARGE, SAMPLE = 1 << 18, 1 << 14
+"""Number of elements from which a tensor is kept as a digest and a sample, and size of that."""
 _TORCHS = {"_modules", "_parameters", "_is_torch_compile", "_compiled_call_impl"}
 """Attributes of modules that torch itself sets."""
 _CODE = types.FunctionType | types.MethodType | types.BuiltinFunctionType | types.ModuleType | type
@@ -30,7 +32,7 @@ _CODE = types.FunctionType | types.MethodType | types.BuiltinFunctionType | type
 
 @dataclass(frozen=True)
 class TensorValue:
-    """Value of a tensor, elements included."""
+    """Value of a tensor: its elements, or of a large one a digest and a sample."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -40,13 +42,18 @@ class TensorValue:
     content: bytes
     alias: str = ""
     """The input or parameter whose memory it shares."""
+    digest: int | None = None
+    """Digest of the elements of a large tensor, of which `content` is a sample."""
 
     def value(self) -> torch.Tensor:
-        """Return the elements as a dense CPU tensor."""
+        """Return the elements as a dense CPU tensor; of a large one the sample, with one dimension.
+
+        A sample ends with the least and the greatest element, NaN if there is one."""
         dtype = getattr(torch, self.dtype)
         if not self.content:
             return torch.empty(self.shape, dtype=dtype)
-        return torch.frombuffer(bytearray(self.content), dtype=dtype).reshape(self.shape)
+        found = torch.frombuffer(bytearray(self.content), dtype=dtype)
+        return found if self.digest is not None else found.reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -146,12 +153,15 @@ def _encode_tensor(value: torch.Tensor, memory: Mapping[int, str]) -> TensorValu
     alias = ""
     if value.layout is torch.strided and value.device.type != "meta":
         alias = memory.get(dense.untyped_storage().data_ptr(), "") if value.numel() else ""
-    content = b""
+    content, digest = b"", None
     if value.device.type != "meta":
         dense = dense.to_dense() if value.layout is not torch.strided else dense
-        dense = dense.resolve_conj().resolve_neg().cpu().contiguous()
-        if dense.numel():
-            content = dense.reshape(-1).view(torch.uint8).numpy().tobytes()
+        flat = dense.resolve_conj().resolve_neg().cpu().reshape(-1).contiguous()
+        if flat.numel() >= LARGE:
+            digest = _digest(flat)
+            flat = _sample(flat)
+        if flat.numel():
+            content = flat.view(torch.uint8).numpy().tobytes()
     return TensorValue(
         str(value.dtype).removeprefix("torch."),
         tuple(value.shape),
@@ -160,7 +170,23 @@ def _encode_tensor(value: torch.Tensor, memory: Mapping[int, str]) -> TensorValu
         str(value.layout),
         content,
         alias,
+        digest,
     )
+
+
+def _digest(flat: torch.Tensor) -> int:
+    """Return a digest of the bytes of a contiguous tensor, at the speed of memory."""
+    words = flat.view(torch.uint8)[: flat.numel() * flat.itemsize // 8 * 8].view(torch.int64)
+    return int(torch.hash_tensor(words).view(torch.int64))
+
+
+def _sample(flat: torch.Tensor) -> torch.Tensor:
+    """Return elements at equal distances, the last ones, and the least and greatest of all."""
+    step = flat.numel() // SAMPLE | 1
+    parts = [flat[::step], flat[-8:]]
+    if flat.is_floating_point() and flat.itemsize > 1:
+        parts += [edge.reshape(1) for edge in torch.aminmax(flat)]
+    return torch.cat(parts)
 
 
 def _names_by_address(subject: Program, calls: tuple[CallArguments, ...]) -> dict[int, str]:

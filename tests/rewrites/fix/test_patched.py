@@ -58,3 +58,45 @@ def test_a_wrapper_of_another_file_is_edited(net, tmp_path):
     assert (net(x), copy(x)) == (torch.tensor([4.0]), torch.tensor([6.0]))
     assert type(copy.child) is torch.nn.Linear and copy.child.weight is net.child.weight
     assert isinstance(copy, torch.nn.Module) and list(copy.parameters()) == list(net.parameters())
+
+
+HOLDER = """\
+import torch
+
+class Scale(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+class Helper:
+    def __init__(self, scale):
+        self.scale = scale
+
+    def run(self, x):
+        return self.scale(x)
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.plain, self.by_name = [Scale()], {"one": Scale()}
+        self.helper, self.bound = Helper(Scale()), Scale().forward
+        self.log = []
+
+    def forward(self, x):
+        x = self.by_name["one"](self.plain[0](x))
+        return self.bound(self.helper.run(x))
+"""
+
+
+def test_modules_in_containers_and_helper_objects_are_edited(tmp_path, monkeypatch):
+    file = tmp_path / "holder.py"
+    file.write_text(HOLDER)
+    monkeypatch.syspath_prepend(tmp_path)
+    import holder
+
+    net = holder.Net()
+    net.plain.append(net.plain)
+    copy = patched(net, {str(file): HOLDER.replace("x * 2", "x * 3")})
+    x = torch.ones(1)
+    assert (float(net(x)), float(copy(x))) == (16, 81)
+    assert copy.log is net.log and list(copy.state_dict()) == list(net.state_dict())
+    del sys.modules["holder"]
