@@ -91,7 +91,7 @@ def examine(situation: Situation) -> dict[str, Any]:
     from fullgraph import explain, fix
 
     program, inputs, further = situation.build()
-    told = explain(program, inputs, calls=further)
+    told = explain(program, inputs, calls=further, verify=True)
     fixes = fix(program, inputs, calls=further, seconds=120)
     places = [
         (position.file, line)
@@ -145,14 +145,16 @@ def way_of(
     """Say what made a situation whole, or took its recompiles away; one of `WAYS`."""
     if no_edit:
         return "no edit"
-    proved = [s for s in fixes.suggestions if s.proof.state.value == "proved"]
+    ideas = [made for made in fixes.suggestions if not made.diff]
+    settings = {made.cause for made in ideas if made.proof.state.value == "proved"}
     if situation.kind == "recompile":
         before, safe, unsafe = (counts[-1] if counts else 0 for counts in compiles)
         good = [False, safe < before, unsafe < before]
     else:
         good = whole
     if not any(good[1:]):
-        return "setting" if any(not s.diff for s in proved) else "stays"
+        left = {unfixed.cause for unfixed in fixes.unfixed}
+        return "setting" if left and left <= settings else "stays"
     diff = fixes.diff(unsafe=not good[1])
     if any(name in diff for name in BOUNDARIES):
         return "boundary"
@@ -294,8 +296,9 @@ def _examine_all(chosen: Sequence[Situation], timeout: float, jobs: int) -> int:
     for line in path.read_text().splitlines() if path.exists() else ():
         with suppress(json.JSONDecodeError):
             row = json.loads(line)
-            if not row["crash"]:  # a crash is asked again
-                rows[row["name"]] = row
+            if not row["crash"] and row["name"] in SITUATIONS:  # a crash is asked again
+                one = SITUATIONS[row["name"]]
+                rows[row["name"]] = row | {"kind": one.kind, "label": one.label}
     left = [situation for situation in chosen if situation.name not in rows]
     with path.open("a") as file, ThreadPoolExecutor(jobs) as pool:
         asked = {pool.submit(run_child, one.name, "examine", timeout): one for one in left}

@@ -9,7 +9,7 @@ class Box:
         self.low, self.high = low, high
 
     def contains(self, value):
-        return (value >= self.low).all() and (value <= self.high).all()
+        return torch.equal(value, self.project(value))
 
     def project(self, value):
         return torch.minimum(torch.maximum(value, self.low), self.high)

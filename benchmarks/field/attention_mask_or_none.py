@@ -11,9 +11,9 @@ class FastAttention(nn.Module):
         self.qkv, self.heads = nn.Linear(width, 3 * width), heads
 
     def useful_mask(self, mask):
-        if mask is not None and (mask == 0.0).any():
-            return mask
-        return None
+        if mask is None or mask.bool().all():
+            return None
+        return mask
 
     def forward(self, x, mask=None):
         batch, length, width = x.shape

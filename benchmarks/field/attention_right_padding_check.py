@@ -11,9 +11,9 @@ class CausalBlock(nn.Module):
 
     def _causal_mask(self, mask, length):
         if mask is not None:
-            right = mask[:, -1].sum().item() != mask.size(0)
-            if right:
-                raise ValueError("the batch is padded on the right; pad it on the left")
+            ending = int(mask[:, -1].sum())
+            if ending < len(mask):
+                raise ValueError("a row ends in padding: pad on the left")
         return torch.ones(length, length, dtype=torch.bool).tril()
 
     def forward(self, x, mask=None):

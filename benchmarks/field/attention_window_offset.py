@@ -10,9 +10,8 @@ class WindowedDecoder(nn.Module):
         self.window, self.value = window, nn.Linear(width, width)
 
     def forward(self, states, keys, mask, positions):
-        offset = positions[-1] - self.window + 1
-        offset = max(0, offset)
-        mask = mask[:, :, offset : offset + self.window]
+        first = (positions.amax() + 1 - self.window).clamp(min=0)
+        mask = mask[..., first : first + self.window]
         keys = keys[:, : self.window]
         scores = states @ keys.transpose(1, 2) + mask
         return scores.softmax(-1) @ self.value(keys)

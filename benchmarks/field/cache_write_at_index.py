@@ -9,12 +9,11 @@ class CachedLayer(nn.Module):
         super().__init__()
         self.k, self.v, self.q = (nn.Linear(width, width) for _ in range(3))
 
-    def forward(self, x, keys, values, next_index):
-        start = next_index[0]
-        end = start + x.shape[1]
-        keys[:, start:end] = self.k(x)
-        values[:, start:end] = self.v(x)
-        seen = torch.arange(keys.shape[1]) < end
+    def forward(self, x, keys, values, filled):
+        at, count = filled.max(), x.shape[1]
+        keys[:, at : at + count] = self.k(x)
+        values[:, at : at + count] = self.v(x)
+        seen = torch.arange(keys.shape[1]) < at + count
         scores = (self.q(x) @ keys.transpose(1, 2)).masked_fill(~seen, float("-inf"))
         return scores.softmax(-1) @ values
 

@@ -12,11 +12,10 @@ class BoxLoss(nn.Module):
     def forward(self, features, targets):
         for number, target in enumerate(targets):
             boxes = target["boxes"]
-            empty = boxes[:, 2:] <= boxes[:, :2]
-            if empty.any():
-                first = torch.where(empty.any(dim=1))[0][0]
-                wrong = boxes[first].tolist()
-                raise ValueError(f"boxes need height and width; target {number} has {wrong}")
+            flat = (boxes[:, 2:] - boxes[:, :2]).amin(1) <= 0
+            if flat.any():
+                wrong = boxes[flat.int().argmax()].tolist()
+                raise ValueError(f"target {number} has a box without area: {wrong}")
         wanted = torch.stack([target["boxes"].mean(0) for target in targets])
         return nn.functional.smooth_l1_loss(self.head(features), wanted)
 

@@ -12,11 +12,11 @@ class ProposalFilter(nn.Module):
     def forward(self, boxes, scores):
         scores, order = scores.topk(self.keep)
         boxes = boxes[order]
-        valid = torch.isfinite(boxes).all(dim=1) & torch.isfinite(scores)
-        if not valid.all():
+        finite = torch.cat((boxes, scores[:, None]), 1).isfinite().all(1)
+        if not finite.all():
             if self.training:
-                raise FloatingPointError("boxes or scores hold Inf or NaN: training diverged")
-            boxes, scores = boxes[valid], scores[valid]
+                raise FloatingPointError("a proposal is not finite")
+            boxes, scores = boxes[finite], scores[finite]
         sides = boxes[:, 2:] - boxes[:, :2]
         return boxes, scores * (sides > 0).all(dim=1)
 

@@ -11,9 +11,9 @@ class AssignedLoss(nn.Module):
 
     def forward(self, boxes, scores, wanted_boxes, wanted_scores, foreground):
         loss = torch.zeros(2)
-        total = max(wanted_scores.sum(), 1)
+        total = wanted_scores.sum().clamp(min=1)
         loss[1] = self.bce(scores, wanted_scores).sum() / total
-        if foreground.sum():
+        if foreground.sum() > 0:
             weight = wanted_scores.sum(-1)[foreground].unsqueeze(-1)
             gap = (boxes[foreground] - wanted_boxes[foreground]).abs()
             loss[0] = (gap * weight).sum() / total

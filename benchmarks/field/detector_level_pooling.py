@@ -14,7 +14,7 @@ class PyramidPool(nn.Module):
         levels = torch.log2(area.sqrt() + 1e-6).floor().clamp(0, 2).long()
         result = torch.zeros(len(boxes), maps[0].shape[-1])
         for level, (rows, read) in enumerate(zip(maps, self.reads, strict=True)):
-            picked = torch.where(levels == level)[0]
+            picked = (levels == level).nonzero().flatten()
             centre = boxes[picked].mean(1).long() % rows.shape[0]
             result[picked] = read(rows[centre])
         return result

@@ -7,12 +7,13 @@ from torch import nn
 class TargetLayout(nn.Module):
     def forward(self, targets, size):
         numbers = targets[:, 0]
-        _, counts = numbers.unique(return_counts=True)
-        block = torch.zeros(2, counts.max(), 5)
+        counts = torch.unique(numbers, return_counts=True)[1]
+        block = torch.zeros(2, counts.amax(), 5)
         for image in range(2):
             mine = numbers == image
-            if n := mine.sum():
-                block[image, :n] = targets[mine, 1:]
+            count = mine.sum()
+            if count > 0:
+                block[image, :count] = targets[mine][:, 1:]
         return torch.cat((block[..., :1], block[..., 1:] * size), dim=-1)
 
 

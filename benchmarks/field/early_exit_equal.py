@@ -12,7 +12,7 @@ class RememberedInput(nn.Module):
 
     def forward(self, x):
         if torch.equal(self.anchor, x):
-            return x * x
+            return self.anchor.clone()
         return self.net(x).relu()
 
 

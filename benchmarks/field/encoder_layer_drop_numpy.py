@@ -15,10 +15,10 @@ class SpeechEncoder(nn.Module):
     def forward(self, x, until=None):
         outputs, found = [], None
         for i, block in enumerate(self.blocks):
-            chance = np.random.random() if self.layerdrop > 0 else 1
-            if not self.training or chance > self.layerdrop:
-                x = torch.tanh(block(x))
-                outputs.append(x)
+            if self.training and np.random.random() < self.layerdrop:
+                continue
+            x = torch.tanh(block(x))
+            outputs.append(x)
             if i == until:
                 found = x
                 break

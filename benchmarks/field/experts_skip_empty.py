@@ -16,7 +16,7 @@ class RoutedMixture(nn.Module):
         result = torch.zeros_like(states)
         for number in range(len(self.experts)):
             rows, columns = torch.where(picks == number)
-            if rows.numel() > 0:
+            if len(rows):
                 scale = weights[rows, columns].unsqueeze(-1)
                 result.index_add_(0, rows, self.experts[number](states[rows]) * scale)
         return result

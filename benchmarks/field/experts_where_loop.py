@@ -20,7 +20,7 @@ class SparseBlock(nn.Module):
         total = torch.zeros_like(flat)
         mask = torch.nn.functional.one_hot(picks, num_classes=len(self.experts)).permute(2, 1, 0)
         for number, expert in enumerate(self.experts):
-            slot, row = torch.where(mask[number])
+            slot, row = mask[number].nonzero(as_tuple=True)
             part = expert(flat[row]) * weights[row, slot, None]
             total.index_add_(0, row, part)
         return total.reshape(shape)

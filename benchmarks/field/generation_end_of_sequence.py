@@ -17,8 +17,8 @@ class TokenSampler(nn.Module):
             logits = self.head(self.embed(produced).mean(1))
             token = logits.argmax(-1, keepdim=True)
             produced = torch.cat((produced, token), dim=-1)
-            finished = (produced == self.END).any(dim=-1)
-            if finished.all():
+            ended = produced.eq(self.END).sum(1)
+            if ended.min() > 0:
                 break
         after = (produced == self.END).cumsum(-1) > 1
         return produced.masked_fill(after, self.END)

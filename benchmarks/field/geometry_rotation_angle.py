@@ -6,9 +6,10 @@ from torch import nn
 
 def rotation_angle(matrices, eps: float = 1e-4):
     trace = matrices.diagonal(dim1=-2, dim2=-1).sum(-1)
-    if ((trace < -1.0 - eps) | (trace > 3.0 + eps)).any():
-        raise ValueError("a matrix has a trace outside of [-1 - eps, 3 + eps]")
-    return torch.acos(((trace - 1.0) * 0.5).clamp(-1 + eps, 1 - eps))
+    too_far = (trace - 1.0).abs() - 2.0
+    if too_far.max() > eps:
+        raise ValueError("not a rotation: no angle has this trace")
+    return torch.acos(torch.clamp(trace / 2 - 0.5, -1 + eps, 1 - eps))
 
 
 class RotationLoss(nn.Module):

@@ -6,18 +6,19 @@ from torch import nn
 
 def safe_cholesky(matrix, tries: int = 3):
     factor, info = torch.linalg.cholesky_ex(matrix)
-    if not torch.any(info):
+    if info.max() == 0:
         return factor
-    if torch.isnan(matrix).any():
-        raise ValueError(f"{torch.isnan(matrix).sum().item()} of the elements are NaN")
+    missing = int(matrix.isnan().sum())
+    if missing:
+        raise ValueError(f"the kernel has {missing} NaN")
     jitter = 1e-6
     for _ in range(tries):
         matrix = matrix + jitter * (info > 0).float() * torch.eye(matrix.shape[-1])
         factor, info = torch.linalg.cholesky_ex(matrix)
-        if not torch.any(info):
+        if info.max() == 0:
             return factor
         jitter *= 10
-    raise RuntimeError("the matrix is not positive definite after adding jitter")
+    raise RuntimeError("no jitter makes the kernel positive definite")
 
 
 class KernelRegression(nn.Module):

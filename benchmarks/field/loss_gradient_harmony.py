@@ -14,16 +14,16 @@ class HarmonizedLoss(nn.Module):
     def forward(self, logits, target, valid):
         length = (logits.sigmoid().detach() - target).abs()
         usable = valid > 0
-        total = max(usable.float().sum().item(), 1.0)
+        total = max(1, int(usable.sum()))
         weights, filled = torch.zeros_like(logits), 0
-        for i in range(self.bins):
-            inside = (length >= self.edges[i]) & (length < self.edges[i + 1]) & usable
-            count = inside.sum().item()
-            if count > 0:
-                weights[inside] = total / count
-                filled += 1
-        if filled > 0:
-            weights = weights / filled
+        for low, high in zip(self.edges[:-1], self.edges[1:], strict=True):
+            inside = usable & (low <= length) & (length < high)
+            count = int(inside.sum())
+            if count == 0:
+                continue
+            weights[inside] = total / count
+            filled += 1
+        weights = weights / max(filled, 1)
         loss = nn.functional.binary_cross_entropy_with_logits(logits, target, weights)
         return loss * 2.0
 

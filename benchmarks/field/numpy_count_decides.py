@@ -15,8 +15,8 @@ class CandidateFilter(nn.Module):
         rows = logits.detach().numpy() > 0
         total = 0
         for row in rows:
-            if np.count_nonzero(row) == 1:
-                total += int(row.argmax())
+            if np.count_nonzero(row) < 2:
+                total += int(row.sum())
         return logits.softmax(-1) + total
 
 

@@ -13,7 +13,7 @@ class LiveCodebook(nn.Module):
 
     def expire(self, samples):
         dead = self.usage < self.minimum
-        if not torch.any(dead):
+        if dead.sum() == 0:
             return
         fresh = samples[torch.randint(0, samples.shape[0], (self.book.shape[0],))]
         self.book.copy_(torch.where(dead[:, None], fresh, self.book))

@@ -11,9 +11,10 @@ class FlowSampler(nn.Module):
         self.register_buffer("times", torch.linspace(1.0, 0.0, steps) * 1000)
 
     def position_of(self, time):
-        hits = (self.times == time).nonzero()
-        which = 1 if len(hits) > 1 else 0
-        return hits[which].item()
+        hits = torch.nonzero(self.times == time).flatten()
+        if len(hits) > 1:
+            hits = hits[1:]
+        return int(hits[0])
 
     def forward(self, clean, noise, times):
         at = [self.position_of(time) for time in times]

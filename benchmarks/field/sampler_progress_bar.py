@@ -8,16 +8,17 @@ from tqdm.auto import trange
 class EulerLoop(nn.Module):
     def __init__(self, steps: int = 4) -> None:
         super().__init__()
+        self.steps = steps
         self.register_buffer("sigmas", torch.linspace(10.0, 0.1, steps + 1))
         self.net = nn.Linear(5, 5)
 
     def forward(self, x, quiet: bool = True, callback=None):
-        for i in trange(len(self.sigmas) - 1, disable=quiet):
+        for i in trange(self.steps, leave=False, disable=quiet):
             sigma = self.sigmas[i]
             denoised = self.net(x / (1 + sigma))
             slope = (x - denoised) / sigma
             if callback is not None:
-                callback({"i": i, "x": x})
+                callback(i, denoised)
             x = x + slope * (self.sigmas[i + 1] - sigma)
         return x
 

@@ -12,7 +12,7 @@ class AncestralStep(nn.Module):
         self.net = nn.Sequential(nn.Linear(6, 16), nn.SiLU(), nn.Linear(16, 6))
 
     def forward(self, sample, time):
-        step = (self.times == time).nonzero().item()
+        step = int(torch.nonzero(self.times == time))
         sigma, to = self.sigmas[step], self.sigmas[step + 1]
         scaled = sample / (sigma**2 + 1) ** 0.5
         slope = (sample - (sample - sigma * self.net(scaled))) / sigma

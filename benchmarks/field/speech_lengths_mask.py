@@ -5,9 +5,8 @@ from torch import nn
 
 
 def padding_mask(lengths):
-    longest = int(torch.max(lengths).item())
-    steps = torch.arange(longest, dtype=lengths.dtype)
-    return steps.expand(lengths.shape[0], longest) >= lengths.unsqueeze(1)
+    steps = torch.arange(lengths.amax().item())
+    return lengths[:, None] <= steps[None]
 
 
 class ConvolutionEncoder(nn.Module):

@@ -5,11 +5,10 @@ from torch import nn
 
 
 def make_mask(lengths, like=None):
-    if not isinstance(lengths, list):
-        lengths = lengths.long().tolist()
-    longest = int(max(lengths)) if like is None else like.size(1)
-    steps = torch.arange(longest).unsqueeze(0).expand(len(lengths), longest)
-    return steps >= steps.new(lengths).unsqueeze(-1)
+    numbers = lengths.tolist() if isinstance(lengths, torch.Tensor) else lengths
+    longest = max(numbers) if like is None else like.shape[1]
+    steps = torch.arange(longest)
+    return torch.stack([steps >= number for number in numbers])
 
 
 class MaskedPooling(nn.Module):

@@ -12,7 +12,7 @@ class SpanMasker(nn.Module):
         self.share, self.span = share, span
 
     def spans(self, batch, length):
-        extra = np.random.rand(1).item()
+        extra = float(np.random.rand())
         count = max(1, int(self.share * length / self.span + extra))
         mask = np.zeros((batch, length), dtype=bool)
         for row in range(batch):

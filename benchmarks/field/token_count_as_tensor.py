@@ -12,8 +12,8 @@ class LastToken(nn.Module):
     def forward(self, states, mask):
         rows = []
         for row, keep in zip(states, mask, strict=True):
-            count = keep.nonzero().squeeze(-1).numel()
-            at = mask.new_tensor([count - 1])
+            count = len(keep.nonzero())
+            at = torch.tensor([count - 1])
             rows.append(row.index_select(0, at))
         return self.head(torch.cat(rows))
 

@@ -13,9 +13,9 @@ class PackedVisionAttention(nn.Module):
 
     def forward(self, x, ends):
         q, k, v = self.qkv(x).view(x.shape[0], 3, self.heads, -1).permute(1, 2, 0, 3)
-        lengths = (ends[1:] - ends[:-1]).tolist()
-        pieces = [torch.split(t, lengths, dim=1) for t in (q, k, v)]
-        done = [F.scaled_dot_product_attention(a, b, c) for a, b, c in zip(*pieces, strict=True)]
+        sizes = ends.diff().tolist()
+        pictures = zip(q.split(sizes, 1), k.split(sizes, 1), v.split(sizes, 1), strict=True)
+        done = [F.scaled_dot_product_attention(*picture) for picture in pictures]
         return self.out(torch.cat(done, dim=1).transpose(0, 1).reshape(x.shape[0], -1))
 
 
