@@ -111,7 +111,6 @@ def examine(situation: Situation) -> dict[str, Any]:
     patched = [fixes.patched(), fixes.patched(unsafe=True)]
     compiles = [count_compiles(one, calls)[0] for one in (program, *patched)]
     whole = [is_whole(fixes.before), is_whole(fixes.after), is_whole(fixes.after_unsafe)]
-    no_edit = "no edit" in fixes.verdict.lower()
     return {
         "causes": [[c.expression, c.category, list(c.modes)] for c in told.causes],
         "missing": missing,
@@ -130,7 +129,9 @@ def examine(situation: Situation) -> dict[str, Any]:
         ],
         "unfixed": [[u.cause, u.category, u.reason] for u in fixes.unfixed],
         "changed": [text for one in patched if (text := changes(program, one, calls))],
-        "way": way_of(situation, fixes, whole, compiles, no_edit),
+        "fullgraph": fixes.whole
+        and [fixes.whole.edits, fixes.whole.check.ok or fixes.whole.check.detail],
+        "way": way_of(situation, fixes, whole, compiles),
     }
 
 
@@ -139,19 +140,18 @@ def is_whole(explanation: Any) -> bool:
     return explanation.default.breaks == 0 and explanation.fullgraph.ok is not False
 
 
-def way_of(
-    situation: Situation, fixes: Any, whole: list[bool], compiles: list[list[int]], no_edit: bool
-) -> str:
+def way_of(situation: Situation, fixes: Any, whole: list[bool], compiles: list[list[int]]) -> str:
     """Say what made a situation whole, or took its recompiles away; one of `WAYS`."""
-    if no_edit:
-        return "no edit"
+    captured = fixes.whole.edits if fixes.whole and fixes.whole.check.ok else ""
     ideas = [made for made in fixes.suggestions if not made.diff]
     settings = {made.cause for made in ideas if made.proof.state.value == "proved"}
     if situation.kind == "recompile":
         before, safe, unsafe = (counts[-1] if counts else 0 for counts in compiles)
         good = [False, safe < before, unsafe < before]
+    elif captured == "none":
+        return "no edit"
     else:
-        good = whole
+        good = [False, whole[1] or captured == "safe", whole[2] or captured == "unsafe"]
     if not any(good[1:]):
         left = {unfixed.cause for unfixed in fixes.unfixed}
         return "setting" if left and left <= settings else "stays"
