@@ -145,7 +145,10 @@ def way_of(situation: Situation, fixes: Any, whole: list[bool], compiles: list[l
     captured = fixes.whole.edits if fixes.whole and fixes.whole.check.ok else ""
     ideas = [made for made in fixes.suggestions if not made.diff]
     settings = {made.cause for made in ideas if made.proof.state.value == "proved"}
+    found = fixes.recompile_setting
     if situation.kind == "recompile":
+        if found is not None and found.check.ok and not found.after:
+            return "setting"
         before, safe, unsafe = (counts[-1] if counts else 0 for counts in compiles)
         good = [False, safe < before, unsafe < before]
     elif captured == "none":

@@ -14,6 +14,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from fullgraph.diagnose.explanation import Explanation
+from fullgraph.rewrites.fix.recompiles import count_recompiles
 from fullgraph.rewrites.fix.results import FixResult, Suggestion
 from fullgraph.rewrites.proof import Proof, ProofState
 from fullgraph.rewrites.rule import Applicability
@@ -32,8 +33,13 @@ def verdict(fixes: FixResult) -> str:
     end = f" · torch {fixes.torch.partition('+')[0]}"
     if fixes.before.error is not None:
         return f"{fixes.before.error}{end}"
-    if not fixes.before.causes:
+    if not fixes.before.causes and not fixes.before.recompiles:
         return f"There is nothing to fix: {fixes.before.verdict}"
+    if not fixes.before.causes:
+        recompiles = count_recompiles(fixes.before)
+        found = fixes.recompile_setting
+        after = f" → {found.after} with a setting" if found is not None else ""
+        return f"no graph break, {_format_count(recompiles, 'recompile')}{after}{end}"
     safe = [s for s in fixes.suggestions if s.accepted and s.applicability is Applicability.SAFE]
     unsafe = [s for s in fixes.suggestions if s.accepted and s not in safe]
     parts = [f"graphs {_graph_count(fixes.before)} → {_graph_count(fixes.after)}"]
@@ -83,6 +89,7 @@ def to_dict(fixes: FixResult) -> dict[str, object]:
         "after": _graph_counts(fixes.after),
         "after_unsafe": _graph_counts(fixes.after_unsafe),
         "whole": _whole_dict(fixes),
+        "recompiles": _recompiles_dict(fixes),
         "compiler_failure": fixes.compiler_failure or None,
         "suggestions": [
             {
@@ -121,6 +128,28 @@ def _whole_dict(fixes: FixResult) -> dict[str, object] | None:
         return None
     check = fixes.whole.check
     return {"edits": fixes.whole.edits, "ok": check.ok, "detail": check.detail}
+
+
+def _recompiles_dict(fixes: FixResult) -> dict[str, object]:
+    found = fixes.recompile_setting
+    numbers = [count_recompiles(e) for e in (fixes.before, fixes.after, fixes.after_unsafe)]
+    counts: dict[str, object] = dict(zip(("before", "after", "after_unsafe"), numbers, strict=True))
+    if found is None:
+        return {**counts, "setting": None}
+    check = {"ok": found.check.ok, "detail": found.check.detail}
+    return {**counts, "setting": {"code": str(found.setting), "after": found.after, **check}}
+
+
+def describe_recompiles(fixes: FixResult) -> str:
+    """Return the setting that makes the program recompile less; "" without recompiles."""
+    left = count_recompiles(fixes.after_unsafe)
+    found = fixes.recompile_setting
+    if found is None:
+        return f"{_format_count(left, 'recompile')}: no setting was found to help." if left else ""
+    line = f"`{found.setting}`: {_format_count(found.before, 'recompile')} → {found.after}"
+    if not found.check.ok:
+        return f"{line}, but {found.check.detail}."
+    return f"{line}; with Inductor the calls behave as in eager."
 
 
 def describe_whole(fixes: FixResult) -> str:
@@ -162,6 +191,12 @@ def _report_blocks(fixes: FixResult, console: Console) -> Iterator[RenderableTyp
     yield Text(verdict(fixes), style="bold")
     if whole := describe_whole(fixes):
         yield Text(whole, style="green" if fixes.whole and fixes.whole.check.ok else "yellow")
+    if recompiles := describe_recompiles(fixes):
+        yield Text(recompiles)
+        for entry in fixes.after_unsafe.recompiles if fixes.recompile_setting is None else ():
+            yield Padding(Text(f"{entry.function}: {entry.message}"), (0, 0, 0, 2))
+            for advice in entry.advice:
+                yield Padding(Text(f"- {advice.text}"), (0, 0, 0, 4))
     if fixes.compiler_failure:
         said = f"A bug of the compiler: {fixes.compiler_failure}, with or without the edits."
         yield Text(f"{said} To find the stage: `fullgraph bisect`.", style="red")

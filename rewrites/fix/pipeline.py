@@ -27,6 +27,11 @@ from fullgraph.rewrites.fix.offers import (
     places_to_observe,
     propose,
 )
+from fullgraph.rewrites.fix.recompiles import (
+    CompileSetting,
+    RecompileSetting,
+    find_recompile_setting,
+)
 from fullgraph.rewrites.fix.results import FullgraphRun, list_suggestions, list_unfixed
 from fullgraph.rewrites.fix.search import (
     EditedProgram,
@@ -169,7 +174,8 @@ def fix(
 
     def verify(edits: str, state: SearchState) -> FullgraphRun | None:
         """Run a program that is one graph under `fullgraph=True` with Inductor."""
-        if not (inductor and state.program.explanation.fullgraph.ok) or is_late():
+        whole = inductor and known[0].causes and state.program.explanation.fullgraph.ok
+        if not whole or is_late():
             return None
         report_progress("running under fullgraph=True with Inductor")
         with override_sources(state.program.texts):
@@ -180,6 +186,18 @@ def fix(
         """Return the explanation of the program with edited texts."""
         report_progress(f"explaining after {_names_of(offers)}")
         return _explain_with(program, texts, seconds_left())
+
+    def explain_with_setting(setting: CompileSetting) -> Explanation:
+        report_progress(f"trying {setting}")
+        with patch_config(setting.config):
+            return _explain_with(setting.of(program), unsafe.program.texts, seconds_left())
+
+    def verify_setting(setting: CompileSetting) -> Check:
+        report_progress(f"running with {setting} under Inductor")
+        with patch_config(setting.config), override_sources(unsafe.program.texts):
+            exempt = _exempt(unsafe.accepted)
+            subject = setting.of(program)
+            return verify_inductor(subject, seconds_left(), fullgraph=False, exempt=exempt)
 
     def run_with_config(config: Config) -> ConfigRun:
         """Explain and prove the program under a configuration."""
@@ -203,6 +221,7 @@ def fix(
     safe = unsafe = SearchState(before)
     ideas: Mapping[tuple[CauseKey, str], Proof] = {}
     whole: FullgraphRun | None = None
+    setting: RecompileSetting | None = None
     try:
         whole = verify("none", safe)
         safe = unsafe = search_edits(safe, Applicability.SAFE, runs, rounds)
@@ -214,6 +233,14 @@ def fix(
             unsafe = undo_under_inductor(unsafe, runs)
             whole = _better(whole, lambda: verify("unsafe", unsafe))
         ideas = prove_config_ideas(unsafe, run_with_config, is_late)
+        if inductor and unsafe.program.explanation.recompiles:
+            setting = find_recompile_setting(
+                unsafe.program.explanation,
+                program,
+                explain=explain_with_setting,
+                verify=verify_setting,
+                is_late=is_late,
+            )
     except KeyboardInterrupt as interrupt:
         interrupts.append(interrupt)
     ended_by = "Ctrl-C" if interrupts else "the time limit" if is_late() else None
@@ -224,6 +251,7 @@ def fix(
         after=safe.program.explanation,
         after_unsafe=unsafe.program.explanation,
         whole=whole,
+        recompile_setting=setting,
         compiler_failure=failures[0] if failures else "",
         suggestions=list_suggestions(unsafe, ideas),
         unfixed=list_unfixed(unsafe, rules, ended_by),

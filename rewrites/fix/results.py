@@ -14,6 +14,7 @@ from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key
 from fullgraph.rewrites.fix.offers import Offer
+from fullgraph.rewrites.fix.recompiles import RecompileSetting
 from fullgraph.rewrites.fix.search import SearchState
 from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability, Rule
@@ -82,6 +83,8 @@ class FixResult:
     whole: FullgraphRun | None = None
     """The run with the fewest edits under `fullgraph=True` that succeeded, else the last one; None
     if `fullgraph=True` captures no version of the program, or Inductor was not to run."""
+    recompile_setting: RecompileSetting | None = None
+    """A setting with which the program, edits included, recompiles less over the user's calls."""
     compiler_failure: str = ""
     """How the unchanged program fails under Inductor, where edits fail in the same way."""
     suggestions: tuple[Suggestion, ...] = ()

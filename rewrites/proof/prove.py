@@ -235,7 +235,13 @@ def _record_case(
                 subject, subject.target, calls, backward=case.backward, seed=case.number
             )
     options: dict[str, Any] | None = {"fallback_random": True} if backend == "inductor" else None
-    compiled = torch.compile(subject.target, backend=backend, options=options, fullgraph=fullgraph)
+    compiled = torch.compile(
+        subject.target,
+        backend=backend,
+        dynamic=subject.dynamic,
+        options=options,
+        fullgraph=fullgraph,
+    )
     return record_behaviour(subject, compiled, calls, backward=case.backward, seed=case.number)
 
 

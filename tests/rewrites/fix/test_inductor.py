@@ -47,3 +47,22 @@ def test_a_failure_that_the_original_shares_is_the_compilers(monkeypatch):
     fixes = fix(dividing, X)
     assert [s.accepted for s in fixes.suggestions] == [True], fixes
     assert fixes.compiler_failure and "fullgraph bisect" in repr(fixes)
+
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x):
+        self.count += 1
+        return x * self.count
+
+
+def test_recompiles_end_with_the_setting_that_was_tried():
+    fixes = fix(Counting(), X, calls=[X] * 3)
+    found = fixes.recompile_setting
+    assert (found.before, found.after, found.check.ok) == (3, 0, True)
+    assert "allow_unspec_int_on_nn_module = True" in str(found.setting)
+    assert fixes.to_dict()["recompiles"]["setting"]["after"] == 0
+    assert fixes.verdict.startswith("no graph break, 3 recompiles → 0 with a setting")
