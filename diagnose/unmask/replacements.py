@@ -18,7 +18,10 @@ class NotReplaceable(Exception):
 
 
 class Replay:
-    """Callable that returns recorded values in order, and starts over at the end."""
+    """Callable that returns recorded values in order, and starts over at the end.
+
+    Written so that Dynamo traces a call.
+    """
 
     def __init__(self, values: Sequence[object], order: Sequence[int]) -> None:
         self.values = list(values)
@@ -97,7 +100,11 @@ def _distinct_values(
 
 
 def spell_value(value: Any, name: str, objects: dict[str, object]) -> str:
-    """Return a value as Python source; values without a literal are added to `objects`."""
+    """Return a value as Python source.
+
+    Values without a literal are added to `objects` under names that begin with `name`. Containers
+    are written as displays, so that each evaluation makes a new one.
+    """
     kind = type(value)
     if kind is float and not math.isfinite(value):
         return {"inf": "1e999", "-inf": "-1e999"}.get(str(value), "(1e999 - 1e999)")

@@ -312,7 +312,7 @@ def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression
 def _zero_dimensional(
     site: Site, node: cst.BaseExpression, new: cst.BaseExpression
 ) -> cst.BaseExpression:
-    """Return `new` as a 0-d tensor."""
+    """Return `new` as a 0-d tensor. Raises NotApplicable if it has several elements."""
     seen = infer(site, node)
     shapes = seen.shapes if seen is not None else frozenset()
     if shapes == {()}:
