@@ -253,7 +253,7 @@ class _Comparison:
     def compare_leaves(self, where: str, one: object, other: object) -> Mismatch | None:
         """Compare tensors by tolerance, and plain values by equality."""
         if self.kind == "gradient":  # no gradient equals one of zeros
-            one, other = _or_zeros(one, other), _or_zeros(other, one)
+            one, other = _zeros_for_missing(one, other), _zeros_for_missing(other, one)
         if not (isinstance(one, RecordedTensor) and isinstance(other, RecordedTensor)):
             return self._compare_plain(where, one, other)
         for aspect, expected, got in _metadata_aspects(one, other, self.strides):
@@ -286,7 +286,7 @@ class _Comparison:
         )
 
 
-def _or_zeros(value: object, other: object) -> object:
+def _zeros_for_missing(value: object, other: object) -> object:
     """Return zeros like `other` for a missing gradient; else `value`."""
     if value is None and isinstance(other, RecordedTensor) and other.elements is not None:
         return replace(other, elements=torch.zeros_like(other.elements))

@@ -59,7 +59,7 @@ def compose_explanation(evidence: Evidence) -> Explanation:
     breaks = sum(len(group.breaks) for group in default_groups)
     first_call = Recording("", tuple(recording.events[: evidence.default.first_call]))
     first_graphs = sum(1 for graph in first_call.graphs if graph.phase == "forward")
-    whole = evidence.is_whole
+    whole = evidence.works_under_fullgraph
     whole_graphs = (1 if breaks else first_graphs) if whole else None
     measurement = evidence.timing.measurement if evidence.timing else None
     explanation = Explanation(

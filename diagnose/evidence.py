@@ -71,7 +71,7 @@ class Evidence:
         return bool(recording.breaks or recording.failures or trace.raised or trace.crash)
 
     @property
-    def is_whole(self) -> bool | None:
+    def works_under_fullgraph(self) -> bool | None:
         """Whether `fullgraph=True` works; None if it was not tried yet."""
         if self.fullgraph is not None:
             if self.fullgraph.crash == TIMEOUT:
@@ -93,7 +93,7 @@ class Evidence:
         hidden = self.search.hidden
         groups = group_breaks(self.default.recording, "default", self.function)
         groups = merge_groups(groups, group_hidden(h for h in hidden if h[1] == "default"))
-        if self.capture is not None and not self.is_whole:
+        if self.capture is not None and not self.works_under_fullgraph:
             for trace in (self.capture, self.fullgraph):
                 if trace is not None:
                     others = group_breaks(trace.recording, "fullgraph", self.function)
@@ -113,7 +113,7 @@ def break_places(evidence: Evidence) -> list[Position]:
     return [group.place for group in groups]
 
 
-def observing(program: Program, evidence: Evidence) -> IsolatedJob[Observations]:
+def make_observation_job(program: Program, evidence: Evidence) -> IsolatedJob[Observations]:
     """Return the job that runs the program in eager and records the values at the causes."""
     places = break_places(evidence)
     return lambda emit, in_process: observe(lambda: program.run(program.target), places)

@@ -16,7 +16,7 @@ from fullgraph.compiler.sources import find_live_functions, index_live_functions
 from fullgraph.diagnose.causes import ModeName, note_guards
 from fullgraph.diagnose.compose import compose_explanation, explain_silence
 from fullgraph.diagnose.cost import time_program
-from fullgraph.diagnose.evidence import Evidence, break_places, observing, with_eager_run
+from fullgraph.diagnose.evidence import Evidence, break_places, make_observation_job, with_eager_run
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Note
 from fullgraph.diagnose.hidden_search import search_hidden
@@ -25,9 +25,9 @@ from fullgraph.diagnose.trace import (
     Trace,
     isolate,
     isolate_together,
+    make_trace_job,
     trace_of,
     trace_program,
-    tracing,
 )
 from fullgraph.diagnose.verdict import AS_SCRIPT
 
@@ -149,7 +149,7 @@ def explanations(
             clock.is_over
             and evidence.error is None
             and evidence.is_broken
-            and evidence.is_whole is None
+            and evidence.works_under_fullgraph is None
         ):
             note = Note("limit", f"The time limit of {limit:.0f} s ended the runs; more may hide.")
             evidence = replace(evidence, notes=(*evidence.notes, note))
@@ -216,7 +216,7 @@ def trace_default_mode(program: Program, clock: _Clock) -> Evidence:
     )
     if trace.raised or trace.crash:
         _find_functions(evidence)
-        eager = isolate(program, observing(program, evidence), clock.left())
+        eager = isolate(program, make_observation_job(program, evidence), clock.left())
         evidence = with_eager_run(evidence, program, eager)
     return evidence
 
@@ -230,8 +230,8 @@ def trace_fullgraph_mode(
     """
     preload_dynamic_shapes()
     _find_functions(evidence)
-    jobs = [tracing(program, capture=True), tracing(program, fullgraph=True)]
-    unobserved = () if evidence.values.places else (observing(program, evidence),)
+    jobs = [make_trace_job(program, capture=True), make_trace_job(program, fullgraph=True)]
+    unobserved = () if evidence.values.places else (make_observation_job(program, evidence),)
     capture, fullgraph, *eager = isolate_together(program, [*jobs, *unobserved], seconds)
     for outcome in eager:
         evidence = with_eager_run(evidence, program, outcome)
@@ -246,7 +246,7 @@ def _find_functions(evidence: Evidence) -> None:
 def _traces_to_unmask(evidence: Evidence) -> dict[ModeName, Trace]:
     """Return the traces whose breaks may hide others, by mode."""
     traces: dict[ModeName, Trace] = {"default": evidence.default}
-    if evidence.capture is not None and not evidence.is_whole:
+    if evidence.capture is not None and not evidence.works_under_fullgraph:
         traces["fullgraph"] = evidence.capture
     return traces
 

@@ -13,7 +13,7 @@ from fullgraph.compiler.observe import Observations
 from fullgraph.compiler.program import Program
 from fullgraph.diagnose.causes import HiddenBreak, ModeName
 from fullgraph.diagnose.explanation_data import Note
-from fullgraph.diagnose.trace import Trace, end_of, isolate, trace_here
+from fullgraph.diagnose.trace import Trace, describe_end, isolate, trace_here
 from fullgraph.diagnose.unmask import (
     UnmaskRequest,
     UnmaskResult,
@@ -100,7 +100,7 @@ def _run_trial(
     unrestored |= dict.fromkeys(outcome.unrestored)
     if outcome.value is not None:
         return outcome.value
-    return UnmaskResult(error=end_of(outcome).partition("\n")[0])
+    return UnmaskResult(error=describe_end(outcome).partition("\n")[0])
 
 
 def _search_notes(last: UnmaskRound, mode: ModeName, rounds: int, seconds: float) -> Iterator[Note]:

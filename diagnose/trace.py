@@ -67,10 +67,10 @@ def trace_program(program: Program, seconds: float | None = None) -> Trace:
 
     If the process ends early, or after `seconds`, the trace holds the events received until then.
     """
-    return trace_of(isolate(program, tracing(program), seconds))
+    return trace_of(isolate(program, make_trace_job(program), seconds))
 
 
-def tracing(
+def make_trace_job(
     program: Program, *, fullgraph: bool = False, capture: bool = False
 ) -> IsolatedJob[Trace]:
     """Return the job that compiles and calls the program and records it.
@@ -90,7 +90,7 @@ def trace_of(outcome: JobOutcome[object]) -> Trace:
     return Trace(
         Recording(torch.__version__, events),
         len(events),
-        crash=end_of(outcome),
+        crash=describe_end(outcome),
         output=outcome.output,
         unrestored=outcome.unrestored,
     )
@@ -119,7 +119,7 @@ def _bind_process(job: IsolatedJob[T], process: JobProcess) -> Callable[[Emit], 
     return lambda emit: job(emit, process == "process")
 
 
-def end_of(outcome: JobOutcome[object]) -> str:
+def describe_end(outcome: JobOutcome[object]) -> str:
     """Return why a job returned no value: an error, a signal or a limit."""
     if outcome.error is not None:
         return f"{outcome.error.type}: {outcome.error.message}"

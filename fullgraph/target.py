@@ -85,7 +85,7 @@ def _load(spec: TargetSpec, given: tuple[object, ...]) -> LoadedTarget:
                 notes=script.notes,
             )
     module = _import(spec)
-    name = name or _only_name(module, where)
+    name = name or _find_only_name(module, where)
     if not hasattr(module, name):
         raise name_missing(where, name, _own_names(module))
     found = getattr(module, name)
@@ -95,15 +95,15 @@ def _load(spec: TargetSpec, given: tuple[object, ...]) -> LoadedTarget:
         if made is not None:
             model, inputs, calls = made
             if inputs is None:
-                inputs = given or _inputs(module, name, where)
+                inputs = given or _find_inputs(module, name, where)
             elif given:
                 inputs, calls = given, ()
             return LoadedTarget(full_name, model, inputs, calls or getattr(module, "calls", ()))
     if given:
-        return LoadedTarget(full_name, _instance(found, full_name), given)
-    inputs = _inputs(module, name, where)
+        return LoadedTarget(full_name, _instantiate(found, full_name), given)
+    inputs = _find_inputs(module, name, where)
     calls = getattr(module, f"{name}_calls", getattr(module, "calls", ()))
-    return LoadedTarget(full_name, _instance(found, full_name), inputs, tuple(calls))
+    return LoadedTarget(full_name, _instantiate(found, full_name), inputs, tuple(calls))
 
 
 def _import(spec: TargetSpec) -> ModuleType:
@@ -164,7 +164,7 @@ def _place_of(error: BaseException) -> str:
     return f" at {found[-1].filename}:{found[-1].lineno}" if found else ""
 
 
-def _only_name(module: ModuleType, where: str) -> str:
+def _find_only_name(module: ModuleType, where: str) -> str:
     """Return the name to use by default: "build", "model", or the only model in the module."""
     for name in ("build", "model"):
         if hasattr(module, name):
@@ -206,7 +206,7 @@ def _call_factory(found: object, name: str) -> tuple[object, Any, tuple[object, 
     named = _FACTORY.match(short) is not None
     if not inspect.isfunction(found) or (not named and inspect.signature(found).parameters):
         return None
-    needed = _required(found)
+    needed = _required_parameters(found)
     if needed:
         if short == "build" or short.startswith("build_"):
             raise FullgraphError(
@@ -238,7 +238,7 @@ def _call_factory(found: object, name: str) -> tuple[object, Any, tuple[object, 
     )
 
 
-def _inputs(module: ModuleType, name: str, where: str) -> object:
+def _find_inputs(module: ModuleType, name: str, where: str) -> object:
     """Return the inputs that the module gives: `NAME_inputs`, `inputs`, or those of `build()`."""
     for candidate in (f"{name}_inputs", "inputs"):
         if hasattr(module, candidate):
@@ -254,11 +254,11 @@ def _inputs(module: ModuleType, name: str, where: str) -> object:
     )
 
 
-def _instance(found: object, name: str) -> object:
+def _instantiate(found: object, name: str) -> object:
     """Return an instance of a class, made without arguments; other objects unchanged."""
     if not inspect.isclass(found):
         return found
-    needed = _required(found)
+    needed = _required_parameters(found)
     if needed:
         raise FullgraphError(
             f"{name} is a class that needs {', '.join(needed)}: make an instance in the file, or "
@@ -274,7 +274,7 @@ def _instance(found: object, name: str) -> object:
         ) from error
 
 
-def _required(function: Any) -> list[str]:
+def _required_parameters(function: Any) -> list[str]:
     """Return the names of the parameters without defaults."""
     kinds = (
         inspect.Parameter.POSITIONAL_ONLY,

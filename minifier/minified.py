@@ -66,7 +66,7 @@ class Minified:
         check = self.check
 
         def still_fails(text: str) -> bool:
-            return fresh.shows(fresh.run(text, seconds=seconds), check)
+            return fresh.shows_failure(fresh.run(text, seconds=seconds), check)
 
         found = replace(self, text=redact(self.text, still_fails))
         if self.path is not None:

@@ -27,7 +27,7 @@ from fullgraph.minifier.oracle.sandbox import SECONDS
 from fullgraph.minifier.reduce.reduction import Reduction
 from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.ladder_run import expect_failure, run_ladder, rung_of
-from fullgraph.minifier.script_stages import minified
+from fullgraph.minifier.script_stages import make_minified
 
 _SMALL, _PAUSE = 60, 3.0
 """A script is shown on the way if it has at most so many operators or lines, so often (seconds)."""
@@ -106,7 +106,7 @@ def minify(
         command="minify",
     )
     start = time.monotonic()
-    path = _path(out)
+    path = _script_path(out)
     name = identity(case, rungs)
     best = [""]
 
@@ -118,12 +118,12 @@ def minify(
 
     with _save_best_on_error(path, best):
         found = run_where_forks_are_safe(
-            _minified,
+            _minify_case,
             case,
             rungs,
             "minify",
             on_message,
-            place=(_journal(path, out is not None, name), name),
+            place=(_journal_path(path, out is not None, name), name),
             options=SandboxOptions(seconds, memory, jobs),
             deadline=None if budget is None else start + budget,
             repro_after=repro_after,
@@ -132,11 +132,11 @@ def minify(
     found = replace(found, seconds=time.monotonic() - start)
     if not found.text:
         return found
-    _write(path, found.text)
+    _write_atomically(path, found.text)
     return replace(found, path=path)
 
 
-def _minified(
+def _minify_case(
     case: Case,
     rungs: tuple[Rung, ...],
     on_message: Emit,
@@ -162,12 +162,12 @@ def _minified(
             )
             if repro_after:
                 reduction = replace(reduction, levels=(repro_after,))
-            result = _reduced(reduction, found, source, on_message, journal.path)
+            result = _run_reduction(reduction, found, source, on_message, journal.path)
         journal.finish()
     return result
 
 
-def _reduced(
+def _run_reduction(
     reduction: Reduction, found: Bisection, source: str | None, on_message: Emit, kept: Path
 ) -> Minified:
     """Run the reduction, in a child process unless this process is a child already."""
@@ -176,7 +176,7 @@ def _reduced(
         """Reduce, and send the progress to the parent."""
         reporter = _Reporter(reduction.oracle, emit)
         try:
-            return minified(replace(reduction, on_progress=reporter), found, source)
+            return make_minified(replace(reduction, on_progress=reporter), found, source)
         finally:
             reduction.oracle.sandbox.stop()
 
@@ -210,7 +210,7 @@ class _Reporter:
         self._emit(Progress(phase, before, now, self._counts.calls, self._counts.cached, text))
 
 
-def _path(out: str | os.PathLike[str] | None) -> Path:
+def _script_path(out: str | os.PathLike[str] | None) -> Path:
     """Return where to write the script: `out`, or `repro.py` in `out` or a temporary folder."""
     if out is None:
         return Path(tempfile.mkdtemp(prefix="fullgraph-")) / "repro.py"
@@ -222,7 +222,7 @@ def _path(out: str | os.PathLike[str] | None) -> Path:
     return path
 
 
-def _journal(path: Path, chosen: bool, name: str) -> Path:
+def _journal_path(path: Path, chosen: bool, name: str) -> Path:
     """Return the path of the journal.
 
     It is beside a script with a given path, else in the temporary folder under a name that the same
@@ -240,11 +240,11 @@ def _save_best_on_error(path: Path, best: list[str]) -> Iterator[None]:
         yield
     except BaseException:
         if best[0]:
-            _write(path, best[0])
+            _write_atomically(path, best[0])
         raise
 
 
-def _write(path: Path, text: str) -> None:
+def _write_atomically(path: Path, text: str) -> None:
     """Write a file atomically."""
     beside = path.with_suffix(".new")
     beside.write_text(text)

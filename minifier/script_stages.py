@@ -29,9 +29,9 @@ from fullgraph.minifier.reduce.source.entry_point import load_module
 from fullgraph.minifier.reduce.stages import (
     capture_graphs,
     case_of_text,
+    find_smallest_graph,
     reduce_text,
-    reduce_tree,
-    reduced,
+    replace_modules_by_stubs,
     source_candidate,
     tolerate_reducer_errors,
 )
@@ -53,7 +53,7 @@ class DraftScript:
     text: str
     check: repro.ScriptCheck
     before: int
-    standing: fresh.Standing
+    standing: fresh.StandaloneCheck
     culprit: Culprit | None
     sizes: tuple[int, int]
     """Calls in Dynamo's graphs and in the ATen graphs."""
@@ -61,20 +61,20 @@ class DraftScript:
     """The unit of `before`."""
 
 
-def minified(reduction: Reduction, found: Bisection, text: str | None) -> Minified:
+def make_minified(reduction: Reduction, found: Bisection, text: str | None) -> Minified:
     """Return the `Minified` of a failing program; `text` is its source, if known."""
     try:
-        draft = _best(reduction, text)
+        draft = _best_script(reduction, text)
     except ReductionRefused as error:
         found = replace(found, refused=str(error))
         return Minified(found, calls=reduction.oracle.counts.calls)
     return _with_draft(reduction, found, draft)
 
 
-def _best(reduction: Reduction, text: str | None) -> DraftScript | None:
+def _best_script(reduction: Reduction, text: str | None) -> DraftScript | None:
     """Return the first standalone script, from a graph or from source; else the first script."""
     made = []
-    for make in (_from_graph, functools.partial(_from_source, text=text)):
+    for make in (_script_from_graph, functools.partial(_script_from_source, text=text)):
         try:
             draft = make(reduction)
         except Unwritable as error:
@@ -90,10 +90,10 @@ def _best(reduction: Reduction, text: str | None) -> DraftScript | None:
     return made[0] if made else None
 
 
-def _from_graph(reduction: Reduction) -> DraftScript | None:
+def _script_from_graph(reduction: Reduction) -> DraftScript | None:
     """Return the script of the smallest graph."""
     writer = _ScriptWriter(reduction)
-    found = reduced(
+    found = find_smallest_graph(
         replace(
             reduction, script_of=lambda graph: writer.script(written(graph.module, graph.inputs))[0]
         )
@@ -105,7 +105,7 @@ def _from_graph(reduction: Reduction) -> DraftScript | None:
     return writer.draft(parts, found.settings, found.candidate, found.before)
 
 
-def _from_source(reduction: Reduction, text: str | None) -> DraftScript | None:
+def _script_from_source(reduction: Reduction, text: str | None) -> DraftScript | None:
     """Return a script from the program's source, reduced; None if no source shows the failure."""
     check_reproducible(reduction.program, reduction.oracle.expected, reduction.oracle)
     before = _smaller_text(reduction) if text is None else None
@@ -118,7 +118,7 @@ def _from_source(reduction: Reduction, text: str | None) -> DraftScript | None:
         replace(reduction, script_of=lambda text: writer.script(program(text, usual))[0]), before
     )
     candidate = source_candidate(reduction, after)
-    parts = program(after, _facts(after, reduction.case))
+    parts = program(after, _run_for_facts(after, reduction.case))
     draft = writer.draft(parts, tuple(non_default_config()), candidate, len(before.splitlines()))
     return replace(draft, unit="lines")
 
@@ -130,7 +130,7 @@ def _smaller_text(reduction: Reduction) -> str | None:
     """
     notes, undo = list(reduction.notes), None
     with tolerate_reducer_errors(reduction):
-        undo = reduce_tree(reduction)
+        undo = replace_modules_by_stubs(reduction)
     if undo is None:
         return None
     found = _failing_text(reduction, None)
@@ -166,14 +166,14 @@ def _failing_text(reduction: Reduction, text: str | None) -> str | None:
     return None
 
 
-def _facts(text: str, case: Case) -> ProgramFacts:
+def _run_for_facts(text: str, case: Case) -> ProgramFacts:
     """Run the source, and return facts about its inputs and outputs."""
-    job = functools.partial(_run, text, case)
+    job = functools.partial(_facts_of_run, text, case)
     found = run_isolated(job, where="fork", seconds=60).value
     return found or ProgramFacts("tuple", False, False)
 
 
-def _run(text: str, case: Case, _: object) -> ProgramFacts:
+def _facts_of_run(text: str, case: Case, _: object) -> ProgramFacts:
     """Run the source in this process, and return facts about its inputs and outputs."""
     module = load_module(text)
     inputs = module.build()[1] if hasattr(module, "build") else module.inputs
@@ -246,30 +246,30 @@ class _ScriptWriter:
         text, check = self.script(parts, needed)
         self._reduction.on_progress("script", before, before, lambda: text)
         with ThreadPoolExecutor(1) as pool:
-            waiting = self._standing(text, check, pool)
+            waiting = self._begin_standalone_check(text, check, pool)
             if self._oracle.sandbox.jobs == 1:
                 waiting.result()
             part = culprit(candidate, self._oracle) if steady else None
-            sizes = _sizes(candidate)
+            sizes = _count_calls(candidate)
             standing = waiting.result()
         if standing.ok and not steady:
             reason = f"It fails only sometimes: {self._failure}, but not in {len(last)} tries."
             standing = replace(standing, ok=False, reason=reason)
         return DraftScript(text, check, before, standing, part, sizes)
 
-    def _standing(
+    def _begin_standalone_check(
         self, text: str, check: repro.ScriptCheck, pool: ThreadPoolExecutor
-    ) -> Future[fresh.Standing]:
+    ) -> Future[fresh.StandaloneCheck]:
         """Begin to check in fresh interpreters whether a script is standalone.
 
         A fork checks first whether it passes one rung down.
         """
         sandbox = self._oracle.sandbox
 
-        def begin() -> Future[fresh.Standing]:
+        def begin() -> Future[fresh.StandaloneCheck]:
             """Submit the check to the thread pool."""
             return pool.submit(
-                fresh.stands_alone,
+                fresh.check_standalone,
                 text,
                 check,
                 seconds=START + self._reduction.seconds,
@@ -279,12 +279,12 @@ class _ScriptWriter:
             )
 
         if self._named:
-            return self._oracle.once(f"script {digest(text)}", begin)
+            return self._oracle.run_once(f"script {digest(text)}", begin)
         reason = (
             f"The backend {self._backend} is a function of this process: the script needs a "
             "line that registers it with torch._dynamo.register_backend."
         )
-        return pool.submit(fresh.Standing, False, reason, fresh.Ran(None), tried=False)
+        return pool.submit(fresh.StandaloneCheck, False, reason, fresh.ScriptRun(None), tried=False)
 
 
 def _with_draft(reduction: Reduction, found: Bisection, draft: DraftScript | None) -> Minified:
@@ -312,9 +312,9 @@ def _with_draft(reduction: Reduction, found: Bisection, draft: DraftScript | Non
     )
 
 
-def _sizes(candidate: Candidate) -> tuple[int, int]:
+def _count_calls(candidate: Candidate) -> tuple[int, int]:
     """Return the number of calls in a program's Dynamo graphs and in its ATen graphs."""
-    jobs = [functools.partial(size, candidate) for size in (_in_dynamo, _in_aten)]
+    jobs = [functools.partial(size, candidate) for size in (_in_dynamo, _count_aten_calls)]
     found = [run_isolated(job, where="fork", seconds=60).value for job in jobs]
     return found[0] or 0, found[1] or 0
 
@@ -323,7 +323,7 @@ def _in_dynamo(candidate: Candidate, _: object) -> int:
     return sum(graph.ops for graph in capture_graphs(candidate.case()))
 
 
-def _in_aten(candidate: Candidate, _: object) -> int:
+def _count_aten_calls(candidate: Candidate, _: object) -> int:
     """Count the calls in the program's ATen graphs, in a child."""
     case = candidate.case()
     return count_aten_calls(case.target, case.args, case.kwargs, case.dynamic)

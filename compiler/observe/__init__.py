@@ -22,8 +22,8 @@ from fullgraph.compiler.observe.values import (
     Observations,
     ObservedExpression,
     ValueRecorder,
-    attempt,
     observe,
+    run_without_compiling,
 )
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "TensorSummary",
     "ValueRecorder",
     "ValueSummary",
-    "attempt",
     "branch_runs_code",
     "condition_around",
     "context_managers_at",
@@ -48,5 +47,6 @@ __all__ = [
     "observe",
     "observe_functions",
     "recordable_expressions",
+    "run_without_compiling",
     "signature",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.observe.summaries import SummaryRecorder, ValueSummary
-from fullgraph.compiler.observe.values import attempt
+from fullgraph.compiler.observe.values import run_without_compiling
 from fullgraph.compiler.sources import (
     ORIGINAL,
     FunctionEdit,
@@ -48,7 +48,7 @@ def observe_functions(run: Callable[[], object], places: Iterable[Position]) -> 
                 recorder = recorders[position] = SummaryRecorder()
                 edits.append(FunctionEdit(position, f"{name}({ORIGINAL})", {name: recorder}))
     with edit_functions(edits):
-        raised = attempt(run)
+        raised = run_without_compiling(run)
     return FunctionValues({at: one.summary() for at, one in recorders.items() if one.count}, raised)
 
 

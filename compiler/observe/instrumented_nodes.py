@@ -54,14 +54,17 @@ def nodes_to_instrument(position: Position) -> tuple[InstrumentedNode, ...]:
     source = read_source(position.file)
     if source is None:
         raise NotInstrumentable("its source cannot be read")
-    node = _node(source, position) or source.statement_at(position.line)
+    node = _node_at(source, position) or source.statement_at(position.line)
     if node is None:
         raise NotInstrumentable("its source cannot be found")
     found = [
         InstrumentedNode(
-            source.position(piece, position.function), use, source.segment(piece), _names(piece)
+            source.position(piece, position.function),
+            use,
+            source.segment(piece),
+            _bound_names(piece),
         )
-        for piece, use in _pieces(source, node, position.function)
+        for piece, use in _nodes_of(source, node, position.function)
         if not isinstance(piece, ast.Constant)
     ]
     if not found:
@@ -69,27 +72,27 @@ def nodes_to_instrument(position: Position) -> tuple[InstrumentedNode, ...]:
     return tuple(found)
 
 
-def _node(source: Source, position: Position) -> ast.AST | None:
+def _node_at(source: Source, position: Position) -> ast.AST | None:
     """Return the node at a position; some versions of torch omit its end line."""
     return source.node(position) or source.node(replace(position, end_line=None))
 
 
-Pieces = list[tuple[ast.expr | ast.stmt, NodeUse]]
+NodeUses = list[tuple[ast.expr | ast.stmt, NodeUse]]
 
 
-def _pieces(source: Source, node: ast.AST, function: str) -> Pieces:
+def _nodes_of(source: Source, node: ast.AST, function: str) -> NodeUses:
     """Return the nodes to instrument for a syntax node, each with its use."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-            raise NotInstrumentable(_whole(node))
+            raise NotInstrumentable(_describe_function(node))
         case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
-            return _tests(node.test)
+            return _condition_operands(node.test)
         case ast.For():
             return [(node.iter, NodeUse.ITERATE)]
         case ast.With():
             return [(item.context_expr, NodeUse.ENTER) for item in node.items]
         case ast.Assign() | ast.AnnAssign() | ast.Return() | ast.Expr() if node.value:
-            return _pieces(source, node.value, function)
+            return _nodes_of(source, node.value, function)
         case ast.AugAssign(target=ast.Name()) | ast.ClassDef() | ast.Import() | ast.ImportFrom():
             return [(node, NodeUse.BIND)]
         case ast.AugAssign() | ast.Delete():
@@ -99,27 +102,29 @@ def _pieces(source: Source, node: ast.AST, function: str) -> Pieces:
         case ast.Match():
             return [(node.subject, NodeUse.INDEX)]
         case ast.pattern():
-            return _pieces(source, _around(source, node, ast.Match), function)
+            return _nodes_of(source, _ancestor_of_kind(source, node, ast.Match), function)
         case ast.stmt():
             raise NotInstrumentable(
                 f"a whole `{type(node).__name__.lower()}` statement has no value"
             )
         case ast.expr():
-            return _expression(source, node, function)
+            return _nodes_of_expression(source, node, function)
     raise NotInstrumentable("it is no expression")
 
 
-def _expression(source: Source, node: ast.expr, function: str) -> Pieces:
+def _nodes_of_expression(source: Source, node: ast.expr, function: str) -> NodeUses:
     """Return the nodes to instrument for an expression, each with its use."""
     parent = source.parents[node]
-    truth = _is_test(source, node)
+    truth = _is_condition(source, node)
     if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
-        return _target(source, node)
+        return _nodes_of_target(source, node)
     match node:
         case ast.Attribute() if isinstance(parent, ast.Call) and parent.func is node:
-            return _expression(source, parent, function)  # a bound method is not a value to keep
+            return _nodes_of_expression(
+                source, parent, function
+            )  # a bound method is not a value to keep
         case ast.UnaryOp(op=ast.Not()) | ast.BoolOp() if truth:
-            return _tests(node)
+            return _condition_operands(node)
         case ast.BoolOp():
             return [(operand, NodeUse.OPERAND) for operand in node.values[:-1]]
         case ast.Slice():
@@ -133,8 +138,8 @@ def _expression(source: Source, node: ast.expr, function: str) -> Pieces:
             function.startswith("<")
         ):
             tests = [test for loop in node.generators for test in loop.ifs]
-            loops: Pieces = [(loop.iter, NodeUse.ITERATE) for loop in node.generators]
-            return loops + [piece for test in tests for piece in _tests(test)]
+            loops: NodeUses = [(loop.iter, NodeUse.ITERATE) for loop in node.generators]
+            return loops + [piece for test in tests for piece in _condition_operands(test)]
     for inner in ast.walk(node):
         if isinstance(inner, ast.Yield | ast.YieldFrom | ast.Await):
             raise NotInstrumentable("it suspends the function")
@@ -146,7 +151,7 @@ def _expression(source: Source, node: ast.expr, function: str) -> Pieces:
     return [(node, NodeUse.TRUTH if truth else NodeUse.OPERAND if operand else NodeUse.VALUE)]
 
 
-def _target(source: Source, node: ast.expr) -> Pieces:
+def _nodes_of_target(source: Source, node: ast.expr) -> NodeUses:
     """Return the node whose value an assignment target stores, unpacks or iterates over."""
     around = source.parents[node]
     while isinstance(around, ast.Tuple | ast.List | ast.Starred):
@@ -166,17 +171,17 @@ def _target(source: Source, node: ast.expr) -> Pieces:
     raise NotInstrumentable("it is the target of an assignment")
 
 
-def _tests(test: ast.expr) -> Pieces:
+def _condition_operands(test: ast.expr) -> NodeUses:
     """Return the operands of `and`, `or` and `not` whose truth values decide a condition."""
     match test:
         case ast.BoolOp():
-            return [piece for operand in test.values for piece in _tests(operand)]
+            return [piece for operand in test.values for piece in _condition_operands(operand)]
         case ast.UnaryOp(op=ast.Not()):
-            return _tests(test.operand)
+            return _condition_operands(test.operand)
     return [(test, NodeUse.TRUTH)]
 
 
-def _is_test(source: Source, node: ast.expr) -> bool:
+def _is_condition(source: Source, node: ast.expr) -> bool:
     """Return whether only the truth value of an expression is used."""
     parent = source.parents[node]
     match parent:
@@ -187,16 +192,16 @@ def _is_test(source: Source, node: ast.expr) -> bool:
         case ast.UnaryOp(op=ast.Not()):
             return True
         case ast.BoolOp():
-            return _is_test(source, parent)
+            return _is_condition(source, parent)
     return False
 
 
-def _around(source: Source, node: ast.AST, kind: type[ast.AST]) -> ast.AST:
+def _ancestor_of_kind(source: Source, node: ast.AST, kind: type[ast.AST]) -> ast.AST:
     """Return the innermost ancestor of a node that has the class `kind`."""
-    return next(outer for outer in source.around(node) if isinstance(outer, kind))
+    return next(outer for outer in source.ancestors(node) if isinstance(outer, kind))
 
 
-def _whole(node: FunctionNode) -> str:
+def _describe_function(node: FunctionNode) -> str:
     """Return why a whole function cannot be instrumented."""
     yields = any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in ast.walk(node))
     if isinstance(node, ast.AsyncFunctionDef):
@@ -204,7 +209,7 @@ def _whole(node: FunctionNode) -> str:
     return f"it is a whole {'generator ' if yields else ''}function"
 
 
-def _names(node: ast.expr | ast.stmt) -> tuple[str, ...]:
+def _bound_names(node: ast.expr | ast.stmt) -> tuple[str, ...]:
     """Return the names that a statement binds: of `x += 1`, a class or an import."""
     match node:
         case ast.AugAssign(target=ast.Name(id=name)) | ast.ClassDef(name=name):
@@ -214,10 +219,10 @@ def _names(node: ast.expr | ast.stmt) -> tuple[str, ...]:
     return ()
 
 
-def parts(position: Position, depth: int = 2) -> tuple[InstrumentedNode, ...]:
+def subexpressions(position: Position, depth: int = 2) -> tuple[InstrumentedNode, ...]:
     """Return the subexpressions of the expression at a position, `depth` levels down."""
     source = read_source(position.file)
-    node = _node(source, position) if source else None
+    node = _node_at(source, position) if source else None
     if source is None or node is None:
         return ()
     found: list[ast.expr] = []
@@ -269,14 +274,14 @@ def _operands(node: ast.AST) -> list[ast.expr]:
             inner = []
     found: list[ast.expr] = []
     for operand in inner:
-        if isinstance(operand, ast.Slice | ast.Starred) or _holds_slice(operand):
+        if isinstance(operand, ast.Slice | ast.Starred) or _contains_slice(operand):
             found += _operands(operand)  # type: ignore[arg-type]
         elif operand is not None and not isinstance(operand, ast.Constant | ast.GeneratorExp):
             found.append(operand)
     return found
 
 
-def _holds_slice(node: ast.expr | None) -> bool:
+def _contains_slice(node: ast.expr | None) -> bool:
     """Return whether a node is a tuple that contains a slice or a starred item."""
     return isinstance(node, ast.Tuple) and any(
         isinstance(item, ast.Slice | ast.Starred) for item in node.elts
@@ -288,7 +293,7 @@ def condition_around(position: Position) -> InstrumentedNode | None:
     source = read_source(position.file)
     node = source.node(position) if source else None
     while source is not None and isinstance(node, ast.expr) and not isinstance(node, ast.Lambda):
-        if _is_test(source, node) and not isinstance(node, ast.UnaryOp | ast.BoolOp):
+        if _is_condition(source, node) and not isinstance(node, ast.UnaryOp | ast.BoolOp):
             if any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node)):
                 return None
             at = source.position(node, position.function)
@@ -301,7 +306,7 @@ def context_managers_at(position: Position) -> tuple[Position, ...]:
     """Return the positions of the context expressions of the `with` at `position`; () if there is
     none."""
     source = read_source(position.file)
-    node = _node(source, position) if source else None
+    node = _node_at(source, position) if source else None
     if source is None or node is None:
         return ()
     if isinstance(source.parents.get(node), ast.withitem):
@@ -317,12 +322,12 @@ def branch_runs_code(position: Position, side: bool) -> bool:
     node: ast.AST | None = source.node(position) if source else None
     if source is None or node is None:
         return False
-    for around in source.around(node):
+    for around in source.ancestors(node):
         match around:
             case ast.UnaryOp(op=ast.Not()):
                 side = not side
             case ast.BoolOp():
-                return not isinstance(_around(source, around, ast.stmt), ast.Assert)
+                return not isinstance(_ancestor_of_kind(source, around, ast.stmt), ast.Assert)
             case ast.If():
                 arm = around.body if side else around.orelse
                 leaves = (ast.Return, ast.Raise, ast.Continue, ast.Break)

@@ -18,7 +18,7 @@ from fullgraph.compiler.observe.instrumented_nodes import (
     NotInstrumentable,
     condition_around,
     nodes_to_instrument,
-    parts,
+    subexpressions,
 )
 from fullgraph.compiler.observe.value_copies import is_numpy, is_plain, signature, snapshot
 from fullgraph.compiler.private import force_eager, shape_text
@@ -81,7 +81,7 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Observatio
     for place in watched:
         recorder_set.watch_inside(place)
     with edit_functions(recorder_set.edits()) as recoding:
-        raised = attempt(run)
+        raised = run_without_compiling(run)
     reasons = {refusal.edit.at: refusal.reason for refusal in recoding.refused}
     for place, recorders in watched.items():
         if all(recorder.node.at in reasons for recorder in recorders):
@@ -93,7 +93,7 @@ def observe(run: Callable[[], object], places: Iterable[Position]) -> Observatio
     )
 
 
-def attempt(run: Callable[[], object]) -> str | None:
+def run_without_compiling(run: Callable[[], object]) -> str | None:
     """Run with compilation disabled; return what was raised as "ValueError: text", or None."""
     try:
         with force_eager():
@@ -142,41 +142,41 @@ class NodeRecorder:
             node.at, node.text, self.count, tuple(self.texts), tuple(self.sides)
         )
 
-    def passed(self) -> None:
+    def count_execution(self) -> None:
         """Count an execution of a statement, which has no value."""
         self.count += 1
 
-    def value(self, value: Any) -> Any:
+    def record_value(self, value: Any) -> Any:
         """Record a value and return it."""
-        self.note(value, value)
+        self.record_evaluation(value, value)
         return value
 
-    def test(self, value: Any) -> bool:
+    def record_condition(self, value: Any) -> bool:
         """Record a condition and return its truth value, or the forced one."""
         side = bool(value)
         if self.force is not None and not self.count:
             side = self.force
-        self.note(value, side)
+        self.record_evaluation(value, side)
         self.sides.append(side)
         return side
 
-    def operand(self, value: Any) -> Any:
+    def record_operand(self, value: Any) -> Any:
         """Record an operand of `and` or `or` and return it, or the forced truth value."""
         if self.force is not None and not self.count:
             value = self.force
-        self.note(value, value)
+        self.record_evaluation(value, value)
         self.sides += [bool(value)] if isinstance(value, torch.Tensor | bool) else []
         return value
 
-    def iterate(self, value: Any) -> Iterator[Any]:
+    def record_iteration(self, value: Any) -> Iterator[Any]:
         """Return an iterator that records the elements as they are consumed."""
         return _Iteration(self, value)
 
-    def enter(self, value: Any) -> _Context:
+    def record_context(self, value: Any) -> _Context:
         """Return a context manager that records what `__enter__` returns."""
         return _Context(self, value)
 
-    def note(self, shown: object, kept: object) -> None:
+    def record_evaluation(self, shown: object, kept: object) -> None:
         """Count an evaluation: describe `shown`, and keep a copy of `kept`."""
         self.count += 1
         self.plain = self.plain and is_plain(shown)
@@ -206,7 +206,7 @@ class _Iteration:
         self.recorder = recorder
         self.iterator = iter(iterable)
         self.items: list[object] = []
-        recorder.note(iterable, Elements(self.items))
+        recorder.record_evaluation(iterable, Elements(self.items))
 
     def __iter__(self) -> _Iteration:
         return self
@@ -227,7 +227,7 @@ class _Context:
 
     def __enter__(self) -> Any:
         entered = type(self.manager).__enter__(self.manager)
-        self.recorder.note(self.manager, entered)
+        self.recorder.record_evaluation(self.manager, entered)
         return entered
 
     def __exit__(self, *raised: Any) -> Any:
@@ -252,7 +252,7 @@ class ValueRecorder:
             recorder.keep |= keep
         return found
 
-    def watch_test(self, node: Position) -> NodeRecorder | None:
+    def watch_condition(self, node: Position) -> NodeRecorder | None:
         """Return the recorder of the condition around a watched node; None without a condition."""
         own = self.recorders[node]
         if own.node.use in (NodeUse.TRUTH, NodeUse.OPERAND):
@@ -267,7 +267,7 @@ class ValueRecorder:
     def watch_inside(self, place: Position) -> None:
         """Record the subexpressions of a place too. Call it after all calls of `watch`."""
         self.inner[place] = tuple(
-            self.recorders.setdefault(node.at, NodeRecorder(node)) for node in parts(place)
+            self.recorders.setdefault(node.at, NodeRecorder(node)) for node in subexpressions(place)
         )
 
     def observed(self, place: Position) -> ObservedExpression:
@@ -290,13 +290,13 @@ class ValueRecorder:
             name = f"_fullgraph_recorder_{number}"
             names = "".join(f"{bound}, " for bound in recorder.node.names)
             text = {
-                NodeUse.TRUTH: f"{name}.test({ORIGINAL})",
-                NodeUse.OPERAND: f"{name}.operand({ORIGINAL})",
-                NodeUse.ITERATE: f"{name}.iterate({ORIGINAL})",
-                NodeUse.ENTER: f"{name}.enter({ORIGINAL})",
-                NodeUse.BIND: f"{ORIGINAL}\n{name}.value(({names}))",
-                NodeUse.STORE: f"{ORIGINAL}\n{name}.passed()",
-            }.get(recorder.node.use, f"{name}.value({ORIGINAL})")
+                NodeUse.TRUTH: f"{name}.record_condition({ORIGINAL})",
+                NodeUse.OPERAND: f"{name}.record_operand({ORIGINAL})",
+                NodeUse.ITERATE: f"{name}.record_iteration({ORIGINAL})",
+                NodeUse.ENTER: f"{name}.record_context({ORIGINAL})",
+                NodeUse.BIND: f"{ORIGINAL}\n{name}.record_value(({names}))",
+                NodeUse.STORE: f"{ORIGINAL}\n{name}.count_execution()",
+            }.get(recorder.node.use, f"{name}.record_value({ORIGINAL})")
             found.append(FunctionEdit(recorder.node.at, text, {name: recorder}))
         return found
 

@@ -64,7 +64,7 @@ def observe_compiled_calls(count_events: Callable[[], int]) -> Iterator[Compiled
             return result
         function = _describe(fn)
         seen.functions.append(function)
-        return _observed(result, function, seen, count_events)
+        return _record_calls(result, function, seen, count_events)
 
     owner.__call__ = apply
     try:
@@ -73,7 +73,7 @@ def observe_compiled_calls(count_events: Callable[[], int]) -> Iterator[Compiled
         owner.__call__ = original
 
 
-def _observed(
+def _record_calls(
     compiled: Callable[..., Any],
     function: CompiledFunction,
     seen: CompiledCalls,

@@ -33,25 +33,25 @@ T = TypeVar("T")
 class CompileListener(Protocol):
     """Receiver of compile events. Arguments are live objects of torch: read them, keep none."""
 
-    def broke(self, tx: Tracer, reason: str, exc: BaseException | None) -> None:
+    def on_break(self, tx: Tracer, reason: str, exc: BaseException | None) -> None:
         """The tracer `tx` broke the graph."""
 
-    def escaped(self, frame: Frame, exc: BaseException, one_graph: bool) -> None:
+    def on_unhandled_exception(self, frame: Frame, exc: BaseException, one_graph: bool) -> None:
         """An exception left the tracer of `frame`; `one_graph` under `fullgraph=True`."""
 
-    def skipped(self, code: CodeType, reason: str) -> None:
+    def on_skip(self, code: CodeType, reason: str) -> None:
         """Dynamo left a frame of `code` to eager."""
 
-    def graph(self, output: OutputGraph, gm: torch.fx.GraphModule) -> None:
+    def on_graph(self, output: OutputGraph, gm: torch.fx.GraphModule) -> None:
         """A graph goes to the backend."""
 
-    def split(self, pieces: int) -> None:
+    def on_graph_split(self, pieces: int) -> None:
         """DDPOptimizer cut the last graph into `pieces`."""
 
-    def recompiled(self, frame: Frame, reasons: list[str]) -> None:
+    def on_recompile(self, frame: Frame, reasons: list[str]) -> None:
         """Guards of `frame` failed, for `reasons`."""
 
-    def timed(self, metrics: object) -> None:
+    def on_compile_times(self, metrics: object) -> None:
         """A compilation ended; `metrics` are torch's `CompilationMetrics`."""
 
 
@@ -89,7 +89,7 @@ def _hook_breaks(stack: contextlib.ExitStack, listener: CompileListener) -> bool
             tx: Tracer, code_options: object, reason: str = "", *a: object, **k: object
         ) -> T:
             exc = next((x for x in (*a, *k.values()) if isinstance(x, BaseException)), None)
-            listener.broke(tx, reason, exc)
+            listener.on_break(tx, reason, exc)
             return old(tx, code_options, reason, *a, **k)
 
         return log_graph_break
@@ -106,7 +106,7 @@ def _hook_exceptions(stack: contextlib.ExitStack, listener: CompileListener) -> 
             try:
                 return old(self, frame, *args, **kwargs)
             except Exception as exc:
-                listener.escaped(frame, exc, getattr(self, "_one_graph", False))
+                listener.on_unhandled_exception(frame, exc, getattr(self, "_one_graph", False))
                 raise
 
         return __call__
@@ -121,7 +121,7 @@ def _hook_skips(stack: contextlib.ExitStack, listener: CompileListener) -> bool:
     def wrap(old: Callable[..., T]) -> Callable[..., T]:
         def _handle_skip(self: object, result: ConvertFrameReturn, frame: Frame) -> T:
             if result.skip_reason is not None and result.guarded_code is None:
-                listener.skipped(frame.f_code, result.skip_reason)
+                listener.on_skip(frame.f_code, result.skip_reason)
             return old(self, result, frame)
 
         return _handle_skip
@@ -137,11 +137,11 @@ def _hook_graphs(stack: contextlib.ExitStack, listener: CompileListener) -> bool
         def call_user_compiler(
             self: TorchOutputGraph, gm: torch.fx.GraphModule, example_inputs: object
         ) -> T:
-            listener.graph(self, gm)
+            listener.on_graph(self, gm)
             compiled = old(self, gm, example_inputs)
             buckets = getattr(getattr(self.compiler_fn, "__self__", None), "buckets", None)
             if buckets:  # DDPOptimizer's
-                listener.split(len(buckets))
+                listener.on_graph_split(len(buckets))
             return compiled
 
         return call_user_compiler
@@ -159,7 +159,7 @@ def _hook_recompiles(stack: contextlib.ExitStack, listener: CompileListener) -> 
         ) -> list[str]:
             reasons = old(entries, frame, backend, skip_logging)
             if reasons and not skip_logging:
-                listener.recompiled(frame, reasons)
+                listener.on_recompile(frame, reasons)
             return reasons
 
         return get_and_maybe_log_recompilation_reasons
@@ -179,7 +179,7 @@ def _hook_timings(stack: contextlib.ExitStack, listener: CompileListener) -> boo
             result = old(*args, **kwargs)
             metrics = utils.get_compilation_metrics()
             if metrics:
-                listener.timed(metrics[-1])
+                listener.on_compile_times(metrics[-1])
             return result
 
         return on_exit

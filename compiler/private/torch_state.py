@@ -79,7 +79,7 @@ _HARMLESS = {"compile_threads", "verbose", "fx_graph_cache", "enable_autograd_ca
 
 def reset_config(name: str) -> None:
     """Reset a setting, named as in `non_default_config`, to torch's default."""
-    module, short = _split(name)
+    module, short = _split_setting(name)
     config = _loaded_config(module)
     assert config is not None
     setattr(config, short, config._config[short].default)
@@ -88,11 +88,11 @@ def reset_config(name: str) -> None:
 def set_config(settings: Mapping[str, object]) -> None:
     """Set compiler settings, named as in `non_default_config`, for this process."""
     for name, value in settings.items():
-        module, short = _split(name)
+        module, short = _split_setting(name)
         setattr(importlib.import_module(module), short, value)
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_setting(name: str) -> tuple[str, str]:
     """Return the config module of a setting, and the setting's name there."""
     module = next(m for m in _CONFIGS if name.startswith(m + "."))
     return module, name.removeprefix(module + ".")

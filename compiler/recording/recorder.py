@@ -103,7 +103,7 @@ class Recorder:
 
     # The methods of CompileListener.
 
-    def broke(self, tx: Tracer, reason: str, exc: BaseException | None) -> None:
+    def on_break(self, tx: Tracer, reason: str, exc: BaseException | None) -> None:
         """Record a graph break, once for an exception that several tracers report."""
         exc = exc or _break_in_progress()
         if exc is not None and not self._is_first_report(exc):
@@ -118,7 +118,7 @@ class Recorder:
             fate = Fate.RESUMED
         self._add_break(txs[0].f_code, _stack_of(txs, exc), fate, text, txs)
 
-    def escaped(self, frame: Frame, exc: BaseException, one_graph: bool) -> None:
+    def on_unhandled_exception(self, frame: Frame, exc: BaseException, one_graph: bool) -> None:
         """Record an exception that no tracer handled: a break, a skipped frame or a failure."""
         self._broken_frames.add(frame_position(frame.f_code))
         if not self._is_first_report(exc):
@@ -137,7 +137,7 @@ class Recorder:
             fate = Fate.RAISED if one_graph else Fate.SKIPPED
             self._add_break(frame.f_code, stack, fate, text, txs, _compile_id_of(exc))
         elif type(exc).__name__ == "SkipFrame":
-            self.skipped(frame.f_code, str(exc))
+            self.on_skip(frame.f_code, str(exc))
         else:
             self._add_event(
                 CompileFailure(
@@ -151,7 +151,7 @@ class Recorder:
                 )
             )
 
-    def skipped(self, code: CodeType, reason: str) -> None:
+    def on_skip(self, code: CodeType, reason: str) -> None:
         """Record a skipped frame of the user's, unless its break is recorded."""
         frame = frame_position(code)
         # A frame that just broke is recorded already; code of torch and Python is never compiled.
@@ -164,7 +164,7 @@ class Recorder:
         self._recorded_skips.add((frame, reason))
         self._add_event(Skip(frame, reason))
 
-    def graph(self, output: OutputGraph, gm: torch.fx.GraphModule) -> None:
+    def on_graph(self, output: OutputGraph, gm: torch.fx.GraphModule) -> None:
         """Record a graph, why it ended, and the source positions of its guards."""
         tx = output.root_tx
         frame = frame_position(tx.f_code)
@@ -191,7 +191,7 @@ class Recorder:
             )
         )
 
-    def split(self, pieces: int) -> None:
+    def on_graph_split(self, pieces: int) -> None:
         """Record that DDPOptimizer split the last graph into `pieces`."""
         for i in range(len(self._events) - 1, -1, -1):
             event = self._events[i]
@@ -199,7 +199,7 @@ class Recorder:
                 self._events[i] = dataclasses.replace(event, splits=pieces)
                 return
 
-    def recompiled(self, frame: Frame, reasons: list[str]) -> None:
+    def on_recompile(self, frame: Frame, reasons: list[str]) -> None:
         """Record a recompile with the guards that failed and their lines."""
         where = frame_position(frame.f_code)
         guards = [parse_guard(reason) for reason in reasons]
@@ -218,7 +218,7 @@ class Recorder:
             )
         )
 
-    def timed(self, metrics: object) -> None:
+    def on_compile_times(self, metrics: object) -> None:
         """Record the compile times of one compilation."""
 
         def number(name: str) -> int | None:

@@ -125,9 +125,9 @@ def _compile_edits(
             blocks.setdefault(block, []).append((node, edit))
     new_codes: dict[CodeIdentity, CodePair] = {}
     for block, group in blocks.items():
-        old = _compile_block(source, block, source.tree.body[block], flags)
+        old = _compile_statement(source, block, source.tree.body[block], flags)
         try:
-            new = _compile_block(source, block, _apply_edits(source, block, group), flags)
+            new = _compile_statement(source, block, _apply_edits(source, block, group), flags)
         except (SyntaxError, ValueError) as error:
             refused += [
                 RefusedEdit(edit, f"the new code does not compile: {error}") for _, edit in group
@@ -152,7 +152,7 @@ def _check_edit(source: Source, node: ast.AST | None, edit: FunctionEdit) -> tup
         ast.parse(edit.text, mode="eval" if isinstance(node, ast.expr) else "exec")
     except SyntaxError as error:
         return f"the new code does not compile: {error}", -1
-    if not any(_is_function(around) for around in source.around(node)):
+    if not any(_is_function(around) for around in source.ancestors(node)):
         return "it is not inside a function", -1
     top: ast.AST = node
     while not isinstance(parent := source.parents[top], ast.Module):
@@ -171,7 +171,7 @@ def _find_reason_not_run(
     running: set[CodeIdentity],
 ) -> str:
     """Return why no live function is known to run the code around `node`; "" if one does."""
-    lines = {first_line(f) for f in source.around(node) if _is_function(f)}
+    lines = {first_line(f) for f in source.ancestors(node) if _is_function(f)}
     for key, (old, new) in pairs.items():
         if old.co_firstlineno in lines and key in running:
             if old.co_freevars != new.co_freevars:
@@ -182,17 +182,17 @@ def _find_reason_not_run(
     return "no live function runs this code"
 
 
-def _compile_block(source: Source, block: int, statement: ast.stmt, flags: int) -> CodeType:
-    """Compile the module with `statement` at top-level index `block`, and no other definitions.
+def _compile_statement(source: Source, place: int, statement: ast.stmt, flags: int) -> CodeType:
+    """Compile the module with `statement` at top-level index `place`, and no other definitions.
 
     Module-level imports stay: since 3.11 CPython compiles `name.attribute()` differently when the
     module imports `name`.
     """
     definitions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     body = [
-        statement if index == block else other
+        statement if index == place else other
         for index, other in enumerate(source.tree.body)
-        if index == block or not isinstance(other, definitions)
+        if index == place or not isinstance(other, definitions)
     ]
     return compile_module(ast.Module(body, []), source.file, flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
@@ -220,14 +220,14 @@ def _start_of(code: CodeType) -> tuple[int, int]:
 
 
 def _apply_edits(
-    source: Source, block: int, edits: Sequence[tuple[ast.AST, FunctionEdit]]
+    source: Source, place: int, edits: Sequence[tuple[ast.AST, FunctionEdit]]
 ) -> ast.stmt:
-    """Return a copy of the top-level statement at index `block` with the edits applied."""
-    fresh = ast.parse(source.text, source.file).body[block]
+    """Return a copy of the top-level statement at index `place` with the edits applied."""
+    fresh = ast.parse(source.text, source.file).body[place]
     wanted = {node for node, _ in edits} | {source.parents[node] for node, _ in edits}
     copies: dict[ast.AST, ast.AST] = {}
     order: dict[ast.AST, int] = {}
-    old_walk, new_walk = ast.walk(source.tree.body[block]), ast.walk(fresh)
+    old_walk, new_walk = ast.walk(source.tree.body[place]), ast.walk(fresh)
     for index, (old, new) in enumerate(zip(old_walk, new_walk, strict=True)):
         if old in wanted:
             copies[old], order[old] = new, index

@@ -47,7 +47,7 @@ class Source:
         lines[0] = lines[0][node.col_offset :]
         return b"\n".join(lines).decode()
 
-    def around(self, node: ast.AST) -> Iterator[ast.AST]:
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
         """Yield the ancestors of `node`, innermost first."""
         while (parent := self.parents.get(node)) is not None:
             yield parent
@@ -107,7 +107,7 @@ def _parse_source(file: str, text: str) -> Source | None:
     left: list[ast.AST] = [tree]
     while left:
         node = left.pop()
-        for start in _starts(node):
+        for start in _instruction_starts(node):
             starts[start] = (*starts.get(start, ()), node)
         for child in ast.iter_child_nodes(node):
             if child._fields or child._attributes:  # not `Load()` and other shared nodes
@@ -116,7 +116,7 @@ def _parse_source(file: str, text: str) -> Source | None:
     return Source(file, text, tree, parents, starts)
 
 
-def _starts(node: ast.AST) -> list[tuple[int, int]]:
+def _instruction_starts(node: ast.AST) -> list[tuple[int, int]]:
     """Return the positions where instructions of `node` may start.
 
     Since 3.10 CPython locates the call of a method on a later line than its object at the method's

@@ -66,7 +66,7 @@ def is_handled(place: Position) -> bool:
     if file is None or statement is None:
         return False
     inside: list[ast.AST] = [statement]
-    for node in file.around(statement):
+    for node in file.ancestors(statement):
         if isinstance(node, FunctionNode):
             break
         if isinstance(node, ast.Try) and node.handlers and inside[-1] in node.body:

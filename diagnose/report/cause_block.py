@@ -31,7 +31,7 @@ def colour_of(cause: Cause) -> str:
     return "yellow" if cause.frame == "resumed" else "red"
 
 
-def block(cause: Cause, tried: bool = True) -> RenderableType:
+def draw_cause(cause: Cause, tried: bool = True) -> RenderableType:
     """Return a cause with all details; `tried` says whether `fullgraph=True` was tried."""
     return Group(*_block_parts(cause, tried))
 

@@ -24,7 +24,7 @@ from fullgraph.diagnose.explanation_data import (
     RecompileInfo,
 )
 from fullgraph.diagnose.report import wording
-from fullgraph.diagnose.report.cause_block import block, text, tips
+from fullgraph.diagnose.report.cause_block import draw_cause, text, tips
 from fullgraph.diagnose.report.cause_table import draw_table
 from fullgraph.diagnose.report.layout import Strip, graph_strips, graph_width, order_causes
 from fullgraph.diagnose.report.rows import cause_rows
@@ -84,12 +84,12 @@ def render(
             console,
             *_verdict_lines(explanation, strips=False),
             Text(),
-            *(block(c, tried) for c in found),
+            *(draw_cause(c, tried) for c in found),
         )
     elif verbose:
         rows = [part for row in _table_rows(explanation, console) for part in row]
         details = [
-            Padding(block(one, tried), (1, 0, 0, 2 * min(depth, 4)))
+            Padding(draw_cause(one, tried), (1, 0, 0, 2 * min(depth, 4)))
             for one, depth in order_causes(explanation.causes)
         ]
         show(console, *_verdict_lines(explanation), *rows, *details, *_other_sections(explanation))

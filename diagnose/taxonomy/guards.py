@@ -102,7 +102,7 @@ def _describe_dispatch_keys(found: re.Match[str]) -> GuardAdvice:
     return f"`{found[1]}` is a tensor of another kind than before.", (advice,)
 
 
-def _requires_grad(found: re.Match[str]) -> GuardAdvice:
+def _describe_requires_grad(found: re.Match[str]) -> GuardAdvice:
     """Describe a changed `requires_grad`."""
     now = "now it does" if found[2] in ("0", "False") else "now it does not"
     before = "did not require grad" if found[2] in ("0", "False") else "required grad"
@@ -128,7 +128,7 @@ def _describe_training_mode(found: re.Match[str]) -> GuardAdvice:
     return f"`{found[1]}` {was} in training mode, now it {now}.", (advice,)
 
 
-def _from_break(found: re.Match[str]) -> GuardAdvice:
+def _describe_break_value(found: re.Match[str]) -> GuardAdvice:
     """Describe a changed value that came out of an earlier graph break."""
     advice = Advice("Remove the graph break that the number comes from.", "code")
     return f"A value that was {found[1]} came out of the graph break before it.", (advice,)
@@ -185,7 +185,7 @@ def _describe_size_range(found: re.Match[str]) -> GuardAdvice:
     return text, (Advice("Avoid tests on the size inside the compiled function.", "code"),)
 
 
-def _fixed_size(found: re.Match[str]) -> GuardAdvice:
+def _describe_fixed_size(found: re.Match[str]) -> GuardAdvice:
     """Describe a size that the graph requires to have one value."""
     name, dimension, old = found.groups()
     text = f"The code holds only while size {dimension} of `{name}` is {old}."
@@ -206,20 +206,20 @@ def _describe_type(found: re.Match[str]) -> GuardAdvice:
     return f"`{name}` was of type {old.rpartition('.')[2]}, now of another.", (advice,)
 
 
-def _no_tensor(found: re.Match[str]) -> GuardAdvice:
+def _describe_lost_tensor(found: re.Match[str]) -> GuardAdvice:
     """Describe a value that was a tensor and now has another type."""
     advice = Advice("Pass the same type at every call.", "code")
     return f"`{found[1]}` was a tensor, now it is of type {found[2].rpartition('.')[2]}.", (advice,)
 
 
-def _same_tensors(found: re.Match[str]) -> GuardAdvice:
+def _describe_new_alias(found: re.Match[str]) -> GuardAdvice:
     """Describe arguments that are now the same tensor."""
     advice = Advice("Pass different tensors, or the same, at every call.", "code")
     names = " and ".join(f"`{name}`" for name in sorted(re.findall(r'"([^"]+)"', found[0])))
     return f"{names or 'Two arguments'} are now the same tensor.", (advice,)
 
 
-def _other_tensors(found: re.Match[str]) -> GuardAdvice:
+def _describe_lost_alias(found: re.Match[str]) -> GuardAdvice:
     """Describe arguments that were the same object and no longer are."""
     advice = Advice("Pass different tensors, or the same, at every call.", "code")
     return f"`{found[1]}` and `{found[2]}` were the same object, now they are not.", (advice,)
@@ -229,23 +229,32 @@ _NAME = r"[\w.\[\]'\"]+?"
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], GuardAdvice]], ...] = (
     (r"tensor '(.+?)' size mismatch at index (\d+)\. expected (\d+), actual (\d+)", _describe_size),
     (r"tensor '(.+?)' rank mismatch\. expected (\d+), actual (\d+)", _describe_rank),
-    (r"tensor '(.+?)' requires_grad mismatch\. expected requires_grad=(\w+)", _requires_grad),
+    (
+        r"tensor '(.+?)' requires_grad mismatch\. expected requires_grad=(\w+)",
+        _describe_requires_grad,
+    ),
     (r"tensor '(.+?)' dispatch key set mismatch", _describe_dispatch_keys),
     (
         r"tensor '(.+?)' (dtype|stride|device).*? mismatch.*?expected (.+?), actual (.+)",
         _describe_tensor,
     ),
     (r"GLOBAL_STATE changed: (\S+)", _describe_global_state),
-    (r"Duplicate tensors found.*", _same_tensors),
-    (r"expected type of '(.+?)' to be a?.*tensor.*but found <class '(.+?)'>", _no_tensor),
-    (r"expected type of '(.+?)' to be .*[pP]arameter.*but found <class '(.+?)'>", _no_tensor),
+    (r"Duplicate tensors found.*", _describe_new_alias),
+    (
+        r"expected type of '(.+?)' to be a?.*tensor.*but found <class '(.+?)'>",
+        _describe_lost_tensor,
+    ),
+    (
+        r"expected type of '(.+?)' to be .*[pP]arameter.*but found <class '(.+?)'>",
+        _describe_lost_tensor,
+    ),
     (rf"^({_NAME})\.training == (True|False)$", _describe_training_mode),
-    (r"^___stack\d+ == (\S+)$", _from_break),
+    (r"^___stack\d+ == (\S+)$", _describe_break_value),
     (rf"^len\(({_NAME})\) == (\d+)$", _describe_length),
     (rf"^not ({_NAME})$", _describe_emptiness),
-    (rf"^({_NAME}) is ({_NAME})$", _other_tensors),
+    (rf"^({_NAME}) is ({_NAME})$", _describe_lost_alias),
     (rf"^(\d+) <= ({_NAME})\.size\(\)\[(\d+)\](?: <= (\d+))?$", _describe_size_range),
-    (rf"^({_NAME})\.size\(\)\[(\d+)\] == (\d+)$", _fixed_size),
+    (rf"^({_NAME})\.size\(\)\[(\d+)\] == (\d+)$", _describe_fixed_size),
     (rf"^___check_obj_id\(({_NAME}), ", _describe_identity),
     (rf"^___check_type_id\(({_NAME}), \d+\)?.*<class '(.+?)'>", _describe_type),
     (rf"^({_NAME}) == ([^=<>]+)$", _describe_value),

@@ -119,7 +119,7 @@ def describe_break(
     if function is not None and function.category is category and named:
         template = f"{{it}} cannot be traced: {function.reason}."
     else:
-        template = _particular(usage, category) or _SENTENCES.get(
+        template = _special_case_sentence(usage, category) or _SENTENCES.get(
             category, "{it} cannot be traced: {explanation}"
         )
     text = template.format(
@@ -135,7 +135,7 @@ def describe_break(
     return f"This{text[4:]}" if text.startswith("this ") else text
 
 
-def _particular(usage: Usage, category: C) -> str:
+def _special_case_sentence(usage: Usage, category: C) -> str:
     """Return the sentence for a special case of a category; "" for the general case."""
     expression = usage.expression
     if category in (C.BRANCH, C.NUMPY_SCALAR) and usage.is_numpy and "jump" in usage.context:

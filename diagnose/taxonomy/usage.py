@@ -41,7 +41,7 @@ class Usage:
 
     def within(self, file: Source, node: ast.AST) -> Usage:
         """Return the usage with facts about the syntax around `node` in `file`."""
-        around = [node, *file.around(node)]
+        around = [node, *file.ancestors(node)]
         statement = next((one for one in around if isinstance(one, ast.stmt)), None)
         function = (i for i, one in enumerate(around) if isinstance(one, FunctionNode))
         inside = around[: next(function, len(around))]

@@ -11,7 +11,7 @@ from fullgraph.compiler.observe import (
     NotInstrumentable,
     Observations,
     ValueRecorder,
-    attempt,
+    run_without_compiling,
 )
 from fullgraph.compiler.sources import FunctionEdit, edit_functions
 from fullgraph.diagnose.unmask.replacements import (
@@ -93,7 +93,7 @@ def trace_with_replacements(
     for target in trial.targets:
         recorder_set.watch_inside(target.place)
     around = {
-        recorder.node.at: recorder_set.watch_test(recorder.node.at)
+        recorder.node.at: recorder_set.watch_condition(recorder.node.at)
         for chain, _ in chains.values()
         for _, recorders in chain
         for recorder in recorders
@@ -103,7 +103,7 @@ def trace_with_replacements(
         if at in recorder_set.recorders:
             recorder_set.recorders[at].force = side
     with edit_functions(recorder_set.edits()) as recoding:
-        raised = attempt(run)
+        raised = run_without_compiling(run)
     unmade = {refusal.edit.at: refusal.reason for refusal in recoding.refused}
     edits: dict[Position, FunctionEdit] = {}
     replaced: list[ReplacedBreak] = []

@@ -1,9 +1,9 @@
 """Search for graph breaks hidden behind others: replace, trace again, until nothing is new.
 
-A frame that Dynamo skips shows its first break only, and a branch on data only the side it
+A frame that Dynamo skips shows its first break only, and a data-dependent `if` only the branch it
 took. Each round replaces every break known so far by its value in eager and traces again; what
-breaks now was hidden. When nothing new appears, the tests that broke are sent to the side they
-did not take, and the search goes on there.
+breaks now was hidden. When nothing new appears, each condition that broke is forced to the branch
+it did not take, and the search continues there.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class UnmaskRound:
     blocked: tuple[BlockedPlace, ...] = ()
     """Where the search cannot go on, as far as is known now."""
     consequences: tuple[Position, ...] = ()
-    """Places that break no more although nothing stood in for them: others made them break."""
+    """Places that stopped breaking without being replaced: other breaks caused theirs."""
     forced: tuple[tuple[Position, bool], ...] = ()
-    """The tests that were sent to a side they do not take."""
+    """The conditions that were forced, each with its branch."""
     seconds: float = 0.0
     runs: int = 0
     """How often the user's code ran: once in eager, once in the trace."""
@@ -78,16 +78,16 @@ def unmask(
     """
     start = clock()
     search = _UnmaskSearch()
-    search.learn(first.breaks)
+    search.add_targets(first.breaks)
     if not search.has_work(first):
         yield UnmaskRound(0, blocked=search.blocked(), stopped="nothing new")
         return
     for number in range(1, rounds + 1):
         before = clock()
-        trial = search.trial(seconds - (before - start))
+        trial = search.next_request(seconds - (before - start))
         outcome = trace_with_replacements(trial)
-        found = search.take(outcome)
-        stopped = None if search.goes_on() else "nothing new"
+        found = search.process_result(outcome)
+        stopped = None if search.has_more() else "nothing new"
         if stopped is None and number == rounds:
             stopped = "rounds"
         if stopped is None and clock() - start >= seconds:
@@ -112,8 +112,8 @@ class _ForcedBranches:
     """Conditions whose branch is forced; empty for the branches that the inputs take."""
 
     forced: tuple[tuple[Position, bool], ...] = ()
-    flips: tuple[Position, ...] = ()
-    """The tests of `forced` that were not forced in the world this one came from."""
+    new: tuple[Position, ...] = ()
+    """The conditions of `forced` that are forced here for the first time."""
 
 
 @dataclass
@@ -121,23 +121,23 @@ class _UnmaskSearch:
     """State of the search: known breaks, and the branches that are still to be traced."""
 
     targets: dict[Span, ReplaceableBreak] = field(default_factory=dict)
-    whole: dict[Span, str] = field(default_factory=dict)
+    unreplaceable: dict[Span, str] = field(default_factory=dict)
     """Places that cannot be replaced, and why."""
-    opened: set[Span] = field(default_factory=set)
-    """Places that were replaced in some world."""
+    replaced: set[Span] = field(default_factory=set)
+    """Places that were replaced at least once."""
     refusals: dict[Span, BlockedPlace] = field(default_factory=dict)
-    """Places for which nothing stood in in some world."""
+    """Places that could not be replaced in some branches, and why."""
     ends: list[BlockedPlace] = field(default_factory=list)
-    """Where a world ended in an exception."""
+    """Where forced branches ended in an exception."""
     consequences: list[Position] = field(default_factory=list)
-    worlds: deque[_ForcedBranches] = field(default_factory=lambda: deque([_ForcedBranches()]))
+    queue: deque[_ForcedBranches] = field(default_factory=lambda: deque([_ForcedBranches()]))
     flipped: set[tuple[Position, bool]] = field(default_factory=set)
     suspects: dict[Span, HiddenBreak] = field(default_factory=dict)
-    """New whole-frame breaks: often they only follow from a skipped caller, and vanish."""
-    hushed: set[Span] = field(default_factory=set)
-    """Where the user's code raises on a side not taken."""
+    """New breaks that cannot be replaced: often a skipped caller causes them, and they vanish."""
+    ignored: set[Span] = field(default_factory=set)
+    """Places where the user's code raises in a forced branch."""
 
-    def learn(self, breaks: Sequence[Break]) -> list[Break]:
+    def add_targets(self, breaks: Sequence[Break]) -> list[Break]:
         """Add the places that break; return the first break of each new place."""
         new = []
         for brk in breaks:
@@ -150,61 +150,65 @@ class _UnmaskSearch:
             )
             new.append(brk)
             if reason := _reason_unreplaceable(target):
-                self.whole[spot] = reason
+                self.unreplaceable[spot] = reason
         return new
 
     def has_work(self, first: Recording) -> bool:
         """Return whether anything can be hidden: by an incompletely traced frame, or a branch."""
         hides = any(brk.fate is not Fate.RESUMED or len(brk.stack) > 1 for brk in first.breaks)
-        known = [target for spot, target in self.targets.items() if spot not in self.whole]
-        return bool(known) and (hides or any(_has_test(target) for target in known))
+        known = [target for spot, target in self.targets.items() if spot not in self.unreplaceable]
+        return bool(known) and (hides or any(_has_condition(target) for target in known))
 
-    def trial(self, seconds: float) -> UnmaskRequest:
+    def next_request(self, seconds: float) -> UnmaskRequest:
         """Return the next request: replace every known break, under the current branches."""
-        known = tuple(target for spot, target in self.targets.items() if spot not in self.whole)
-        return UnmaskRequest(known, self.worlds[0].forced, seconds)
+        known = tuple(
+            target for spot, target in self.targets.items() if spot not in self.unreplaceable
+        )
+        return UnmaskRequest(known, self.queue[0].forced, seconds)
 
-    def take(self, outcome: UnmaskResult) -> tuple[HiddenBreak, ...]:
+    def process_result(self, outcome: UnmaskResult) -> tuple[HiddenBreak, ...]:
         """Record the result of a request, and return the breaks that it uncovered.
 
         If it uncovered none, the current branches are finished, and the next ones in the queue
         follow.
         """
-        world = self.worlds[0]
+        branches = self.queue[0]
         breaks = outcome.recording.breaks if outcome.recording else ()
         if any(done.approximate for done in outcome.replaced):
             breaks = tuple(brk for brk in breaks if not _is_consequence(brk))
-        fresh = [done.place for done in outcome.replaced if done.place.span not in self.opened]
-        doors = fresh or [test.place for test in outcome.tests if test.at in world.flips]
-        self.opened |= {done.place.span for done in outcome.replaced}
-        again = self._step_out(outcome, {place_of(brk).span for brk in breaks})
+        fresh = [done.place for done in outcome.replaced if done.place.span not in self.replaced]
+        replaced = fresh or [test.place for test in outcome.tests if test.at in branches.new]
+        self.replaced |= {done.place.span for done in outcome.replaced}
+        again = self._choose_other_replacements(outcome, {place_of(brk).span for brk in breaks})
         hidden = [
-            HiddenBreak(brk, place_of(brk), _place_behind(brk, doors), bool(world.forced))
-            for brk in self.learn(breaks)
+            HiddenBreak(brk, place_of(brk), _place_behind(brk, replaced), bool(branches.forced))
+            for brk in self.add_targets(breaks)
         ]
-        self.suspects |= {h.place.span: h for h in hidden if h.place.span in self.whole}
-        found = [h for h in hidden if h.place.span not in self.whole]
+        self.suspects |= {h.place.span: h for h in hidden if h.place.span in self.unreplaceable}
+        found = [h for h in hidden if h.place.span not in self.unreplaceable]
         for place, reason in outcome.refused:
-            if reason != NOT_EVALUATED or not world.forced:
+            if reason != NOT_EVALUATED or not branches.forced:
                 self.refusals[place.span] = BlockedPlace(place, reason)
         if outcome.recording is None or not (found or again):
-            found += self._finish_world(outcome, {place_of(brk).span for brk in breaks})
+            found += self._finish_branches(outcome, {place_of(brk).span for brk in breaks})
         return tuple(found)
 
-    def goes_on(self) -> bool:
+    def has_more(self) -> bool:
         """Return whether branches remain to be traced."""
-        return bool(self.worlds)
+        return bool(self.queue)
 
     def blocked(self) -> tuple[BlockedPlace, ...]:
         """Return the places that could not be replaced, and the branches that could not be
         traced."""
-        hushed = {place.span for place in self.consequences} | self.hushed | set(self.suspects)
-        notes = {k: BlockedPlace(self.targets[k].place, why) for k, why in self.whole.items()}
-        notes |= {k: note for k, note in self.refusals.items() if k not in self.opened}
-        kept = [note for spot, note in notes.items() if spot not in hushed]
+        ignored = {place.span for place in self.consequences} | self.ignored | set(self.suspects)
+        notes = {
+            k: BlockedPlace(self.targets[k].place, why) for k, why in self.unreplaceable.items()
+        }
+        notes |= {k: note for k, note in self.refusals.items() if k not in self.replaced}
+        kept = [note for spot, note in notes.items() if spot not in ignored]
         return (*kept, *self.ends)
 
-    def _step_out(self, outcome: UnmaskResult, broken: set[Span]) -> bool:
+    def _choose_other_replacements(self, outcome: UnmaskResult, broken: set[Span]) -> bool:
         """Choose another replacement where a replaced place broke again; return whether one did."""
         stepped = False
         for done in outcome.replaced:
@@ -219,47 +223,47 @@ class _UnmaskSearch:
             elif outer:
                 self.targets[spot] = replace(target, callers=outer)
             else:
-                self.whole[spot] = "it still breaks with its value put in its place"
+                self.unreplaceable[spot] = "it still breaks with its value put in its place"
         return stepped
 
-    def _finish_world(self, outcome: UnmaskResult, broken: set[Span]) -> list[HiddenBreak]:
+    def _finish_branches(self, outcome: UnmaskResult, broken: set[Span]) -> list[HiddenBreak]:
         """Finish the current branches and queue those not taken; return the suspects that broke."""
-        world = self.worlds.popleft()
+        branches = self.queue.popleft()
         held = {spot: hidden for spot, hidden in self.suspects.items() if spot in broken}
-        if world.forced and outcome.values.raised:  # the user's own exception is no break
+        if branches.forced and outcome.values.raised:  # the user's own exception is no break
             raised = [spot for spot, hidden in held.items() if _is_consequence(hidden.event)]
-            self.hushed.update(raised)
-            held = {spot: hidden for spot, hidden in held.items() if spot not in self.hushed}
-        if not world.forced and outcome.recording is not None:
+            self.ignored.update(raised)
+            held = {spot: hidden for spot, hidden in held.items() if spot not in self.ignored}
+        if not branches.forced and outcome.recording is not None:
             self.consequences += [
                 target.place
                 for spot, target in self.targets.items()
-                if spot not in self.opened and spot not in broken
+                if spot not in self.replaced and spot not in broken
             ]
         self.suspects.clear()
-        failure = outcome.error or (outcome.values.raised if world.forced else None)
-        if failure and len(world.flips) == 1:
-            self.ends.append(BlockedPlace(world.flips[0], f"its other side raises {failure}"))
-        elif failure and not world.forced:
+        failure = outcome.error or (outcome.values.raised if branches.forced else None)
+        if failure and len(branches.new) == 1:
+            self.ends.append(BlockedPlace(branches.new[0], f"its other side raises {failure}"))
+        elif failure and not branches.forced:
             last = [*self.targets.values()][-1].place
             self.ends.append(BlockedPlace(last, f"the trace behind it ended in {failure}"))
-        self._queue_other_sides(world, outcome.tests, bool(failure))
+        self._queue_other_branches(branches, outcome.tests, bool(failure))
         return list(held.values())
 
-    def _queue_other_sides(
-        self, world: _ForcedBranches, tests: Sequence[BranchCondition], failed: bool
+    def _queue_other_branches(
+        self, branches: _ForcedBranches, tests: Sequence[BranchCondition], failed: bool
     ) -> None:
         """Queue the branches not taken, all at once. Branches that were forced together and raised,
         or hid one another, are queued one by one."""
         reached = {test.at for test in tests if test.sides}
-        if len(world.flips) > 1:
-            base = tuple(pair for pair in world.forced if pair[0] not in world.flips)
-            self.worlds += [
+        if len(branches.new) > 1:
+            base = tuple(pair for pair in branches.forced if pair[0] not in branches.new)
+            self.queue += [
                 _ForcedBranches((*base, (at, side)), (at,))
-                for at, side in world.forced
-                if at in world.flips and (failed or at not in reached)
+                for at, side in branches.forced
+                if at in branches.new and (failed or at not in reached)
             ]
-        forced = dict(world.forced)
+        forced = dict(branches.forced)
         sides = [(test.at, not test.sides[0]) for test in tests if len(set(test.sides)) == 1]
         pending = [
             (at, side)
@@ -268,8 +272,8 @@ class _UnmaskSearch:
         ]
         if pending:
             self.flipped.update(pending)
-            kept = tuple(pair for pair in world.forced if pair[0] in reached)
-            self.worlds.append(_ForcedBranches((*kept, *pending), tuple(at for at, _ in pending)))
+            kept = tuple(pair for pair in branches.forced if pair[0] in reached)
+            self.queue.append(_ForcedBranches((*kept, *pending), tuple(at for at, _ in pending)))
 
 
 def _reason_unreplaceable(target: ReplaceableBreak) -> str:
@@ -284,7 +288,7 @@ def _reason_unreplaceable(target: ReplaceableBreak) -> str:
     return reason
 
 
-def _has_test(target: ReplaceableBreak) -> bool:
+def _has_condition(target: ReplaceableBreak) -> bool:
     """Return whether a condition is evaluated at a place."""
     try:
         return any(
@@ -301,11 +305,11 @@ def _is_consequence(brk: Break) -> bool:
     return "observed" in text or "fake tensor" in text
 
 
-def _place_behind(brk: Break, doors: Sequence[Position]) -> Position | None:
+def _place_behind(brk: Break, replaced: Sequence[Position]) -> Position | None:
     """Return the replaced place that most likely hid the break: the last one before it in its
     frame."""
     best, score = None, -1
-    for place in doors:
+    for place in replaced:
         rank = 0
         for frame in brk.stack:
             if (frame.file, frame.function) == (place.file, place.function):

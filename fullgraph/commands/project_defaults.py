@@ -29,9 +29,9 @@ def apply_project_defaults(commands: Mapping[str, argparse.ArgumentParser]) -> b
     for key, value in table.items():
         if key in commands and isinstance(value, dict):
             for name, own in value.items():
-                _set(name, own, {key: commands[key]}, f"{path}: [tool.fullgraph.{key}]")
+                _set_default(name, own, {key: commands[key]}, f"{path}: [tool.fullgraph.{key}]")
         else:
-            _set(key, value, commands, f"{path}: [tool.fullgraph]")
+            _set_default(key, value, commands, f"{path}: [tool.fullgraph]")
     return bool(table)
 
 
@@ -41,7 +41,9 @@ def _find_pyproject() -> Path | None:
     return next((p for f in (here, *here.parents) if (p := f / "pyproject.toml").is_file()), None)
 
 
-def _set(key: str, value: Any, commands: Mapping[str, argparse.ArgumentParser], where: str) -> None:
+def _set_default(
+    key: str, value: Any, commands: Mapping[str, argparse.ArgumentParser], where: str
+) -> None:
     """Set the default of a flag in every command that has it."""
     known: dict[str, None] = {}
     found = False
@@ -50,7 +52,7 @@ def _set(key: str, value: Any, commands: Mapping[str, argparse.ArgumentParser], 
             names = [s[2:] for s in action.option_strings if s.startswith("--") and s != "--help"]
             known |= dict.fromkeys(names)
             if key.replace("_", "-") in names:
-                parser.set_defaults(**{action.dest: _value(action, key, value, where)})
+                parser.set_defaults(**{action.dest: _parse_default(action, key, value, where)})
                 found = True
     if not found:
         close = difflib.get_close_matches(key, known, 1)
@@ -58,7 +60,7 @@ def _set(key: str, value: Any, commands: Mapping[str, argparse.ArgumentParser], 
         raise FullgraphError(f"{where} has the key {key!r}, which is no flag: {hint}")
 
 
-def _value(action: argparse.Action, key: str, value: Any, where: str) -> Any:
+def _parse_default(action: argparse.Action, key: str, value: Any, where: str) -> Any:
     """Return a value of pyproject.toml as the default of a flag."""
     kind: type | tuple[type, ...]
     if action.nargs == 0:

@@ -109,7 +109,7 @@ def bisect(
     )
     start = time.monotonic()
     found = run_where_forks_are_safe(
-        _bisected,
+        _bisect_case,
         case,
         rungs,
         "bisect",
@@ -120,7 +120,7 @@ def bisect(
     return replace(found, seconds=time.monotonic() - start)
 
 
-def _bisected(
+def _bisect_case(
     case: Case,
     rungs: tuple[Rung, ...],
     emit: Emit,
@@ -171,7 +171,7 @@ def make_case(
         options=options,
         command=command,
     )
-    wanted = _kind(kind)
+    wanted = _parse_kind(kind)
     call = subject.calls[0]
     case = Case(
         subject.target,
@@ -253,7 +253,7 @@ class SandboxOptions:
     jobs: int | None = None
     """None: as many as there are cores, and not too many for one device."""
     threads: int = field(default_factory=torch.get_num_threads)
-    modes: Modes = field(default_factory=Modes.here)
+    modes: Modes = field(default_factory=Modes.current)
 
     @contextmanager
     def sandbox(self) -> Iterator[Sandbox]:
@@ -268,7 +268,7 @@ class SandboxOptions:
         if not cold:
             preload_dynamo()
         sandbox = Sandbox(
-            preload_folder if cold else _inductor,
+            preload_folder if cold else _preload_inductor,
             seconds=self.seconds,
             memory=free if self.memory is None else int(self.memory * 2**30),
             jobs=self.jobs or (min(cores, _AT_A_TIME) if has_fork_server() else cores),
@@ -282,7 +282,7 @@ class SandboxOptions:
             sandbox.stop()
 
 
-def _inductor() -> str:
+def _preload_inductor() -> str:
     """Load Inductor; raise FullgraphError if it cannot build a kernel."""
     try:
         return preload_inductor()
@@ -294,7 +294,7 @@ def _inductor() -> str:
         ) from error
 
 
-def _kind(name: str | None) -> Kind | None:
+def _parse_kind(name: str | None) -> Kind | None:
     """Return the kind of failure that the user named; raise FullgraphError for unknown ones."""
     if name is None:
         return None

@@ -37,7 +37,7 @@ def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Orac
     def job(_: object) -> tuple[Cut | None, Culprit | None, int]:
         """Find prefix and culprit; return them with the number of oracle calls."""
         try:
-            cut, smaller = _beginning(reduction)
+            cut, smaller = _find_prefix(reduction)
             part = None if oracle.is_out_of_budget() else culprit(smaller, oracle)
         finally:
             if process_with_own_memory() == "fork":  # else it is used on
@@ -51,7 +51,7 @@ def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Orac
     return replace(found, cut=cut, culprit=part)
 
 
-def _beginning(reduction: Reduction) -> tuple[Cut | None, Candidate]:
+def _find_prefix(reduction: Reduction) -> tuple[Cut | None, Candidate]:
     """Return where the first failing graph is cut, and the candidate of what precedes the cut."""
     for level in reduction.possible:
         problem = find_failing_graph(reduction, capture_graphs(reduction.case, level))
@@ -62,11 +62,11 @@ def _beginning(reduction: Reduction) -> tuple[Cut | None, Candidate]:
     cut = None
     with suppress(OutOfBudget):
         last = shorten(problem)
-        cut = None if last is None else _cut(problem.start, last)
+        cut = None if last is None else _make_cut(problem.start, last)
     return cut, problem.candidate
 
 
-def _cut(graph: BoundGraph, last: Node) -> Cut:
+def _make_cut(graph: BoundGraph, last: Node) -> Cut:
     """Return the cut after call `last` of a graph, with the user's line."""
     calls = graph.calls
     node = describe_node(last, graph.module)

@@ -54,7 +54,7 @@ class Form:
             return replace(self, head=f'{self.head}, device="{name}"')
         return self.then(f'.to("{name}")')
 
-    def with_grad(self) -> Form:
+    def requiring_grad(self) -> Form:
         """Return the expression with `requires_grad=True` added."""
         if self.factory and self.tail == ")":
             return replace(self, head=f"{self.head}, requires_grad=True")

@@ -381,10 +381,10 @@ class Writer(NodeWriter):
         if target not in self._defined:
             name = self.names.other(_function_name(target))
             self._defined[target] = name
-            self._blocks.add(self.apart(module, name))
+            self._blocks.add(self.standalone_function(module, name))
         return self._defined[target]
 
-    def apart(self, module: fx.GraphModule, name: str) -> ast.FunctionDef:
+    def standalone_function(self, module: fx.GraphModule, name: str) -> ast.FunctionDef:
         """Return the function of a nested graph, for the caller to place."""
         return Writer(self.shared).function(module, name)
 

@@ -43,7 +43,7 @@ def _write_region(node: fx.Node, writer: NodeWriter) -> ast.expr:
     assert isinstance(body, fx.Node)
     name = f"region_{str(body.target).rpartition('_')[2]}"  # subgraph_0 is a name of Dynamo's
     if name not in writer.shared.definitions:
-        text = syntax.text(writer.apart(module, name))
+        text = syntax.text(writer.standalone_function(module, name))
         writer.shared.definitions[name] = f"@torch.compiler.nested_compile_region\n{text}"
     return syntax.call(syntax.name(name), [writer.value(operand) for operand in operands], {})
 
@@ -76,7 +76,10 @@ def _autograd_function(node: fx.Node, writer: NodeWriter) -> ast.expr:
     name = writer.names.other("Function")
     kept = set(node.kwargs["saved_for_backward_idx"])  # type: ignore[arg-type]
     constant = list(node.kwargs["non_differentiable_idx"])  # type: ignore[arg-type]
-    methods = [writer.apart(forward, "forward"), writer.apart(backward, "backward")]
+    methods = [
+        writer.standalone_function(forward, "forward"),
+        writer.standalone_function(backward, "backward"),
+    ]
     _rewrite_forward(methods[0], kept, constant)
     _rewrite_backward(methods[1], len(_saved_values(forward)), kept)
     made = ast.parse(f"class {name}(torch.autograd.Function): pass").body[0]

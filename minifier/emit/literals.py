@@ -121,10 +121,10 @@ def _forms_with_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
         elif not tensor.requires_grad:
             yield form
         elif tensor.is_leaf:
-            yield form.with_grad()
+            yield form.requiring_grad()
         else:
-            yield form.with_grad().then(".clone()")
-            yield form.with_grad().then(f".expand({shape_arguments(tensor.shape)})")
+            yield form.requiring_grad().then(".clone()")
+            yield form.requiring_grad().then(f".expand({shape_arguments(tensor.shape)})")
 
 
 def _forms_without_autograd(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
@@ -161,7 +161,7 @@ def _strided_form(tensor: torch.Tensor, budget: int) -> Iterator[Form]:
     if not skipped:
         for base, text in _arrangements(tensor):
             form = _content_form(base, budget, tensor.device).then(text)
-            if _lies_like(tensor, form.text):
+            if _has_same_strides(tensor, form.text):
                 yield form
                 break
     elif tensor.is_contiguous():
@@ -246,7 +246,7 @@ def _permutation_call(order: list[int]) -> str:
     return f".permute({', '.join(map(str, order))})"
 
 
-def _lies_like(tensor: torch.Tensor, text: str) -> bool:
+def _has_same_strides(tensor: torch.Tensor, text: str) -> bool:
     """Return whether source evaluates to a tensor with the shape and strides of `tensor`."""
     again = evaluate_text(text)
     return again is not None and again.shape == tensor.shape and again.stride() == tensor.stride()

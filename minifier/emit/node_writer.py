@@ -39,7 +39,7 @@ class NodeWriter(ABC):
         """Return the nested graph that a node refers to; None if it refers to none."""
 
     @abstractmethod
-    def apart(self, module: fx.GraphModule, name: str) -> ast.FunctionDef:
+    def standalone_function(self, module: fx.GraphModule, name: str) -> ast.FunctionDef:
         """Return a nested graph as a function, without adding it to the script."""
 
     @abstractmethod

@@ -76,7 +76,7 @@ def _argument_choices(value: object) -> Iterator[Arguments]:
         return
     options = [_parameter_options(value, parameter) for parameter in parameters]
     for unlikely in range(sum(len(each) - 1 for each in options) + 1):
-        for chosen in _adding_up(options, unlikely):
+        for chosen in _combinations(options, unlikely):
             yield _bind_arguments(parameters, chosen)
 
 
@@ -96,14 +96,14 @@ def _parameter_options(value: object, parameter: inspect.Parameter) -> Sequence[
     return [_OMIT]
 
 
-def _adding_up(options: Sequence[Sequence[object]], total: int) -> Iterator[tuple[object, ...]]:
+def _combinations(options: Sequence[Sequence[object]], total: int) -> Iterator[tuple[object, ...]]:
     """Yield one of each of `options`, with the sum of their positions equal to `total`."""
     if not options:
         if total == 0:
             yield ()
         return
     for position, each in enumerate(options[0][: total + 1]):
-        for rest in _adding_up(options[1:], total - position):
+        for rest in _combinations(options[1:], total - position):
             yield (each, *rest)
 
 

@@ -22,7 +22,7 @@ from fullgraph.minifier.extract.origins import (
     find_binding,
     find_origin,
     global_names,
-    is_own,
+    is_user_object,
     text_of,
     unwrap_function,
 )
@@ -66,7 +66,7 @@ class Sources:
             return self._import_object(thing)
         return None
 
-    def reserved(self, stem: str, thing: object) -> str:
+    def reserve_name(self, stem: str, thing: object) -> str:
         """Return an unused name for a variable of the script, reserved for `thing`."""
         name = self._unused_name(stem, thing)
         self._bound[name] = thing
@@ -88,7 +88,7 @@ class Sources:
         known = next((name for name, held in self._bound.items() if held is thing), None)
         if known is not None:
             return known
-        if not is_own(thing):
+        if not is_user_object(thing):
             return self._import_object(thing)
         place = find_origin(thing)
         if place is None:
@@ -118,7 +118,7 @@ class Sources:
 
     def _import_module(self, module: ModuleType) -> str | None:
         """Return the name under which the script imports a module; None for the user's own."""
-        if is_own(module):
+        if is_user_object(module):
             return None
         path = module.__name__
         alias = _ALIASES.get(path, path if "." not in path else "")
@@ -182,7 +182,7 @@ class Sources:
             if name in renamed or name not in names:
                 continue
             value = names[name]
-            if isinstance(value, ModuleType) and is_own(value):
+            if isinstance(value, ModuleType) and is_user_object(value):
                 edits += self._define_through(tree, name, value)
                 continue
             now = self._define_global(name, value, names)
@@ -209,7 +209,7 @@ class Sources:
                 continue
             at: ast.expr = node
             holder, value = module, module
-            while isinstance(value, ModuleType) and is_own(value):
+            while isinstance(value, ModuleType) and is_user_object(value):
                 if at not in outer:
                     raise Unwritable(f"The module {value.__name__} is used as a value.")
                 attribute = outer[at]
@@ -223,7 +223,7 @@ class Sources:
         if isinstance(value, ModuleType):
             return self._bind(name, value, _import_line(value.__name__, name))
         if isinstance(value, type) or isinstance(unwrap_function(value), FunctionType):
-            if is_own(value):
+            if is_user_object(value):
                 return self._require_name(name, self._name_or_define(value))
             where = _import_path(value)
             if where is not None and "." not in where.partition(":")[2]:
@@ -238,7 +238,7 @@ class Sources:
         if statement is not None:
             assert isinstance(statement.node, ast.Import | ast.ImportFrom)
             home = _imported_from(statement.node, names)
-            if home is not None and is_own(home):
+            if home is not None and is_user_object(home):
                 return self._define_global(_original_name(statement.node, name), value, vars(home))
             return self._bind(name, value, _single_import(statement.node, name))
         return self._assign_global(name, value, self.name(value) or self.spell(value))

@@ -213,7 +213,7 @@ class _BuildWriter:
     def _assign_variable(self, value: object, made: str) -> str:
         """Bind `made` to a variable named after its type."""
         stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(value).__name__).lower().strip("_")
-        name = self.sources.reserved(stem, value)
+        name = self.sources.reserve_name(stem, value)
         self.lines.append(f"{name} = {made}")
         self.made[id(value)] = value, name
         return name

@@ -24,7 +24,7 @@ class Origin:
     names: Mapping[str, object]
 
 
-def is_own(thing: object) -> bool:
+def is_user_object(thing: object) -> bool:
     """Return whether a module, class or function is the user's, not Python's or a package's.
 
     Stubs that stand for modules of the user's count as theirs.

@@ -92,7 +92,7 @@ class BoundGraph:
         return evaluate_nodes(self.module, self.inputs)
 
     @cached_property
-    def needs(self) -> nx.DiGraph[Node]:
+    def dependents(self) -> nx.DiGraph[Node]:
         """Graph with an edge from each node to the nodes that depend on its value or its write."""
         found: nx.DiGraph[Node] = nx.DiGraph()
         found.add_nodes_from(self.module.graph.nodes)
@@ -105,7 +105,7 @@ class BoundGraph:
 
     def cone(self, *nodes: Node) -> set[Node]:
         """Return the calls that the calls `nodes` depend on, including themselves."""
-        every = set(nodes).union(*(nx.ancestors(self.needs, node) for node in nodes))
+        every = set(nodes).union(*(nx.ancestors(self.dependents, node) for node in nodes))
         return {node for node in every if node.op.startswith("call_")}
 
     def part(
@@ -169,7 +169,7 @@ class _PartBuilder:
             elif node.op == "get_attr" or node in self._keep:
                 self._copy_node(node)
         self._graph.output(tuple(self._argument(node, None) for node in outputs))
-        self._sweep()
+        self._erase_unused()
         module = GraphModule(self._old.module, self._graph)
         return BoundGraph(module, tuple(self._inputs[node] for node in self._new_placeholders()))
 
@@ -206,12 +206,12 @@ class _PartBuilder:
             node = self._replacements[node]
             if not isinstance(node, Node):
                 return node
-        if self._is_there(node, user):
+        if self._has_same_value(node, user):
             return self._copies[node]
         met = self._values[node] if user is None else self._values.seen_by(node, user)
-        return self._tree(met, node)
+        return self._as_arguments(met, node)
 
-    def _is_there(self, node: Node, user: Node | None) -> bool:
+    def _has_same_value(self, node: Node, user: Node | None) -> bool:
         """Return whether `node` in the new graph has the value that `user` saw."""
         if is_mode_switch(node):
             return True
@@ -226,17 +226,19 @@ class _PartBuilder:
             return not writers
         return not writers or any(writer in self._keep for writer in writers)
 
-    def _tree(self, value: Any, node: Node) -> object:
+    def _as_arguments(self, value: Any, node: Node) -> object:
         """Return a value as arguments of the new graph, with its tensors as inputs."""
         if isinstance(value, torch.Tensor):
             return self._input_of(value, node)
         if isinstance(value, list | tuple):
-            items = [self._tree(item, node) for item in value]
+            items = [self._as_arguments(item, node) for item in value]
             return items if isinstance(value, list) else tuple(items)
         if isinstance(value, dict):
-            return {key: self._tree(item, node) for key, item in value.items()}
+            return {key: self._as_arguments(item, node) for key, item in value.items()}
         if isinstance(value, slice):
-            return slice(*(self._tree(e, node) for e in (value.start, value.stop, value.step)))
+            return slice(
+                *(self._as_arguments(e, node) for e in (value.start, value.stop, value.step))
+            )
         if isinstance(value, _LITERALS) and not isinstance(value, torch.SymInt):
             return value
         raise Inseparable(f"{node.name} gives a {type(value).__name__}")
@@ -264,7 +266,7 @@ class _PartBuilder:
     def _new_placeholders(self) -> list[Node]:
         return [node for node in self._graph.nodes if node.op == "placeholder"]
 
-    def _sweep(self) -> None:
+    def _erase_unused(self) -> None:
         """Erase unused nodes without an effect."""
         stays = {self._copies.get(node) for node in self._values.effects & self._keep}
         while True:

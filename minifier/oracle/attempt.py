@@ -36,8 +36,8 @@ from fullgraph.minifier.oracle.failure import (
     SLOW_OVERHEAD,
     Failure,
     Kind,
-    of_difference,
-    of_exception,
+    failure_of_difference,
+    failure_of_exception,
 )
 
 EAGER = "eager"
@@ -77,12 +77,14 @@ def attempt(
     emit(RungStarted(EAGER))
     start = time.monotonic()
     try:
-        expected, random = _eager(case, before)
-        again = _eager(case, before)[0] if repeat_eager else None
+        expected, random = _run_eager(case, before)
+        again = _run_eager(case, before)[0] if repeat_eager else None
     except Exception as error:
-        emit(RungOutcome(EAGER, of_exception(EAGER, error), time.monotonic() - start))
+        emit(RungOutcome(EAGER, failure_of_exception(EAGER, error), time.monotonic() - start))
         return
-    difference = again and find_mismatch(expected, again, tolerance=_noise(case), strides=False)
+    difference = again and find_mismatch(
+        expected, again, tolerance=_eager_tolerance(case), strides=False
+    )
     refused = f"eager itself gives something else each time ({difference})" if difference else ""
     emit(RungOutcome(EAGER, None, time.monotonic() - start, refused))
     if refused:
@@ -91,18 +93,18 @@ def attempt(
         emit(RungStarted(rung.name))
         start = time.monotonic()
         with silence_torch_logs(), compile_uncached(random):  # each time: restoring ends them
-            failure, note = _compiled(case, rung, before, expected)
+            failure, note = _check_rung(case, rung, before, expected)
         emit(RungOutcome(rung.name, failure, time.monotonic() - start, note))
         if failure is not None and (stop or not devices_are_usable()):
             return
 
 
-def _noise(case: Case) -> Tolerance | None:
+def _eager_tolerance(case: Case) -> Tolerance | None:
     """Return the tolerance between two eager runs of a device whose reductions vary."""
     return case.tolerance if devices_of(case.objects) - {"cpu", "meta"} else Tolerance(0.0, 0.0)
 
 
-def _eager(case: Case, before: Snapshot) -> tuple[RunResults, bool]:
+def _run_eager(case: Case, before: Snapshot) -> tuple[RunResults, bool]:
     """Return eager's results, and whether it drew random numbers."""
     seed_generators(0)
     states = random_states()
@@ -122,7 +124,7 @@ def _run(case: Case, function: Callable[..., object]) -> RunResults:
     return found
 
 
-def _compiled(
+def _check_rung(
     case: Case, rung: Rung, before: Snapshot, expected: RunResults
 ) -> tuple[Failure | None, str]:
     """Run a rung and return its failure; without one, why an apparent one is ignored."""
@@ -134,7 +136,7 @@ def _compiled(
     except Exception as error:
         if devices_are_usable():
             before.restore()
-        return _raised(case, rung, error), ""
+        return _failure_of_error(case, rung, error), ""
     before.restore()
     if case.wanted is not None:
         return too_slow, ""
@@ -143,26 +145,26 @@ def _compiled(
     def judge() -> RunResults | None:
         """Return the float64 results, and note that they were needed."""
         asked.append("the compiled result is closer to float64 than eager")
-        return _exact(case)
+        return _run_in_float64(case)
 
     found = find_mismatch(
         expected, got, tolerance=case.tolerance, strides=case.strides, float64_results=judge
     )
     if found is None:
         return None, asked[0] if asked else ""
-    return of_difference(rung.name, found), ""
+    return failure_of_difference(rung.name, found), ""
 
 
-def _raised(case: Case, rung: Rung, error: Exception) -> Failure:
+def _failure_of_error(case: Case, rung: Rung, error: Exception) -> Failure:
     """Return the failure of a rung that raised `error`."""
-    failure = of_exception(rung.name, error)
+    failure = failure_of_exception(rung.name, error)
     if case.wanted in (Kind.BREAK, Kind.RECOMPILE) and is_dynamo_error(error):
         signature = failure.signature if case.wanted is Kind.BREAK else ()
         return replace(failure, kind=case.wanted, signature=signature)
     return failure
 
 
-def _exact(case: Case) -> RunResults | None:
+def _run_in_float64(case: Case) -> RunResults | None:
     """Run in float64 and return the results; None if that fails."""
     try:
         target, args, kwargs = to_float64(case.target, case.args, case.kwargs)
@@ -179,7 +181,9 @@ def slow(case: Case, rung: Rung) -> Failure | None:
     compiled = case.compiled(rung)
     for function in (case.target, compiled) * 2:
         function(*case.args, **case.kwargs)
-    pairs = [(_timed(case, case.target), _timed(case, compiled)) for _ in range(5)]
+    pairs = [
+        (_measure_seconds(case, case.target), _measure_seconds(case, compiled)) for _ in range(5)
+    ]
     eager, took = map(min, zip(*pairs, strict=True))
     if took <= SLOW_FACTOR * eager + SLOW_OVERHEAD:
         return None
@@ -187,7 +191,7 @@ def slow(case: Case, rung: Rung) -> Failure | None:
     return Failure(rung.name, Kind.SLOW, ("slow",), message)
 
 
-def _timed(case: Case, function: Callable[..., object]) -> float:
+def _measure_seconds(case: Case, function: Callable[..., object]) -> float:
     """Return the wall time of one call, device work included."""
     synchronize_devices()
     start = time.perf_counter()

@@ -67,20 +67,24 @@ class Failure:
         return f"{self.kind} at {self.rung}: {self.message.strip().partition(chr(10))[0]}"
 
 
-def of_exception(rung: str, exception: BaseException) -> Failure:
+def failure_of_exception(rung: str, exception: BaseException) -> Failure:
     """Return the failure for an exception that eager does not raise.
 
     Its signature is the type, the message without names and numbers, and the function of torch that
     raised it.
     """
-    inner = root(exception)
-    message = _said(inner)
-    signature = (type(inner).__name__, normal(message), raiser(inner.__traceback__))
+    inner = unwrap_exception(exception)
+    message = _message_of(inner)
+    signature = (
+        type(inner).__name__,
+        normalize_message(message),
+        raising_function(inner.__traceback__),
+    )
     details = "".join(traceback.format_exception(inner))
     return Failure(rung, Kind.EXCEPTION, signature, f"{type(inner).__name__}: {message}", details)
 
 
-def of_difference(rung: str, found: Mismatch) -> Failure:
+def failure_of_difference(rung: str, found: Mismatch) -> Failure:
     """Return the failure for a result that differs from eager's.
 
     Its signature is what differs; for dtypes and layouts also which, and whether one is missing.
@@ -94,7 +98,7 @@ def of_difference(rung: str, found: Mismatch) -> Failure:
     return Failure(rung, Kind(found.kind), signature, str(found), difference=found)
 
 
-def root(exception: BaseException) -> BaseException:
+def unwrap_exception(exception: BaseException) -> BaseException:
     """Return the user-level exception inside the exceptions in which compilers wrap it."""
     while True:
         inner = getattr(exception, "inner_exception", None)
@@ -103,7 +107,7 @@ def root(exception: BaseException) -> BaseException:
         exception = inner
 
 
-def raiser(trace: TracebackType | None) -> str:
+def raising_function(trace: TracebackType | None) -> str:
     """Return the innermost function of torch in a traceback: "torch._inductor.ir.realize"."""
     names = [name for name in map(_torch_name, _frames(trace)) if name]
     return names[-1] if names else ""
@@ -126,7 +130,7 @@ def _torch_name(frame: TracebackType) -> str:
     return f"{'.'.join(path.with_suffix('').parts)}.{code.co_name}"
 
 
-def _said(exception: BaseException) -> str:
+def _message_of(exception: BaseException) -> str:
     """Return an exception's message without the text that torch adds to every message."""
     try:
         text = str(exception)
@@ -140,7 +144,7 @@ def _said(exception: BaseException) -> str:
     return text.strip()
 
 
-def normal(message: str) -> str:
+def normalize_message(message: str) -> str:
     """Return a message with numbers, shapes, paths and generated names removed."""
     line = next((line for line in message.splitlines() if line.strip()), "")
     line = re.sub(r"0x[0-9a-fA-F]+", "X", line)

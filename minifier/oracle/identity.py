@@ -30,14 +30,14 @@ def identity(case: Case, rungs: Sequence[Rung]) -> str:
         repr([(x.shape, x.dtype) if isinstance(x, torch.Tensor) else type(x) for x in leaves]),
         repr([(rung.name, str(rung.options)) for rung in rungs]),
         repr((case.dynamic, case.tol, case.strides, case.wanted, bool(case.loss))),
-        repr(sorted((name, _told(value)) for name, value in non_default_config().items())),
+        repr(sorted((name, _stable_text(value)) for name, value in non_default_config().items())),
         torch.__version__,
         importlib.metadata.version("fullgraph"),
     ]
     return digest("\n".join(told))
 
 
-def _told(value: object) -> str:
+def _stable_text(value: object) -> str:
     """Return a setting as text that is the same in every process."""
     return getattr(value, "__qualname__", "") or re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 

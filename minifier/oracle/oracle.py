@@ -59,7 +59,7 @@ class Oracle:
 
     def report(self, candidate: Candidate) -> Future[Report]:
         """Begin to run a candidate unless its report is known."""
-        return self.once(self._key(candidate), partial(self._run, candidate))
+        return self.run_once(self._key(candidate), partial(self._run, candidate))
 
     def ask(self, candidate: Candidate) -> Future[Verdict]:
         """Begin to find the verdict on a candidate, even if the budget is spent."""
@@ -67,7 +67,7 @@ class Oracle:
         calls = self.counts.calls
         report = self.report(candidate)
         self.counts.candidates += self.counts.calls - calls
-        return _then(report, lambda report: report.verdict(self.expected))
+        return _map_future(report, lambda report: report.verdict(self.expected))
 
     def verdicts(self, candidates: Iterable[Candidate]) -> Iterator[Verdict]:
         """Yield the verdicts on candidates in order; raise OutOfBudget.
@@ -94,11 +94,11 @@ class Oracle:
         if over:
             raise OutOfBudget
 
-    def doubt(self, candidate: Candidate) -> None:
+    def mark_unresolved(self, candidate: Candidate) -> None:
         """Treat a candidate as unresolved from now on, because its outcomes vary."""
-        self._memo[self._key(candidate)] = _done(Report((), "It fails only sometimes."))
+        self._memo[self._key(candidate)] = _completed(Report((), "It fails only sometimes."))
 
-    def once(self, key: str, begin: Callable[[], Future[T]]) -> Future[T]:
+    def run_once(self, key: str, begin: Callable[[], Future[T]]) -> Future[T]:
         """Return the answer for `key` from memory or the journal; else call `begin`.
 
         The journal has it before it is used.
@@ -107,7 +107,9 @@ class Oracle:
             recalled = self._is_known(key)
             self.counts.cached += recalled
             self._memo[key] = (
-                _done(self._answers[key]) if recalled else _then(begin(), partial(self._note, key))
+                _completed(self._answers[key])
+                if recalled
+                else _map_future(begin(), partial(self._note, key))
             )
         return self._memo[key]
 
@@ -136,14 +138,14 @@ class Oracle:
         return answer
 
 
-def _done(answer: T) -> Future[T]:
+def _completed(answer: T) -> Future[T]:
     """Return a completed future."""
     future: Future[T] = Future()
     future.set_result(answer)
     return future
 
 
-def _then(future: Future[S], function: Callable[[S], T]) -> Future[T]:
+def _map_future(future: Future[S], function: Callable[[S], T]) -> Future[T]:
     """Return the future of `function` applied to a future's result."""
     following: Future[T] = Future()
 

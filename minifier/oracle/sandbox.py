@@ -62,7 +62,7 @@ class Sandbox:
         self.jobs = jobs
         self._cache = cache
         self._memory = memory
-        self._modes = modes or Modes.here()
+        self._modes = modes or Modes.current()
         self.threads = 1
         """With how many each case is tried; what is compiled depends on it."""
         self._most = threads
@@ -76,11 +76,11 @@ class Sandbox:
         """
         return self._cache() if any(rung.needs_inductor for rung in rungs) else None
 
-    def one_at_a_time(self) -> None:
+    def limit_to_one_job(self) -> None:
         """Run one candidate at a time from now on."""
         self.jobs = 1
 
-    def many_threads(self) -> bool:
+    def use_many_threads(self) -> bool:
         """Run candidates with the program's own thread count from now on.
 
         Returns whether it is more than one and OpenMP lets a child have them.
@@ -108,7 +108,7 @@ class Sandbox:
         cache, before = self.load(candidate.rungs), inductor_cache_dir()
         if self.threads > 1:
             pause_openmp()  # this process may have started some since
-        job = _Try(
+        job = _CandidateJob(
             candidate,
             self._modes,
             self.threads,
@@ -129,7 +129,7 @@ class Sandbox:
             except FullgraphError as error:
                 report.set_result(Report((), str(error)))
                 return report
-            thread = threading.Thread(target=_settle, args=(report, wait), daemon=True)
+            thread = threading.Thread(target=_complete, args=(report, wait), daemon=True)
             thread.start()
             self._listening = [each for each in self._listening if each.is_alive()] + [thread]
         return report
@@ -143,7 +143,7 @@ class Modes:
     inference: bool
 
     @classmethod
-    def here(cls) -> Modes:
+    def current(cls) -> Modes:
         """Return this thread's modes."""
         facts = {f.name: f.read() for f in process_states() if f.name.startswith(_OF_A_THREAD)}
         return cls(facts, torch.is_inference_mode_enabled())
@@ -162,7 +162,7 @@ _OF_A_THREAD = ("grad mode", "autocast")
 
 
 @dataclass(frozen=True)
-class _Try:
+class _CandidateJob:
     """Job that runs a candidate in a child, see `Sandbox.begin`."""
 
     candidate: Candidate
@@ -198,19 +198,19 @@ _EXITS = ("SystemExit", "KeyboardInterrupt")
 """Exceptions of a program that end its process."""
 
 
-def _settle(report: Future[Report], wait: Callable[[], JobOutcome[None]]) -> None:
+def _complete(report: Future[Report], wait: Callable[[], JobOutcome[None]]) -> None:
     """Wait for a child, and complete the future with its report."""
     try:
-        report.set_result(_report(wait()))
+        report.set_result(_make_report(wait()))
     except BaseException as error:
         report.set_exception(error)
 
 
-def _report(outcome: JobOutcome[None]) -> Report:
+def _make_report(outcome: JobOutcome[None]) -> Report:
     """Return the outcome of a child as a report."""
     ends = tuple(m for m in outcome.messages if isinstance(m, RungOutcome))
     applied = tuple(m for m in outcome.messages if isinstance(m, str))
-    broken = next((why for end in ends if (why := _machine(end.failure))), "")
+    broken = next((why for end in ends if (why := _machine_problem(end.failure))), "")
     if outcome.status == "ok":
         return Report(ends, broken, applied)
     began = [m.rung for m in outcome.messages if isinstance(m, RungStarted)]
@@ -220,13 +220,13 @@ def _report(outcome: JobOutcome[None]) -> Report:
         if outcome.error and outcome.error.traceback and outcome.error.type in _EXITS:
             reason = f"it raises {': '.join(filter(None, (outcome.error.type, reason)))}"
         return Report(ends, f"It could not be tried: {reason}.")
-    kind, signature, message = _ended(outcome)
+    kind, signature, message = _classify_end(outcome)
     details = outcome.output[-4000:]
     failure = Failure(began[-1], kind, signature, message, details)
     return Report((*ends, RungOutcome(began[-1], failure, outcome.seconds)), applied=applied)
 
 
-def _ended(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str]:
+def _classify_end(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str]:
     """Return kind, signature and message for a child that was killed or died."""
     if outcome.status == "signal":
         name = outcome.signal or "a signal"
@@ -236,7 +236,7 @@ def _ended(outcome: JobOutcome[None]) -> tuple[Kind, tuple[str, ...], str]:
     return Kind.MEMORY, (), "it took more memory than it was given"
 
 
-def _machine(failure: Failure | None) -> str:
+def _machine_problem(failure: Failure | None) -> str:
     """Return the problem of the machine behind an exception: no compiler, no disk space; else
     ""."""
     if failure is None or failure.kind is not Kind.EXCEPTION:

@@ -58,12 +58,12 @@ class Reduced:
     before: int
 
 
-def reduced(reduction: Reduction) -> Reduced | None:
+def find_smallest_graph(reduction: Reduction) -> Reduced | None:
     """Return the smallest graph that fails like the program; None if no graph does.
 
     Raises ReductionRefused.
     """
-    problem = _begun(reduction)
+    problem = _find_problem(reduction)
     if problem is None:
         return None
     before = problem.start.ops
@@ -74,7 +74,7 @@ def reduced(reduction: Reduction) -> Reduced | None:
             reduction.on_progress("inputs", before, problem.current.ops)
             reduce_inputs(problem)
             reduce_graph(problem)
-            needed = _needed(problem)
+            needed = _find_needed_settings(problem)
     except OutOfBudget:
         reduction.notes.append(OVER)
     return Reduced(problem.current, problem.candidate, needed, before)
@@ -91,7 +91,7 @@ def tolerate_reducer_errors(reduction: Reduction) -> Iterator[None]:
         reduction.notes.append(OURS + traceback.format_exc())
 
 
-def _begun(reduction: Reduction) -> Problem[BoundGraph] | None:
+def _find_problem(reduction: Reduction) -> Problem[BoundGraph] | None:
     """Return a problem of a graph that fails alone and each time; None if no graph does.
 
     Graphs with torch.func transforms come last: AOTAutograd's graph, where the transforms are
@@ -104,19 +104,21 @@ def _begun(reduction: Reduction) -> Problem[BoundGraph] | None:
         if levels and any(has_functorch_transform(graph.module) for graph in found):
             levels.append(level)
             continue
-        problem = _first(reduction, found)
+        problem = _find_failing_problem(reduction, found)
         if problem is not None:
             return problem
     return None
 
 
-def _first(reduction: Reduction, graphs: Sequence[BoundGraph]) -> Problem[BoundGraph] | None:
+def _find_failing_problem(
+    reduction: Reduction, graphs: Sequence[BoundGraph]
+) -> Problem[BoundGraph] | None:
     """Return a problem of the first failing graph, or of single calls of the only graph.
 
     Single calls run first: a whole graph takes longer, and so does the check that the program fails
     each time.
     """
-    found = _single(reduction, graphs[0]) if len(graphs) == 1 else None
+    found = _isolate_failing_calls(reduction, graphs[0]) if len(graphs) == 1 else None
     if found is not None:
         return found
     oracle = reduction.oracle
@@ -126,9 +128,9 @@ def _first(reduction: Reduction, graphs: Sequence[BoundGraph]) -> Problem[BoundG
     return failing
 
 
-def _single(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | None:
+def _isolate_failing_calls(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | None:
     """Return a problem of the calls that fail alone, each time and without a loss; else None."""
-    problem = of_graph(reduction, graph, None)
+    problem = graph_problem(reduction, graph, None)
     with suppress(OutOfBudget), tolerate_reducer_errors(reduction):
         isolate_calls(problem)
     if problem.current is graph:
@@ -136,12 +138,12 @@ def _single(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | No
     try:
         check_reproducible(problem.candidate, reduction.oracle.expected, reduction.oracle)
     except ReductionRefused:
-        reduction.oracle.doubt(problem.candidate)
+        reduction.oracle.mark_unresolved(problem.candidate)
         return None
     return problem
 
 
-def of_graph(reduction: Reduction, graph: BoundGraph, loss: Loss) -> Problem[BoundGraph]:
+def graph_problem(reduction: Reduction, graph: BoundGraph, loss: Loss) -> Problem[BoundGraph]:
     """Return the problem of reducing a graph that fails with `loss`."""
     before = graph.ops
     reduction.on_progress("graph", before, before)
@@ -165,7 +167,7 @@ def find_failing_graph(
     """Return a problem of the first graph that fails alone, without a loss if possible."""
     for graph in graphs:
         for loss in (None, True) if reduction.case.loss else (None,):
-            problem = of_graph(reduction, graph, loss)
+            problem = graph_problem(reduction, graph, loss)
             if reduction.oracle.ask(problem.candidate).result() is Verdict.SAME:
                 return problem
     return None
@@ -200,7 +202,7 @@ def capture_graphs(case: Case, level: GraphLevel = "dynamo") -> list[BoundGraph]
     return found
 
 
-def _needed(problem: Problem[BoundGraph]) -> tuple[str, ...]:
+def _find_needed_settings(problem: Problem[BoundGraph]) -> tuple[str, ...]:
     """Return the settings that differ from torch's defaults and that the failure needs."""
     oracle, candidate = problem.oracle, problem.candidate
     case = candidate.case()
@@ -210,7 +212,7 @@ def _needed(problem: Problem[BoundGraph]) -> tuple[str, ...]:
         changed = replace(
             candidate,
             name=f"{candidate.name} with settings {rest}",
-            program=functools.partial(_with, case, rest),
+            program=functools.partial(_with_settings, case, rest),
             rungs=candidate.rungs[-1:],
         )
         if oracle.report(changed).result().verdict(oracle.expected) is Verdict.SAME:
@@ -218,7 +220,7 @@ def _needed(problem: Problem[BoundGraph]) -> tuple[str, ...]:
     return tuple(needed)
 
 
-def _with(case: Case, kept: Sequence[str]) -> Case:
+def _with_settings(case: Case, kept: Sequence[str]) -> Case:
     """Reset every setting except `kept` in this process, and return `case`."""
     for name in non_default_config():
         if name not in kept:
@@ -226,7 +228,7 @@ def _with(case: Case, kept: Sequence[str]) -> Case:
     return case
 
 
-def reduce_tree(reduction: Reduction) -> Callable[[], None]:
+def replace_modules_by_stubs(reduction: Reduction) -> Callable[[], None]:
     """Replace modules that the failure does not need by stubs, in this process.
 
     Returns a function that undoes it.
@@ -251,7 +253,7 @@ def reduce_tree(reduction: Reduction) -> Callable[[], None]:
         ModulePlan(),
         reduction.oracle,
         lambda plan: reduction.candidate(
-            f"modules {plan}", functools.partial(_planned, case, plan, recorded)
+            f"modules {plan}", functools.partial(_with_stubs, case, plan, recorded)
         ),
         lambda plan: reduction.on_progress("modules", count, left(plan)),
     )
@@ -260,7 +262,7 @@ def reduce_tree(reduction: Reduction) -> Callable[[], None]:
     return apply_plan(module, problem.current, recorded)
 
 
-def _planned(case: Case, plan: ModulePlan, recorded: ModuleRecording) -> Case:
+def _with_stubs(case: Case, plan: ModulePlan, recorded: ModuleRecording) -> Case:
     """Apply a plan to the module of a case, and return the case."""
     assert case.module is not None
     apply_plan(case.module, plan, recorded)

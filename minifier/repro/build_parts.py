@@ -30,7 +30,7 @@ def program(text: str, facts: ProgramFacts) -> ProgramText:
     tree = ast.parse(text)
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     flat = _inline_build([node for node in tree.body if node not in imports])
-    found = _taken_apart(flat, facts) or _as_it_is(flat, facts)
+    found = _split_parts(flat, facts) or _unsplit_parts(flat, facts)
     lines = sorted({line for node in imports for line in _split_import(node)} - {"import torch"})
     if facts.tensor:
         found = replace(found, outputs=1, loss="{}.sum()")
@@ -54,26 +54,26 @@ def _inline_build(body: list[ast.stmt]) -> list[ast.stmt]:
         last = node.body[-1]
         inner = [n for n in node.body[:-1] if not isinstance(n, ast.Pass)]
         value = last.value if isinstance(last, ast.Return) else None
-        if not isinstance(value, ast.Tuple) or len(value.elts) != 2 or _leaves_early(inner):
+        if not isinstance(value, ast.Tuple) or len(value.elts) != 2 or _returns_early(inner):
             return [*body, *ast.parse("model, inputs = build()").body]
         pair = zip(("model", "inputs"), value.elts, strict=True)
         found += [*inner, *(_make_assignment(name, value) for name, value in pair)]
     return found
 
 
-def _leaves_early(body: list[ast.stmt]) -> bool:
+def _returns_early(body: list[ast.stmt]) -> bool:
     """Return whether `build` returns anywhere but at its end."""
     for node in body:
         if isinstance(node, ast.Return):
             return True
         inner = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)]
         scope = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        if not scope and _leaves_early(inner):
+        if not scope and _returns_early(inner):
             return True
     return False
 
 
-def _taken_apart(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText | None:
+def _split_parts(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText | None:
     """Return the parts if one statement each assigns `model` and `inputs`; else None."""
     given = {name: node.value for node in body for name, node in _single_assignment(node)}
     if "model" not in given or "inputs" not in given:
@@ -106,7 +106,7 @@ def _split_at_definitions(body: list[ast.stmt]) -> tuple[str, list[str]]:
     return _join_statements(body[: last + 1]), [*map(ast.unparse, body[last + 1 :])]
 
 
-def _as_it_is(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText:
+def _unsplit_parts(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText:
     """Return the whole text, with its `model` called on its `inputs`."""
     star = {"tuple": "*inputs", "dict": "**inputs"}.get(facts.form, "inputs")
     places = {"input" if star.startswith("*") else "input[0]": "inputs"}

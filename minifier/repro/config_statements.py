@@ -45,5 +45,5 @@ def sources_beside(program: ProgramText) -> Sources:
     for argument in (program.target, *program.arguments):
         name = argument.partition("=")[2] or argument.lstrip("*")
         if name.isidentifier():
-            sources.reserved(name, program)
+            sources.reserve_name(name, program)
     return sources

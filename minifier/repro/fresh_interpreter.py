@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fullgraph.compiler.isolation import ClippedText, run_isolated
 from fullgraph.compiler.private import non_default_config, reset_config
-from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind, normal
+from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind, normalize_message
 from fullgraph.minifier.repro.script import ScriptCheck, backend_below, backend_of, lower_backend
 
 NAME = "repro.py"
@@ -54,7 +54,7 @@ is loaded after this."""
 
 
 @dataclass(frozen=True)
-class Ran:
+class ScriptRun:
     """Result of a script's run: exit code and output."""
 
     code: int | None
@@ -85,14 +85,14 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Standing:
+class StandaloneCheck:
     """Whether a script fails on its own, and passes one rung below."""
 
     ok: bool
     reason: str
     """One sentence about what is wrong; "" if it is ok."""
-    ran: Ran
-    below: Ran | None = None
+    ran: ScriptRun
+    below: ScriptRun | None = None
     """Outcome of the run with the backend one rung down."""
     tried: bool = True
     """Whether it could be run at all."""
@@ -105,7 +105,7 @@ def run(
     python: str = sys.executable,
     backend: str | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Ran:
+) -> ScriptRun:
     """Run a script alone, for at most `seconds`.
 
     `backend` replaces the one it names; "none" disables compilation. `environment` is added to that
@@ -149,11 +149,11 @@ def run(
     took = time.monotonic() - start
     printed = re.sub(r"^\[rank\d+\]: ?", "", printed, flags=re.MULTILINE)  # of a process group
     if not ended:
-        return Ran(None, output=printed, seconds=took)
+        return ScriptRun(None, output=printed, seconds=took)
     error, message = last_exception(printed)
     if code < 0:
-        return Ran(None, signal.Signals(-code).name, error, message, printed, took)
-    return Ran(code, "", error, message, printed, took)
+        return ScriptRun(None, signal.Signals(-code).name, error, message, printed, took)
+    return ScriptRun(code, "", error, message, printed, took)
 
 
 def _read_output(child: subprocess.Popen[bytes], deadline: float) -> tuple[str, bool]:
@@ -195,7 +195,7 @@ def last_exception(printed: str) -> tuple[str, str]:
     return "", ""
 
 
-def shows(ran: Ran, check: ScriptCheck) -> bool:
+def shows_failure(ran: ScriptRun, check: ScriptCheck) -> bool:
     """Return whether a run of a script failed as `check` describes."""
     match check.kind:
         case Kind.CRASH:
@@ -212,12 +212,12 @@ def shows(ran: Ran, check: ScriptCheck) -> bool:
     return ran.code not in (0, None) and ran.error == "AssertionError"
 
 
-def _contains_signature(ran: Ran, check: ScriptCheck) -> bool:
+def _contains_signature(ran: ScriptRun, check: ScriptCheck) -> bool:
     """Return whether output contains the exception's signature: type, message, place in torch."""
     if not check.signature:
         return bool(ran.error) and check.got.startswith(ran.error)
     kind, message, *place = check.signature
-    lines = [normal(line) for line in ran.output.splitlines()]
+    lines = [normalize_message(line) for line in ran.output.splitlines()]
     named = any(re.search(rf"\b{re.escape(kind)}\b", line) for line in ran.output.splitlines())
     said = not message or any(message[:120] in line for line in lines)
     return named and said and all(not name or _passed_through(ran.output, name) for name in place)
@@ -232,7 +232,7 @@ def _passed_through(printed: str, name: str) -> bool:
     )
 
 
-def stands_alone(
+def check_standalone(
     text: str,
     check: ScriptCheck,
     *,
@@ -241,7 +241,7 @@ def stands_alone(
     environment: Mapping[str, str] | None = None,
     beside: bool = True,
     passes_below: bool = False,
-) -> Standing:
+) -> StandaloneCheck:
     """Return whether a script fails as `check` says, and passes one rung below.
 
     Below Dynamo it must pass with compilation disabled. `environment` is as in `run`; `beside` says
@@ -249,24 +249,26 @@ def stands_alone(
     """
     backend = backend_of(text)
     if backend is None:
-        return Standing(False, "The script names no backend, or more than one.", Ran(None))
+        return StandaloneCheck(
+            False, "The script names no backend, or more than one.", ScriptRun(None)
+        )
     other = backend_below(backend) or _NONE
     alone = functools.partial(run, text, seconds=seconds, python=python, environment=environment)
     if passes_below:
-        ran, under = alone(), Ran(0)
+        ran, under = alone(), ScriptRun(0)
     else:
         with ThreadPoolExecutor(2 if beside and check.kind not in NOT_BESIDE else 1) as pool:
             ran, under = pool.map(lambda name: alone(backend=name), (None, other))
-    if not shows(ran, check):
-        return Standing(
+    if not shows_failure(ran, check):
+        return StandaloneCheck(
             False, f"Run alone, the script does not fail so: it {_describe_ending(ran)}.", ran
         )
     if not under.passed:
         what = "without compilation" if other == _NONE else f'with backend="{other}"'
-        return Standing(
+        return StandaloneCheck(
             False, f"The script fails {what} too: it {_describe_ending(under)}.", ran, under
         )
-    return Standing(True, "", ran, under)
+    return StandaloneCheck(True, "", ran, under)
 
 
 def passes_below(text: str, seconds: float) -> bool:
@@ -282,11 +284,11 @@ def passes_below(text: str, seconds: float) -> bool:
     other = backend_below(backend)
     text = text if other is None else lower_backend(text, other)
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
-        job = functools.partial(_by_itself, text, folder, other is None)
+        job = functools.partial(_run_in_child, text, folder, other is None)
         return run_isolated(job, where="fork", seconds=seconds).status == "ok"
 
 
-def _by_itself(text: str, folder: str, eager: bool, _: object) -> None:
+def _run_in_child(text: str, folder: str, eager: bool, _: object) -> None:
     """Run a script in a forked child, under the settings of a fresh interpreter.
 
     `eager` disables compilation.
@@ -301,7 +303,7 @@ def _by_itself(text: str, folder: str, eager: bool, _: object) -> None:
         pool.submit(exec, code, {"__name__": "__main__"}).result()
 
 
-def _describe_ending(ran: Ran) -> str:
+def _describe_ending(ran: ScriptRun) -> str:
     """Return how a run ended: exit code, signal or time limit."""
     if ran.passed:
         return "passes"
@@ -352,11 +354,13 @@ def elsewhere(
     return tuple(found)
 
 
-def _outcome_elsewhere(version: str, ran: Ran, check: ScriptCheck) -> Elsewhere:
+def _outcome_elsewhere(version: str, ran: ScriptRun, check: ScriptCheck) -> Elsewhere:
     """Return the outcome of a run under another version of torch."""
     if ran.passed:
         return Elsewhere(version, "passes")
-    return Elsewhere(version, "fails" if shows(ran, check) else "fails differently", str(ran))
+    return Elsewhere(
+        version, "fails" if shows_failure(ran, check) else "fails differently", str(ran)
+    )
 
 
 def _install_torch(version: str, folder: str, seconds: float, index: str | None) -> tuple[str, str]:

@@ -221,7 +221,7 @@ def _run_script(file: Path, tree: ast.Module, notes: list[str]) -> ReproCall:
 
     Adds to `notes` what this torch does not know.
     """
-    module = ModuleType(_free_name(file.stem))
+    module = ModuleType(_unused_module_name(file.stem))
     module.__file__ = str(file)
     sys.modules[module.__name__] = module  # Dynamo looks its globals up there
     sys.path.insert(0, str(file.parent.resolve()))
@@ -260,7 +260,7 @@ def _sets_config(statement: ast.stmt) -> bool:
     return name.startswith("torch.") and "config." in name
 
 
-def _free_name(stem: str) -> str:
+def _unused_module_name(stem: str) -> str:
     """Return a module name that is not loaded."""
     name, number = stem, 1
     while name in sys.modules:

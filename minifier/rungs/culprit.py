@@ -45,15 +45,15 @@ def culprit(candidate: Candidate, oracle: Oracle) -> Culprit | None:
     groups = _groups(parts)
     for number, group in enumerate(groups):
         for ahead in groups[number : number + oracle.sandbox.jobs]:
-            search.without(ahead)
-        for part in search.mending(group):
+            search.run_without(ahead)
+        for part in search.find_fixing(group):
             if part.setting is not None:
                 _, name, value = part.setting
                 return Culprit(rung.name, part.name, None, f"{name}={value!r} fixes it")
             applications = _Applications(search, part)
-            least = applications.least()
+            least = applications.find_least()
             if least:
-                return Culprit(rung.name, part.name, least, applications.what(least))
+                return Culprit(rung.name, part.name, least, applications.describe(least))
     return None
 
 
@@ -71,33 +71,33 @@ class _Search:
     candidate: Candidate
     oracle: Oracle
 
-    def without(self, parts: Sequence[Subsystem]) -> Future[Report]:
+    def run_without(self, parts: Sequence[Subsystem]) -> Future[Report]:
         """Begin to run the candidate with some subsystems disabled."""
         return self.oracle.report(replace(self.candidate, without=tuple(parts)))
 
-    def limited(self, part: Subsystem, limit: int) -> Future[Report]:
+    def run_limited(self, part: Subsystem, limit: int) -> Future[Report]:
         """Begin to run the candidate with a subsystem limited to `limit` applications."""
         return self.oracle.report(replace(self.candidate, limit=(part, limit)))
 
     def fails(self, report: Future[Report]) -> bool:
         return report.result().verdict(self.oracle.expected) is Verdict.SAME
 
-    def mending(self, parts: Sequence[Subsystem]) -> Iterator[Subsystem]:
+    def find_fixing(self, parts: Sequence[Subsystem]) -> Iterator[Subsystem]:
         """Yield each subsystem that alone makes the case pass when it is disabled.
 
         Yields nothing if the case fails with all of them disabled. A bisection finds the first.
         """
-        if self.fails(self.without(parts)):
+        if self.fails(self.run_without(parts)):
             return
         low, high = 0, len(parts)
         while high - low > 1:
             middle = (low + high) // 2
-            if self.fails(self.without(parts[:middle])):
+            if self.fails(self.run_without(parts[:middle])):
                 low = middle
             else:
                 high = middle
         for part in (parts[low], *parts[:low], *parts[high:]):
-            if not self.fails(self.without([part])):
+            if not self.fails(self.run_without([part])):
                 yield part
 
 
@@ -108,13 +108,13 @@ class _Applications:
         self._search, self._part = search, part
 
     def _fails(self, limit: int) -> bool:
-        return self._search.fails(self._search.limited(self._part, limit))
+        return self._search.fails(self._search.run_limited(self._part, limit))
 
     @property
     def _applied(self) -> tuple[str, ...]:
-        return self._search.limited(self._part, _FAR).result().applied
+        return self._search.run_limited(self._part, _FAR).result().applied
 
-    def least(self) -> int | None:
+    def find_least(self) -> int | None:
         """Return the smallest number of applications with which the case fails; None if it
         passes."""
         if not self._fails(_FAR):
@@ -124,7 +124,7 @@ class _Applications:
         while high - low > 1:
             cuts = sorted({low + max(1, (high - low) * n // parts) for n in range(1, parts)})
             for cut in cuts:
-                self._search.limited(self._part, cut)
+                self._search.run_limited(self._part, cut)
             for cut in cuts:
                 if self._fails(cut):
                     high = cut
@@ -132,6 +132,6 @@ class _Applications:
                 low = cut
         return high or None
 
-    def what(self, number: int) -> str:
+    def describe(self, number: int) -> str:
         """Return the name of an application by its number."""
         return self._applied[number - 1] if number <= len(self._applied) else ""

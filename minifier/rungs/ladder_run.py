@@ -41,7 +41,7 @@ def run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
     compiles = any(rung.backend not in _INTERPRETED for rung in rungs)
     if case.wanted in (Kind.BREAK, Kind.RECOMPILE) or not (found.healthy and compiles):
         return found
-    if not oracle.sandbox.many_threads():
+    if not oracle.sandbox.use_many_threads():
         return found
     again = _run_ladder(case, rungs, oracle)
     if again.failure is None:
@@ -53,7 +53,7 @@ def run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
 def _run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
     """Run what is below Inductor, then the rest, which begins meanwhile if several may run."""
     if case.wanted in NOT_BESIDE:
-        oracle.sandbox.one_at_a_time()
+        oracle.sandbox.limit_to_one_job()
     low = tuple(rung for rung in rungs if rung.backend not in (None, "inductor"))
     top = tuple(rung for rung in rungs if rung.backend == "inductor")
     groups = [
@@ -69,10 +69,15 @@ def _run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
             break
         ends = _run_remaining_rungs(candidate, oracle) | ends
     outcomes = {rung.name: ends.get(rung.name) for rung in rungs}
-    refused = _refusal(ends) or None
-    found = Bisection(torch.__version__, outcomes, refused=refused, notes=(*_ranks(), *_away()))
+    refused = _reason_to_refuse(ends) or None
+    found = Bisection(
+        torch.__version__,
+        outcomes,
+        refused=refused,
+        notes=(*_missing_ranks_note(), *_fresh_process_note()),
+    )
     if found.failure is not None and found.failure.kind in NOT_BESIDE:
-        oracle.sandbox.one_at_a_time()
+        oracle.sandbox.limit_to_one_job()
     return found
 
 
@@ -91,7 +96,7 @@ def expect_failure(found: Bisection, oracle: Oracle) -> None:
     oracle.sandbox.seconds = min(oracle.sandbox.seconds, limit)
 
 
-def _away() -> tuple[str, ...]:
+def _fresh_process_note() -> tuple[str, ...]:
     """Return the note that a fresh process lacks changes made to imported modules."""
     if not has_fork_server():
         return ()
@@ -142,7 +147,7 @@ def _run_remaining_rungs(candidate: Candidate, oracle: Oracle) -> dict[str, Rung
     while True:
         report = oracle.report(candidate).result()
         if OUT_OF_MEMORY in report.broken and oracle.sandbox.jobs > 1:
-            oracle.sandbox.one_at_a_time()  # they shared a device
+            oracle.sandbox.limit_to_one_job()  # they shared a device
             candidate = replace(candidate, attempt=candidate.attempt + 1)
             continue
         if report.broken and (OUT_OF_MEMORY in report.broken or not report.ends):
@@ -160,7 +165,7 @@ def _hangs(end: RungOutcome) -> bool:
     return end.failure is not None and end.failure.kind is Kind.HANG
 
 
-def _refusal(ends: Mapping[str, RungOutcome]) -> str:
+def _reason_to_refuse(ends: Mapping[str, RungOutcome]) -> str:
     """Return why a bisection is impossible: eager fails, or is not comparable; else ""."""
     eager = ends[EAGER]
     if eager.failure is not None:
@@ -179,7 +184,7 @@ def _refusal(ends: Mapping[str, RungOutcome]) -> str:
     return "Nothing fails: every rung gives what eager gives."
 
 
-def _ranks() -> tuple[str, ...]:
+def _missing_ranks_note() -> tuple[str, ...]:
     """Return the note that the other ranks were missing."""
     others = torch.distributed.get_world_size() - 1 if has_process_group() else 0
     if not others:

@@ -17,7 +17,7 @@ def class_of(site: Site, node: cst.BaseExpression) -> str:
     "torch.nn.modules.linear.Linear" or "torch.nn.Linear"; the bare name for a class of the same
     file; "" if unknown.
     """
-    seen = site.seen(node)
+    seen = site.observed(node)
     if seen is not None and len(seen.types) == 1:
         kind = seen.types[0]
         if kind not in ("function", "method", "builtin_function_or_method", "type"):
@@ -138,7 +138,7 @@ def method_of_class(site: Site, kind: str, called: str) -> cst.FunctionDef | Non
 
 def _class_around(site: Site, node: cst.CSTNode) -> cst.ClassDef | None:
     """Return the class around a node."""
-    around = site.document.around(node)
+    around = site.document.ancestors(node)
     return next((one for one in around if isinstance(one, cst.ClassDef)), None)
 
 

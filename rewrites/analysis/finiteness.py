@@ -194,7 +194,7 @@ def _is_positive(site: Site, node: cst.BaseExpression) -> bool:
         return True
     if not isinstance(node, cst.Name | cst.Attribute):
         return False
-    seen = site.seen(node)
+    seen = site.observed(node)
     if seen is not None:
         return seen.is_number and all(float(one or 0) > 0 for one in seen.values)
     value = default_value(site, node)

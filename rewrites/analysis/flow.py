@@ -76,7 +76,7 @@ def statements_after(document: Document, node: cst.CSTNode) -> tuple[cst.CSTNode
     """
     found: list[cst.CSTNode] = []
     inner = node
-    for outer in document.around(node):
+    for outer in document.ancestors(node):
         if isinstance(outer, _SCOPES):
             break
         if isinstance(outer, _BLOCKS | cst.SimpleStatementLine):
@@ -114,7 +114,7 @@ def names_bound_before(document: Document, node: cst.CSTNode) -> frozenset[str]:
     """Return the local names that are definitely bound when statement `node` starts."""
     found: set[str] = set()
     inner = node
-    for outer in document.around(node):
+    for outer in document.ancestors(node):
         if isinstance(outer, cst.FunctionDef | cst.Lambda):
             found |= set(parameter_names(outer))
             break

@@ -36,7 +36,7 @@ class UnknownValue(Exception):
 
 def infer(site: Site, node: cst.CSTNode) -> ValueSummary | None:
     """Return the observed facts of an expression, else facts inferred from other expressions."""
-    if (seen := site.seen(node)) is not None:
+    if (seen := site.observed(node)) is not None:
         return seen
     if isinstance(node, cst.Name) and (known := find_definitions(site.document, node)) is not None:
         seen = _facts_of_use(site, known, known.reaching.get(node, frozenset()))
@@ -53,7 +53,7 @@ def _facts_elsewhere(site: Site, node: cst.Attribute) -> ValueSummary | None:
     function = document.function(node)
     found = [one for one in walk(function or node) if path and dotted_name(one) == path]
     bound = [one for one in found if isinstance(document.parents.get(one), cst.AssignTarget)]
-    return None if bound else next(filter(None, map(site.seen, found)), None)
+    return None if bound else next(filter(None, map(site.observed, found)), None)
 
 
 def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> ValueSummary | None:
@@ -108,7 +108,7 @@ def _value_of(site: Site, node: cst.CSTNode, depth: int) -> Any:
     """Return the value on meta tensors. Raises UnknownValue, or what torch raises."""
     if depth > DEPTH:
         raise UnknownValue
-    seen = site.seen(node)
+    seen = site.observed(node)
     if seen is not None:
         return _make_value(seen)
     again = depth + 1
@@ -199,7 +199,7 @@ def _facts_of_use(site: Site, known: Definitions, bindings: Bindings) -> ValueSu
     """Return the facts of a use of bindings, preferably one that no other binding reaches."""
     uses = [use for binding in bindings for use in known.uses(binding)]
     uses.sort(key=lambda use: not known.reaching[use] <= bindings)
-    return next((seen for use in uses if (seen := site.seen(use)) is not None), None)
+    return next((seen for use in uses if (seen := site.observed(use)) is not None), None)
 
 
 def _value_of_call(site: Site, call: cst.Call, depth: int) -> object:

@@ -166,7 +166,7 @@ def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
     """Return the side effect of calling a layer of torch.nn, as a clause; "" if it has none."""
     last = kind.rpartition(".")[2]
     if last == "Sequential":
-        inside = list(_made_of(site, call.func))
+        inside = list(_layer_classes(site, call.func))
         if not inside:
             return f"it is not known what is in `{site.document.code(call.func)}`"
         effects = (_layer_effect(site, call, one, text) for one in inside)
@@ -177,7 +177,7 @@ def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
     return "" if last != "ModuleList" else f"it is not known what `{text}` changes"
 
 
-def _made_of(site: Site, node: cst.BaseExpression) -> Iterator[str]:
+def _layer_classes(site: Site, node: cst.BaseExpression) -> Iterator[str]:
     """Yield the classes of the layers in a `Sequential`; none if they are not literal calls."""
     made = constructor_call(site, node)
     args = made.args if made is not None else ()

@@ -35,7 +35,7 @@ class Site:
     message: str = ""
     """The compiler's explanation, where there was a compiler."""
 
-    def seen(self, node: cst.CSTNode) -> ValueSummary | None:
+    def observed(self, node: cst.CSTNode) -> ValueSummary | None:
         """Return the values that an expression had in eager; None if they are not known."""
         if node not in self.document.ranges:
             return None
@@ -43,7 +43,7 @@ class Site:
 
     def is_tensor(self, node: cst.CSTNode) -> bool:
         """Return whether an expression is known to be a tensor."""
-        seen = self.seen(node)
+        seen = self.observed(node)
         return seen is not None and seen.is_tensor
 
     def calls(self, node: cst.CSTNode) -> str:
@@ -57,7 +57,7 @@ class Site:
         first = dotted_name(node.func).partition(".")[0]
         if first in self.document.imports:
             return self.document.qualified(node.func)
-        seen = self.seen(node.func)
+        seen = self.observed(node.func)
         if seen is not None and len(seen.names) == 1:
             return seen.names[0]
         return self.document.qualified(node.func)

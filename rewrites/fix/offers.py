@@ -158,7 +158,7 @@ def _nodes_overlap(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> 
     if a is b:
         edits = (one.rewrite.replacements[a], other.rewrite.replacements[b])
         return not all(_inserted_after(a, edit) for edit in edits)
-    return a in tuple(one.document.around(b)) or b in tuple(one.document.around(a))
+    return a in tuple(one.document.ancestors(b)) or b in tuple(one.document.ancestors(a))
 
 
 def _parse_file(file: str) -> Document | None:

@@ -70,7 +70,7 @@ class Document:
         """Return the parent of `node`. Raises KeyError for the module."""
         return self.parents[node]
 
-    def around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Yield the ancestors of `node`, innermost first."""
         while (parent := self.parents.get(node)) is not None:
             yield parent
@@ -78,14 +78,14 @@ class Document:
 
     def statement(self, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
         """Return the innermost statement line or compound statement around `node`, or itself."""
-        for one in (node, *self.around(node)):
+        for one in (node, *self.ancestors(node)):
             if isinstance(one, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 return one
         raise KeyError("the node is not part of a statement")
 
     def function(self, node: cst.CSTNode) -> FunctionNode | None:
         """Return the innermost function or lambda around `node`, itself excluded."""
-        return next((one for one in self.around(node) if isinstance(one, FunctionNode)), None)
+        return next((one for one in self.ancestors(node) if isinstance(one, FunctionNode)), None)
 
     def function_name(self, node: cst.CSTNode) -> str:
         """Return the `co_name` of the function around `node`; "" at module level."""
@@ -161,7 +161,7 @@ class Document:
                 old: parenthesize(new) if isinstance(new, cst.BaseExpression) else new
                 for old, new in replacements.items()
             }
-        changing = {one for node in replacements for one in (node, *self.around(node))}
+        changing = {one for node in replacements for one in (node, *self.ancestors(node))}
         module = replace_nodes(self.module, replacements, changing.__contains__)
         missing = [name for name in dict.fromkeys(imports) if not self._imports(name)]
         if missing:
@@ -233,7 +233,7 @@ class Document:
         """All statements, the least nested first."""
         kinds = cst.SimpleStatementLine | cst.BaseCompoundStatement
         found = [node for node in self.ranges if isinstance(node, kinds)]
-        return sorted(found, key=lambda node: len(tuple(self.around(node))))
+        return sorted(found, key=lambda node: len(tuple(self.ancestors(node))))
 
     def _covers(self, node: cst.CSTNode, line: int) -> bool:
         """Return whether a node's span contains a line."""

@@ -3,7 +3,12 @@
 import pytest
 
 from fullgraph.compiler.numerics import Mismatch
-from fullgraph.minifier.oracle.failure import Kind, normal, of_difference, of_exception
+from fullgraph.minifier.oracle.failure import (
+    Kind,
+    failure_of_difference,
+    failure_of_exception,
+    normalize_message,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,11 +22,11 @@ from fullgraph.minifier.oracle.failure import Kind, normal, of_difference, of_ex
     ],
 )
 def test_numbers_shapes_paths_and_names_do_not_count(one, other):
-    assert normal(one) == normal(other)
+    assert normalize_message(one) == normalize_message(other)
 
 
 def test_words_count():
-    assert normal("cannot broadcast") != normal("cannot expand")
+    assert normalize_message("cannot broadcast") != normalize_message("cannot expand")
 
 
 def raised(error):
@@ -37,15 +42,15 @@ def test_the_inner_exception_is_the_failure():
             super().__init__("backend='x' raised:")
             self.inner_exception = inner
 
-    failure = of_exception("inductor", raised(Backend(ValueError("node 3"))))
+    failure = failure_of_exception("inductor", raised(Backend(ValueError("node 3"))))
     assert failure.signature[:2] == ("ValueError", "node N")
 
 
 def test_rung_kind_and_signature_make_it_the_same():
-    one = of_exception("inductor", raised(ValueError("a 1")))
-    assert one.same(of_exception("inductor", raised(ValueError("a 2"))))
-    assert not one.same(of_exception("aot_eager", raised(ValueError("a 1"))))
-    assert not one.same(of_exception("inductor", raised(TypeError("a 1"))))
+    one = failure_of_exception("inductor", raised(ValueError("a 1")))
+    assert one.same(failure_of_exception("inductor", raised(ValueError("a 2"))))
+    assert not one.same(failure_of_exception("aot_eager", raised(ValueError("a 1"))))
+    assert not one.same(failure_of_exception("inductor", raised(TypeError("a 1"))))
     assert not one.same(None)
 
 
@@ -54,19 +59,19 @@ def test_an_exception_with_a_message_that_raises():
         def __str__(self):
             raise RuntimeError
 
-    assert "its message raised" in of_exception("dynamo", raised(Odd())).message
+    assert "its message raised" in failure_of_exception("dynamo", raised(Odd())).message
 
 
 def test_where_a_result_differs_does_not_count_but_what_does():
-    nan = of_difference("inductor", Mismatch("result", "output[0]", "nan", "1", "nan"))
-    other = of_difference("inductor", Mismatch("result", "output[3]", "nan", "7", "nan"))
-    far = of_difference("inductor", Mismatch("result", "output[0]", "value", "1", "2"))
+    nan = failure_of_difference("inductor", Mismatch("result", "output[0]", "nan", "1", "nan"))
+    other = failure_of_difference("inductor", Mismatch("result", "output[3]", "nan", "7", "nan"))
+    far = failure_of_difference("inductor", Mismatch("result", "output[0]", "value", "1", "2"))
     assert nan.same(other) and not nan.same(far)
     assert nan.kind is Kind.RESULT
 
 
 def test_dtypes_count():
     def dtype(got):
-        return of_difference("dynamo", Mismatch("metadata", "output", "dtype", "f32", got))
+        return failure_of_difference("dynamo", Mismatch("metadata", "output", "dtype", "f32", got))
 
     assert dtype("f64").same(dtype("f64")) and not dtype("f64").same(dtype("f16"))

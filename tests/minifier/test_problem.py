@@ -81,7 +81,7 @@ def test_what_runs_ahead_has_ended_when_a_candidate_is_taken():
 def test_a_candidate_whose_outcomes_vary_fails_no_more():
     asked = problem(lambda n: True)
     assert asked.first([9])
-    asked.oracle.doubt(asked.candidate)
+    asked.oracle.mark_unresolved(asked.candidate)
     assert not asked.fails(9)
 
 
@@ -152,7 +152,7 @@ def test_what_was_asked_once_is_not_asked_again(tmp_path):
     for ask in (begin, lambda: pytest.fail("asked again")):
         journal = Journal(tmp_path / "work.journal", "work")
         oracle = problem(lambda n: True, journal=journal).oracle
-        assert oracle.once("what", ask).result() == (1, "a")
+        assert oracle.run_once("what", ask).result() == (1, "a")
 
 
 def test_what_is_known_of_other_work_is_forgotten(tmp_path):

@@ -237,7 +237,7 @@ def test_fails_alone_and_not_without_the_compiler(
 ) -> None:
     made = text(check, body, **more)
     assert fresh.passes_below(made, SECONDS), made
-    found = fresh.stands_alone(made, check, seconds=SECONDS)
+    found = fresh.check_standalone(made, check, seconds=SECONDS)
     assert found.ok, f"{found.reason}\n{made}\n{found.ran.output}"
 
 
@@ -258,14 +258,14 @@ def test_one_rung_down_modes_and_settings_are_those_of_a_fresh_interpreter() -> 
 @pytest.mark.slow
 def test_a_script_that_passes_does_not_stand() -> None:
     check = ScriptCheck(Kind.RESULT, where="output[0]")
-    found = fresh.stands_alone(text(check, "return x"), check, seconds=SECONDS)
+    found = fresh.check_standalone(text(check, "return x"), check, seconds=SECONDS)
     assert not found.ok and found.ran.passed and "passes" in found.reason
 
 
 @pytest.mark.compiles
 def test_a_script_that_needs_no_compiler_to_fail_does_not_stand() -> None:
     check = ScriptCheck(Kind.EXCEPTION, got="RuntimeError: x")
-    found = fresh.stands_alone(text(check, "return x.reshape(3)"), check, seconds=SECONDS)
+    found = fresh.check_standalone(text(check, "return x.reshape(3)"), check, seconds=SECONDS)
     assert not found.ok
 
 
@@ -273,8 +273,8 @@ def test_a_script_that_needs_no_compiler_to_fail_does_not_stand() -> None:
 def test_another_error_is_not_the_failure() -> None:
     ran = fresh.run("import no_such_module", seconds=SECONDS)
     assert ran.error == "ModuleNotFoundError" and ran.code == 1
-    assert not fresh.shows(ran, ScriptCheck(Kind.RESULT))
-    assert not fresh.shows(ran, ScriptCheck(Kind.EXCEPTION, got="RuntimeError: x"))
+    assert not fresh.shows_failure(ran, ScriptCheck(Kind.RESULT))
+    assert not fresh.shows_failure(ran, ScriptCheck(Kind.EXCEPTION, got="RuntimeError: x"))
 
 
 def test_a_signature_is_found_in_what_was_printed() -> None:
@@ -295,15 +295,15 @@ def test_a_signature_is_found_in_what_was_printed() -> None:
     )
     error, message = fresh.last_exception(printed)
     assert error == "InductorError" and message.startswith("LoweringException: ValueError")
-    ran = fresh.Ran(1, "", error, message, printed)
+    ran = fresh.ScriptRun(1, "", error, message, printed)
     good = ("ValueError", "axis N is wrong", "torch._inductor.graph.run_node")
-    assert fresh.shows(ran, ScriptCheck(Kind.EXCEPTION, signature=good))
+    assert fresh.shows_failure(ran, ScriptCheck(Kind.EXCEPTION, signature=good))
     for other in (
         ("KeyError", "axis N is wrong", ""),
         ("ValueError", "axis N is right", ""),
         ("ValueError", "axis N is wrong", "torch._inductor.ir.realize"),
     ):
-        assert not fresh.shows(ran, ScriptCheck(Kind.EXCEPTION, signature=other))
+        assert not fresh.shows_failure(ran, ScriptCheck(Kind.EXCEPTION, signature=other))
 
 
 @pytest.mark.compiles
@@ -318,8 +318,8 @@ def test_a_rank_says_the_same() -> None:
 def test_a_crash_is_a_signal() -> None:
     ran = fresh.run("import os\nos.kill(os.getpid(), 11)", seconds=SECONDS)
     assert ran.signal == "SIGSEGV" and ran.code is None
-    assert fresh.shows(ran, ScriptCheck(Kind.CRASH, signature=("SIGSEGV",)))
-    assert not fresh.shows(ran, ScriptCheck(Kind.CRASH, signature=("SIGABRT",)))
+    assert fresh.shows_failure(ran, ScriptCheck(Kind.CRASH, signature=("SIGSEGV",)))
+    assert not fresh.shows_failure(ran, ScriptCheck(Kind.CRASH, signature=("SIGABRT",)))
 
 
 @pytest.mark.compiles

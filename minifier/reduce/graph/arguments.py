@@ -42,11 +42,11 @@ def _call_named(graph: BoundGraph, name: str) -> Node | None:
 
 
 def _with_arguments(
-    graph: BoundGraph, node: Node, ways: Iterator[Arguments]
+    graph: BoundGraph, node: Node, choices: Iterator[Arguments]
 ) -> Iterator[BoundGraph]:
     """Yield the runnable graphs in which `node` is called with each of the other arguments."""
     feasible = MetaCheck(graph)
-    for way in ways:
+    for way in choices:
         with suppress(Inseparable):
             candidate = graph.part(graph.calls, outputs=graph.outputs, arguments={node: way})
             if feasible(candidate):

@@ -67,9 +67,11 @@ def _operator_calls(graph: BoundGraph) -> list[Node]:
 Make = Callable[[], BoundGraph]
 
 
-def build_runnable(ways: Iterable[Make], feasible: MetaCheck | None = None) -> Iterator[BoundGraph]:
-    """Yield the graphs that `ways` build, except empty ones and those that cannot run."""
-    for make in ways:
+def build_runnable(
+    builders: Iterable[Make], feasible: MetaCheck | None = None
+) -> Iterator[BoundGraph]:
+    """Yield the graphs that `builders` build, except empty ones and those that cannot run."""
+    for make in builders:
         with suppress(Inseparable):
             graph = make()
             if (graph.calls or graph.outputs) and (feasible is None or feasible(graph)):
@@ -107,7 +109,7 @@ def _keep_nearest(problem: Problem[BoundGraph]) -> None:
         problem.first(build_runnable([partial(graph.part, cone, outputs=shown)]))
     if problem.current is graph:
         cone, shown = set(graph.calls), list(graph.outputs)
-    distance = nx.single_source_shortest_path_length(graph.needs.reverse(copy=False), last)
+    distance = nx.single_source_shortest_path_length(graph.dependents.reverse(copy=False), last)
     order = sorted(
         cone,
         key=lambda node: (distance.get(node, len(cone)), -graph.calls.index(node)),
@@ -126,7 +128,7 @@ def _outputs_showing(graph: BoundGraph, last: Node) -> set[Node]:
     values = graph.values()
     written = values.writes.get(last, frozenset())
     seen = {node for node in graph.outputs if written & values.storages(node)}
-    return seen | {last} | nx.descendants(graph.needs, last)
+    return seen | {last} | nx.descendants(graph.dependents, last)
 
 
 def _remove_parts(problem: Problem[BoundGraph]) -> None:
@@ -141,10 +143,10 @@ def _remove_parts(problem: Problem[BoundGraph]) -> None:
                 node: next(iter(_substitutes(graph, node, distance)), None) for node in distance
             }
             if removed:
-                ways = [partial(without_calls, graph, removed)]
+                builders = [partial(without_calls, graph, removed)]
                 if None in removed.values():
-                    ways.append(partial(without_calls, graph, removed, lift=True))
-                problem.first(build_runnable(ways, MetaCheck(graph)))
+                    builders.append(partial(without_calls, graph, removed, lift=True))
+                problem.first(build_runnable(builders, MetaCheck(graph)))
         size *= SHRINK
 
 

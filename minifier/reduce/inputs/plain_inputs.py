@@ -53,10 +53,10 @@ def _plain_tensors(problem: Problem[BoundGraph]) -> None:
 
 
 def _make_plain(
-    ways: Sequence[tensors.Simplification], tensor: torch.Tensor, _: int
+    simplifications: Sequence[tensors.Simplification], tensor: torch.Tensor, _: int
 ) -> torch.Tensor:
     """Return the tensor after all simplifications."""
-    for plainer in ways:
+    for plainer in simplifications:
         tensor = plainer(tensor)
     return tensor
 

@@ -120,7 +120,7 @@ def merge_bases(tree: SourceTree) -> list[TreeEdit]:
 def _enclosing_definition(tree: SourceTree, node: cst.CSTNode) -> cst.CSTNode | None:
     """Return the innermost function or class around `node`."""
     kinds = (cst.ClassDef, cst.FunctionDef)
-    return next((one for one in tree.around(node) if isinstance(one, kinds)), None)
+    return next((one for one in tree.ancestors(node) if isinstance(one, kinds)), None)
 
 
 def _drop_annotation(node: cst.AnnAssign) -> TreeEdit:

@@ -49,25 +49,25 @@ class ValueExpressions:
         self.paths = _fixed_names(tree)
         self.nodes = [n for n in tree.of(cst.BaseExpression) if self._is_value(n)]  # type: ignore[type-abstract]
         known = set(self.nodes)
-        self.around: dict[Expression, Expression | None] = {}
+        self.enclosing: dict[Expression, Expression | None] = {}
         for node in self.nodes:
             outer = next(
-                (one for one in tree.around(node) if one in known or _is_statement(one)), None
+                (one for one in tree.ancestors(node) if one in known or _is_statement(one)), None
             )
-            self.around[node] = (
+            self.enclosing[node] = (
                 outer if isinstance(outer, cst.BaseExpression) and outer in known else None
             )
 
     def level(self, node: Expression) -> int:
         """Return how many replaceable expressions are around this one."""
-        count, outer = 0, self.around[node]
+        count, outer = 0, self.enclosing[node]
         while outer is not None:
-            count, outer = count + 1, self.around[outer]
+            count, outer = count + 1, self.enclosing[outer]
         return count
 
     def subexpressions(self, node: Expression) -> list[Expression]:
         """Return the replaceable expressions directly inside `node`."""
-        return [one for one in self.nodes if self.around[one] is node]
+        return [one for one in self.nodes if self.enclosing[one] is node]
 
     def below(self, node: Expression) -> Iterator[Expression]:
         """Yield all replaceable expressions inside `node`, outer ones first."""
@@ -77,7 +77,7 @@ class ValueExpressions:
 
     def literal(self, node: Expression, facts: ObservedRun) -> str:
         """Return the value as source if it was short and the same each time; else ""."""
-        seen = self._seen(node, facts)
+        seen = self._observed(node, facts)
         if not len(seen.types) == len(seen.values) == 1:
             return ""
         value = seen.values[0]
@@ -89,12 +89,12 @@ class ValueExpressions:
     def tensor(self, node: Expression, facts: ObservedRun) -> Metadata | None:
         """Return the metadata of the expression's value, if its first value was a tensor or
         array."""
-        seen = self._seen(node, facts)
+        seen = self._observed(node, facts)
         for one in (*seen.tensors, *seen.arrays):
             return one.kind.replace("Parameter", "Tensor"), one.dtype, one.shape, one.device
         return None
 
-    def _seen(self, node: Expression, facts: ObservedRun) -> ValueSummary:
+    def _observed(self, node: Expression, facts: ObservedRun) -> ValueSummary:
         """Return the observed values of an expression, empty if it was not evaluated."""
         place = self.tree.place(node)
         return facts.values.get(place, _NOT_RUN) if place is not None else _NOT_RUN
@@ -168,7 +168,7 @@ def constant_values(facts: ObservedRun) -> Callable[[SourceTree], list[TreeEdit]
         found: list[TreeEdit] = []
         take_most: set[Expression] = set()
         for node in values.nodes:
-            if values.around[node] in take_most:
+            if values.enclosing[node] in take_most:
                 take_most.add(node)
                 continue
             literal = values.literal(node, facts)

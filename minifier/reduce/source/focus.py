@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from fullgraph.minifier.reduce.source.entry_point import find_entry, replace_entry
-from fullgraph.minifier.reduce.source.observe import Called, ObservedRun
+from fullgraph.minifier.reduce.source.observe import ObservedRun, RecordedCall
 from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 
 
@@ -32,7 +32,7 @@ def focus_on_callee(search: ProposalSearch) -> None:
         current = texts[search.problem.current]
 
 
-def _call_alone(text: str, called: Called) -> str | None:
+def _call_alone(text: str, called: RecordedCall) -> str | None:
     """Return the source with the call `called` as its entry point; None if it already is."""
     before = find_entry(ast.parse(text))
     if before is not None and ast.unparse(before.model) == called.model:
@@ -50,7 +50,7 @@ def _called_name(facts: ObservedRun) -> str:
     return roots[0].name if roots else ""
 
 
-def _root_calls(facts: ObservedRun) -> Iterator[Called]:
+def _root_calls(facts: ObservedRun) -> Iterator[RecordedCall]:
     """Yield the called function itself, if its call can be written differently."""
     for called in facts.calls:
         if not called.caller and called.model:
@@ -58,7 +58,7 @@ def _root_calls(facts: ObservedRun) -> Iterator[Called]:
             return
 
 
-def _callees(facts: ObservedRun, caller: str) -> Iterator[Called]:
+def _callees(facts: ObservedRun, caller: str) -> Iterator[RecordedCall]:
     """Yield the calls made below `caller`, breadth first."""
     seen: set[str] = set()
     waiting = [caller]

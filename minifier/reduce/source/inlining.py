@@ -93,7 +93,7 @@ def _inline_variable(
     if len(uses) != 1 or not any(use is uses[0] for one in later for use in tree.inside(one)):
         return None
     inner: cst.CSTNode = uses[0]
-    for outer in tree.around(uses[0]):
+    for outer in tree.ancestors(uses[0]):
         if outer in later and isinstance(outer, cst.FunctionDef) and scope is tree.module:
             break
         again = isinstance(outer, cst.For) and outer.iter is not inner
@@ -146,7 +146,7 @@ def _called_function(tree: SourceTree, call: cst.Call) -> cst.FunctionDef | None
     if isinstance(name, cst.Attribute) and isinstance(name.value, cst.Name):
         if name.value.value != "self":
             return None
-        kinds = [one for one in tree.around(call) if isinstance(one, cst.ClassDef)]
+        kinds = [one for one in tree.ancestors(call) if isinstance(one, cst.ClassDef)]
         if not kinds:
             return None
         holder, name = kinds[0].body, name.attr

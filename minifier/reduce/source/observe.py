@@ -26,7 +26,7 @@ Arguments = tuple[list[str], dict[str, str]]
 
 
 @dataclass(frozen=True)
-class Called:
+class RecordedCall:
     """A call of a function of the text, with the source of its arguments."""
 
     name: str
@@ -45,7 +45,7 @@ class ObservedRun:
     values: Mapping[Place, ValueSummary] = field(default_factory=dict)
     lines: frozenset[int] = frozenset()
     """First lines of the statements inside functions that ran."""
-    calls: Sequence[Called] = ()
+    calls: Sequence[RecordedCall] = ()
 
 
 def observe_text(text: str) -> ObservedRun:
@@ -64,7 +64,7 @@ def _run(text: str, decorated: bool) -> ObservedRun:
     """Run an instrumented text in this process. `decorated` says whether to instrument decorated
     functions."""
     torch.set_num_threads(1)
-    watch = _Watch(text)
+    watch = _RunRecorder(text)
     tree = ast.parse(text)
     instrumented = ast.fix_missing_locations(_Instrument(tree, decorated).visit(tree))
     code = compile(instrumented, FILE, "exec", dont_inherit=True)
@@ -75,7 +75,7 @@ def _run(text: str, decorated: bool) -> ObservedRun:
     return watch.facts()
 
 
-class _Watch:
+class _RunRecorder:
     """Recorder of the values, lines and calls that instrumented code reports."""
 
     def __init__(self, text: str) -> None:
@@ -83,7 +83,7 @@ class _Watch:
         self.namespace: dict[str, Any] = {}
         self.recorders: dict[Place, SummaryRecorder] = {}
         self.lines: set[int] = set()
-        self.calls: dict[str, Called] = {}
+        self.calls: dict[str, RecordedCall] = {}
         self.made: dict[int, tuple[object, str]] = {}
         """How objects were constructed, by id; the object is held so that the id stays its own."""
 
@@ -108,18 +108,20 @@ class _Watch:
         method = "." in name
         if name.endswith(".__init__") and names:
             given = self._arguments(parameters, values, skip=1)
-            self._constructed(values[names[0]], given)
+            self._record_construction(values[names[0]], given)
             return
         if name in self.calls or name == "build":
             return
         model = name
         if method and names:
-            held = self._spelled(values[names[0]])
+            held = self._source_of(values[names[0]])
             model = held if name.endswith(".forward") else held and held + name[name.index(".") :]
         given = self._arguments(parameters, values, skip=int(method))
-        self.calls[name] = Called(name, _caller(frame), model if given else "", _inputs(given))
+        self.calls[name] = RecordedCall(
+            name, _caller(frame), model if given else "", _inputs(given)
+        )
 
-    def _constructed(self, thing: object, given: Arguments | None) -> None:
+    def _record_construction(self, thing: object, given: Arguments | None) -> None:
         """Record the constructor call that created an object."""
         if id(thing) not in self.made and given is not None:
             args, named = given
@@ -131,16 +133,16 @@ class _Watch:
     ) -> Arguments | None:
         """Return the arguments of a call as source; None where one cannot be written."""
         names, keywords, star, stars = parameters
-        args = [self._spelled(values[name]) for name in names[skip:]]
-        args += [self._spelled(value) for value in (values[star] if star else ())]
-        named = {name: self._spelled(values[name]) for name in keywords}
-        named |= {name: self._spelled(v) for name, v in (values[stars] if stars else {}).items()}
+        args = [self._source_of(values[name]) for name in names[skip:]]
+        args += [self._source_of(value) for value in (values[star] if star else ())]
+        named = {name: self._source_of(values[name]) for name in keywords}
+        named |= {name: self._source_of(v) for name, v in (values[stars] if stars else {}).items()}
         return None if "" in (*args, *named.values()) else (args, named)
 
-    def _spelled(self, value: object) -> str:
+    def _source_of(self, value: object) -> str:
         """Return a value as source; "" if it cannot be written."""
         try:
-            return Spelling(self._name, self._construction).of(value)
+            return Spelling(self._name, self._construction_of).of(value)
         except Unwritable:
             return ""
 
@@ -151,7 +153,7 @@ class _Watch:
                 return name
         return None
 
-    def _construction(self, value: object) -> str | None:
+    def _construction_of(self, value: object) -> str | None:
         """Return the recorded constructor call of an object; None without one."""
         known = self.made.get(id(value))
         return known[1] if known is not None else None

@@ -51,7 +51,7 @@ class SourceTree:
         """Return the nodes of these kinds, in text order."""
         return [node for node in self.parents if isinstance(node, kinds)]
 
-    def around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Yield the ancestors of `node`, innermost first."""
         while (parent := self.parents.get(node)) is not None:
             yield parent
@@ -59,7 +59,7 @@ class SourceTree:
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """Return the innermost function around `node`."""
-        return next((one for one in self.around(node) if isinstance(one, cst.FunctionDef)), None)
+        return next((one for one in self.ancestors(node) if isinstance(one, cst.FunctionDef)), None)
 
     def inside(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """Return the descendants of `node`, in text order."""
@@ -90,7 +90,7 @@ class SourceTree:
         for edit in edits:
             if not any(node in changes for node in edit.changes):
                 changes.update(edit.changes)
-        paths = {one for node in changes for one in (node, *self.around(node))}
+        paths = {one for node in changes for one in (node, *self.ancestors(node))}
         return self.module.visit(_Edited(changes, paths)).code
 
     @functools.cached_property

@@ -21,7 +21,7 @@ Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 def depth_of(tree: SourceTree, node: cst.CSTNode) -> int:
     """Return the number of blocks around a statement."""
-    return sum(isinstance(one, cst.IndentedBlock) for one in tree.around(node))
+    return sum(isinstance(one, cst.IndentedBlock) for one in tree.ancestors(node))
 
 
 def find_depth(tree: SourceTree) -> int:

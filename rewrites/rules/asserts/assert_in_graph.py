@@ -180,7 +180,7 @@ def _tensor_of_condition(
     site: Site, test: cst.BaseExpression
 ) -> tuple[cst.BaseExpression, bool] | None:
     """Return the tensor whose truth a condition needs, and whether its dtype is bool."""
-    seen = site.seen(test)
+    seen = site.observed(test)
     if seen is not None and seen.is_tensor:
         return (test, seen.dtypes == {"bool"}) if seen.dims == {0} else None
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
@@ -208,7 +208,9 @@ def _tensor_of_call(site: Site, call: cst.Call) -> tuple[cst.BaseExpression, boo
             return build_expression("{close}.all()", close=close), True
         case "torch.equal" if len(call.args) == 2:
             a, b = (argument.value for argument in call.args)
-            shapes = [seen.shapes for seen in (site.seen(a), site.seen(b)) if seen is not None]
+            shapes = [
+                seen.shapes for seen in (site.observed(a), site.observed(b)) if seen is not None
+            ]
             if len(shapes) == 2 and len(shapes[0]) == 1 and shapes[0] == shapes[1]:
                 return build_expression("({a} == {b}).all()", a=a, b=b), True
     return None

@@ -64,7 +64,7 @@ def _is_exact_in_float32(site: Site, condition: cst.BaseExpression) -> bool:
     """Return whether a comparison gives the same in float32 as in Python's float64."""
     literals = [one for one in walk(condition) if isinstance(one, cst.Float)]
     names = [one for one in walk(condition) if isinstance(one, cst.Name | cst.Attribute)]
-    numbers = [seen for one in names if (seen := site.seen(one)) is not None and seen.is_number]
+    numbers = [seen for one in names if (seen := site.observed(one)) is not None and seen.is_number]
     return len(numbers) <= 1 and all(one.evaluated_value * 8 % 1 == 0 for one in literals)
 
 

@@ -52,7 +52,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         calls = branch_draws(site, node, condition)
         if not calls:
             return None
-        WhereWriter(site).choice(condition).pure(condition.tensor)
+        WhereWriter(site).choice(condition).require_pure(condition.tensor)
         return replace_calls(edits_for_branch(selection, node, condition), calls)
 
     return rewrite_conditional(site, selection, _WHY, edits)

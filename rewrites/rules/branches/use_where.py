@@ -52,7 +52,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
     def edits(node: Node, condition: Predicate) -> dict[cst.CSTNode, Replacement]:
         """Return the edits that write the branch with `torch.where`."""
-        selection.choice(condition).pure(condition.tensor)
+        selection.choice(condition).require_pure(condition.tensor)
         return edits_for_branch(selection, node, condition)
 
     return rewrite_conditional(site, selection, _WHY, edits)

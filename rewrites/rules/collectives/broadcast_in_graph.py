@@ -56,7 +56,7 @@ def _rewrite_functional(site: Site, call: cst.Call, name: str) -> Rewrite | Refu
     if "async_op" in given or not _is_default(site, given.get("group")):
         return Refusal("it is asynchronous, or among some processes only")
     tensor = given.get("tensor")
-    seen = site.seen(tensor) if tensor is not None else None
+    seen = site.observed(tensor) if tensor is not None else None
     if tensor is None or seen is None or not seen.is_tensor:
         return Refusal("what it sends is not known to be a tensor")
     if name == "all_gather":

@@ -101,7 +101,7 @@ def _remove_wait_loop(
     edits: dict[cst.CSTNode, Replacement] = {}
     for use in dict.fromkeys(uses):
         loop = site.document.parent(use)
-        if use is name or append in tuple(site.document.around(use)):
+        if use is name or append in tuple(site.document.ancestors(use)):
             continue
         wait = m.SimpleStatementLine([m.Expr(_WAIT)])
         if not m.matches(loop, m.For(iter=m.Name(), body=m.IndentedBlock([wait]), orelse=None)):

@@ -62,7 +62,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal("the tensor is not a local name, and what else holds it would not see it")
     detached = build_expression("{tensor}.detach()", tensor=tensor)
     new = cst.Assign([cst.AssignTarget(tensor)], detached)
-    seen = site.seen(tensor)
+    seen = site.observed(tensor)
     assumes = []
     if seen is None or seen.requires_grad:
         assumes.append("the tensor asks for no gradient before")

@@ -86,7 +86,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 def _requires_no_grad(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether a value is certainly a number, or a tensor without `requires_grad`."""
-    seen = site.seen(node)
+    seen = site.observed(node)
     if seen is not None and (
         seen.is_number or (seen.is_tensor and not _can_require_grad(seen.dtypes))
     ):
@@ -116,7 +116,7 @@ def _makes_constant(site: Site, call: cst.Call) -> bool:
         return False
     method = call.func.attr.value
     if method == "new" or method.startswith(("new_", "detach")):
-        return site.seen(call.func.value) is None or site.is_tensor(call.func.value)
+        return site.observed(call.func.value) is None or site.is_tensor(call.func.value)
     parts = [call.func.value, *(arg.value for arg in call.args)]
     return site.is_tensor(call.func.value) and all(_requires_no_grad(site, one) for one in parts)
 
@@ -136,7 +136,7 @@ def _sized_constructors(
         if not isinstance(call, cst.Call) or site.calls(call) not in _OLD or len(call.args) != 1:
             continue
         size, kind = call.args[0], site.calls(call)
-        seen = site.seen(size.value)
+        seen = site.observed(size.value)
         if size.star or size.keyword or seen is None or seen.types != ("torch.Size",):
             continue
         made[call] = build_expression(f"torch.empty({{size}}{_OLD[kind]})", size=size.value)

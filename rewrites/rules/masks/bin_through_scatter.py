@@ -52,7 +52,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal(f"`{site.document.code(tensor)}` has no name: give it one")
     if isinstance(weights, cst.Name) and weights.value == "None":
         weights = None
-    seen, parts = site.seen(tensor), {"x": tensor, "n": length}
+    seen, parts = site.observed(tensor), {"x": tensor, "n": length}
     bare = site.document.code(tensor)
     index: cst.BaseExpression = tensor
     if seen is None or seen.dtypes != {"int64"}:
@@ -62,7 +62,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
     dtype = f"{_torch_name(site)}.long"
     if weights is not None:
-        weight = site.seen(weights)
+        weight = site.observed(weights)
         single = weight is not None and weight.dtypes == {"float32"}
         dtype = f"{_torch_name(site)}.{'float' if single else 'double'}"
         same = single or (weight is not None and weight.dtypes == {"float64"})
@@ -75,7 +75,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         what=what,
         **parts,
     )
-    if weights is not None and (seen := site.seen(weights)) is not None and seen.requires_grad:
+    if weights is not None and (seen := site.observed(weights)) is not None and seen.requires_grad:
         return Refusal("`bincount` gives the weights no gradient, and adding them up would")
     below = _is_below(site, tensor, length)
     assumes = () if below else (f"no element of `{bare}` is {site.document.code(length)} or more",)
@@ -125,7 +125,7 @@ def _is_value_below(site: Site, value: cst.BaseExpression, length: cst.BaseExpre
             integer_literal(length),
         )
         return low == 0 and high is not None and size is not None and high < size
-    seen = site.seen(value.func.value)
+    seen = site.observed(value.func.value)
     size = integer_literal(length)
     if name == "argmax" and seen is not None and len(args) == 1 and size is not None:
         dim = integer_literal(args[0].value)

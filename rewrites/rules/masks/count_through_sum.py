@@ -72,7 +72,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 def _count_nonzero(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
     """Return the expression that counts the true elements of a mask."""
-    seen = site.seen(mask)
+    seen = site.observed(mask)
     if seen is not None and seen.dtypes == {"bool"}:
         return build_expression("{mask}.sum()", mask=mask)
     name = site.document.spelling("torch.count_nonzero") or "torch.count_nonzero"
@@ -87,7 +87,7 @@ def _distinct_elements(site: Site, call: cst.Call) -> NonzeroIndices:
 def _count_distinct(site: Site, call: cst.Call) -> cst.BaseExpression:
     """Return the expression that counts where the sorted tensor changes, plus one."""
     tensor = call.args[0].value if call.args else cst.ensure_type(call.func, cst.Attribute).value
-    seen = site.seen(tensor)
+    seen = site.observed(tensor)
     flat = "" if seen is not None and seen.dims == {1} else ".flatten()"
     template = "({tensor}" + flat + ".sort().values.diff() != 0).sum() + 1"
     return build_expression(template, tensor=tensor)

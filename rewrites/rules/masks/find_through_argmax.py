@@ -53,8 +53,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         edits = write_search(site, found, asked)
     except NotApplicable as reason:
         return Refusal(str(reason))
-    assumes = () if asked.guarded else (_NOTHING_FOUND,)
-    assumes = (_ONE_FOUND,) if asked.alone else assumes
+    assumes = () if asked.is_guarded else (_NOTHING_FOUND,)
+    assumes = (_ONE_FOUND,) if asked.is_single else assumes
     return Rewrite(
         edits,
         "`argmax` finds the first one at a fixed shape.",

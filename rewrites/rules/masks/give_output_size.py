@@ -35,7 +35,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if any(arg.keyword is not None and arg.keyword.value == "output_size" for arg in call.args):
         return None
-    rows, dim = site.seen(call), _repeated_dimension(call)
+    rows, dim = site.observed(call), _repeated_dimension(call)
     sizes = {shape[dim] for shape in rows.shapes} if rows is not None and rows.is_tensor else set()
     if len(sizes) != 1:
         return Refusal("how many rows there are depends on the data")

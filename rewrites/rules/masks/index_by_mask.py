@@ -68,7 +68,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     found = [one for one in places if one is not None and one.indices is site.node]
     if len(found) != len(subscripts):
         return Refusal("its indices are used otherwise than all together")
-    assign = next((n for n in site.document.around(site.node) if isinstance(n, cst.Assign)), None)
+    assign = next(
+        (n for n in site.document.ancestors(site.node) if isinstance(n, cst.Assign)), None
+    )
     bound = assign is not None and not any(
         use in walk(assign) for use in (*(one.node for one in found), *others)
     )
@@ -121,7 +123,7 @@ def _rewrite_all(
         assumes += made.assumes
         covered |= set(gone.reads)
     for one in found:
-        inside = any(node in edits for node in (one.node, *site.document.around(one.node)))
+        inside = any(node in edits for node in (one.node, *site.document.ancestors(one.node)))
         if one.node in covered or inside:
             continue
         bare = one.mask.with_changes(lpar=(), rpar=())
@@ -149,7 +151,9 @@ class IndicesUse:
 def _uses_of_indices(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpression]]:
     """Return the subscripts that use the indices, and their other uses."""
     known = find_definitions(site.document, site.node)
-    assign = next((n for n in site.document.around(site.node) if isinstance(n, cst.Assign)), None)
+    assign = next(
+        (n for n in site.document.ancestors(site.node) if isinstance(n, cst.Assign)), None
+    )
     names = (
         []
         if assign is None or known is None
@@ -163,7 +167,7 @@ def _uses_of_indices(site: Site) -> tuple[list[cst.Subscript], list[cst.BaseExpr
     found: dict[cst.Subscript, None] = {}
     others: list[cst.BaseExpression] = []
     for use in (*names,) or (site.node,):
-        around = site.document.around(use)
+        around = site.document.ancestors(use)
         outer = next(
             (one for one in around if isinstance(one, cst.Subscript | cst.BaseStatement)), None
         )
@@ -198,7 +202,7 @@ def _replaceable_use(site: Site, use: cst.BaseExpression) -> IndicesUse | None:
     call = document.parents.get(document.parent(flat))
     if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
         values = [arg.value for arg in call.args if arg.keyword is None]
-        seen = site.seen(call.func.value)
+        seen = site.observed(call.func.value)
         known = seen is not None and len(seen.dims) == 1 and len(values) == len(call.args) == 3
         first = known and call.func.attr.value in _FILLS and integer_literal(values[0]) == 0
         if first and values[1] is flat:
@@ -223,7 +227,7 @@ def _mask_expression(site: Site, asked: IndicesUse, mask: cst.BaseExpression) ->
             return mask
     call = cst.ensure_type(asked.node, cst.Call)
     func = cst.ensure_type(call.func, cst.Attribute)
-    seen = site.seen(func.value)
+    seen = site.observed(func.value)
     rest = next(iter(seen.dims)) - 1 if seen is not None else 0
     spread = "[:" + ", None" * rest + "]" if rest else ""
     return build_expression(

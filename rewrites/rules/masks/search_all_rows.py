@@ -50,7 +50,9 @@ from fullgraph.rewrites.transforms.masks.nonzero import NonzeroIndices, find_ind
 
 def rewrite(site: Site) -> Rewrite | None:
     found = find_indices(site)
-    loop = next((one for one in site.document.around(site.node) if isinstance(one, cst.For)), None)
+    loop = next(
+        (one for one in site.document.ancestors(site.node) if isinstance(one, cst.For)), None
+    )
     if found is None or loop is None or not found.bound or not found.uses:
         return None
     try:
@@ -86,7 +88,7 @@ def _find_result_list(
     known = find_definitions(document, loop)
     appends = [one for one in walk(choice.statement) if _is_append(one)]
     if known is None or not appends:
-        appends = [one for one in document.around(choice.statement) if _is_append(one)]
+        appends = [one for one in document.ancestors(choice.statement) if _is_append(one)]
     if known is None or not appends:
         return None
     append = cst.ensure_type(appends[0], cst.Call).func
@@ -98,8 +100,8 @@ def _find_result_list(
         return None
     if not isinstance(assign.value, cst.List) or assign.value.elements:
         return None
-    outside = [use for use in known.uses(made) if loop not in document.around(use)]
-    inside = [use for use in known.uses(made) if loop in document.around(use)]
+    outside = [use for use in known.uses(made) if loop not in document.ancestors(use)]
+    inside = [use for use in known.uses(made) if loop in document.ancestors(use)]
     if len(outside) != 1 or len(inside) != len(appends):
         return None
     stack = document.parents.get(document.parent(outside[0]))
@@ -113,7 +115,7 @@ def _find_result_list(
 def _is_only_search(site: Site, loop: cst.For, found: NonzeroIndices, asked: FirstMatch) -> bool:
     """Return whether the loop only searches rows, and compares them only with numbers."""
     assert asked.choice is not None
-    rows = site.seen(loop.iter)
+    rows = site.observed(loop.iter)
     names = {one.value for one in walk(found.mask) if isinstance(one, cst.Name)}
     if not isinstance(loop.target, cst.Name) or not isinstance(loop.iter, cst.Name):
         return False
@@ -130,7 +132,7 @@ def _is_only_search(site: Site, loop: cst.For, found: NonzeroIndices, asked: Fir
         return False
     known = find_definitions(site.document, loop)
     after = [use for use in known.reaching if _is_row(use, loop)] if known is not None else []
-    here = all(loop in site.document.around(use) for use in (*after, *found.uses))
+    here = all(loop in site.document.ancestors(use) for use in (*after, *found.uses))
     return here and len(split_statements(loop.body)) == 2
 
 

@@ -50,7 +50,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
                 pass
             case _:
                 continue
-        seen = site.seen(array)
+        seen = site.observed(array)
         if seen is not None and seen.is_ndarray:
             return _keep_number(site, node, array, conversion)
     return None
@@ -60,7 +60,7 @@ def _keep_number(
     site: Site, node: cst.BaseExpression, array: cst.BaseExpression, conversion: str
 ) -> Rewrite | Refusal:
     """Return the rewrite that keeps the number of `array` a tensor, or a refusal."""
-    seen = site.seen(array)
+    seen = site.observed(array)
     names = {name.removeprefix("numpy.") for name in seen.types} if seen is not None else set()
     dtype = getattr(torch, names.pop(), None) if len(names) == 1 else None
     kind = scalar_type_of(dtype) if isinstance(dtype, torch.dtype) else None
@@ -113,7 +113,7 @@ def _tensor_expression(site: Site, array: cst.BaseExpression) -> cst.BaseExpress
             pass
         case _:
             return None
-    seen = site.seen(tensor)
+    seen = site.observed(tensor)
     if seen is None or not seen.is_tensor or not seen.dtypes <= {"float32", "float64"}:
         return None
     match tensor:

@@ -102,7 +102,7 @@ def _is_int(site: Site, node: cst.BaseExpression) -> bool | None:
         return True
     if isinstance(node, cst.Float | cst.Imaginary):
         return False
-    seen = site.seen(node)
+    seen = site.observed(node)
     if seen is None and isinstance(node, cst.BinaryOperation):
         sides = (_is_int(site, node.left), _is_int(site, node.right))
         return False if False in sides else None if None in sides else True

@@ -88,7 +88,7 @@ def _traced_form(site: Site, call: cst.Call, name: str) -> cst.BaseExpression | 
         sizes = [arg.value for arg in call.args]
         if len(sizes) == 1 and isinstance(sizes[0], cst.Tuple):
             sizes = [element.value for element in sizes[0].elements]
-        seen = [site.seen(one) for one in sizes]
+        seen = [site.observed(one) for one in sizes]
         if any(one is not None and one.types != ("int",) for one in seen):
             return Refusal("its argument is no whole number")
         parts = {f"n{i}": size for i, size in enumerate(sizes)}

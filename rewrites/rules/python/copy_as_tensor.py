@@ -36,7 +36,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if len(call.args) != 1 or call.args[0].star:
         return Refusal("it takes more than what is copied")
     thing = call.args[0].value
-    seen, shallow = site.seen(thing), site.calls(call) == "copy.copy"
+    seen, shallow = site.observed(thing), site.calls(call) == "copy.copy"
     if seen is None:
         return Refusal("what is copied is not known")
     if seen.is_tensor:

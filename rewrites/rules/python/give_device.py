@@ -39,7 +39,11 @@ _MAKERS = word_set(
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     block = next(
-        (one for one in (site.node, *site.document.around(site.node)) if isinstance(one, cst.With)),
+        (
+            one
+            for one in (site.node, *site.document.ancestors(site.node))
+            if isinstance(one, cst.With)
+        ),
         None,
     )
     if block is None or not any(_is_device(site, item.item) for item in block.items):

@@ -31,7 +31,11 @@ _DEBUGGING = ("torch.autograd.detect_anomaly", "torch.autograd.set_detect_anomal
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     block = next(
-        (one for one in (site.node, *site.document.around(site.node)) if isinstance(one, cst.With)),
+        (
+            one
+            for one in (site.node, *site.document.ancestors(site.node))
+            if isinstance(one, cst.With)
+        ),
         None,
     )
     assumes = {item: _assumption_for(site, item.item) for item in block.items} if block else {}
@@ -53,7 +57,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 def _assumption_for(site: Site, context: cst.BaseExpression) -> str:
     """Return the assumption under which the context can be left out; "" if it cannot."""
-    seen = site.seen(context)
+    seen = site.observed(context)
     if seen is not None and set(seen.types) <= _LOCKS:
         return "no other thread needs the lock while compiled code runs"
     if site.calls(context) in _DEBUGGING:

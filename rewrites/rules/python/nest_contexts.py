@@ -33,7 +33,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     block = next(
         (
             one
-            for one in (site.node, *site.document.around(site.node))
+            for one in (site.node, *site.document.ancestors(site.node))
             if isinstance(one, cst.With) and _is_stack(site, one)
         ),
         None,

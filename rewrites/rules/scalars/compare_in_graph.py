@@ -47,7 +47,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     operands = [arg.value for arg in call.args if arg.keyword is None]
     if isinstance(call.func, cst.Attribute) and site.is_tensor(call.func.value):
         operands.insert(0, call.func.value)
-    seen = [site.seen(one) for one in operands[:2]]
+    seen = [site.observed(one) for one in operands[:2]]
     if len(seen) < 2 or any(one is None or not one.is_tensor for one in seen):
         return Refusal("what it compares is not known")
     shapes = {one.shapes for one in seen if one is not None}

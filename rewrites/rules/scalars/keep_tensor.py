@@ -82,7 +82,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     found = _find_scalar_read(site, site.node)
     if found is None:
         return _rewrite_tensor_index(site)
-    seen = site.seen(found.tensor)
+    seen = site.observed(found.tensor)
     if seen is None or not seen.is_tensor:
         return Refusal("it is not known to be a tensor")
     if parse_nonzero(site, found.tensor) is not None:
@@ -122,7 +122,7 @@ def _rewrite_tensor_index(site: Site) -> Rewrite | Refusal | None:
     """Rewrite `table[i]` to `table[i[None]][0]`, which does not read a 0-d index as a number."""
     for one in (site.node, *m.findall(site.node, m.Subscript())):
         index = only_index(one) if isinstance(one, cst.Subscript) else None
-        seen = site.seen(index) if index is not None else None
+        seen = site.observed(index) if index is not None else None
         if index is None or seen is None or not seen.is_tensor or seen.shapes != {()}:
             continue
         dtype = getattr(torch, next(iter(seen.dtypes)))
@@ -167,7 +167,7 @@ def _find_scalar_read(site: Site, node: cst.CSTNode) -> ScalarRead | None:
                 func=cst.Attribute(value=tensor, attr=cst.Name("item" | "tolist" as method)),
                 args=[],
             ):
-                if (seen := site.seen(tensor)) is None or not seen.is_ndarray:
+                if (seen := site.observed(tensor)) is None or not seen.is_ndarray:
                     return ScalarRead(one, tensor, method)
             case cst.Call(func=cst.Name("int" | "float" as method), args=[cst.Arg(value=tensor)]):
                 if site.is_tensor(tensor):

@@ -82,7 +82,7 @@ def _rewrite_constructors(site: Site) -> dict[cst.CSTNode, Replacement]:
         if made is None or not isinstance(call, cst.Call) or len(call.args) != 1:
             continue
         array = call.args[0].value
-        if (seen := site.seen(array)) is not None and seen.types == ("numpy.ndarray",):
+        if (seen := site.observed(array)) is not None and seen.types == ("numpy.ndarray",):
             text = f"{site.document.spelling('torch') or 'torch'}.from_numpy({{array}}).{made}()"
             found[call] = build_expression(text, array=array)
     return found
@@ -123,7 +123,7 @@ def _python_number(
 def _with_conversions(site: Site, node: cst.CSTNode) -> cst.CSTNode:
     """Return `node` with the `int(…)`, `.astype(int)` or `.item()` directly around it."""
     whole = node
-    for around in site.document.around(node) if isinstance(node, cst.Call) else ():
+    for around in site.document.ancestors(node) if isinstance(node, cst.Call) else ():
         if isinstance(around, cst.Arg | cst.Attribute):
             continue
         if not isinstance(around, cst.Call) or not m.matches(around, _CONVERTS):

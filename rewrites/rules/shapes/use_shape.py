@@ -37,7 +37,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if site.calls(maker) not in _MAKERS or not maker.args:
         return None
     sizes = maker.args[0].value
-    seen = site.seen(sizes)
+    seen = site.observed(sizes)
     if seen is None or not set(seen.types) <= {"torch.Size", "tuple", "list"}:
         return Refusal("what the tensor is made of is not known to be a shape")
     if not set(seen.items) <= {"int"}:

@@ -76,7 +76,7 @@ def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
     if isinstance(jump, cst.Continue):
         fits = isinstance(holder, cst.For | cst.While)
     else:
-        fits = _gives_nothing(jump) and isinstance(holder, cst.FunctionDef) and _is_plain(holder)
+        fits = _has_no_value(jump) and isinstance(holder, cst.FunctionDef) and _is_plain(holder)
     return outer.body[outer.body.index(node) + 1 :] if fits else ()
 
 
@@ -93,7 +93,7 @@ def leaves_early(site: Site, node: cst.CSTNode) -> bool:
     return any(isinstance(one, kinds) and one is not last for one in walk(node))
 
 
-def _gives_nothing(node: cst.CSTNode) -> bool:
+def _has_no_value(node: cst.CSTNode) -> bool:
     """Return whether a `return` has no value."""
     return isinstance(node, cst.Return) and (
         node.value is None or (isinstance(node.value, cst.Name) and node.value.value == "None")
@@ -103,4 +103,4 @@ def _gives_nothing(node: cst.CSTNode) -> bool:
 def _is_plain(function: cst.FunctionDef) -> bool:
     """Return whether a function returns no value anywhere."""
     found = (one for one in walk(function.body) if isinstance(one, _RETURNS))
-    return all(_gives_nothing(one) for one in found)
+    return all(_has_no_value(one) for one in found)

@@ -39,29 +39,31 @@ class Choice:
     def __post_init__(self) -> None:
         self.where = self.site.document.spelling("torch.where") or "torch.where"
 
-    def between(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
+    def select(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
         """Return the selection between two values; containers item by item."""
         if one.deep_equals(other):
             return one
         if parts := self._parts(one, other):
             return replace_nodes(one, parts)
         self.agreement.pair(one, other)
-        return self.put(one, other)
+        return self.select_stored(one, other)
 
-    def put(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
+    def select_stored(
+        self, one: cst.BaseExpression, other: cst.BaseExpression
+    ) -> cst.BaseExpression:
         """Return the selection between values that are stored in a tensor of fixed dtype and
         shape."""
-        left, right = self.finite(one, True), self.finite(other, False)
+        left, right = self.make_finite(one, True), self.make_finite(other, False)
         self.uses += 1
         return build_expression("{w}({t}, {a}, {b})", w=self.where, t=self.test, a=left, b=right)
 
-    def finite(self, value: cst.CSTNode, when: bool) -> cst.BaseExpression:
+    def make_finite(self, value: cst.CSTNode, when: bool) -> cst.BaseExpression:
         """Return `value`, with operands replaced so that no unselected gradient becomes NaN."""
         new = self._without_hazards(value, when)
         assert isinstance(new, cst.BaseExpression)
         return new
 
-    def finite_edits(self, node: cst.CSTNode, when: bool) -> dict[cst.CSTNode, Replacement]:
+    def make_finite_edits(self, node: cst.CSTNode, when: bool) -> dict[cst.CSTNode, Replacement]:
         """Return the edits of `finite` inside `node`."""
         found = find_hazards(self.site, node)
         edits: dict[cst.CSTNode, Replacement] = {}
@@ -71,7 +73,7 @@ class Choice:
                 edits[hazard.operand] = self._guard_operand(hazard, when)
         return edits
 
-    def pure(self, *nodes: cst.CSTNode) -> None:
+    def require_pure(self, *nodes: cst.CSTNode) -> None:
         """Raise NotApplicable where evaluating nodes unconditionally has a side effect."""
         if reason := side_effect_of(self.site, *nodes, random=self.random):
             raise NotApplicable(f"both ways would be evaluated, and {reason}")
@@ -84,7 +86,7 @@ class Choice:
 
     def _without_hazards(self, value: cst.CSTNode, when: bool) -> cst.CSTNode:
         """Return a branch's value with its hazardous operands replaced where it is not selected."""
-        edits = self.finite_edits(value, when)
+        edits = self.make_finite_edits(value, when)
         if value in edits:
             new = edits[value]
             assert isinstance(new, cst.CSTNode)
@@ -124,7 +126,7 @@ class Choice:
             pairs = list(zip(one.elements, other.elements, strict=True))
         else:
             return {}
-        return {a.value: self.between(a.value, b.value) for a, b in pairs}
+        return {a.value: self.select(a.value, b.value) for a, b in pairs}
 
 
 def _key_codes(node: cst.Dict) -> list[str | None]:

@@ -33,7 +33,7 @@ _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 
 @dataclass(frozen=True)
-class Rest:
+class LaterStatements:
     """Statements after an early return, up to the last return."""
 
     statements: Sequence[cst.BaseStatement]
@@ -53,7 +53,7 @@ def is_early_return(node: cst.If) -> bool:
     )
 
 
-def statements_after(site: Site, node: cst.If | cst.For) -> Rest:
+def statements_after(site: Site, node: cst.If | cst.For) -> LaterStatements:
     """Return the statements after an early return, or after the loop that contains it.
 
     Raises NotApplicable where they do not end in one return."""
@@ -71,7 +71,7 @@ def statements_after(site: Site, node: cst.If | cst.For) -> Rest:
         for jump in walk(one):
             if isinstance(jump, cst.Return | cst.Raise):
                 raise NotApplicable("there are other returns or errors after it")
-    return Rest(body[:-1], last, final.value)
+    return LaterStatements(body[:-1], last, final.value)
 
 
 def select_return(
@@ -88,15 +88,15 @@ def select_return(
     if shared := elsewhere & set(names_bound(*made.own)):
         raise NotApplicable(f"`{min(shared)}` is something else on each way")
     choice = selection.choice(condition)
-    own = [selection.tamed_line(choice, line, not condition.negated) for line in made.own]
-    choice.pure(*after.statements, after.value, early)
+    own = [selection.unconditional_line(choice, line, not condition.negated) for line in made.own]
+    choice.require_pure(*after.statements, after.value, early)
     choice.agreement.gradients([*own, early], [*after.statements, after.value])
     edits: dict[cst.CSTNode, Replacement] = {}
     for one in after.statements:
-        edits |= choice.finite_edits(one, condition.negated)
+        edits |= choice.make_finite_edits(one, condition.negated)
     changed = set(names_bound(*after.statements))
     pair = (after.value, early) if condition.negated else (early, after.value)
-    value = choice.between(*pair)
+    value = choice.select(*pair)
     lines: Lines = [*own]
     names: dict[cst.CSTNode, Replacement] = {}
     if names_read(early) & changed:
@@ -122,7 +122,7 @@ def select_return(
 def _place_edits(
     node: cst.If,
     lines: Lines,
-    after: Rest,
+    after: LaterStatements,
     final: cst.SimpleStatementLine,
     edits: dict[cst.CSTNode, Replacement],
 ) -> dict[cst.CSTNode, Replacement]:
@@ -143,7 +143,7 @@ def _place_edits(
 def _rewrite_guarded(
     node: cst.If,
     condition: Predicate,
-    after: Rest,
+    after: LaterStatements,
     value: cst.BaseExpression,
     uses: int,
     lines: Lines,

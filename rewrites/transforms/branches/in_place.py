@@ -59,12 +59,12 @@ def changes_tensors(site: Site, *branches: Sequence[cst.CSTNode]) -> bool:
 def guard_updates(
     choice: Choice,
     sides: Sequence[tuple[Sequence[cst.CSTNode], bool]],
-    lasting: Collection[str],
+    read_later: Collection[str],
     old: Old,
 ) -> list[cst.BaseStatement]:
     """Return the statements of both branches, each without an effect unless its branch is taken.
 
-    `lasting` are the names that later code reads.
+    `read_later` are the names that later code reads.
     """
     if merged := _merge_assignments(choice, *sides):
         return merged
@@ -72,7 +72,9 @@ def guard_updates(
     for branch, when in sides:
         for line in branch:
             assert isinstance(line, cst.SimpleStatementLine)
-            body = [conditional_statement(choice, small, when, lasting, old) for small in line.body]
+            body = [
+                conditional_statement(choice, small, when, read_later, old) for small in line.body
+            ]
             made.append(line.with_changes(body=body))
     return made
 
@@ -101,31 +103,31 @@ def _merge_assignments(
             [cst.SimpleStatementLine(body=[cst.Assign(targets=[a]) as left]) as line],
             [cst.SimpleStatementLine(body=[cst.Assign(targets=[b]) as right])],
         ) if a.deep_equals(b):
-            choice.pure(left.value, right.value)
+            choice.require_pure(left.value, right.value)
             pair = (left.value, right.value) if first[1] else (right.value, left.value)
-            value = choice.put(*pair)
+            value = choice.select_stored(*pair)
             return [line.with_changes(body=[left.with_changes(value=value)])]
     return []
 
 
 def conditional_statement(
-    choice: Choice, small: cst.BaseSmallStatement, when: bool, lasting: Collection[str], old: Old
+    choice: Choice, small: cst.BaseSmallStatement, when: bool, read_later: Collection[str], old: Old
 ) -> cst.BaseSmallStatement:
     """Return a statement without an effect unless the condition is `when`.
 
-    `lasting` are the names that later code reads; `old` gives the earlier value of a name. Raises
-    NotApplicable.
+    `read_later` are the names that later code reads; `old` gives the earlier value of a name.
+    Raises NotApplicable.
     """
     if isinstance(small, cst.Pass) or is_update(choice.site, small):
         return small if isinstance(small, cst.Pass) else guard_update(choice, small, when)
     target, value = parse_assignment(choice.site, small)
-    choice.pure(value)
+    choice.require_pure(value)
     path = dotted_name(target)
-    if "." not in path and path not in lasting:
-        edits = choice.finite_edits(small, when)
+    if "." not in path and path not in read_later:
+        edits = choice.make_finite_edits(small, when)
         return replace_nodes(small, edits) if edits else small
     before = old(path, value)
-    new = choice.between(value, before) if when else choice.between(before, value)
+    new = choice.select(value, before) if when else choice.select(before, value)
     assert isinstance(target, cst.BaseAssignTargetExpression)
     return cst.Assign([cst.AssignTarget(target)], new)
 
@@ -152,14 +154,14 @@ def guard_update(choice: Choice, node: cst.CSTNode, when: bool) -> cst.BaseSmall
     """
     match node:
         case cst.AugAssign():
-            choice.pure(node.value)
+            choice.require_pure(node.value)
             _require_same_dtype(choice.site, node.target, node.value, node)
             neutral = cst.parse_expression(_NEUTRAL[type(node.operator)])
             return node.with_changes(value=_select_by(choice, node.value, neutral, when))
         case cst.Expr(value=cst.Call(func=cst.Attribute()) as call):
             return node.with_changes(value=_guard_method(choice, call, when))
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript() as target)]):
-            choice.pure(node.value, target.slice[0])
+            choice.require_pure(node.value, target.slice[0])
             return node.with_changes(value=_select_by(choice, node.value, target, when))
     raise NotApplicable(f"`{choice.site.document.code(node)}` is no update of a tensor")
 
@@ -168,7 +170,7 @@ def _guard_method(choice: Choice, call: cst.Call, when: bool) -> cst.Call:
     """Rewrite `x.add_(y)` as `x.add_(torch.where(t, y, 0))`, others with `x.copy_`."""
     site = choice.site
     (*first, method), base = _in_place_chain(call)
-    choice.pure(base, *(arg.value for arg in _chain_arguments(call, base)))
+    choice.require_pure(base, *(arg.value for arg in _chain_arguments(call, base)))
     plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
     if method in _METHODS and not first and len(plain) == len(call.args) == 1:
         _require_same_dtype(site, base, plain[0], call)
@@ -225,7 +227,7 @@ def _select_by(
     choice: Choice, value: cst.BaseExpression, other: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
     """Return `value` where the condition is `when`, else `other`."""
-    return choice.put(value, other) if when else choice.put(other, value)
+    return choice.select_stored(value, other) if when else choice.select_stored(other, value)
 
 
 def _require_same_precision(

@@ -63,7 +63,7 @@ class MaskedLoop:
         if condition is None or condition.guard is not None:
             raise NotApplicable("Python decides a part of its test")
         choice = Choice(site, cst.Name(done), Agreement(site, self.assumes))
-        choice.pure(condition.tensor)
+        choice.require_pure(condition.tensor)
         lines, behind = self._statements_behind(choice, loop)
         edits: dict[cst.CSTNode, Replacement] = {}
         for line in loop.body.body:
@@ -136,12 +136,12 @@ class MaskedLoop:
         after = early.statements_after(self.site, loop)
         if names_read(value) & set(map(dotted_name, assignment_targets(loop))):
             raise NotApplicable("what is returned early depends on the loop's variables")
-        choice.pure(*after.statements, after.value, value)
+        choice.require_pure(*after.statements, after.value, value)
         choice.agreement.gradients([value], [*after.statements, after.value])
         edits: dict[cst.CSTNode, Replacement] = {}
         for one in after.statements:
-            edits |= choice.finite_edits(one, False)
-        new, lines = choice.between(value, after.value), []
+            edits |= choice.make_finite_edits(one, False)
+        new, lines = choice.select(value, after.value), []
         if names_read(value) & set(names_bound(*after.statements)):
             if value not in walk(new):
                 raise NotApplicable("what is returned early is used again later")
@@ -188,14 +188,14 @@ class MaskedLoop:
         if is_update(site, small):
             return [guard_update(choice, small, False)]
         target, value = parse_assignment(site, small)
-        choice.pure(value)
+        choice.require_pure(value)
         path = dotted_name(target)
         if "." not in path and path not in self._carried_names(loop):
-            return [replace_nodes(small, choice.finite_edits(small, False))]
+            return [replace_nodes(small, choice.make_finite_edits(small, False))]
         if "." in path or path in names_bound_before(site.document, loop):
             return [
                 _make_assignment(
-                    path, choice.between(self._earlier_value(choice, path, loop), value)
+                    path, choice.select(self._earlier_value(choice, path, loop), value)
                 )
             ]
         if path in live_in(loop.body.body):
@@ -205,7 +205,7 @@ class MaskedLoop:
             self.assumes[f"the loop that sets `{path}` runs at least once"] = None
         new = site.document.unused_name(f"new_{path}")
         choice.agreement.pair(value, value)
-        value = choice.finite(value, False)
+        value = choice.make_finite(value, False)
         kept = build_expression(
             f"{new} if {path} is None else {choice.where}({{d}}, {path}, {new})", d=choice.test
         )

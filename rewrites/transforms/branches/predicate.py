@@ -36,7 +36,7 @@ class Predicate:
 
 
 @dataclass(frozen=True)
-class Test:
+class Condition:
     """Condition of a branch, with the edits that writing it as a tensor needs."""
 
     find_conditional: Decision
@@ -51,7 +51,7 @@ def find_conditional(site: Site) -> Decision | None:
     inner = site.node
     if isinstance(inner, Decision):
         return inner
-    for outer in site.document.around(inner):
+    for outer in site.document.ancestors(inner):
         if isinstance(outer, Decision):
             return outer if outer.test is inner else None
         if not isinstance(outer, _PARTS):
@@ -60,17 +60,17 @@ def find_conditional(site: Site) -> Decision | None:
     return None
 
 
-def find_condition(site: Site) -> Test | None:
+def find_condition(site: Site) -> Condition | None:
     """Return the condition of the site's conditional, with `n = t.item()` before it inlined."""
     found = find_conditional(site)
     if found is not None:
         previous = _previous_statement(site, found)
         assign = previous.body[0] if previous is not None else None
-        named = _through_name(site, assign) if isinstance(assign, cst.Assign) else None
-        return named or Test(found, found.test)
-    for outer in site.document.around(site.node):
+        named = _condition_through_name(site, assign) if isinstance(assign, cst.Assign) else None
+        return named or Condition(found, found.test)
+    for outer in site.document.ancestors(site.node):
         if isinstance(outer, cst.Assign):
-            return _through_name(site, outer)
+            return _condition_through_name(site, outer)
         if not isinstance(outer, _PARTS):
             return None
     return None
@@ -87,7 +87,7 @@ _PARTS = (
 )
 
 
-def _through_name(site: Site, assign: cst.Assign) -> Test | None:
+def _condition_through_name(site: Site, assign: cst.Assign) -> Condition | None:
     """Return the condition of the `if` after `n = t.item()`, if nothing else reads `n`."""
     known = find_definitions(site.document, assign)
     line = site.document.parent(assign)
@@ -97,20 +97,20 @@ def _through_name(site: Site, assign: cst.Assign) -> Test | None:
     uses = known.uses(target)
     if len(assign.targets) > 1 or len(uses) != 1 or len(known.reaching[uses[0]]) > 1:
         return None
-    for outer in site.document.around(uses[0]):
+    for outer in site.document.ancestors(uses[0]):
         if isinstance(outer, cst.If) and _previous_statement(site, outer) is line:
             if not any(one is uses[0] for one in walk(outer.test)):
                 return None
-            if not any(_gives_number(site, one) for one in walk(assign.value)):
+            if not any(_converts_to_number(site, one) for one in walk(assign.value)):
                 return None
             value = parenthesize(assign.value)
             whole = outer.test is uses[0]
             condition = value if whole else replace_nodes(outer.test, {uses[0]: value})
-            return Test(outer, condition, line)
+            return Condition(outer, condition, line)
     return None
 
 
-def _gives_number(site: Site, node: cst.CSTNode) -> bool:
+def _converts_to_number(site: Site, node: cst.CSTNode) -> bool:
     """Return whether a call converts a tensor to a number."""
     if not isinstance(node, cst.Call):
         return False

@@ -79,7 +79,7 @@ def _drawing_calls(site: Site, branch: Sequence[cst.CSTNode]) -> Iterator[cst.Ca
 
 def _nodes_between(site: Site, call: cst.Call, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield the nodes around `call` up to `node`, which is left out."""
-    for one in site.document.around(call):
+    for one in site.document.ancestors(call):
         if one is node:
             return
         yield one

@@ -54,7 +54,7 @@ class Numbers:
         facts = _Facts(self.site.facts, self._known)
         found: Edits = {}
         for node in self.decisions:
-            if any(one in tuple(self.site.document.around(node)) for one in self.decisions):
+            if any(one in tuple(self.site.document.ancestors(node)) for one in self.decisions):
                 continue  # an `elif`: it goes with its `if`
             site = replace(self.site, node=node, facts=facts)
             found |= self._rewrite_branch(site, node)
@@ -63,7 +63,7 @@ class Numbers:
         plain: Edits = {}
         for call, tensor in self.tensors.items():
             again = [n for one in made for n in walk(one) if call.deep_equals(n)]
-            inside = any(one in found for one in self.site.document.around(call))
+            inside = any(one in found for one in self.site.document.ancestors(call))
             if inside and len(again) != 1:
                 raise NotApplicable("the number would not be drawn exactly once")
             if not inside:
@@ -73,9 +73,9 @@ class Numbers:
 
     def _keep_dtype(self, plain: Edits, found: Edits) -> Edits:
         """Write `(n * t[None])[0]` for `n * t`, so that `n` does not promote the dtype."""
-        around = self.site.document.around
-        for node in sorted(self.met, key=lambda one: len(tuple(around(one))), reverse=True):
-            if any(one in found for one in (node, *around(node))):
+        ancestors = self.site.document.ancestors
+        for node in sorted(self.met, key=lambda one: len(tuple(ancestors(one))), reverse=True):
+            if any(one in found for one in (node, *ancestors(node))):
                 raise NotApplicable("the number meets a tensor without dimensions in a decision")
             inside = {one: plain.pop(one) for one in walk(node) if one in plain}
             other = self.met[node]
@@ -127,7 +127,7 @@ class Numbers:
 
         Raises NotApplicable where the result would have another dtype.
         """
-        seen = self.site.seen(other)
+        seen = self.site.observed(other)
         if seen is None or not all(tensor.is_float for tensor in seen.tensors):
             raise NotApplicable("the number meets a tensor that is not of a floating dtype")
         if self.device != "cpu" and {tensor.device for tensor in seen.tensors} != {self.device}:
@@ -137,7 +137,7 @@ class Numbers:
 
     def _is_decided(self, binding: cst.CSTNode) -> bool:
         """Return whether a name is bound in a branch that depends on a replaced number."""
-        return any(one in self.decisions for one in self.site.document.around(binding))
+        return any(one in self.decisions for one in self.site.document.ancestors(binding))
 
     def _is_bound(self, node: cst.CSTNode) -> bool:
         """Return whether a node is a `max` or `min` of two values."""

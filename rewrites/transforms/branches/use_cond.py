@@ -134,7 +134,7 @@ class CondWriter:
         if made.own:
             return None
         selection = WhereWriter(self.site, known=self.known)
-        return [made.values.get(n) or selection.present(n, branches) for n in names]
+        return [made.values.get(n) or selection.value_before(n, branches) for n in names]
 
     def _branch_function(
         self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
@@ -156,7 +156,7 @@ class CondWriter:
             selection = WhereWriter(self.site, known=self.known)
             own = set(names_bound(*body))
             results = [
-                cst.parse_expression(n) if n in own else selection.present(n, branches)
+                cst.parse_expression(n) if n in own else selection.value_before(n, branches)
                 for n in names
             ]
         self._require_pure(*body, *results)

@@ -35,7 +35,7 @@ from fullgraph.rewrites.transforms.branches.in_place import (
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, predicate_of
 
 Lines = list[cst.BaseStatement]
-Way = TypeVar("Way")
+Branch = TypeVar("Branch")
 
 
 @dataclass
@@ -56,9 +56,9 @@ class WhereWriter:
         """Rewrite `a if t else b` as one expression."""
         one, other = order_branches(condition, node.body, node.orelse)
         choice = self.choice(condition)
-        choice.pure(one, other)
+        choice.require_pure(one, other)
         choice.agreement.gradients([one], [other])
-        made = choice.between(one, other)
+        made = choice.select(one, other)
         self.tests.append(node.test)
         if choice.uses > 1:
             if condition.guard is not None:
@@ -106,7 +106,7 @@ class WhereWriter:
                 made = self._merge_values(nested, choice, *arms)
                 if choice.uses > 1:
                     raise NotApplicable("the inner test would have to be written several times")
-                choice.pure(condition.tensor)
+                choice.require_pure(condition.tensor)
                 return made
         return values_assigned(self.site, body, outputs)
 
@@ -121,25 +121,29 @@ class WhereWriter:
         values = {}
         used: tuple[list[cst.CSTNode], ...] = ([*one.own], [*other.own])
         for key in keys:
-            a, b = (when.values.get(key) or self.present(key, branches) for when in (one, other))
+            a, b = (
+                when.values.get(key) or self.value_before(key, branches) for when in (one, other)
+            )
             used[0].append(a)
             used[1].append(b)
             self._require_no_update(key, branches, a, b)
-            choice.pure(a, b)
+            choice.require_pure(a, b)
             choice.agreement.arithmetic = self._is_float_operand(key, branches)
-            values[key] = choice.between(a, b)
+            values[key] = choice.select(a, b)
         choice.agreement.gradients(*used)
         own = [
-            self.tamed_line(choice, line, when)
+            self.unconditional_line(choice, line, when)
             for branch_values, when in ((one, True), (other, False))
             for line in branch_values.own
         ]
         return BranchValues(values, own)
 
-    def tamed_line(self, choice: Choice, line: cst.BaseStatement, when: bool) -> cst.BaseStatement:
+    def unconditional_line(
+        self, choice: Choice, line: cst.BaseStatement, when: bool
+    ) -> cst.BaseStatement:
         """Return a line that can run unconditionally. Raises NotApplicable for side effects."""
-        choice.pure(line)
-        edits = choice.finite_edits(line, when)
+        choice.require_pure(line)
+        edits = choice.make_finite_edits(line, when)
         return replace_nodes(line, edits) if edits else line
 
     def _where_statements(
@@ -155,14 +159,14 @@ class WhereWriter:
         """Rewrite branches that update tensors in place, statement by statement."""
         choice = self.choice(condition)
         sides = [(branches.one, not condition.negated), (branches.other, condition.negated)]
-        lasting = {*branches.written(self.site), *live_in(branches.other)}
+        read_later = {*branches.written(self.site), *live_in(branches.other)}
 
         def old(key: str, value: cst.BaseExpression) -> cst.BaseExpression:
             """Return the value of `key` before the branch. Raises NotApplicable."""
             self._require_no_update(key, branches, value)
-            return self.present(key, branches)
+            return self.value_before(key, branches)
 
-        lines = guard_updates(choice, sides, lasting, old)
+        lines = guard_updates(choice, sides, read_later, old)
         choice.agreement.gradients(*(stored_operands(branch) for branch, _ in sides))
         self.tests.append(branches.node.test)
         return self._hoist_condition(choice, lines, changes=True)
@@ -190,7 +194,7 @@ class WhereWriter:
         if shared:
             raise NotApplicable(f"`{min(shared)}` is something else on each way")
 
-    def present(self, key: str, branches: Branches) -> cst.BaseExpression:
+    def value_before(self, key: str, branches: Branches) -> cst.BaseExpression:
         """Return the value of `key` before the branch, as a node with known facts."""
         if "." not in key and key not in names_bound_before(self.site.document, branches.node):
             raise NotApplicable(f"`{key}` has no value where the other way is taken")
@@ -258,7 +262,7 @@ def _make_assignments(values: dict[str, cst.BaseExpression]) -> Lines:
     return [build_statement("{k} = {v}", k=key, v=values[key]) for key in changed]
 
 
-def order_branches(condition: Predicate, one: Way, other: Way) -> tuple[Way, Way]:
+def order_branches(condition: Predicate, one: Branch, other: Branch) -> tuple[Branch, Branch]:
     """Return the branches as (where the predicate's tensor is true, where it is false)."""
     return (other, one) if condition.negated else (one, other)
 

@@ -137,7 +137,7 @@ class WhileLoopWriter:
 
     def _condition_devices(self) -> set[str]:
         """Return the devices of the tensors in the condition."""
-        found = (self.site.seen(node) for node in walk(self.node.test))
+        found = (self.site.observed(node) for node in walk(self.node.test))
         return {tensor.device for seen in found if seen for tensor in seen.tensors}
 
     def _initial_value(self, name: str, seen: ValueSummary) -> str:

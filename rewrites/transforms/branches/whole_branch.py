@@ -81,7 +81,7 @@ def _line_of(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:
     Raises NotApplicable.
     """
     line = site.document.statement(node)
-    between = list(itertools.takewhile(lambda one: one is not line, site.document.around(node)))
+    between = list(itertools.takewhile(lambda one: one is not line, site.document.ancestors(node)))
     parts = cst.BooleanOperation | cst.IfExp | cst.Lambda | cst.BaseComp
     values = [one for one in between if isinstance(one, cst.BaseExpression)]
     if (

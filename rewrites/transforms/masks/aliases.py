@@ -36,9 +36,9 @@ def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst
         return True
     if document.position(use).line <= document.position(place).line:
         return True
-    around = tuple(document.around(binding))
-    loops = [n for n in document.around(place) if isinstance(n, cst.For | cst.While)]
-    return any(loop not in around and loop in document.around(use) for loop in loops)
+    around = tuple(document.ancestors(binding))
+    loops = [n for n in document.ancestors(place) if isinstance(n, cst.For | cst.While)]
+    return any(loop not in around and loop in document.ancestors(use) for loop in loops)
 
 
 def _value_of(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:

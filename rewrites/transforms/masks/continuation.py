@@ -52,7 +52,7 @@ def copy_continuation(
     def within(node: cst.CSTNode) -> bool:
         return document.statement(node) in rest
 
-    own = {node: new for node, new in edits.items() if line in document.around(node)}
+    own = {node: new for node, new in edits.items() if line in document.ancestors(node)}
     known = replacements.get(line)
     head = [*known.nodes] if isinstance(known, cst.FlattenSentinel) else [replace_nodes(line, own)]
     copies = [
@@ -66,16 +66,16 @@ def copy_continuation(
     }
     return {
         **others,
-        **_into_the_other(site, line, rest),
+        **_move_to_else(site, line, rest),
         line: cst.FlattenSentinel([*head, *copies]),
     }
 
 
-def _into_the_other(
+def _move_to_else(
     site: Site, line: cst.BaseStatement, rest: tuple[cst.SimpleStatementLine, ...]
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits that move `rest` into the `else` branch, so that both branches return."""
-    around = [one for one in site.document.around(line) if isinstance(one, cst.If | cst.Else)]
+    around = [one for one in site.document.ancestors(line) if isinstance(one, cst.If | cst.Else)]
     choice = around[0] if isinstance(around[0], cst.If) else site.document.parent(around[0])
     if not isinstance(choice, cst.If) or not isinstance(choice.orelse, cst.Else):
         return {}

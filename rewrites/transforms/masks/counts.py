@@ -29,25 +29,27 @@ def find_count(site: Site, node: cst.BaseExpression, selected: cst.BaseExpressio
             other = parent.right if parent.left is node else parent.left
             if site.is_tensor(other):
                 return CountSink(node)
-        case cst.Comparison(comparisons=[one]) if parent.left is node and is_test(site, parent):
+        case cst.Comparison(comparisons=[one]) if parent.left is node and is_condition(
+            site, parent
+        ):
             if isinstance(one.operator, _ORDER) and _is_number(site, one.comparator):
                 return CountSink(node)
         case cst.Arg(keyword=None):
             if (found := _at_least(site, parent, node)) is not None:
                 return found
-    if is_test(site, node):
+    if is_condition(site, node):
         return CountSink(node)
     raise NotApplicable(f"`{site.document.code(node)}` is needed as a Python number")
 
 
-def is_test(site: Site, node: cst.BaseExpression) -> bool:
+def is_condition(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether only the truth value of an expression is used."""
     parent = site.document.parent(node)
     match parent:
         case cst.If() | cst.IfExp():
             return parent.test is node
         case cst.UnaryOperation(operator=cst.Not()) | cst.BooleanOperation():
-            return is_test(site, parent)
+            return is_condition(site, parent)
     return False
 
 
@@ -68,5 +70,5 @@ def _is_number(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether an expression is a Python number."""
     if isinstance(node, cst.Integer | cst.Float):
         return True
-    seen = site.seen(node)
+    seen = site.observed(node)
     return seen is not None and seen.is_number

@@ -13,7 +13,7 @@ from fullgraph.rewrites.transforms.masks.reads import Read
 def dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
     """Return how many dimensions selected elements have besides the one that the mask selects
     along."""
-    seen = site.seen(node)
+    seen = site.observed(node)
     if seen is None or len(seen.dims) != 1:
         return first.axis + first.trailing_dims if first.known else 0
     return next(iter(seen.dims)) - 1
@@ -26,7 +26,7 @@ def is_flat(site: Site, first: Read, made: Operation) -> bool:
     """
     if not first.known:
         return False
-    seen = site.seen(made.tensor)
+    seen = site.observed(made.tensor)
     count = dims(site, first, made.tensor)
     if made.name in ("flatten", "ravel"):
         return count == 0 and not made.options
@@ -41,7 +41,7 @@ def is_flat(site: Site, first: Read, made: Operation) -> bool:
 
 def _observed_numbers(site: Site, node: cst.BaseExpression) -> set[object]:
     """Return the values that a size was observed to have."""
-    bare, seen = ops.integer_literal(node), site.seen(node)
+    bare, seen = ops.integer_literal(node), site.observed(node)
     return {bare} if bare is not None else set(seen.values if seen is not None else ())
 
 
@@ -61,7 +61,7 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
     return inner
 
 
-def goes_over(site: Site, first: Read, made: Operation, axis: int) -> bool:
+def covers_mask_dims(site: Site, first: Read, made: Operation, axis: int) -> bool:
     """Return whether a reduction covers the mask's dimensions, as far as they are literals."""
     found = _reduced_dimensions(made)
     count = dims(site, first, made.tensor) + 1
@@ -89,7 +89,7 @@ def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> boo
     return len(node.slice) > 1 and ((whole and first.dims == 1) or dots)
 
 
-def takes_one(node: cst.Subscript, axis: int) -> bool:
+def is_index_before_mask(node: cst.Subscript, axis: int) -> bool:
     """Return whether a subscript is `x[:, m][0]`, which indexes a dimension before the mask's."""
     match node.slice:
         case [cst.SubscriptElement(slice=cst.Index(value=only_index))]:

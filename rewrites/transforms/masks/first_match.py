@@ -41,12 +41,12 @@ class FirstMatch:
         return tuple(one.node for one in self.questions if one.asked in tests)
 
     @property
-    def alone(self) -> bool:
+    def is_single(self) -> bool:
         """Return whether a use assumes that there is exactly one index."""
-        return any(one.alone for one in self.questions)
+        return any(one.is_single for one in self.questions)
 
     @property
-    def guarded(self) -> bool:
+    def is_guarded(self) -> bool:
         """Return whether an index is read only in a branch where one exists."""
         return self.choice is not None or all(
             one.asked is QuestionKind.COUNT for one in self.questions
@@ -145,7 +145,11 @@ def _condition_if(site: Site, test: Question, questions: list[Question]) -> HitB
     ):
         one, other = _only_statement(outer.body), _only_statement(outer.orelse.body)
         first, second = _value_of(site, one), _value_of(site, other)
-        if first is None or second is None or _shell_of(site, one) != _shell_of(site, other):
+        if (
+            first is None
+            or second is None
+            or _source_without_value(site, one) != _source_without_value(site, other)
+        ):
             raise NotApplicable("the two sides of its test do different things")
         sides = (first, second)
     else:
@@ -155,7 +159,7 @@ def _condition_if(site: Site, test: Question, questions: list[Question]) -> HitB
     found, otherwise = sides
     if not all(any(node is one for one in walk(found)) for node in indices):
         raise NotApplicable("an index is asked for outside its test")
-    kinds = site.seen(otherwise)
+    kinds = site.observed(otherwise)
     if kinds is not None and not (kinds.is_tensor or kinds.is_number):
         raise NotApplicable(f"`{site.document.code(otherwise)}` is no tensor")
     return HitBranch(outer, found, otherwise)
@@ -178,7 +182,7 @@ def _value_of(site: Site, node: cst.CSTNode | None) -> cst.BaseExpression | None
     return None
 
 
-def _shell_of(site: Site, node: cst.CSTNode | None) -> str:
+def _source_without_value(site: Site, node: cst.CSTNode | None) -> str:
     """Return the source of a statement without its value."""
     value = _value_of(site, node)
     if node is None or value is None:

@@ -96,7 +96,7 @@ class Flow:
 
     def is_number(self, node: cst.BaseExpression) -> bool:
         """Return whether an expression is a Python number."""
-        seen = self.site.seen(node)
+        seen = self.site.observed(node)
         bare = cst.Integer | cst.Float | cst.UnaryOperation
         if isinstance(node, bare) and not isinstance(getattr(node, "operator", None), cst.Not):
             inner = node.expression if isinstance(node, cst.UnaryOperation) else node
@@ -128,20 +128,24 @@ class Flow:
         return any(one in self.reads or one in self.names for one in walk(node))
 
     def _takes_one(self, node: cst.Subscript) -> bool:
-        return self._contains_selected(node.value) and extent.takes_one(node, self.axis(node.value))
+        return self._contains_selected(node.value) and extent.is_index_before_mask(
+            node, self.axis(node.value)
+        )
 
     def _is_selected_subscript(self, node: cst.Subscript) -> bool:
         """Return whether a subscript other than a masked read gives selected elements."""
         if self.is_selected(node.value):
             axis = self.axis(node.value)
             first = self.first
-            return extent.takes_one(node, axis) or extent.is_row_index(self.site, first, node, axis)
+            return extent.is_index_before_mask(node, axis) or extent.is_row_index(
+                self.site, first, node, axis
+            )
         index = extent.only_index(node)
         return index is not None and self.is_selected(index) and self._is_gather(node, index)
 
     def _is_gather(self, node: cst.Subscript, index: cst.BaseExpression) -> bool:
         """Return whether selected elements are the only index of a whole tensor: `table[x[m]]`."""
-        seen, table = self.site.seen(index), self.site.seen(node.value)
+        seen, table = self.site.observed(index), self.site.observed(node.value)
         if extent.only_index(node) is not index or seen is None or table is None:
             return False
         whole = seen.dtypes <= {"int64", "int32"} and self.dims(index) == self.axis(index) == 0
@@ -207,7 +211,7 @@ class Flow:
         """Return whether a binding stores selected elements."""
         if binding in self.bound:
             return True
-        for one in self.site.document.around(binding):
+        for one in self.site.document.ancestors(binding):
             if isinstance(one, cst.Assign):
                 return self.is_selected(one.value)
             if not isinstance(one, cst.Element | cst.Tuple | cst.AssignTarget):
@@ -316,7 +320,9 @@ class Flow:
         if made.name in ops.NEUTRAL or made.name in ops.ROWWISE:
             if extent.is_rowwise(self.site, self.first, made, axis):
                 return self._outermost_selected(call)
-            if made.name in ops.NEUTRAL and extent.goes_over(self.site, self.first, made, axis):
+            if made.name in ops.NEUTRAL and extent.covers_mask_dims(
+                self.site, self.first, made, axis
+            ):
                 return node, ReduceSink(made)
         raise refuse_elements(self.site, call)
 
@@ -373,7 +379,7 @@ class Flow:
         shape."""
         if self.is_selected(other) or self.is_number(other):
             return
-        seen = self.site.seen(other)
+        seen = self.site.observed(other)
         if seen is None:
             if self.first.known and not isinstance(other, cst.Name | cst.Attribute):
                 raise NotApplicable(f"it is not known what `{self._code(other)}` is")

@@ -39,7 +39,7 @@ class FullShapeWriter:
 
         Only a zero gradient reaches unselected elements, whatever their values."""
         cuts: dict[cst.CSTNode, cst.BaseExpression] = {
-            cut: self.where(self.bare(cut), cut) for cut in self.cuts(node)
+            cut: self.where(self.with_whole_tensors(cut), cut) for cut in self.padding_points(node)
         }
         return self._replace_parts(node, cuts)
 
@@ -48,22 +48,22 @@ class FullShapeWriter:
         made = build_expression(
             "{where}({mask}, {full}, {fill})",
             where=self.torch("where"),
-            mask=self.spread(node),
+            mask=self.broadcast_mask(node),
             full=full.with_changes(lpar=(), rpar=()),
             fill=fill or self.fill,
         )
         assert isinstance(made, cst.Call)
         return made
 
-    def spread(self, node: cst.BaseExpression) -> cst.BaseExpression:
+    def broadcast_mask(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Return the mask with trailing dimensions of size one, to broadcast against `node`."""
         first, axis = self.flow.first, self.flow.axis(node)
         rest = self.flow.dims(node) - axis if first.known else 0
         ndim = axis + first.dims + rest
         self.masks += 1
-        return Read(node, node, self.mask, axis, first.dims, ndim).spread(self.mask)
+        return Read(node, node, self.mask, axis, first.dims, ndim).broadcast_mask(self.mask)
 
-    def bare(self, node: cst.BaseExpression) -> cst.BaseExpression:
+    def with_whole_tensors(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Return `node` with its masked reads replaced by the whole tensors."""
         return self._replace_parts(node, {r: found.base for r, found in self.flow.reads.items()})
 
@@ -90,7 +90,7 @@ class FullShapeWriter:
         for one in walk(node):
             if isinstance(one, cst.Call) and one not in known:
                 name = self.flow.site.calls(one)
-                if name in ops.BUILTIN and self.holds(one):
+                if name in ops.BUILTIN and self.contains_selected(one):
                     spelled = self.torch(ops.BUILTIN[name].rpartition(".")[2])
                     inner[one.func] = build_expression(spelled)
                 elif self._flattens(one) and one is not node:
@@ -99,24 +99,24 @@ class FullShapeWriter:
             if isinstance(one, cst.Subscript) and one in self.flow.gathers:
                 index = extent.only_index(one)
                 assert index is not None
-                inner[index] = self.neutral(index, "0")
+                inner[index] = self.with_neutral_padding(index, "0")
         return replace_nodes(node, inner)
 
     def _flattens(self, call: cst.Call) -> bool:
         """Return whether a call flattens selected elements."""
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ops.FLATTENING:
             return False
-        return self.holds(call.func.value)
+        return self.contains_selected(call.func.value)
 
-    def neutral(self, root: cst.BaseExpression, neutral: str) -> cst.BaseExpression:
+    def with_neutral_padding(self, root: cst.BaseExpression, neutral: str) -> cst.BaseExpression:
         """Return `root` at full shape with the neutral number where nothing is selected."""
         fill = self._neutral_number(root, neutral)
-        if list(self.cuts(root)) == [root]:
+        if list(self.padding_points(root)) == [root]:
             found = self.flow.reads.get(root)
             if neutral in ("0", "False") and found is not None and found.dtype == "bool":
-                mask = self.spread(root)
+                mask = self.broadcast_mask(root)
                 return build_expression("{base} & {mask}", base=found.base, mask=mask)
-            return self.where(self.bare(root), root, fill)
+            return self.where(self.with_whole_tensors(root), root, fill)
         known = self.value(root)
         if not known.finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
@@ -129,7 +129,7 @@ class FullShapeWriter:
         """Return a neutral element as written for the dtype of `root`."""
         if neutral not in ("inf", "-inf", "nan"):
             return neutral
-        seen = self.flow.site.seen(root)
+        seen = self.flow.site.observed(root)
         dtypes = seen.dtypes if seen is not None else frozenset({self.flow.first.dtype})
         if all(name.startswith(("float", "bfloat")) for name in dtypes):
             return f'float("{neutral}")'
@@ -141,11 +141,11 @@ class FullShapeWriter:
 
     # What they are.
 
-    def holds(self, node: cst.CSTNode) -> bool:
+    def contains_selected(self, node: cst.CSTNode) -> bool:
         """Return whether `node` contains selected elements."""
         return any(one in self.flow.reads or one in self.flow.names for one in walk(node))
 
-    def cuts(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    def padding_points(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """Yield the largest parts of `node` to which gradients arrive only scaled.
 
         Padding those parts keeps the gradient finite.
@@ -160,19 +160,19 @@ class FullShapeWriter:
             made = parse_operation(self.flow.site, node)
             plain = tuple(arg.value for arg in node.args)
             for operand in made.operands if made is not None else plain:
-                yield from self.cuts(operand)
+                yield from self.padding_points(operand)
             return
         for child in node.children:
             inner = child.comparator if isinstance(child, cst.ComparisonTarget) else child
             if isinstance(inner, cst.BaseExpression):
-                yield from self.cuts(inner)
+                yield from self.padding_points(inner)
 
     def is_linear(self, node: cst.BaseExpression) -> bool:
         """Return whether a zero gradient of `node` gives zero gradients of its operands.
 
         That holds for any elements, and nothing in `node` can raise.
         """
-        if node in self.flow.reads or node in self.flow.names or not self.holds(node):
+        if node in self.flow.reads or node in self.flow.names or not self.contains_selected(node):
             return True
         if node in self.flow.gathers:
             return True
@@ -238,7 +238,7 @@ class FullShapeWriter:
         """Yield for every masked read whether it may have a gradient."""
         yield from (found.is_float for found in self.flow.reads.values())
         for one in self.flow.gathers:
-            seen = self.flow.site.seen(one)
+            seen = self.flow.site.observed(one)
             yield seen is None or any(tensor.is_float for tensor in seen.tensors)
 
     def _is_scaled(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
@@ -249,7 +249,9 @@ class FullShapeWriter:
 
     def value(self, node: cst.BaseExpression) -> PaddedValue:
         """Return the value of `full(node)` where nothing is selected."""
-        leaves: dict[cst.CSTNode, float] = {cut: float(self.fill) for cut in self.cuts(node)}
+        leaves: dict[cst.CSTNode, float] = {
+            cut: float(self.fill) for cut in self.padding_points(node)
+        }
         for one in walk(node):
             if isinstance(one, cst.Name) and one in self.flow.names:
                 known = self._bound_value(one)

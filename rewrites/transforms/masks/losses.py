@@ -47,7 +47,7 @@ def find_loss(site: Site, call: cst.Call) -> Loss | None:
         return None
     if module == "torch.nn.functional" and name in LOSSES:
         return _parse_loss(call, name, plain, options)
-    seen = site.seen(call.func)
+    seen = site.observed(call.func)
     kinds = [t.removeprefix(_MODULE) for t in seen.types] if seen is not None else []
     made = _constructor_of(site, call.func)
     kind = kinds[0] if len(kinds) == 1 else ""
@@ -88,7 +88,7 @@ def _constructor_of(site: Site, func: cst.BaseExpression) -> cst.Call | None:
     if not name:
         return None
     found: list[cst.BaseExpression] = []
-    scope = next((n for n in site.document.around(func) if isinstance(n, cst.ClassDef)), None)
+    scope = next((n for n in site.document.ancestors(func) if isinstance(n, cst.ClassDef)), None)
     within = scope if name.startswith("self.") and scope is not None else site.document.module
     for one in walk(within):
         if isinstance(one, cst.Assign) and any(

@@ -30,7 +30,7 @@ class Question:
     asked: QuestionKind
     kept: bool = False
     """Whether an index keeps a size-one dimension."""
-    alone: bool = False
+    is_single: bool = False
     """Whether the code assumes exactly one index: `.item()`."""
 
 
@@ -67,7 +67,7 @@ def find_indices(site: Site) -> NonzeroIndices | None:
     value, flat = flattening_around(site, call, is_tuple)
     if is_tuple and not flat:
         return None
-    seen = site.seen(mask)
+    seen = site.observed(mask)
     dims = next(iter(seen.dims)) if seen is not None and len(seen.dims) == 1 else 0
     is_bool = seen is None or seen.dtypes == {"bool"}
     uses = _uses_of(site, value)
@@ -104,7 +104,7 @@ def question_of(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Q
         case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "len":
             return _question_of_count(site, outer)
         case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "int":
-            return Question(use, QuestionKind.FIRST, alone=True)
+            return Question(use, QuestionKind.FIRST, is_single=True)
         case cst.Attribute() if isinstance(outer, cst.Call) and outer.func is parent:
             return _question_of_method(site, found, parent.attr.value, outer)
         case cst.Attribute() if parent.attr.value == "shape" and isinstance(outer, cst.Subscript):
@@ -173,7 +173,7 @@ def _question_of_method(
     if name == "size" and [integer_literal(arg.value) for arg in call.args] == [0]:
         return _question_of_count(site, call)
     if name == "item" and not call.args and isinstance(call.func, cst.Attribute):
-        return Question(call.func.value, QuestionKind.FIRST, alone=True)
+        return Question(call.func.value, QuestionKind.FIRST, is_single=True)
     if name in ("min", "max") and not call.args:
         return Question(call, QuestionKind.FIRST if name == "min" else QuestionKind.LAST)
     return None

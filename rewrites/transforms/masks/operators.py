@@ -132,7 +132,7 @@ def parse_operation(site: Site, call: cst.Call) -> Operation | None:
         return None
     values = tuple(arg.value for arg in call.args)
     module, _, name = site.calls(call).rpartition(".")
-    seen = site.seen(call.func)
+    seen = site.observed(call.func)
     if seen is not None and len(seen.types) == 1 and seen.types[0] in _LAYERS:
         return Operation(call, _LAYERS[seen.types[0]], values) if values else None
     if module in _FUNCTIONS or (not module and name in BUILTIN):

@@ -128,7 +128,7 @@ def _evaluate(
                 return torch.as_tensor(function(first, *plain, **named))
             numbers = {key: one.item() for key, one in named.items()}
             return torch.as_tensor(function(first, *(one.item() for one in plain), **numbers))
-    seen = site.seen(node)
+    seen = site.observed(node)
     if seen is not None and seen.is_number and len(seen.values) == 1:
         return torch.tensor(float(seen.values[0] or 0), dtype=torch.float64)
     unknown.met = True

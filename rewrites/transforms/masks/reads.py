@@ -51,7 +51,7 @@ class Read:
     def is_float(self) -> bool:
         return self.dtype.startswith(("float", "bfloat", "complex"))
 
-    def spread(self, mask: cst.BaseExpression) -> cst.BaseExpression:
+    def broadcast_mask(self, mask: cst.BaseExpression) -> cst.BaseExpression:
         """Return `mask` with trailing dimensions of size one, to broadcast against `base`."""
         if self.trailing_dims == 0:
             return mask
@@ -105,7 +105,7 @@ def _parse_subscript(site: Site, node: cst.Subscript) -> Read | None:
     index = parts[place]
     assert isinstance(index, cst.Index)
     mask = index.value
-    seen, base = site.seen(mask), site.seen(node.value)
+    seen, base = site.observed(mask), site.observed(node.value)
     if seen is None or base is None or len(seen.dims) != 1 or len(base.dims) != 1:
         plain = len(parts) == 1
         return Read(node, node.value, mask, known=False) if plain else None
@@ -141,7 +141,7 @@ def _parse_index(site: Site, node: cst.Subscript) -> Read | None:
     made = parse_nonzero(site, call) if call is not None else None
     if made is None or not isinstance(call, cst.Call):
         return None
-    seen, base = site.seen(made[0]), site.seen(node.value)
+    seen, base = site.observed(made[0]), site.observed(node.value)
     if seen is None or base is None or len(seen.dims) != 1 or len(base.dims) != 1:
         return None
     dims, ndim = next(iter(seen.dims)), next(iter(base.dims))
@@ -220,7 +220,7 @@ def _parse_masked_select(site: Site, node: cst.Call) -> Read | None:
         base, mask = node.func.value, args[0]
     else:
         return None
-    seen, tensor = site.seen(mask), site.seen(base)
+    seen, tensor = site.observed(mask), site.observed(base)
     if seen is None or tensor is None:
         return Read(node, base, mask, known=False)
     if seen.shapes != tensor.shapes or len(seen.dims) != 1:
@@ -233,7 +233,7 @@ def _is_mask(site: Site, part: cst.BaseSlice, node: cst.Subscript) -> bool:
     """Return whether an index is a boolean tensor."""
     if not isinstance(part, cst.Index) or part.star is not None:
         return False
-    seen = site.seen(part.value)
+    seen = site.observed(part.value)
     if seen is not None:
         return seen.is_tensor and seen.dtypes == {"bool"} and 0 not in seen.dims
     if node is site.node:
@@ -264,7 +264,7 @@ def _keeps_its_dimension(site: Site, part: cst.BaseSlice) -> bool:
         return False
     if _is_ellipsis(part) or isinstance(part.value, cst.Integer):
         return True
-    seen = site.seen(part.value)
+    seen = site.observed(part.value)
     return seen is not None and set(seen.types) == {"int"}
 
 

@@ -30,9 +30,9 @@ class ReductionWriter:
         made, first = end.operation, self.flow.first
         name, root = made.name, made.tensor
         if name in ("std", "var"):
-            return self._spread_out(end)
+            return self._rewrite_variance(end)
         if name in ("max", "min") and made.options:
-            self._only_values(made.call)
+            self._require_values_only(made.call)
         if name in ("max", "min", "amax", "amin", "median"):
             self.assumes["the mask selects something: of nothing there is an error"] = None
         if name in ("median", "nanmedian") and made.options:
@@ -42,7 +42,7 @@ class ReductionWriter:
         if name == "median":
             self.assumes["nothing that is selected is NaN"] = None
             name = "nanmedian"
-        filled = self.text.neutral(root, ops.NEUTRAL[made.name])
+        filled = self.text.with_neutral_padding(root, ops.NEUTRAL[made.name])
         dims = ops.integer_literals(made.argument("dim", 0) or made.argument("axis", 99))
         inner = self._is_over_mask_alone(root, dims)
         if name == "mean" and inner:
@@ -51,12 +51,12 @@ class ReductionWriter:
             return build_expression("{total} / {count}", total=total, count=self.text.count())
         call = self._reduction_call(end, filled, name)
         if name == "mean":
-            return self._per_selected(call)
+            return self._mean_of_selected(call)
         if name == "sum" and first.dtype == "float16":
             self._assume_float16_sum()
         return call
 
-    def _per_selected(self, mean: cst.BaseExpression) -> cst.BaseExpression:
+    def _mean_of_selected(self, mean: cst.BaseExpression) -> cst.BaseExpression:
         """Return a mean over all elements as a mean over the selected ones."""
         self.text.masks += 1
         return build_expression(
@@ -116,7 +116,7 @@ class ReductionWriter:
         place = next(i for i, arg in enumerate(args) if arg.value is given)
         args[place] = args[place].with_changes(value=build_expression(str(tuple(full))))
 
-    def _only_values(self, call: cst.Call) -> None:
+    def _require_values_only(self, call: cst.Call) -> None:
         """Raise NotApplicable unless only the values of `max(dim)` are used."""
         parent = self.flow.site.document.parent(call)
         if isinstance(parent, cst.Attribute) and parent.attr.value == "values":
@@ -127,7 +127,7 @@ class ReductionWriter:
                 return
         raise NotApplicable("its indices are those among the selected elements")
 
-    def _spread_out(self, end: ReduceSink) -> cst.BaseExpression:
+    def _rewrite_variance(self, end: ReduceSink) -> cst.BaseExpression:
         """Return a variance or standard deviation, written with the mean of the selected
         elements."""
         made = end.operation
@@ -136,7 +136,7 @@ class ReductionWriter:
         full = self.text.full(made.tensor)
         mean = build_expression(
             "{total}.sum() / {count}",
-            total=self.text.neutral(made.tensor, "0"),
+            total=self.text.with_neutral_padding(made.tensor, "0"),
             count=self.text.count(),
         )
         difference = build_expression("{full} - {mean}", full=full, mean=mean)
@@ -164,14 +164,16 @@ class ReductionWriter:
             raise NotApplicable(f"`{self._code(end.call)}` gives a loss for each selected element")
         if end.name in ops.TARGET_LOSSES:
             return self._rewrite_target_loss(end)
-        if any(self.text.holds(one) for one in end.options.values()):
+        if any(self.text.contains_selected(one) for one in end.options.values()):
             raise NotApplicable("the weights are selected too")
         if end.name == ops.LOGITS_LOSS:
             return self._logits_loss(end)
         if end.name == "kl_div" and "log_target" in end.options:
             raise NotApplicable("with `log_target` the loss of zeros is not zero")
         call = self._with_operands(
-            end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
+            end,
+            self.text.with_neutral_padding(end.input, "0"),
+            self.text.with_neutral_padding(end.target, "0"),
         )
         return self._mean_call(end, call)
 
@@ -184,7 +186,7 @@ class ReductionWriter:
             if end.module:
                 raise NotApplicable("`batchmean` of a module is not written as a sum")
         elif end.module or self.flow.first.trailing_dims or self.flow.first.axis:
-            return self._per_selected(call)
+            return self._mean_of_selected(call)
         call = with_keyword(call, "reduction", '"sum"')
         return build_expression("{total} / {count}", total=call, count=self.text.count())
 
@@ -193,9 +195,11 @@ class ReductionWriter:
         if "weight" in end.options or end.module:
             raise NotApplicable("the loss of zeros is not zero, and the weights are taken")
         call = self._with_operands(
-            end, self.text.neutral(end.input, "0"), self.text.neutral(end.target, "0")
+            end,
+            self.text.with_neutral_padding(end.input, "0"),
+            self.text.with_neutral_padding(end.target, "0"),
         )
-        weight = self.text.spread(end.input)
+        weight = self.text.broadcast_mask(end.input)
         return self._mean_call(end, with_keyword(call, "weight", weight))
 
     def _rewrite_target_loss(self, end: Loss) -> cst.BaseExpression:
@@ -203,7 +207,7 @@ class ReductionWriter:
         first = self.flow.first
         ignored = end.options.get("ignore_index")
         index = "-100" if ignored is None else self._code(ignored)
-        seen = self.flow.site.seen(end.target)
+        seen = self.flow.site.observed(end.target)
         if seen is None:
             self.flow.unsure = True
         elif any(name.startswith("float") for name in seen.dtypes):
@@ -212,8 +216,8 @@ class ReductionWriter:
             raise NotApplicable("the classes are not in the last dimension")
         root = end.target
         target: cst.BaseExpression
-        if list(self.text.cuts(root)) == [root]:
-            target = self.text.where(self.text.bare(root), root, index)
+        if list(self.text.padding_points(root)) == [root]:
+            target = self.text.where(self.text.with_whole_tensors(root), root, index)
         else:
             target = self.text.where(self.text.full(root), root, index)
         logits = self.text.full(end.input)

@@ -123,12 +123,12 @@ def _can_stand_before(flow: Flow, place: cst.CSTNode) -> bool:
     document = flow.site.document
     if isinstance(document.parent(place), cst.SimpleStatementSuite):
         return False
-    inside = [node for node in flow.reads if place in document.around(node)]
+    inside = [node for node in flow.reads if place in document.ancestors(node)]
     return not any(
         isinstance(outer, _LATER)
         for node in inside
-        for outer in document.around(node)
-        if place in document.around(outer)
+        for outer in document.ancestors(node)
+        if place in document.ancestors(outer)
     )
 
 
@@ -141,7 +141,7 @@ def _with_mask(
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edits with `name = mask` inserted before `place`."""
     assert isinstance(place, cst.SimpleStatementLine)
-    inside = {n: new for n, new in edits.items() if place in flow.site.document.around(n)}
+    inside = {n: new for n, new in edits.items() if place in flow.site.document.ancestors(n)}
     first = build_statement("{name} = {mask}", name=name, mask=mask)
     first = first.with_changes(leading_lines=place.leading_lines)
     rest = replace_nodes(place, inside).with_changes(leading_lines=())

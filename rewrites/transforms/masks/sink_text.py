@@ -87,7 +87,7 @@ class SinkWriter:
     ) -> dict[cst.CSTNode, cst.CSTNode]:
         """Bind the full-shape value, and record its padding value."""
         if self._only_stored(end) and self.text.is_linear(root):
-            return {root: self.text.bare(root)}
+            return {root: self.text.with_whole_tensors(root)}
         known = self.text.value(root)
         self.text.values[end.name] = None if end.augmented else known.number
         if not known.finite:
@@ -113,9 +113,11 @@ class SinkWriter:
 
     def _rewrite_accumulation(self, end: IndexAdd) -> cst.BaseExpression:
         """Return an accumulation in which unselected elements add zero to index 0."""
-        index = self._flatten_mask_dims(end.index, self.text.neutral(end.index, "0"))
+        index = self._flatten_mask_dims(end.index, self.text.with_neutral_padding(end.index, "0"))
         if end.source is not None:
-            source = self._flatten_mask_dims(end.source, self.text.neutral(end.source, "0"))
+            source = self._flatten_mask_dims(
+                end.source, self.text.with_neutral_padding(end.source, "0")
+            )
             new = {id(end.index): index, id(end.source): source}
             args = [
                 one.with_changes(value=new.get(id(one.value), one.value)) for one in end.call.args
@@ -160,7 +162,7 @@ class SinkWriter:
             return self._rewrite_augmented(end.statement, end)
         value = end.statement.value
         linear = self.text.is_linear(value)
-        full = self.text.bare(value) if linear else self.text.full(value)
+        full = self.text.with_whole_tensors(value) if linear else self.text.full(value)
         if not linear and not self.text.value(value).finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
         return self._select_into(end, full, target.base)
@@ -171,8 +173,8 @@ class SinkWriter:
         kind = type(step.operator)
         if kind in _STEPS and self.flow.site.is_tensor(value) and end.target.plain:
             _, neutral = _STEPS[kind]
-            if self.text.holds(value):
-                steps = self.text.neutral(value, neutral)
+            if self.text.contains_selected(value):
+                steps = self.text.with_neutral_padding(value, neutral)
             else:
                 steps = self.text.where(value, step.target, neutral)
             return step.with_changes(target=base, value=steps.with_changes(lpar=(), rpar=()))
@@ -194,7 +196,7 @@ class SinkWriter:
         where = build_expression(
             "{where}({mask}, {full}, {base})",
             where=self.text.torch("where"),
-            mask=end.target.spread(self.text.mask),
+            mask=end.target.broadcast_mask(self.text.mask),
             full=full.with_changes(lpar=(), rpar=()),
             base=base,
         )

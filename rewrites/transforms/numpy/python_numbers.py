@@ -121,7 +121,7 @@ class PythonNumberConverter:
 
     def _leaf(self, node: cst.BaseExpression) -> PythonNumber | None:
         """Return a literal or a value observed to be a number or a shape."""
-        seen = self.site.seen(node)
+        seen = self.site.observed(node)
         if isinstance(node, cst.Name) and (seen is None or seen.is_ndarray):
             kind = self._type_of_name(node)
             if kind is not None:
@@ -144,7 +144,7 @@ class PythonNumberConverter:
             return self._conversion(call, called, call.args[0].value)
         if called.startswith("numpy."):
             return self._numpy(call, called.removeprefix("numpy."))
-        seen = self.site.seen(call)
+        seen = self.site.observed(call)
         if called in ("max", "min") or called.startswith("math."):
             return self._python(call, seen)
         if seen is not None and seen.is_number and not _mentions_numpy(self.site, call):
@@ -248,7 +248,7 @@ class PythonNumberConverter:
             known = self._is_sequence(sequence)
             if not known:
                 return None
-            seen = self.site.seen(sequence)
+            seen = self.site.observed(sequence)
             floating = seen is not None and "float" in seen.items
         new = build_expression(f"{_FOLDS[name]}({{all}})", all=sequence)
         return PythonNumber(new, float if floating else int, None, True)
@@ -259,13 +259,13 @@ class PythonNumberConverter:
         if not same or not self._is_sequence(sequence):
             return None
         self.sequence = sequence
-        seen = self.site.seen(sequence)
+        seen = self.site.observed(sequence)
         floating = seen is not None and "float" in seen.items
         return PythonNumber(cst.Name("size"), float if floating else int, None, True)
 
     def _is_sequence(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is a shape, or a tuple or list of numbers."""
-        seen = self.site.seen(node)
+        seen = self.site.observed(node)
         if seen is None:
             shape = m.Attribute(attr=m.Name("shape")) | m.Call(
                 func=m.Attribute(attr=m.Name("size")), args=[]
@@ -337,7 +337,7 @@ class PythonNumberConverter:
     def _convert_uses(self, use: cst.Name) -> None:
         """Convert the NumPy calls around a use of a name that now holds a Python number."""
         best: tuple[cst.Call, PythonNumber] | None = None
-        for around in self.site.document.around(use):
+        for around in self.site.document.ancestors(use):
             if isinstance(around, cst.Arg | cst.Attribute):
                 continue
             if not isinstance(around, cst.Call):

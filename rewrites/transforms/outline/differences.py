@@ -141,7 +141,7 @@ def changes_object_before(document: Document, statement: cst.CSTNode) -> bool:
 
 def _ancestors_in_function(document: Document, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield the ancestors of a node inside its function."""
-    for one in document.around(node):
+    for one in document.ancestors(node):
         if isinstance(one, cst.FunctionDef | cst.Lambda):
             return
         yield one

@@ -68,7 +68,7 @@ def find_operator_parameters(site: Site, statement: cst.CSTNode) -> OperatorPara
 def local_names(document: Document, node: cst.CSTNode) -> set[str]:
     """Return the local and free variables of the function around `node`."""
     kinds = cst.FunctionDef | cst.ClassDef
-    path = [one.name.value for one in document.around(node) if isinstance(one, kinds)]
+    path = [one.name.value for one in document.ancestors(node) if isinstance(one, kinds)]
     line = document.position(node).line
     table = symtable.symtable(document.text, document.file, "exec")
     for name in reversed(path):

@@ -34,7 +34,7 @@ def is_output_call(site: Site, node: cst.CSTNode) -> bool:
     name = site.calls(node)
     if _NAMES.fullmatch(name):
         return True
-    if site.seen(node.func) is None and isinstance(node.func, cst.Attribute):
+    if site.observed(node.func) is None and isinstance(node.func, cst.Attribute):
         receiver = dotted_name(node.func.value).rpartition(".")[2]
         return bool(_LOGGERS.fullmatch(receiver) and _LEVELS.fullmatch(node.func.attr.value))
     return "logg" in name.lower() and bool(_LEVELS.fullmatch(name.rpartition(".")[2]))

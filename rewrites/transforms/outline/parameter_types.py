@@ -89,7 +89,7 @@ def observation_of(
     If it was not evaluated, use an earlier expression with the same source text; for a name that is
     bound once, also a later one.
     """
-    if (here := site.seen(node)) is not None:
+    if (here := site.observed(node)) is not None:
         return here
     document = site.document
     function = document.function(statement)
@@ -98,7 +98,7 @@ def observation_of(
     code, line = document.code(node), document.position(statement).end_line or 0
     same_kind = list(m.findall(function, m.Name() | m.Attribute()))
     facts = [
-        (document.position(one).line <= line, site.seen(one))
+        (document.position(one).line <= line, site.observed(one))
         for one in same_kind
         if document.code(one) == code
     ]
@@ -114,7 +114,7 @@ def strip_item(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return `t` for `t.item()` where `t` is 0-d; else the node itself."""
     if isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
         receiver = node.func.value
-        seen = site.seen(receiver)
+        seen = site.observed(receiver)
         known = seen is not None and seen.is_tensor and seen.dims == {0}
         if known and node.func.attr.value == "item":
             return receiver
@@ -161,7 +161,7 @@ def _type_of_definition(
         given = list(_definitions_of(site.document, function, value.value))
         if len(given) == 1 and isinstance(given[0], cst.Param):
             return _type_of_definition(site, function, given[0])
-    seen = site.seen(value) if value in site.document.ranges else None
+    seen = site.observed(value) if value in site.document.ranges else None
     return type_of_observation(seen) if seen is not None else None
 
 
@@ -219,7 +219,7 @@ def _arguments_for(document: Document, param: cst.Param) -> Iterator[cst.CSTNode
 
 def _init_of_class(document: Document, node: cst.CSTNode) -> cst.FunctionDef | None:
     """Return the `__init__` of the class around a node, or None."""
-    for one in document.around(node):
+    for one in document.ancestors(node):
         if isinstance(one, cst.ClassDef):
             named = m.findall(one.body, m.FunctionDef(name=m.Name("__init__")))
             return cst.ensure_type(named[0], cst.FunctionDef) if named else None

@@ -226,7 +226,7 @@ def _anchor_statement(document: Document, statement: Statement) -> cst.CSTNode |
         name = m.Decorator(m.Name(known.name.value))
         users = [one for one in body if m.matches(one, m.FunctionDef(decorators=[name]))]
         return (known, *users)[-1]
-    outer = next(one for one in body if one in (statement, *document.around(statement)))
+    outer = next(one for one in body if one in (statement, *document.ancestors(statement)))
     before = list(body[: body.index(outer)])
     definitions = [i for i, one in enumerate(before) if isinstance(one, _DEFINITIONS)]
     imports = [i for i, one in enumerate(before) if m.findall(one, _IMPORT)]

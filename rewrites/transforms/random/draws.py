@@ -50,7 +50,7 @@ def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
     owners = ("random", "numpy.random", "numpy.random.mtrand.RandomState")
     if owner not in owners or last not in _DRAWS:
         return None
-    seen = site.seen(node)
+    seen = site.observed(node)
     if seen is None or len(seen.types) != 1:
         return None
     kind = seen.types[0].removeprefix("numpy.")

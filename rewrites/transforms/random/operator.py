@@ -47,7 +47,7 @@ def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpressi
     edits: dict[cst.CSTNode, Replacement] = {}
     parameters = []
     for read in _names_read(site, draw.call):
-        seen = site.seen(read)
+        seen = site.observed(read)
         kind = seen.types[0] if seen is not None and len(seen.types) == 1 else ""
         if kind not in ("int", "float"):
             raise NotApplicable(f"`{document.code(read)}` cannot be handed to an operator")

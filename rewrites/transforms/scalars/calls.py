@@ -117,7 +117,7 @@ def _rewrite_operation(
         if not tensors:
             _cast_beside_number(uses, call, arg, number, others)
         for one in tensors if operation != "fill_" else ():
-            seen = uses.seen(one)
+            seen = uses.observed(one)
             if seen is not None:
                 uses.promote_with(arg.value, number, seen, divided="div" in operation)
     else:
@@ -135,7 +135,7 @@ def _rewrite_roll(
     )
     given |= named
     tensor, dim = given.get("input"), given.get("dims")
-    seen = uses.seen(tensor) if tensor is not None else None
+    seen = uses.observed(tensor) if tensor is not None else None
     if tensor is None or seen is None or given.get("shifts") is not arg.value:
         raise NotApplicable("it is not known what is rolled")
     if dim is None and seen.dims != {1}:
@@ -173,7 +173,7 @@ def _rewrite_clamp(
     tensor = owner
     if tensor is None:
         tensor, rest = call.args[0].value, rest[1:]
-    seen = uses.seen(tensor)
+    seen = uses.observed(tensor)
     if seen is None or tensor is arg.value:
         raise NotApplicable("it is not known what is clamped")
     uses.promote_with(arg.value, number, seen)
@@ -197,7 +197,7 @@ def _rewrite_alpha(
     uses: UseEdits, call: cst.Call, alpha: cst.Arg, other: cst.BaseExpression, number: Number
 ) -> None:
     """Rewrite `x.add_(y, alpha=n)` to `x.add_(y * n)`."""
-    seen = uses.seen(other)
+    seen = uses.observed(other)
     if seen is None or not seen.is_tensor:
         raise NotApplicable("`alpha=` must be a number")
     uses.promote_with(alpha.value, number, seen)

@@ -30,7 +30,7 @@ def allow_tensor_element(uses: UseEdits, node: cst.BaseExpression, number: Numbe
     if isinstance(element, cst.DictElement) and element.key is node:
         raise NotApplicable("it is a key")
     whole = element
-    for around in uses.document.around(element):
+    for around in uses.document.ancestors(element):
         if not isinstance(around, _DISPLAYS):
             break
         whole = around
@@ -89,7 +89,7 @@ def propagate_to_container_use(
             uses.assume_reader_accepts_tensor(RETURNED)
         case cst.Element() | cst.DictElement():
             whole = next(
-                one for one in uses.document.around(parent) if not isinstance(one, _DISPLAYS)
+                one for one in uses.document.ancestors(parent) if not isinstance(one, _DISPLAYS)
             )
             if not isinstance(whole, cst.Return):
                 raise NotApplicable("it goes into a container that is read again")

@@ -66,9 +66,9 @@ class Edits:
         outermost: dict[cst.CSTNode, Replacement] = {
             node: self.edited(node)
             for node in self.texts
-            if not any(around in self.texts for around in self.document.around(node))
+            if not any(around in self.texts for around in self.document.ancestors(node))
         }
         return {**outermost, **self.others}
 
     def _contains(self, outer: cst.CSTNode, inner: cst.CSTNode) -> bool:
-        return any(one is outer for one in self.document.around(inner))
+        return any(one is outer for one in self.document.ancestors(inner))

@@ -81,7 +81,7 @@ def rewrite_slice_bounds(uses: UseEdits, node: cst.BaseExpression, number: Numbe
 
 def _find_subscript(uses: UseEdits, node: cst.CSTNode) -> cst.Subscript:
     """Return the subscript of a tensor that `node` indexes. Raises NotApplicable."""
-    around = uses.document.around(node)
+    around = uses.document.ancestors(node)
     subscript = next((one for one in around if isinstance(one, cst.Subscript)), None)
     if subscript is None or not uses.is_tensor(subscript.value):
         raise NotApplicable("an index of what is no tensor depends on it")

@@ -23,7 +23,7 @@ def mask_prefix_reduction(
     parent = uses.document.parent(subscript)
     call = uses.document.parents.get(parent)
     made = parse_operation(uses.site, call) if isinstance(call, cst.Call) else None
-    seen = uses.seen(subscript)
+    seen = uses.observed(subscript)
     if made is None or made.tensor is not subscript or seen is None or len(seen.dims) != 1:
         raise NotApplicable(SIZE)
     length, axis = piece.upper, [element.slice for element in subscript.slice].index(piece)

@@ -37,7 +37,7 @@ def propagate_to_list(
         if called in ("torch.tensor", "torch.as_tensor", "numpy.array", "len"):
             raise NotApplicable(f"`{called}` of the tensor itself does without the list")
     uses.write(node, build_expression("{t}.unbind()", t=tensor))
-    around = uses.document.around(node)
+    around = uses.document.ancestors(node)
     outer = next(one for one in around if not isinstance(one, cst.BaseExpression | cst.Element))
     if isinstance(outer, cst.Return):
         uses.write(node, build_expression("list({t}.unbind())", t=tensor))

@@ -43,7 +43,7 @@ class Sign(IntEnum):
 
 def sign_of(site: Site, node: cst.BaseExpression, depth: int = DEPTH) -> Sign:
     """Return the known sign of a number, or of all elements of a tensor."""
-    seen = site.seen(node)
+    seen = site.observed(node)
     if seen is not None and seen.is_tensor and seen.dtypes <= {"bool", "uint8"}:
         return Sign.NOT_NEGATIVE
     if depth == 0:
@@ -72,7 +72,7 @@ def is_nonzero(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether a number is certainly not zero."""
     if isinstance(node, cst.Integer | cst.Float):
         return float(node.evaluated_value) != 0
-    seen = site.seen(node)
+    seen = site.observed(node)
     constant = isinstance(node, cst.Attribute | cst.Subscript) or _is_size(site, node)
     if constant and seen is not None and seen.is_number:
         return all(seen.values)

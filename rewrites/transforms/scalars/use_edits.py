@@ -34,7 +34,7 @@ class UseEdits(Edits):
         self.visited: set[cst.CSTNode] = set()
         self.numbers = False
 
-    def seen(self, node: cst.BaseExpression) -> ValueSummary | None:
+    def observed(self, node: cst.BaseExpression) -> ValueSummary | None:
         """Return the values that an expression had in eager; of a parameter, those of its
         argument."""
         seen = infer(self.site, node)
@@ -56,7 +56,7 @@ class UseEdits(Edits):
 
     def dtypes(self, node: cst.BaseExpression) -> frozenset[str]:
         """Return the dtypes that were observed of a tensor."""
-        seen = self.seen(node)
+        seen = self.observed(node)
         return frozenset() if seen is None else seen.dtypes
 
     def kind(self, node: cst.BaseExpression) -> type | None:
@@ -70,7 +70,7 @@ class UseEdits(Edits):
                 return bool
             case cst.UnaryOperation(operator=cst.Minus()):
                 return self.kind(node.expression)
-        seen = self.seen(node)
+        seen = self.observed(node)
         if seen is None or not seen.is_number:
             return None
         return float if "float" in seen.types else int
@@ -150,7 +150,7 @@ class UseEdits(Edits):
 
     def is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether an expression was a tensor every time."""
-        seen = self.seen(node)
+        seen = self.observed(node)
         return seen is not None and seen.is_tensor
 
     @abstractmethod

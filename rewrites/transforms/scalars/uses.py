@@ -74,7 +74,7 @@ class Uses(UseEdits):
         operator = parent.operator
         if not isinstance(operator, _ARITHMETIC | cst.Power | _BITS):
             raise NotApplicable("a tensor cannot take part in this operation")
-        seen, kind = self.seen(other), self.kind(other)
+        seen, kind = self.observed(other), self.kind(other)
         divided = isinstance(operator, cst.Divide)
         if seen is not None and seen.is_tensor:
             if isinstance(operator, cst.Subtract) and number.dtype is torch.bool:
@@ -114,7 +114,7 @@ class Uses(UseEdits):
         if not isinstance(target.operator, _ORDER | cst.Equal | cst.NotEqual):
             raise NotApplicable("it is looked for in a container")
         other = target.comparator if comparison.left is node else comparison.left
-        seen, kind = self.seen(other), self.kind(other)
+        seen, kind = self.observed(other), self.kind(other)
         if seen is not None and seen.is_tensor:
             self.promote_with(node, number, seen)
         elif kind is None:
@@ -145,7 +145,7 @@ class Uses(UseEdits):
         """Propagate the tensor through `+=` and the like. Raises NotApplicable."""
         target, value = parent.target, parent.value
         other = value if target is node else target
-        seen, kind = self.seen(other), self.kind(other)
+        seen, kind = self.observed(other), self.kind(other)
         if seen is not None and seen.is_tensor:
             if target is node:
                 raise NotApplicable("it is added to in place")
