@@ -29,12 +29,12 @@ class Position:
 
     @property
     def key(self) -> tuple[str, int, int | None]:
-        """Key under which two positions are the same place."""
+        """Key that is equal for equal places."""
         return self.file, self.line, self.column
 
     @property
     def span(self) -> Span:
-        """What makes two positions the same expression: calls in `a.b().c()` share their start."""
+        """Key of the expression: calls in `a.b().c()` share their start, so the end counts too."""
         return self.file, self.line, self.column, self.end_column
 
 

@@ -184,7 +184,7 @@ _PARTS: tuple[tuple[MismatchKind, Callable[[RunResults], Mapping[str, object]]],
 def _find_missing(
     kind: MismatchKind, one: Mapping[str, object], other: Mapping[str, object]
 ) -> Mismatch | None:
-    """Return what only one run has. A missing gradient counts as zeros."""
+    """Return the first result that only one run has; a missing gradient counts as zeros."""
     if one.keys() == other.keys() or kind == "gradient":
         return None
     if kind == "result":

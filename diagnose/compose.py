@@ -170,7 +170,8 @@ def _describe_end(crash: str) -> str:
 
 
 def _describe_failure(failure: CompileFailure, mode: str) -> Crash:
-    """Return a failure as a crash; an operator that fails without data is none of the compiler."""
+    """Return a compile failure as a crash; explain failures on fake tensors, and errors that the
+    code handles."""
     position = failure.stack[-1] if failure.stack else failure.frame
     message = failure.message.strip().partition("\n")[0]
     crash = Crash(failure.stage, failure.error, message, position, mode, failure.traceback)
@@ -261,7 +262,7 @@ def _compile_seconds(recording: Recording) -> tuple[tuple[str, float], ...]:
 
 
 def explain_silence(target: object, trace: Trace, function: Position | None) -> Fallback | None:
-    """Return why the compiler recorded nothing at all; None if it recorded something."""
+    """Return why the compiler recorded nothing; None if it recorded something."""
     recording = trace.recording
     if recording.graphs or recording.breaks or recording.failures or trace.crash:
         return None

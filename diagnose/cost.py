@@ -50,7 +50,7 @@ def measure(program: Program) -> Measurement:
 
 
 def _measure_program(program: Program) -> Measurement:
-    """Time eager and compiled runs in turn, after the compilations."""
+    """Time eager and compiled runs alternately, after the compilations."""
     compiled = program.compiled(isolated=True)
     eager_step = _step_of(program, program.target)
     compiled_step = _step_of(program, compiled)

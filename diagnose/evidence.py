@@ -65,7 +65,7 @@ class Evidence:
 
     @property
     def is_broken(self) -> bool:
-        """Whether anything kept the program from being one graph in default mode."""
+        """Whether default mode had a graph break, a compile failure, an exception or a crash."""
         trace = self.default
         recording = trace.recording
         return bool(recording.breaks or recording.failures or trace.raised or trace.crash)
@@ -134,7 +134,7 @@ def with_eager_run(evidence: Evidence, program: Program, outcome: JobOutcome[obj
 def _why_eager_fails(
     name: str, default: Trace, outcome: JobOutcome[object], values: Observations
 ) -> str | None:
-    """Return why the program fails in eager, as one sentence; None if it does not."""
+    """Return as one sentence why the program fails in eager; None if it does not."""
     place = default.raised.position if default.raised is not None else None
     if outcome.status == "signal":
         return f"{name} dies in eager, without torch.compile, by {outcome.signal}."

@@ -9,7 +9,7 @@ from fullgraph.compiler.events import Position
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing to try against a cause."""
+    """A suggestion on how to remove a cause."""
 
     text: str
     """One imperative sentence: "Guard the call with `torch.compiler.is_compiling()`."."""
@@ -170,7 +170,7 @@ class Crash:
 
 @dataclass(frozen=True)
 class Mode:
-    """What torch.compile gives in one mode."""
+    """Number of graphs and breaks under torch.compile in one mode."""
 
     graphs: int | None
     breaks: int | None

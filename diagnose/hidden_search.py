@@ -42,7 +42,8 @@ class HiddenSearch:
 def search_hidden(
     program: Program, traces: dict[ModeName, Trace], rounds: int, seconds: float
 ) -> Iterator[HiddenSearch]:
-    """Look behind the breaks of each mode's trace; yield what is found after each round.
+    """Search for breaks hidden behind those of each mode's trace; yield the results after each
+    round.
 
     Each mode has `rounds` rounds; all modes together have `seconds` seconds.
     """

@@ -47,7 +47,7 @@ class RaisedError:
 
 @dataclass(frozen=True)
 class Trace:
-    """What one compilation of a program and its calls recorded."""
+    """Recording of one compilation of a program and its calls."""
 
     recording: Recording
     first_call: int

@@ -96,7 +96,7 @@ def _describe_fullgraph(e: ExplanationData) -> str:
 
 
 def _describe_inductor(e: ExplanationData) -> str:
-    """Return what is known of the graph under Inductor."""
+    """Return how the program ran under Inductor."""
     if e.verification is None:
         known = e.backend in ("inductor", AS_SCRIPT)
         return "" if known else ", not compiled with Inductor yet"

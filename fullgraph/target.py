@@ -35,7 +35,7 @@ _FACTORY = re.compile(r"(build|make|create|get|load|new)(_|$)")
 
 @dataclass(frozen=True)
 class LoadedTarget:
-    """A model, its inputs, and what the file says about compiling it."""
+    """A model with its inputs, and the arguments for compiling it."""
 
     name: str
     model: object

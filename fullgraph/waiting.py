@@ -15,7 +15,7 @@ PATIENCE = 1.0
 
 @contextmanager
 def announce(what: str, *, quiet: bool = False) -> Iterator[None]:
-    """Print what the block does on stderr: at once on a terminal, else after a second."""
+    """Announce on stderr what the block does: at once on a terminal, else after a second."""
     if quiet:
         yield
     elif sys.stderr.isatty():
@@ -57,7 +57,7 @@ class ProgressLine:
 
 
 def _overwrite(line: str) -> None:
-    """Write `line` in the place of the terminal's last one, cut to its width."""
+    """Overwrite the terminal's last line by `line`, cut to the terminal's width."""
     width = shutil.get_terminal_size().columns - 1
     if len(line) > width:
         line = f"{line[: width - 1]}…"

@@ -206,7 +206,8 @@ class _ScriptWriter:
     def script(
         self, parts: ProgramText, needed: Iterable[str] | None = None
     ) -> tuple[str, repro.ScriptCheck]:
-        """Return a script and its check; `needed` are the settings it makes, None for all."""
+        """Return a script and its check. The script assigns the settings `needed`; None means
+        all."""
         case, rung, failure = self._reduction.case, self._rung, self._failure
         sandbox = self._oracle.sandbox
         if sandbox.threads > 1:
@@ -238,7 +239,7 @@ class _ScriptWriter:
     def draft(
         self, parts: ProgramText, needed: Iterable[str], candidate: Candidate, before: int
     ) -> DraftScript:
-        """Return the final script, with what its runs in fresh interpreters showed."""
+        """Return the final script, checked in fresh interpreters."""
         last = [report.failure for report in run_again(candidate, self._oracle)]
         steady = all(self._failure.same(failure) for failure in last)
         if steady and last[0] is not None:

@@ -207,7 +207,7 @@ def _record_leaf(thing: object, alias: str = "") -> object:
 
 
 def _version_of(thing: object) -> int:
-    """Return the version counter of a tensor; 0 for what has none."""
+    """Return the version counter of a tensor; 0 for other objects."""
     if isinstance(thing, torch.Tensor) and not thing.is_inference():
         return thing._version
     return 0

@@ -27,7 +27,8 @@ from fullgraph.compiler.private import (
 
 
 class GraphTrial:
-    """Trial of rungs on one graph: in a forked child if that is safe, else here on copies."""
+    """Trial of rungs on one graph: in a forked child if that is safe, else in this process on
+    copies."""
 
     def __init__(
         self,
@@ -126,7 +127,7 @@ def _run_forked(job: Callable[[], GraphVerdict], seconds: float | None) -> Graph
 
 
 def _verdict_of(outcome: JobOutcome[GraphVerdict], seconds: float | None) -> GraphVerdict:
-    """Return a job's verdict; a crash, a hang or an exception is a failed one."""
+    """Return a job's verdict; a crash, a hang or an exception is a failure."""
     if outcome.value is not None:
         return outcome.value
     if outcome.status == "signal":

@@ -71,7 +71,7 @@ class ForkRequest:
 
 
 def has_fork_server() -> bool:
-    """Return whether another process forks for this one."""
+    """Return whether a fork server forks on behalf of this process."""
     return CONNECTION.address is not None
 
 
@@ -171,7 +171,7 @@ def _unpickle_outcome(outcome: JobOutcome[object]) -> JobOutcome[Any]:
 
 
 def _state_to_send() -> dict[str, object]:
-    """Return the process state that changes what a program does, by name."""
+    """Return the process state that may change a program's behaviour, by name."""
     state = {each.name: each.read() for each in process_states() if not _NOT_SENT.search(each.name)}
     device = torch.get_default_device()
     if device.type != "cpu":  # it may come from a `with`, which no process state shows

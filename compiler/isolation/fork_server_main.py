@@ -63,7 +63,7 @@ def serve(address: str, parent: str, compiler: str, *modules: str) -> None:
 
 
 def _fork_for(request: ForkRequest, connection: Connection) -> None:
-    """Fork a child in this thread, and pass on what it sends in another."""
+    """Fork a child in this thread, and forward its messages from another thread."""
 
     def on_message(message: object) -> None:
         _send_message(connection, True, message)

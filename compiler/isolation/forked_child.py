@@ -222,7 +222,7 @@ class ForkedChild(Generic[T]):
             self._exit_code = os.waitstatus_to_exitcode(status)
 
     def _make_outcome(self, status: JobStatus, seconds: float) -> JobOutcome[T]:
-        """Return what the child sent and printed, and how it ended."""
+        """Return how the child ended, with its messages and its output."""
         shared: dict[str, Any] = {
             "where": "fork",
             "seconds": seconds,

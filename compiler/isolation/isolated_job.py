@@ -104,7 +104,7 @@ def run_isolated_together(
 
 
 def process_with_own_memory() -> JobProcess:
-    """Return where to run a job that needs the memory of this process as it is.
+    """Return where to run a job that needs this process's memory unchanged.
 
     A process that has a fork server is already a child of it, and runs the job itself.
     """

@@ -233,7 +233,7 @@ def _inner_codes(code: types.CodeType) -> list[types.CodeType]:
 
 
 def _wrapped_names(thing: object) -> tuple[str, ...]:
-    """Return the attributes in which a wrapper keeps what it wraps."""
+    """Return the attributes in which a wrapper holds the wrapped object."""
     if isinstance(thing, types.MethodType):
         return "__self__", "__func__"
     if isinstance(thing, functools.partial):

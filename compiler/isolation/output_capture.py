@@ -82,7 +82,7 @@ def redirect_output(descriptor: int) -> list[tuple[logging.StreamHandler[TextIO]
 
 
 def _writer(descriptor: int) -> TextIO:
-    """Return an unbuffered text stream, whose output keeps its order with C's in a crash."""
+    """Return an unbuffered text stream, so that its output keeps its order with C's output."""
     raw = io.FileIO(descriptor, "w", closefd=False)
     return io.TextIOWrapper(raw, encoding="utf-8", errors="replace", write_through=True)
 

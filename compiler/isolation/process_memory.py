@@ -24,7 +24,7 @@ def process_memory(pid: int) -> int:
 
 
 def available_memory() -> int:
-    """Return the memory that this machine can still give to programs, in bytes."""
+    """Return the memory of the machine that is available to programs, in bytes."""
     found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
     assert found is not None, "Linux reports it since 3.14"
     return int(found[1]) * 1024

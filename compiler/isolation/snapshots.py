@@ -26,7 +26,7 @@ class Snapshot:
         """Code of the functions reached."""
 
     def restore(self) -> tuple[str, ...]:
-        """Restore what changed; return a sentence for all that cannot be restored or read.
+        """Restore what changed; return a sentence for each part that could not be restored or read.
 
         A snapshot can be restored any number of times.
         """

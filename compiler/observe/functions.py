@@ -120,7 +120,7 @@ def recordable_expressions(node: ast.AST, callees: bool = True) -> Iterator[ast.
 
 
 def _can_wrap(node: ast.expr) -> bool:
-    """Whether a call that returns its argument can wrap `node`."""
+    """Return whether `node` can be wrapped in a call that returns its argument."""
     if not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
         return False
     if isinstance(node, ast.Tuple) and any(isinstance(item, ast.Slice) for item in node.elts):

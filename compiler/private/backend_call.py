@@ -21,7 +21,8 @@ def resolve_backend(
     options: Mapping[str, object] | None = None,
     dynamic: bool | None = None,
 ) -> Callable[[torch.fx.GraphModule, list[object]], Callable[..., object]]:
-    """Return the callable that torch.compile makes of a backend; raise what it raises."""
+    """Return the callable to which torch.compile resolves a backend. Raises what torch.compile
+    raises."""
     given_options = dict(options) if options else None
     if backend == "inductor":
         return torch._TorchCompileInductorWrapper(mode, given_options, dynamic)

@@ -76,7 +76,7 @@ def current_stance() -> str | None:
 
 
 def isolate_recompiles_kwargs() -> dict[str, bool]:
-    """Return torch.compile arguments that give a function its own cache, where supported."""
+    """Return the torch.compile arguments that give a function its own cache, if supported."""
     known = "isolate_recompiles" in inspect.signature(torch.compile).parameters
     return {"isolate_recompiles": True} if known else {}
 

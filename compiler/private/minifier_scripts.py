@@ -97,7 +97,7 @@ def start_fake_process_groups(groups: Mapping[str, Mapping[str, int]]) -> Iterat
 
 @dataclass(frozen=True)
 class ReproInputs:
-    """Inputs that the reader of such a script returns, and what was missing."""
+    """Inputs of a minifier script, and which of them had to be generated."""
 
     args: tuple[object, ...]
     symbolic: bool

@@ -25,7 +25,7 @@ from fullgraph.diagnose.taxonomy import (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What one graph break means for the user."""
+    """Category, value, sentence and advice of one graph break."""
 
     category: Category
     expression: str

@@ -65,7 +65,7 @@ class BreakGroup:
 
 
 def reason_of(brk: Break) -> Reason:
-    """Return the key of the cause that a break belongs to."""
+    """Return the key by which breaks are grouped into causes."""
     return brk.gb_type, place_of(brk).span
 
 
@@ -193,7 +193,10 @@ def _is_generator(brk: Break) -> bool:
 
 
 def _is_noise(brk: Break, function: Position | None) -> bool:
-    """Return whether a break is in code that nobody asked to compile.
+    """Return whether a break is in code that the user did not ask to compile.
+
+    That is Python's own code, or a generator of a library: sympy runs some while a backward is
+    compiled.
 
     That is Python's own code, or a generator of a library: sympy runs some while a backward is
     compiled.
@@ -206,7 +209,8 @@ def _is_noise(brk: Break, function: Position | None) -> bool:
 
 
 def _shown_place(brk: Break, function: Position | None) -> Position:
-    """Return the place of a break; that of the function if only torch's wrapper is visible."""
+    """Return the place of a break to show; the function's if only torch's wrapper is on the
+    stack."""
     place = place_of(brk)
     if function is not None and not is_user_code(place.file) and is_user_code(function.file):
         return function

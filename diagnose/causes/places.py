@@ -29,7 +29,8 @@ def calling_positions(brk: Break) -> tuple[Position, ...]:
 
 
 def exact_manager(position: Position) -> Position:
-    """Return the manager's position for a `with` of one manager, whose span is the whole body."""
+    """Return the position of the context expression of a `with`, for a span that is its whole
+    body."""
     managers = context_managers_at(position)
     return managers[0] if len(managers) == 1 else position
 

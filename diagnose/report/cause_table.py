@@ -27,7 +27,7 @@ _SHORT_PATH = 12
 
 
 def draw_table(rows: Sequence[Row], width: int) -> list[list[RenderableType]]:
-    """Return the header and then each row, as the lines that it takes in `width` columns."""
+    """Return the header and then each row, each as a list of lines of `width` columns."""
     fields = [_row_fields(row) for row in rows]
     remedies = [
         [
@@ -120,7 +120,7 @@ def _remedy_lines(remedy: RowRemedy, width: int, rows: int) -> list[RenderableTy
 
 
 def _condition_line(remedy: RowRemedy, width: int, rows: int) -> list[RenderableType]:
-    """Return what an unsafe edit assumes, on one line, where rows are few."""
+    """Return the assumption of an unsafe edit as one line, if there are few rows."""
     if not remedy.condition or rows > _FEW_ROWS:
         return []
     indent = _indent(width)

@@ -26,7 +26,7 @@ def to_dict(explanation: ExplanationData) -> dict[str, Any]:
 
 
 def cause_to_dict(cause: Cause) -> dict[str, Any]:
-    """Return `cause` as schema 1 has it: the fields of its position beside its own."""
+    """Return `cause` as in schema 1, with the fields of its position inlined."""
     data = _to_plain(cause)
     head = {name: data.pop(name) for name in ("id", "category", "gb_id", "gb_type")}
     return {**head, **data.pop("position"), **data}

@@ -22,7 +22,8 @@ class DiffLine:
 
 
 def diff_lines(edit: Edit, cause: Cause) -> tuple[DiffLine, ...]:
-    """Return the lines that `edit` changes, with one line around changes away from `cause`."""
+    """Return the lines that `edit` changes, with a line of context around changes outside
+    `cause`."""
     position = cause.position
     lines = range(position.line, (position.end_line or position.line) + 1)
     near = lines if edit.file == position.file else range(0)

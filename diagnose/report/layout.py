@@ -52,7 +52,7 @@ class Strip:
 
 
 def graph_strips(explanation: ExplanationData, most: int = 60) -> tuple[Strip, ...]:
-    """Return a strip of at most `most` graphs for each phase that has graphs."""
+    """Return a strip of at most `most` graphs for each phase."""
     phases = dict.fromkeys(graph.phase for graph in explanation.graphs)
     shown = []
     for index, phase in enumerate(phases):

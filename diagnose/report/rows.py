@@ -55,7 +55,7 @@ class RowRemedy:
 
 @dataclass(frozen=True)
 class Row:
-    """The causes that one edit removes; mostly one cause."""
+    """A row of the table: the causes that one edit removes, mostly one."""
 
     causes: tuple[Cause, ...]
     effect: str
@@ -100,7 +100,7 @@ def best_edit(cause: Cause) -> Edit | None:
 
 
 def describe_effect(e: ExplanationData, causes: Sequence[Cause]) -> str:
-    """Return what the causes do: "frame runs in eager", "3 → 2 graphs", "hidden by C2"."""
+    """Return the effect of the causes: "frame runs in eager", "3 → 2 graphs", "hidden by C2"."""
     first = causes[0]
     if first.hidden:
         return f"hidden by {first.behind}" if first.behind else "hidden"
@@ -147,7 +147,7 @@ def _resumes(one: GraphInfo, other: GraphInfo, causes: Mapping[str, Cause]) -> b
 
 
 def find_remedy(cause: Cause) -> RowRemedy:
-    """Return the one thing to do about `cause`."""
+    """Return the best remedy for `cause`."""
     edit = best_edit(cause)
     if edit is None:
         for advice in rank_advice(cause.advice):

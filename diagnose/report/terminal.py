@@ -120,7 +120,7 @@ def _no_such_cause(explanation: ExplanationData, cause: str) -> str:
 
 
 def _short_form(e: ExplanationData, console: Console) -> list[RenderableType]:
-    """Return the short form; rows that find no room in it are counted in one line."""
+    """Return the short form; one line counts the rows that do not fit."""
     head, rows, rest = list(_verdict_lines(e)), _table_rows(e, console), list(_short_sections(e))
     left = LINES - _height(console, head + rest) - 1
     drawn: list[RenderableType] = []
@@ -183,7 +183,7 @@ def _table_rows(e: ExplanationData, console: Console) -> list[list[RenderableTyp
 
 
 def _short_sections(e: ExplanationData) -> Iterator[RenderableType]:
-    """Yield what comes below the table in a line or two each."""
+    """Yield the sections below the table, each in a line or two."""
     lines: list[Text] = []
     for recompile in e.recompiles[:_FEW]:
         place = wording.format_place(recompile.file, recompile.line)

@@ -119,7 +119,7 @@ def _number_or_unknown(number: int | None) -> str:
 
 
 def describe_fate(cause: Cause) -> str:
-    """Return what the cause did to its frame: "frame resumes after it"."""
+    """Return the effect of the cause on its frame: "frame resumes after it"."""
     return _FATES.get(cause.frame, cause.frame)
 
 
@@ -286,7 +286,7 @@ def _describe_speedup(m: Measurement) -> str:
 
 
 def first_and_last_lines(output: str, limit: int) -> str:
-    """Return at most about `limit` lines of what code printed, and how many lie between them."""
+    """Return the first and last lines of printed output, about `limit` in all."""
     lines = output.rstrip("\n").split("\n")
     if len(lines) <= limit:
         return "\n".join(lines)

@@ -46,7 +46,7 @@ def advise(category: C, usage: Usage) -> tuple[Advice, ...]:
 
 
 def _with_remedy(category: C, usage: Usage, examples: list[Advice]) -> Iterator[Advice]:
-    """Yield the remedy, and the tested examples beside the one that shows it.
+    """Yield the remedy, then the other tested examples if the remedy has one of its own.
 
     A remedy without an example stands alone: the examples are for other constructs.
     """
@@ -70,13 +70,13 @@ _WITHOUT_DATA = {
 
 
 def advise_on_fake(code: str) -> str:
-    """Return what to do about an operator that fails with fake tensors but not in eager."""
+    """Return advice on an operator that fails on fake tensors but not in eager."""
     found = (text for pattern, text in _WITHOUT_DATA.items() if re.search(pattern, code))
     return next(found, "Write it with an operator that Dynamo can trace.")
 
 
 def with_user_expression(advice: Advice, category: C, expression: str) -> Advice:
-    """Return `advice` with the user's expression as its example, where that is surely correct."""
+    """Return `advice` with the user's expression as its example, if that is certainly correct."""
     rewrite = _REWRITES.get((category, advice.text))
     node = parse(expression) if rewrite is not None else None
     after = rewrite(node) if rewrite is not None and node is not None else ""

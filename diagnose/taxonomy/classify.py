@@ -48,7 +48,7 @@ _BY_CALL = {
 
 
 def classify(brk: Break, usage: Usage, function: KnownFunction | None = None) -> C:
-    """Return the category of a break at an expression; `function` is the one it is about."""
+    """Return the category of a break; `function` is the known function that it is about."""
     expression, statement = usage.expression, usage.statement
     if is_consequence(brk) and _COMPREHENSION.fullmatch(brk.frame.function):
         return C.COMPREHENSION
@@ -80,12 +80,12 @@ def registers_hook(brk: Break) -> bool:
 
 
 def _calling_function(brk: Break) -> str:
-    """Return the name of the function that called the one that broke; "" if unknown."""
+    """Return the name of the function that called the broken one; "" if unknown."""
     return brk.stack[-2].function if len(brk.stack) > 1 else ""
 
 
 def is_consequence(brk: Break) -> bool:
-    """Return whether a break exists only because of an earlier one.
+    """Return whether an earlier break alone causes this one.
 
     - A frame that was skipped calls its comprehensions and generator expressions as frames of
       their own, which Dynamo cannot start with (Python 3.11: it cannot step their iterator).
@@ -107,7 +107,7 @@ def is_hook_handle(brk: Break) -> bool:
 
 
 def is_looked_up_early(brk: Break) -> bool:
-    """Return whether a method broke because it was loaded before a break in its arguments."""
+    """Return whether a method broke because Dynamo loaded it before a break in its arguments."""
     return bool(re.search(r"module: <unknown module>, qualname: Tensor\.", brk.context))
 
 

@@ -104,7 +104,7 @@ _SENTENCES: dict[C, str] = {
 def describe_break(
     brk: Break, usage: Usage, category: C, function: KnownFunction | None = None
 ) -> str:
-    """Return what broke as one sentence with the user's expression.
+    """Return what broke as one sentence about the user's expression.
 
     `function` is the known function that the break is about.
     """

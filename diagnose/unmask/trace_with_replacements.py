@@ -149,7 +149,8 @@ Chain = list[tuple[Position, tuple[NodeRecorder, ...]]]
 
 
 def _watch_callers(recorder_set: ValueRecorder, target: ReplaceableBreak) -> tuple[Chain, str]:
-    """Return the recorders of the two innermost replaceable callers, and why inner ones are not."""
+    """Return the recorders of the two innermost replaceable callers, and why inner ones are not
+    replaceable."""
     chain: Chain = []
     reason = ""
     for caller in target.callers:

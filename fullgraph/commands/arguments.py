@@ -28,7 +28,7 @@ BAD_INPUT = 2
 def add_command(
     commands: Commands, name: str, summary: str, *examples: str
 ) -> argparse.ArgumentParser:
-    """Declare a command with what its help says; `examples` are its command lines."""
+    """Declare a command with its help; `examples` are example command lines."""
     lines = "\n".join(f"  fullgraph {name} {example}".rstrip() for example in examples)
     parser = commands.add_parser(
         name,
@@ -153,7 +153,7 @@ def program_arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_failure(parser: argparse.ArgumentParser) -> None:
-    """Declare what `bisect` and `minify` take: the program, and what counts as a failure."""
+    """Declare the arguments of `bisect` and `minify`: the program, and what counts as a failure."""
     add_target(parser)
     add_compilation(parser, backend="inductor")
     parser.add_argument(
@@ -193,10 +193,7 @@ def add_failure(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def failure_arguments(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Load the target; yield the arguments of `bisect` and `minify` for it, with its settings and
-    modes in force.
-
-    Meanwhile the settings and modes that the target's file asks for are in force.
-    """
+    modes in force."""
     target = load(args)
     own = target.options
     with target.in_force():

@@ -34,7 +34,7 @@ def add_outputs(command: argparse.ArgumentParser) -> None:
 
 
 class Stream:
-    """Progress line on a terminal, replaced by the report at the end."""
+    """Progress line on a terminal, which the report replaces at the end."""
 
     def __init__(self, quiet: bool, file: TextIO | None = None, color: str = "auto") -> None:
         from rich.console import Console

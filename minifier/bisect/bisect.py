@@ -245,7 +245,7 @@ def _known_elsewhere(rung: Rung) -> Rung:
 
 @dataclass(frozen=True)
 class SandboxOptions:
-    """Options of a sandbox as the user gave them."""
+    """Options of a sandbox, from the user's arguments."""
 
     seconds: float = SECONDS
     memory: float | None = None

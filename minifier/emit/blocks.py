@@ -38,7 +38,7 @@ class Blocks:
 
     @property
     def open(self) -> list[ast.stmt]:
-        """Return the statements of the innermost block so far."""
+        """Return the statements of the innermost open block."""
         return self._blocks[-1].body
 
     @property
@@ -73,7 +73,7 @@ class Blocks:
         self._blocks.append(_Block(body, kind, node))
 
     def _close_block(self, begins: object) -> None:
-        """End the block that `begins` began; a gradient mode set inside stays in force."""
+        """End the block that `begins` opened; a grad mode set inside stays active."""
         if all(block.begins is not begins for block in self._blocks):
             return
         while self._blocks.pop().begins is not begins:

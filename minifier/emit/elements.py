@@ -97,7 +97,7 @@ def same_bits(one: torch.Tensor, other: torch.Tensor | None) -> bool:
 
 
 def evaluate_text(text: str) -> torch.Tensor | None:
-    """Return what an expression evaluates to in a fresh namespace; None if it raises."""
+    """Return the value of an expression in a fresh namespace; None if it raises."""
     names = {"torch": torch, "base64": base64, "zlib": zlib}
     default = torch.get_default_dtype()
     try:
@@ -297,7 +297,7 @@ def find_patches(name: str, tensor: torch.Tensor) -> tuple[Form, list[str]] | No
 
 
 def _nearly_regular_forms(tensor: torch.Tensor) -> Iterator[tuple[Form, torch.Tensor]]:
-    """Return forms that give all but a few elements, with the flat indices of those."""
+    """Yield forms that are right except for a few elements, with the flat indices of those."""
     width = tensor.element_size()
     if tensor.numel() <= 2 * _MOST_PATCHED:
         return

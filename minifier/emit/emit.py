@@ -48,7 +48,7 @@ def source(graph: fx.GraphModule, inputs: Sequence[object], *, name: str = "f") 
 
 
 def _known_outputs(graph: fx.GraphModule, knowledge: KnownValues) -> list[object]:
-    """Return what is known of a graph's outputs, flattened."""
+    """Return the known values of a graph's outputs, flattened."""
     found = tree_leaves(graph.graph.output_node().args[0])
     return [knowledge.of(node) if isinstance(node, fx.Node) else node for node in found]
 

@@ -62,9 +62,12 @@ class Writer(NodeWriter):
     def function(
         self, module: fx.GraphModule, name: str, inputs: Sequence[object] | None = None
     ) -> ast.FunctionDef:
-        """Return the definition of `module`'s graph.
+        """Return the function definition of a graph.
 
-        Without `inputs` it takes and returns exactly what the graph does."""
+        Without `inputs` it has the parameters and results of the graph.
+
+        Without `inputs` it takes and returns exactly what the graph does.
+        """
         graph, self._module = module.graph, module
         self._nested_in = inputs is None
         placeholders = [node for node in graph.nodes if node.op == "placeholder"]
@@ -130,7 +133,7 @@ class Writer(NodeWriter):
         self._blocks.add(ast.Assign([ast.Name(name, ast.Store())], made))
 
     def _write_node(self, node: fx.Node) -> None:
-        """Write one node: as a statement, or kept back for the expression of its only user."""
+        """Write one node as a statement, or defer it to the expression of its only user."""
         if node.op == "get_attr":
             self._bind_attribute(node)
             return

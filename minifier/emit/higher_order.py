@@ -92,7 +92,7 @@ def _autograd_function(node: fx.Node, writer: NodeWriter) -> ast.expr:
 
 
 def _saved_values(forward: fx.GraphModule) -> Any:
-    """Return what a forward graph returns for its backward graph."""
+    """Return the values that a forward graph saves for its backward graph."""
     return forward.graph.output_node().args[0][1]  # type: ignore[index]
 
 

@@ -71,7 +71,7 @@ def _free_names(tree: ast.AST, code: CodeType) -> set[str]:
 
 
 def _collect_named(used: str, thing: object, texts: dict[str, str], imports: set[str]) -> None:
-    """Collect what defines or imports a global that a function uses."""
+    """Collect the definition or import of a global that a function uses."""
     if isinstance(thing, ModuleType):
         if thing is not torch:
             tail = "" if thing.__name__ == used else f" as {used}"

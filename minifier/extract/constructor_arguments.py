@@ -97,7 +97,7 @@ def _parameter_options(value: object, parameter: inspect.Parameter) -> Sequence[
 
 
 def _combinations(options: Sequence[Sequence[object]], total: int) -> Iterator[tuple[object, ...]]:
-    """Yield one of each of `options`, with the sum of their positions equal to `total`."""
+    """Yield combinations of one option each, whose indices add up to `total`."""
     if not options:
         if total == 0:
             yield ()

@@ -84,7 +84,7 @@ def from_file(path: str, name: str = "build") -> str:
 
 
 def _assigned_names(tree: ast.Module) -> dict[str, type[ast.stmt]]:
-    """Return the top-level names of a file, and what assigns them."""
+    """Return the top-level names of a file, each with the kind of statement that binds it."""
     found: dict[str, type[ast.stmt]] = {}
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):

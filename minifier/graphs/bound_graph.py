@@ -118,7 +118,7 @@ class BoundGraph:
         connected: bool = True,
         constants: bool = True,
     ) -> BoundGraph:
-        """Return the graph of the calls `keep`.
+        """Return the subgraph of the calls `keep`.
 
         It returns `outputs`; if None, every result that the rest of this graph uses. A value of a
         removed call becomes an input or a literal.

@@ -137,7 +137,7 @@ class _RecordingInterpreter(RegionInterpreter):
                 self._versions.setdefault(node, []).append((until, kept))
 
     def values(self) -> NodeValues:
-        """Return what all nodes gave, after the run."""
+        """Return the values of all nodes, after the run."""
         results = {
             node: self._versions.get(node, [(0, value)])[0][1]
             for node, value in self._values.items()
@@ -204,7 +204,7 @@ def _storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
 
 
 def _version_of(tensor: torch.Tensor) -> int | None:
-    """Return the version counter of a tensor; None if torch keeps none."""
+    """Return the version counter of a tensor; None if it has none."""
     return None if tensor.is_inference() else tensor._version
 
 

@@ -16,7 +16,7 @@ from fullgraph.minifier.oracle.failure import Kind
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A call to compile, and what counts as wrong."""
+    """A callable with arguments, and what counts as a failure."""
 
     target: Callable[..., Any]
     args: tuple[Any, ...]

@@ -43,7 +43,7 @@ NOT_BESIDE = (Kind.SLOW, Kind.MEMORY)
 
 @dataclass(frozen=True)
 class Failure:
-    """One failure on one rung."""
+    """A failure on one rung: its kind, signature and message."""
 
     rung: str
     """The rung on which it happened."""

@@ -55,7 +55,7 @@ class Journal:
         self._append({"key": key, "answer": text})
 
     def close(self) -> None:
-        """Close the file; the answers stay."""
+        """Close the file without deleting it."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

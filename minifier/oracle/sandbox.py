@@ -83,6 +83,9 @@ class Sandbox:
     def use_many_threads(self) -> bool:
         """Run candidates with the program's own thread count from now on.
 
+        Returns whether that changes anything: the count is above one, and OpenMP supports it in a
+        child.
+
         Returns whether it is more than one and OpenMP lets a child have them.
         """
         if self._most == 1 or not pause_openmp():

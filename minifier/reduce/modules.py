@@ -46,7 +46,8 @@ class ModulePlan:
         return ModulePlan(tuple(sorted({**dict(self.actions), **actions}.items())))
 
     def touches(self, path: str) -> bool:
-        """Return whether the module at `path` is replaced, dropped, or inside one that is."""
+        """Return whether the module at `path` is replaced or dropped, itself or with an outer
+        one."""
         for outer, action in self.actions:
             inside = path.startswith(f"{outer}.")
             if isinstance(action, int):
@@ -195,7 +196,8 @@ def _replace(
 
 
 def make_stub(output: ModuleOutput, kind: StubKind) -> nn.Module:
-    """Return a stub for a module that gave `output`. Raises KeyError if there is none."""
+    """Return a stub for a module with this recorded output. Raises KeyError if no stub is
+    possible."""
     if kind is StubKind.RECORDED:
         return Recording(output.values)
     if output.argument is None:

@@ -100,7 +100,7 @@ def _split_parts(body: list[ast.stmt], facts: ProgramFacts) -> ProgramText | Non
 
 
 def _split_at_definitions(body: list[ast.stmt]) -> tuple[str, list[str]]:
-    """Return what precedes the last definition, and the statements after it."""
+    """Return the text up to the last definition, and the statements after it."""
     definitions = [n for n in body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
     last = max((body.index(n) for n in definitions), default=-1)
     return _join_statements(body[: last + 1]), [*map(ast.unparse, body[last + 1 :])]

@@ -20,7 +20,7 @@ def write_settings(
     backend: str,
     sources: Sources,
 ) -> list[str]:
-    """Return a line for each setting; what the lines need is defined in `sources`."""
+    """Return the lines that assign the settings; `sources` gets the definitions that they need."""
     told = dict(settings or {})
     inductor: dict[str, object] = mode_options(mode) if mode else {}
     told |= {f"torch._inductor.config.{k}": v for k, v in {**inductor, **(options or {})}.items()}

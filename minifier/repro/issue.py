@@ -117,7 +117,7 @@ def _clip_line(text: str) -> str:
 
 
 def _summary_sentence(check: ScriptCheck, failure: Failure, found: CheckedScript) -> str:
-    """Return what eager gives, what the compiled program does, and from which backend on."""
+    """Return a sentence: eager's result, the compiled program's, and the first failing backend."""
     match check.kind:
         case Kind.RESULT | Kind.METADATA | Kind.GRADIENT | Kind.MUTATION:
             aspect = "" if check.aspect == "value" else f" ({check.aspect})"

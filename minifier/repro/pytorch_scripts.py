@@ -152,7 +152,7 @@ def _make_loaded(
     environment: Mapping[str, str],
     kernels: KernelTable,
 ) -> Loaded:
-    """Return what a script of PyTorch's minifier runs: module, inputs, backend, settings."""
+    """Return module, inputs, backend and settings of a script by PyTorch's minifier."""
     options, dynamo = call.options, call.level == "dynamo"
     accuracy = bool(options.get("accuracy"))
     if dynamo and accuracy:
@@ -217,10 +217,8 @@ def _parse_script(file: Path) -> ast.Module | None:
 
 
 def _run_script(file: Path, tree: ast.Module, notes: list[str]) -> ReproCall:
-    """Return the arguments of the script's `run_repro` call; add unknown settings to `notes`.
-
-    Adds to `notes` what this torch does not know.
-    """
+    """Return the arguments of the script's `run_repro` call; add settings unknown to this torch to
+    `notes`."""
     module = ModuleType(_unused_module_name(file.stem))
     module.__file__ = str(file)
     sys.modules[module.__name__] = module  # Dynamo looks its globals up there

@@ -35,7 +35,7 @@ _TIMES = 10
 
 @dataclass(frozen=True)
 class ScriptCheck:
-    """What a script checks, and what it reports when that fails."""
+    """The failure that a script checks for, and how it reports it."""
 
     kind: Kind
     expected: str = ""
@@ -66,7 +66,7 @@ def check(
     limit: float = 0.0,
     calls: int = 1,
 ) -> ScriptCheck:
-    """Return what a script checks to show `failure`."""
+    """Return the check that shows `failure` in a script."""
     found = failure.difference
     if found is None:
         return ScriptCheck(
@@ -227,7 +227,7 @@ class _Body:
     # --- one side ---
 
     def _lines_before_call(self) -> list[str]:
-        """Return what precedes a call: its own inputs, the seed."""
+        """Return the lines before a call: its own inputs, the seed."""
         lines = list(self._inputs) if self._twice else []
         return [*lines, "torch.manual_seed(0)"] if self._program.random else lines
 

@@ -51,7 +51,7 @@ def run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
 
 
 def _run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
-    """Run what is below Inductor, then the rest, which begins meanwhile if several may run."""
+    """Run the rungs below Inductor and then the others, concurrently if several may run."""
     if case.wanted in NOT_BESIDE:
         oracle.sandbox.limit_to_one_job()
     low = tuple(rung for rung in rungs if rung.backend not in (None, "inductor"))

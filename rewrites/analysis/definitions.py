@@ -86,7 +86,7 @@ class _Walk:
                 self.walk_small(statement)
 
     def walk_small(self, node: cst.CSTNode) -> None:
-        """Walk a simple statement: its reads, then what it binds."""
+        """Walk a simple statement: first its reads, then its bindings."""
         match node:
             case cst.Assign():
                 self.walk_uses(node.value)

@@ -24,7 +24,7 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def split_statements(block: cst.BaseSuite | cst.Module) -> list[cst.CSTNode]:
-    """Return the statements of a block, with several on one line split."""
+    """Return the statements of a block; those that share a line are separated."""
     found: list[cst.CSTNode] = []
     for line in block.body:
         found += line.body if isinstance(line, cst.SimpleStatementLine) else [line]
@@ -70,7 +70,7 @@ def parameter_names(function: cst.FunctionDef | cst.Lambda) -> tuple[str, ...]:
 
 
 def statements_after(document: Document, node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
-    """Return what may run after statement `node` in its function, later iterations included.
+    """Return the statements that may run after `node` in its function, in later iterations too.
 
     Statements of other branches of an `if` are left out, unless a loop leads back to them.
     """

@@ -203,7 +203,7 @@ def _facts_of_use(site: Site, known: Definitions, bindings: Bindings) -> ValueSu
 
 
 def _value_of_call(site: Site, call: cst.Call, depth: int) -> object:
-    """Return what a call of a torch function gives on meta tensors; raise UnknownValue."""
+    """Return the result of a call of a torch function on meta tensors; raise UnknownValue."""
     if any(arg.star for arg in call.args):
         raise UnknownValue
     args = [_value_of(site, arg.value, depth) for arg in call.args if arg.keyword is None]

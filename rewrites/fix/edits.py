@@ -132,7 +132,7 @@ def _helps(offer: Offer, cause: Cause) -> bool:
 
 
 def _rank(edit: Edit) -> tuple[object, ...]:
-    """Return the sort key of an edit: what a person would do first comes first.
+    """Return the sort key of an edit: the edit that a person would make first comes first.
 
     Output is best left out. Then ordinary code comes before new operators and private functions,
     safe before unsafe, what removes several causes before what removes one, short before long.

@@ -238,7 +238,7 @@ def _line_on_disk(cause: Cause, state: SearchState) -> int:
 
 
 def _line_before(original: str, text: str, line: int) -> int:
-    """Return the line of `original` that became `line` of `text`, or the one before it."""
+    """Return the line of `original` that became `line` of `text`, or the nearest one above it."""
     if original == text:
         return line
     matcher = difflib.SequenceMatcher(

@@ -276,7 +276,7 @@ def _relax_outputs(
 
 
 def _aliases_of(encoded: object) -> tuple[str, ...]:
-    """Return what each tensor shares memory with, in order."""
+    """Return for each tensor the name of the memory that it shares, in order."""
     if isinstance(encoded, TensorValue):
         return (encoded.alias,)
     if isinstance(encoded, tuple | list):

@@ -50,7 +50,7 @@ class Proof:
 
     @property
     def whole(self) -> bool:
-        """Whether both branches of every condition ran, and no assumption is needed."""
+        """Whether both branches of every condition ran, and nothing had to be assumed."""
         return self.state is ProofState.PROVED and not self.assumes
 
     @property

@@ -189,7 +189,8 @@ class Document:
         return self.text[len(_text_of_statements(self.text)) :]
 
     def _imports(self, name: str) -> bool:
-        """Return whether a module is imported already; one with an alias, under its own name."""
+        """Return whether the file already imports a module, without an alias unless `name` has
+        one."""
         imported, _, alias = name.partition(" as ")
         return imported in self.imports.values() if alias else self.spelling(name) is not None
 

@@ -18,7 +18,8 @@ ArgumentPath = tuple[object, ...]
 
 
 def simplify_arguments(problem: Problem[BoundGraph]) -> None:
-    """Drop arguments, and replace literals with None, False, 0 or 1 where the failure stays."""
+    """Drop arguments, and replace literals by None, False, 0 or 1, as long as the failure
+    remains."""
     for name in [node.name for node in problem.current.calls if not _is_internal(node)]:
         while (node := _call_named(problem.current, name)) and problem.first(
             _with_arguments(problem.current, node, _fewer_arguments(node))

@@ -97,7 +97,7 @@ def shorten(problem: Problem[BoundGraph]) -> Node | None:
 
 
 def _keep_nearest(problem: Problem[BoundGraph]) -> None:
-    """Keep the calls nearest to the last one; results of the others become inputs."""
+    """Keep the calls nearest to the last one; make the results of the others inputs."""
     graph = problem.current
     steps = _operator_calls(graph)
     if len(steps) < 2:
@@ -151,7 +151,7 @@ def _remove_parts(problem: Problem[BoundGraph]) -> None:
 
 
 def _remove_each(problem: Problem[BoundGraph]) -> None:
-    """Remove calls, outputs, arguments and inputs one by one until none can go."""
+    """Remove calls, outputs, arguments and inputs one by one until nothing can be removed."""
     while True:
         before = problem.current
         for name in [node.name for node in reversed(before.calls)]:

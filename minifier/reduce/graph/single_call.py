@@ -71,7 +71,7 @@ def isolate_calls(problem: Problem[BoundGraph]) -> bool:
 def _reported_call(
     problem: Problem[BoundGraph], group: Sequence[_SuspectCall]
 ) -> list[_SuspectCall]:
-    """Return the call of a group whose result the oracle reported as wrong, if it named one."""
+    """Return the call whose result the oracle reported as wrong, if it is one of the group."""
     describe = re.match(r"output\[(\d+)\]", problem.where())
     if describe is None or len(group) == 1:
         return []
@@ -82,7 +82,7 @@ def _reported_call(
 
 
 def _rank_suspects(graph: BoundGraph) -> list[_SuspectCall]:
-    """Return one call of each kind, the most suspicious first."""
+    """Return one call of each kind, the one most likely to fail first."""
     values = graph.values()
     kinds: dict[object, Node] = {}
     properties = functools.cache(_special_properties)
@@ -117,7 +117,7 @@ def _runs_alone(graph: BoundGraph, node: Node) -> bool:
 def _call_kind(
     graph: BoundGraph, node: Node, properties: Callable[[torch.Tensor], tuple[bool, ...]]
 ) -> object:
-    """Return a key that is equal for calls of which only one needs to be tried."""
+    """Return a key; of calls with equal keys only one needs to run."""
 
     def describe_argument(argument: object) -> object:
         """Return an argument in comparable form."""

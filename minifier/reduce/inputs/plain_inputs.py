@@ -42,7 +42,7 @@ def _constants_to_inputs(problem: Problem[BoundGraph]) -> None:
 
 
 def _plain_tensors(problem: Problem[BoundGraph]) -> None:
-    """Remove special properties from all tensors at once, then from one at a time."""
+    """Remove special properties from all tensors together, then from one at a time."""
     if _try_change(problem, partial(_make_plain, tensors.SIMPLIFICATIONS)):
         return
     for plainer in tensors.SIMPLIFICATIONS:

@@ -31,7 +31,7 @@ _OF_AXES = {
 
 @dataclass(frozen=True)
 class InputAxis:
-    """A size of an input: one of its axes, or the input itself if `axis` is None (a number)."""
+    """Place of a size: an axis of an input, or an input that is a number (`axis` None)."""
 
     input: int
     axis: int | None
@@ -39,7 +39,7 @@ class InputAxis:
 
 @dataclass(frozen=True)
 class CallLiteral:
-    """A number in a call's arguments that may be a size."""
+    """Place of a size: an integer literal among a call's arguments."""
 
     call: str
     path: ArgumentPath
@@ -155,7 +155,7 @@ def _drop_axes(problem: Problem[BoundGraph]) -> None:
 
 
 def _first_ones(value: object) -> int:
-    """Return how many leading axes of a tensor can be dropped."""
+    """Return the number of leading axes that can be dropped."""
     if not isinstance(value, torch.Tensor) or not (is_plain(value) or value._is_zerotensor()):
         return 0
     shape = value.shape[:-1]

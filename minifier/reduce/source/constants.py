@@ -52,7 +52,7 @@ def single_integers(tree: SourceTree) -> list[TreeEdit]:
 def equal_numbers(
     kind: type[cst.Integer] | type[cst.Float], text: str, above: float | None = None
 ) -> Callable[[SourceTree], list[TreeEdit]]:
-    """Return a proposer of edits that write `text` for all numbers of one value."""
+    """Return a proposer that writes `text` in place of all numbers with one value."""
 
     def propose(tree: SourceTree) -> list[TreeEdit]:
         """Propose one edit for each value, which replaces all its occurrences."""

@@ -17,7 +17,8 @@ from fullgraph.minifier.reduce.source.unbound_names import NameUses, find_names
 
 
 def normalize(text: str) -> str:
-    """Return `text` with one statement a line, one line a statement, and no comments.
+    """Return `text` without comments, with each statement on a line of its own. Raises
+    libcst.ParserSyntaxError.
 
     Raises libcst.ParserSyntaxError.
     """
@@ -78,7 +79,7 @@ def drop_unreachable(text: str) -> str:
 
 
 def _without_statements(text: str, tree: ast.Module, gone: Iterable[ast.stmt]) -> str:
-    """Return `text` without whole statements; an emptied block keeps a `pass`."""
+    """Return `text` without these statements; an empty block gets a `pass`."""
     gone = set(gone)
     lines: list[str | None] = list(text.split("\n"))
     for block in _statement_lists(tree):

@@ -80,7 +80,7 @@ class ProposalSearch:
         return self.problem.current != start
 
     def apply_each(self, propose: Propose) -> bool:
-        """Apply proposed edits one after the other, each to the text that the last one left."""
+        """Apply the proposed edits one after the other, each to the result of the one before."""
         start, index = self.problem.current, 0
         while True:
             tree, before = self.tree, self.problem.current

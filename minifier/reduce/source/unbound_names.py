@@ -241,7 +241,7 @@ def _parameters_of(args: ast.arguments) -> list[ast.arg]:
 
 
 def _header_expressions(args: ast.arguments) -> list[ast.expr | None]:
-    """Return what a `def` line evaluates: defaults and annotations."""
+    """Return the expressions that a `def` line evaluates: defaults and annotations."""
     notes = [arg.annotation for arg in _parameters_of(args)]
     return [*args.defaults, *args.kw_defaults, *notes]
 

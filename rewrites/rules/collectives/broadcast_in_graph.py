@@ -122,7 +122,7 @@ def _arguments_by_name(
 
 
 def _is_default(site: Site, group: cst.BaseExpression | None) -> bool:
-    """Whether a process group is the default one."""
+    """Return whether a process group is the default one."""
     if group is None or (isinstance(group, cst.Name) and group.value == "None"):
         return True
     return site.document.qualified(group) == "torch.distributed.group.WORLD"

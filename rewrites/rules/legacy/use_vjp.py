@@ -227,7 +227,7 @@ def _cotangent_reads(gradient_call: GradientCall) -> frozenset[str]:
 
 
 def _without_leaf(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacement]:
-    """Return the edits after which a statement creates no autograd leaf."""
+    """Return the edits after which a statement no longer creates an autograd leaf."""
     if _name_requiring_grad(line):
         return {line: cst.RemoveFromParent()}
     edits: dict[cst.CSTNode, Replacement] = {}

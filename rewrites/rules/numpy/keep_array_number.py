@@ -59,7 +59,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _keep_number(
     site: Site, node: cst.BaseExpression, array: cst.BaseExpression, conversion: str
 ) -> Rewrite | Refusal:
-    """Return the rewrite that keeps the number of `array` a tensor, or a refusal."""
+    """Return the rewrite that uses `array`'s number as a tensor, or a refusal."""
     seen = site.observed(array)
     names = {name.removeprefix("numpy.") for name in seen.types} if seen is not None else set()
     dtype = getattr(torch, names.pop(), None) if len(names) == 1 else None

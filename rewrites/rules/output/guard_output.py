@@ -55,7 +55,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _only_eager(replacements: dict[cst.CSTNode, cst.CSTNode]) -> Rewrite:
-    """Return the rewrite that keeps output in eager only."""
+    """Return the rewrite that runs output statements in eager only."""
     return Rewrite(
         replacements,
         "The compiled program leaves the output out; eager code writes it as before.",

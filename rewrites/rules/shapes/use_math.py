@@ -98,7 +98,7 @@ _CONSTRUCTORS = {
 def _python_number(
     site: Site, node: cst.BaseExpression, numbers: PythonNumberConverter
 ) -> PythonNumber | None:
-    """Return `node` without NumPy; None if it uses none, or is not supported."""
+    """Return `node` written without NumPy; None if it does not use NumPy or is not supported."""
     trial = PythonNumberConverter(site)
     match node:
         case cst.Call(func=cst.Attribute(value=array, attr=cst.Name("tolist")), args=[]):

@@ -61,7 +61,7 @@ def _add_small_statement(
     small: cst.BaseSmallStatement,
     outputs: frozenset[str],
 ) -> None:
-    """Add what one simple statement of a branch assigns."""
+    """Add the values that one simple statement of a branch assigns."""
     match small:
         case cst.Pass():
             return

@@ -39,8 +39,10 @@ class Branches:
 
 
 def find_branches(site: Site, node: cst.If) -> Branches:
-    """Return the branches of an `if`; after a `continue` or bare `return`, the skipped statements
-    are the other one."""
+    """Return the branches of an `if`.
+
+    Statements that its `continue` or bare `return` skips count as its other branch.
+    """
     one = statements_of(node.body)
     rest = skipped_statements(site, node)
     if rest:

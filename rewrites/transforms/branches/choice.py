@@ -64,7 +64,7 @@ class Choice:
         return new
 
     def make_finite_edits(self, node: cst.CSTNode, when: bool) -> dict[cst.CSTNode, Replacement]:
-        """Return the edits of `finite` inside `node`."""
+        """Return the edits that `make_finite` makes inside `node`."""
         found = find_hazards(self.site, node)
         edits: dict[cst.CSTNode, Replacement] = {}
         inner = [child for one in found for child in walk(one.operand)]

@@ -55,7 +55,7 @@ class MaskedLoop:
     """Names that only the loop assigns."""
 
     def edits(self) -> dict[cst.CSTNode, Replacement]:
-        """Return what replaces the loop's statements. Raises NotApplicable."""
+        """Return the replacements of the loop's statements. Raises NotApplicable."""
         site, document = self.site, self.site.document
         loop = self._masked_loop()
         done = document.unused_name("done")

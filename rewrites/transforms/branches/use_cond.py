@@ -126,7 +126,7 @@ class CondWriter:
     def _branch_values(
         self, branches: Branches, names: list[str], branch: Sequence[cst.CSTNode]
     ) -> list[cst.BaseExpression] | None:
-        """Return what a branch assigns to each name, if it uses only earlier values."""
+        """Return the value that a branch assigns to each name; None if it does more than assign."""
         try:
             made = values_assigned(self.site, branch, frozenset(names))
         except NotApplicable:
@@ -257,7 +257,7 @@ def _clone_call(value: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def last_assigned(value: cst.BaseExpression, body: Sequence[cst.CSTNode]) -> cst.BaseExpression:
-    """Return what a name was last assigned in a branch; `value` itself if unknown."""
+    """Return the last value that a branch assigns to a name; `value` itself if unknown."""
     for line in reversed(body):
         for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             match one:

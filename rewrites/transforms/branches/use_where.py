@@ -277,7 +277,7 @@ def guard_with(guard: cst.BaseExpression, one: Lines, other: Lines) -> cst.If:
 
 
 def in_place(branches: Branches, lines: Lines, parent: cst.CSTNode) -> Replacement:
-    """Return what replaces an `if` or `elif`, with the comments around it."""
+    """Return the replacement of an `if` or `elif`, with the comments around it."""
     node = branches.node
     if isinstance(parent, cst.If) and parent.orelse is node:
         return cst.Else(cst.IndentedBlock(lines), leading_lines=node.leading_lines)

@@ -42,7 +42,7 @@ def _may_come_before(site: Site, use: cst.Name, place: cst.CSTNode, binding: cst
 
 
 def _value_of(site: Site, binding: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return what a plain assignment binds a name to."""
+    """Return the value that a plain assignment binds a name to."""
     parent = site.document.parents.get(binding)
     if not isinstance(parent, cst.AssignTarget):
         return None

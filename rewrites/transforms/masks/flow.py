@@ -133,7 +133,7 @@ class Flow:
         )
 
     def _is_selected_subscript(self, node: cst.Subscript) -> bool:
-        """Return whether a subscript other than a masked read gives selected elements."""
+        """Return whether a subscript that is no masked read consists of selected elements."""
         if self.is_selected(node.value):
             axis = self.axis(node.value)
             first = self.first
@@ -258,7 +258,7 @@ class Flow:
     def _sink_of_attribute(
         self, node: cst.BaseExpression, parent: cst.Attribute
     ) -> tuple[cst.BaseExpression, End]:
-        """Return where an attribute's value goes: metadata, a method call."""
+        """Return the outermost expression and the sink of an attribute of selected elements."""
         outer = self.site.document.parent(parent)
         name = parent.attr.value
         if isinstance(outer, cst.Call) and outer.func is parent:
@@ -274,7 +274,7 @@ class Flow:
     def _sink_of_call(
         self, node: cst.BaseExpression, call: cst.Call
     ) -> tuple[cst.BaseExpression, End]:
-        """Return where a call takes the values: a loss, a reduction, an elementwise operator."""
+        """Return the outermost expression and the sink of a call on selected elements."""
         found = find_loss(self.site, call)
         if found is not None:
             pair = [self.is_selected(one) for one in (found.input, found.target)]
@@ -338,7 +338,8 @@ class Flow:
             raise refuse_elements(self.site, sums.call)
 
     def _sink_of_assignment(self, node: cst.BaseExpression, parent: cst.CSTNode) -> End:
-        """Return where assigned values go: into a variable, or into the masked tensor again."""
+        """Return the sink of assigned selected elements: a variable, or the masked tensor
+        itself."""
         document = self.site.document
         statement = document.parent(parent) if isinstance(parent, cst.AssignTarget) else parent
         if isinstance(statement, cst.AugAssign) and statement.target is node:

@@ -68,7 +68,7 @@ class FullShapeWriter:
         return self._replace_parts(node, {r: found.base for r, found in self.flow.reads.items()})
 
     def count(self) -> cst.BaseExpression:
-        """Return the number of selected elements."""
+        """Return the expression for the number of selected elements."""
         self.masks += 1
         return build_expression("{mask}.sum()", mask=self.mask)
 
@@ -126,7 +126,7 @@ class FullShapeWriter:
         return self.where(full, root, fill)
 
     def _neutral_number(self, root: cst.BaseExpression, neutral: str) -> str:
-        """Return a neutral element as written for the dtype of `root`."""
+        """Return the source of a neutral element for the dtype of `root`."""
         if neutral not in ("inf", "-inf", "nan"):
             return neutral
         seen = self.flow.site.observed(root)
@@ -248,7 +248,7 @@ class FullShapeWriter:
         return self.flow.is_number(left) and self.is_linear(right)
 
     def value(self, node: cst.BaseExpression) -> PaddedValue:
-        """Return the value of `full(node)` where nothing is selected."""
+        """Return the value of `full(node)` at unselected elements."""
         leaves: dict[cst.CSTNode, float] = {
             cut: float(self.fill) for cut in self.padding_points(node)
         }

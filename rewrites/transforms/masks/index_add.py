@@ -26,7 +26,7 @@ class IndexAdd:
 
 
 def find_accumulation(site: Site, call: cst.Call) -> IndexAdd | None:
-    """Return what a call accumulates in its first dimension; None if it does not."""
+    """Return a call's accumulation into the first dimension; None for other calls."""
     made = parse_operation(site, call)
     if made is None or any(
         arg.keyword is not None and arg.keyword.value == "out" for arg in call.args

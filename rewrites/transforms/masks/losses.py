@@ -39,7 +39,7 @@ class Loss:
 
 
 def find_loss(site: Site, call: cst.Call) -> Loss | None:
-    """Return the loss that a call computes; None if it is not a known one."""
+    """Return the loss that a call computes; None for other calls."""
     module, _, name = site.calls(call).rpartition(".")
     options = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     plain = [arg.value for arg in call.args if arg.keyword is None]

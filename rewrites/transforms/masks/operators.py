@@ -127,7 +127,7 @@ class Operation:
 
 
 def parse_operation(site: Site, call: cst.Call) -> Operation | None:
-    """Return the operation of a call: a function of torch, or what may be a tensor's method."""
+    """Return the operation of a call of a torch function or tensor method; None for other calls."""
     if any(arg.star for arg in call.args):
         return None
     values = tuple(arg.value for arg in call.args)

@@ -21,7 +21,7 @@ _ANY = 0.7
 
 @dataclass(frozen=True)
 class PaddedValue:
-    """Value of an expression where nothing is selected."""
+    """Value of an expression at unselected elements."""
 
     number: float | None
     """None if it depends on something unknown."""
@@ -39,7 +39,7 @@ class _Unknown:
 def evaluate_padding(
     site: Site, node: cst.BaseExpression, leaves: Mapping[cst.CSTNode, float]
 ) -> PaddedValue:
-    """Return the value of `node` when `leaves` inside it have these values."""
+    """Return the value of `node`, given the values of the `leaves` inside it."""
     unknown = _Unknown()
     grown: list[torch.Tensor] = []
     try:

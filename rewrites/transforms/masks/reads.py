@@ -242,7 +242,7 @@ def _is_mask(site: Site, part: cst.BaseSlice, node: cst.Subscript) -> bool:
 
 
 def _looks_like_mask(site: Site, value: cst.BaseExpression) -> bool:
-    """Return whether the text alone shows a mask: comparisons and what combines them."""
+    """Return whether the source alone shows a mask: comparisons, and operators on them."""
     match value:
         case cst.Comparison(comparisons=[_]):
             return True

@@ -33,14 +33,14 @@ def refuse_elements(
 
 @dataclass(frozen=True, eq=False)
 class ReduceSink:
-    """A reduction over all dimensions of the mask."""
+    """Sink: a reduction over all dimensions of the mask."""
 
     operation: Operation
 
 
 @dataclass(frozen=True, eq=False)
 class CountSink:
-    """Number of selected elements: `x[m].numel()`, `len(x[m])`, `x[m].shape[0]`."""
+    """Sink: the number of selected elements, `x[m].numel()`, `len(x[m])` or `x[m].shape[0]`."""
 
     node: cst.BaseExpression
     least: cst.BaseExpression | None = None
@@ -49,14 +49,14 @@ class CountSink:
 
 @dataclass(frozen=True, eq=False)
 class UnpackSink:
-    """An assignment `a, b = …`, where the mask selects in a later dimension."""
+    """Sink: an assignment `a, b = …`, where the mask selects in a later dimension."""
 
     names: tuple[BindSink, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class StoreSink:
-    """An assignment `y[m] = …` or `y[m] += …`."""
+    """Sink: an assignment `y[m] = …` or `y[m] += …`."""
 
     statement: cst.Assign | cst.AugAssign
     target: Read
@@ -64,7 +64,7 @@ class StoreSink:
 
 @dataclass(frozen=True, eq=False)
 class BindSink:
-    """An assignment `name = …` or `name += …`."""
+    """Sink: an assignment `name = …` or `name += …`."""
 
     name: cst.Name
     augmented: bool = False

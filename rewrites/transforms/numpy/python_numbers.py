@@ -99,7 +99,7 @@ class PythonNumberConverter:
         return None
 
     def each(self, node: cst.BaseExpression) -> PythonNumber | None:
-        """Return `node`, an array computed from one shape, as a list of numbers."""
+        """Return `node`, an array computed from one shape, as a list of Python numbers."""
         made = self.number(node)
         if made is None or self.sequence is None:
             return None
@@ -295,7 +295,7 @@ class PythonNumberConverter:
         return self._defined[binding]
 
     def _bind(self, binding: cst.CSTNode) -> tuple[list[cst.CSTNode], type | None]:
-        """Return the names that are bound together with one, and their type of number."""
+        """Return the names that a binding binds together, and the type of their number."""
         parents = self.site.document.parents
         target = parents.get(binding)
         above = parents.get(target) if target is not None else None

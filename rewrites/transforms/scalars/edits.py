@@ -21,7 +21,7 @@ class EditText:
 
 
 class Edits:
-    """Edits of the expressions of one document."""
+    """Edits of expressions in one document."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -32,7 +32,8 @@ class Edits:
         """Modules that the edits need."""
 
     def write(self, node: cst.BaseExpression, plain: cst.BaseExpression, *needs: str) -> None:
-        """Replace `node` by `plain`, which may contain nodes of the document."""
+        """Replace `node` by `plain`, which may contain nodes of the document; `needs` are its
+        imports."""
         self.texts[node] = EditText(plain)
         self.imports += needs
 

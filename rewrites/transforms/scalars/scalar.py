@@ -30,7 +30,7 @@ SIZE = "a size depends on it"
 
 @dataclass(frozen=True)
 class Number:
-    """Python number, and the dtype of the 0-d tensor that replaces it."""
+    """A Python number, with the dtype of the 0-d tensor that replaces it."""
 
     kind: type[int] | type[float] | type[bool]
     """Python type of the number."""
@@ -46,7 +46,7 @@ class Number:
 
 
 def scalar_type_of(dtype: torch.dtype) -> type[int] | type[float] | type[bool] | None:
-    """Return the Python type that `.item()` gives for a dtype; None for complex dtypes."""
+    """Return the Python type of `.item()` for a dtype; None for complex dtypes."""
     if dtype is torch.bool:
         return bool
     if dtype.is_complex:
@@ -83,7 +83,7 @@ def promoted_dtype(
 
 
 def arithmetic_result(number: Number, other: type, divided: bool) -> Number:
-    """Return the number that arithmetic with a Python number of type `other` gives."""
+    """Return the number that results from arithmetic with a Python number of type `other`."""
     kind = float if divided or float in (number.kind, other) else int
     one = torch.empty((), dtype=number.dtype)
     dtype = torch.result_type(one, kind(1) if kind is float else 1)

@@ -23,9 +23,11 @@ _FOLDS = ("sum", "max", "min")
 def propagate_to_list(
     uses: UseEdits, node: cst.BaseExpression, tensor: cst.BaseExpression, number: Number
 ) -> None:
-    """Replace `node`, the numbers of `tensor` in a list, by a tuple of tensors.
+    """Replace `node`, a list of the numbers in `tensor`, by a tuple of tensors. Raises
+    NotApplicable.
 
-    Raises NotApplicable."""
+    Raises NotApplicable.
+    """
     parent = uses.document.parent(node)
     if isinstance(parent, cst.Arg):
         call = uses.document.parent(parent)

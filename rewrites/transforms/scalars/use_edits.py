@@ -78,7 +78,8 @@ class UseEdits(Edits):
     def promote_with(
         self, node: cst.BaseExpression, number: Number, *others: ValueSummary, divided: bool = False
     ) -> None:
-        """Cast the tensor at `node` so that operations with other tensors keep their dtypes."""
+        """Cast the tensor at `node` so that operations with other tensors keep their result
+        dtypes."""
         tensors = [tensor for other in others for tensor in other.tensors]
         needed = promoted_dtype(number, tensors, divided)
         if needed is not None:
@@ -119,7 +120,7 @@ class UseEdits(Edits):
         self.numbers = True
 
     def _augmented_names(self, node: cst.CSTNode) -> set[str]:
-        """Return the names that the function around `node` changes by `+=` and the like."""
+        """Return the names that the function around `node` updates by `+=` and the like."""
         function = self.document.function(node)
         return {
             one.target.value
