@@ -39,7 +39,7 @@ from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import script as repro
 from fullgraph.minifier.repro.build_parts import ProgramFacts, program
 from fullgraph.minifier.rungs.bisection import Bisection
-from fullgraph.minifier.rungs.culprit import Culprit, culprit
+from fullgraph.minifier.rungs.culprit import Culprit, find_culprit
 from fullgraph.minifier.rungs.ladder_run import ReductionRefused, check_reproducible, run_again
 
 START = 120.0
@@ -250,7 +250,7 @@ class _ScriptWriter:
             waiting = self._begin_standalone_check(text, check, pool)
             if self._oracle.sandbox.jobs == 1:
                 waiting.result()
-            part = culprit(candidate, self._oracle) if steady else None
+            part = find_culprit(candidate, self._oracle) if steady else None
             sizes = _count_calls(candidate)
             standing = waiting.result()
         if standing.ok and not steady:

@@ -16,7 +16,7 @@ from fullgraph.commands.arguments import (
     add_target,
     program_arguments,
 )
-from fullgraph.commands.outputs import Stream, add_outputs, saved_report, write
+from fullgraph.commands.outputs import LiveReport, add_outputs, saved_report, write
 
 if TYPE_CHECKING:
     from fullgraph.diagnose.explanation import Explanation
@@ -70,7 +70,7 @@ def add(commands: Commands) -> None:
 def _run_explain(args: argparse.Namespace) -> int:
     """Run `fullgraph explain`."""
     saved = saved_report(args.against)
-    draw = Stream(quiet=args.json, color=args.color)
+    draw = LiveReport(quiet=args.json, color=args.color)
     latest: list[Explanation] = []
 
     def show(explanation: Explanation) -> None:
@@ -100,7 +100,7 @@ def _run_explain(args: argparse.Namespace) -> int:
 
 
 def _explain_target(
-    args: argparse.Namespace, draw: Stream, progress: Callable[[Explanation], None]
+    args: argparse.Namespace, draw: LiveReport, progress: Callable[[Explanation], None]
 ) -> Explanation:
     """Load the target and explain it, with progress on stderr."""
     program = program_arguments(args)

@@ -33,7 +33,7 @@ def add_outputs(command: argparse.ArgumentParser) -> None:
     )
 
 
-class Stream:
+class LiveReport:
     """Progress line on a terminal, which the report replaces at the end."""
 
     def __init__(self, quiet: bool, file: TextIO | None = None, color: str = "auto") -> None:
@@ -104,7 +104,7 @@ def write(
     explanation: Explanation,
     args: argparse.Namespace,
     saved: dict[str, object] | None,
-    draw: Stream,
+    draw: LiveReport,
 ) -> None:
     """Write `explanation` to the outputs that the arguments select."""
     draw.end(explanation, args)

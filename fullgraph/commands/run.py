@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from fullgraph.commands.arguments import Commands, add_command
-from fullgraph.commands.outputs import Stream, add_outputs, saved_report, write
+from fullgraph.commands.outputs import LiveReport, add_outputs, saved_report, write
 
 if TYPE_CHECKING:
     from fullgraph.diagnose.explanation import Explanation
@@ -35,7 +35,9 @@ def _run_run(args: argparse.Namespace) -> int:
     from fullgraph.script import run
 
     saved = saved_report(args.against)
-    draw = Stream(quiet=args.json, file=sys.stdout if args.json else sys.stderr, color=args.color)
+    draw = LiveReport(
+        quiet=args.json, file=sys.stdout if args.json else sys.stderr, color=args.color
+    )
 
     def report(explanation: Explanation) -> None:
         """Write the explanation of the script to the selected outputs."""

@@ -20,7 +20,7 @@ from fullgraph.minifier.reduce.graph.calls import shorten
 from fullgraph.minifier.reduce.reduction import Reduction
 from fullgraph.minifier.reduce.stages import capture_graphs, find_failing_graph
 from fullgraph.minifier.rungs.bisection import Bisection, Cut
-from fullgraph.minifier.rungs.culprit import Culprit, culprit
+from fullgraph.minifier.rungs.culprit import Culprit, find_culprit
 from fullgraph.minifier.rungs.ladder_run import expect_failure, rung_of
 
 
@@ -38,7 +38,7 @@ def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Orac
         """Find prefix and culprit; return them with the number of oracle calls."""
         try:
             cut, smaller = _find_prefix(reduction)
-            part = None if oracle.is_out_of_budget() else culprit(smaller, oracle)
+            part = None if oracle.is_out_of_budget() else find_culprit(smaller, oracle)
         finally:
             if process_with_own_memory() == "fork":  # else it is used on
                 oracle.sandbox.stop()
@@ -46,7 +46,7 @@ def localize(case: Case, rungs: tuple[Rung, ...], found: Bisection, oracle: Orac
 
     localized = run_isolated(job, where=process_with_own_memory()).value
     if localized is None:  # the graph could not even be captured
-        return replace(found, culprit=culprit(reduction.program, oracle))
+        return replace(found, culprit=find_culprit(reduction.program, oracle))
     cut, part, oracle.counts.calls = localized
     return replace(found, cut=cut, culprit=part)
 

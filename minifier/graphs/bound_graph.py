@@ -108,7 +108,7 @@ class BoundGraph:
         every = set(nodes).union(*(nx.ancestors(self.dependents, node) for node in nodes))
         return {node for node in every if node.op.startswith("call_")}
 
-    def part(
+    def subgraph(
         self,
         keep: Collection[Node],
         *,

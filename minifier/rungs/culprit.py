@@ -34,7 +34,7 @@ class Culprit:
         return f"{self.part}, application {self.number}{self.what and f': {self.what}'}"
 
 
-def culprit(candidate: Candidate, oracle: Oracle) -> Culprit | None:
+def find_culprit(candidate: Candidate, oracle: Oracle) -> Culprit | None:
     """Return the first subsystem of the last rung without which the candidate passes.
 
     None if there is none, or if this torch cannot switch parts off.

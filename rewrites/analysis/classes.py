@@ -24,7 +24,7 @@ def class_of(site: Site, node: cst.BaseExpression) -> str:
             return kind if kind.startswith("torch.") else kind.rpartition(".")[2]
         return ""
     made = constructor_call(site, node)
-    return site.document.qualified(made.func) if made is not None else ""
+    return site.document.qualified_name(made.func) if made is not None else ""
 
 
 def constructor_call(site: Site, node: cst.BaseExpression) -> cst.Call | None:

@@ -128,7 +128,7 @@ def _is_of_numbers(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether all operands of an operation are numbers, which have no gradient."""
     if isinstance(node, cst.BinaryOperation):
         return is_tensor(site, node.left) is False and is_tensor(site, node.right) is False
-    if isinstance(node, cst.Call) and site.calls(node).startswith("math."):
+    if isinstance(node, cst.Call) and site.callee_name(node).startswith("math."):
         return bool(node.args) and all(is_tensor(site, arg.value) is False for arg in node.args)
     return False
 
@@ -155,7 +155,7 @@ def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
         if function is not None and any(_hazards(site, function.body)):
             yield Hazard(call, call, None)
         unknown = function is None and kind.rpartition(".")[2] in ("Sequential", "")
-        if unknown and site.calls(call) not in PURE_CALLS:
+        if unknown and site.callee_name(call) not in PURE_CALLS:
             yield Hazard(call, call, None)
         return
     called = called.removesuffix("_")

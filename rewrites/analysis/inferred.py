@@ -117,8 +117,10 @@ def _value_of(site: Site, node: cst.CSTNode, depth: int) -> Any:
             return node.evaluated_value
         case cst.Name(value="True" | "False" | "None"):
             return {"True": True, "False": False, "None": None}[node.value]
-        case cst.Name() | cst.Attribute() if site.document.qualified(node).startswith("torch."):
-            return _torch_constant(site.document.qualified(node))
+        case cst.Name() | cst.Attribute() if site.document.qualified_name(node).startswith(
+            "torch."
+        ):
+            return _torch_constant(site.document.qualified_name(node))
         case cst.Name():
             return _value_of_variable(site, node, again)
         case cst.Attribute() if node.attr.value in _ATTRIBUTES:
@@ -212,7 +214,7 @@ def _value_of_call(site: Site, call: cst.Call, depth: int) -> object:
         for arg in call.args
         if arg.keyword is not None
     }
-    qualified = site.document.qualified(call.func)
+    qualified = site.document.qualified_name(call.func)
     last = qualified.rpartition(".")[2]
     if last.endswith("_") or "out" in kwargs:
         raise UnknownValue

@@ -145,7 +145,7 @@ def _call_effect(site: Site, call: cst.Call, within: frozenset[str]) -> str:
         if called.endswith("_") and not called.endswith("__"):
             return f"`{text}` changes a tensor in place"
         return f"`{text}` has an effect" if called in EFFECTS else ""
-    qualified = site.calls(call)
+    qualified = site.callee_name(call)
     if qualified in PURE_CALLS:
         return ""
     kind = class_of(site, call.func)
@@ -183,7 +183,7 @@ def _layer_classes(site: Site, node: cst.BaseExpression) -> Iterator[str]:
     args = made.args if made is not None else ()
     layers = [arg.value for arg in args if isinstance(arg.value, cst.Call) and not arg.star]
     if len(layers) == len(args):
-        yield from (site.document.qualified(layer.func) for layer in layers)
+        yield from (site.document.qualified_name(layer.func) for layer in layers)
 
 
 def _not_training(call: cst.Call) -> bool:
@@ -199,7 +199,7 @@ def _not_training(call: cst.Call) -> bool:
 
 def torch_name(site: Site, call: cst.Call) -> str:
     """Return the last part of the name of a called torch function or method; "" for others."""
-    owner, _, last = site.calls(call).rpartition(".")
+    owner, _, last = site.callee_name(call).rpartition(".")
     if owner in OWNERS:
         return last
     if isinstance(call.func, cst.Attribute) and is_tensor(site, call.func.value):

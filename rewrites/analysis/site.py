@@ -46,7 +46,7 @@ class Site:
         seen = self.observed(node)
         return seen is not None and seen.is_tensor
 
-    def calls(self, node: cst.CSTNode) -> str:
+    def callee_name(self, node: cst.CSTNode) -> str:
         """Return the qualified name of the callee: "torch.autograd.Variable"; "" if unknown.
 
         From the file's imports, else from the run: "random.Random.random",
@@ -56,11 +56,11 @@ class Site:
             return ""
         first = dotted_name(node.func).partition(".")[0]
         if first in self.document.imports:
-            return self.document.qualified(node.func)
+            return self.document.qualified_name(node.func)
         seen = self.observed(node.func)
         if seen is not None and len(seen.names) == 1:
             return seen.names[0]
-        return self.document.qualified(node.func)
+        return self.document.qualified_name(node.func)
 
     @property
     def parent(self) -> cst.CSTNode:

@@ -34,7 +34,7 @@ class Offer:
     @cached_property
     def text(self) -> str:
         """The document's whole text with this edit alone."""
-        return self.document.edited(self.rewrite.replacements, self.rewrite.imports)
+        return self.document.with_edits(self.rewrite.replacements, self.rewrite.imports)
 
     @property
     def key(self) -> EditKey:
@@ -76,7 +76,7 @@ def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
     for file, group in taken.items():
         replacements = _merge_replacements(one.rewrite.replacements for one in group)
         imports = [name for one in group for name in one.rewrite.imports]
-        texts[file] = group[0].document.edited(replacements, imports)
+        texts[file] = group[0].document.with_edits(replacements, imports)
     return texts, [offer for group in taken.values() for offer in group]
 
 

@@ -106,7 +106,7 @@ class Document:
         lines[0] = lines[0][span.start.column :]
         return "\n".join(lines)
 
-    def qualified(self, node: cst.CSTNode) -> str:
+    def qualified_name(self, node: cst.CSTNode) -> str:
         """Resolve import aliases in a dotted name: `F.relu` is "torch.nn.functional.relu".
 
         A name that the file does not import stays as it is: "print", "self.mask".
@@ -132,7 +132,7 @@ class Document:
                     found[alias.evaluated_alias or name] = f"{module}.{name}".lstrip(".")
         return found
 
-    def spelling(self, qualified: str) -> str | None:
+    def imported_name(self, qualified: str) -> str | None:
         """Return the name of "torch.where" under the file's imports; None if it has none."""
         for name, meaning in self.imports.items():
             if qualified == meaning or qualified.startswith(f"{meaning}."):
@@ -148,7 +148,7 @@ class Document:
 
     # Edits.
 
-    def edited(
+    def with_edits(
         self, replacements: Mapping[cst.CSTNode, Replacement], imports: Sequence[str] = ()
     ) -> str:
         """Return the text with nodes replaced and modules imported; all else stays unchanged.
@@ -192,7 +192,7 @@ class Document:
         """Return whether the file already imports a module, without an alias unless `name` has
         one."""
         imported, _, alias = name.partition(" as ")
-        return imported in self.imports.values() if alias else self.spelling(name) is not None
+        return imported in self.imports.values() if alias else self.imported_name(name) is not None
 
     # Lookup tables.
 

@@ -29,7 +29,7 @@ def _run(graph: BoundGraph) -> Any:
 
 def test_a_part_without_what_comes_before_has_its_values_as_inputs() -> None:
     graph = _graph(lambda x: x.sin().cos().tan(), torch.randn(3))
-    part = graph.part(graph.calls[1:])
+    part = graph.subgraph(graph.calls[1:])
     assert [node.target for node in part.calls] == ["cos", "tan"]
     assert torch.equal(part.inputs[0], graph.inputs[0].sin())
     assert torch.equal(_run(part)[0], _run(graph))
@@ -41,12 +41,12 @@ def test_a_part_returns_what_the_rest_uses() -> None:
         return one + two
 
     graph = _graph(function, torch.randn(3))
-    assert [node.name for node in graph.part(graph.calls[:2]).outputs] == ["sin", "cos"]
+    assert [node.name for node in graph.subgraph(graph.calls[:2]).outputs] == ["sin", "cos"]
 
 
 def test_single_calls_do_not_touch_each_other() -> None:
     graph = _graph(lambda x: x.sin().cos(), torch.randn(3))
-    part = graph.part(graph.calls, connected=False)
+    part = graph.subgraph(graph.calls, connected=False)
     assert len(part.inputs) == len(part.outputs) == 2
     assert torch.equal(part.inputs[1], graph.inputs[0].sin())
 
@@ -56,14 +56,14 @@ def test_an_intermediate_result_keeps_its_strides_and_its_gradient() -> None:
         return (x * weight).transpose(0, 1).relu()
 
     graph = _graph(function, torch.randn(2, 3), torch.randn(3, requires_grad=True))
-    (value,) = graph.part([_call(graph, "relu")]).inputs
+    (value,) = graph.subgraph([_call(graph, "relu")]).inputs
     assert value.stride() == (1, 3) and value.requires_grad and value.is_leaf
 
 
 def test_inputs_are_used_as_they_are() -> None:
     parameter = torch.nn.Parameter(torch.randn(3))
     graph = _graph(lambda x, p: (x * p).sin(), torch.randn(3), parameter)
-    assert graph.part(graph.calls[:1]).inputs[1] is parameter
+    assert graph.subgraph(graph.calls[:1]).inputs[1] is parameter
 
 
 def test_values_are_those_before_a_later_write() -> None:
@@ -77,9 +77,9 @@ def test_values_are_those_before_a_later_write() -> None:
     graph = _graph(function, x)
     values = graph.values()
     assert torch.equal(values[_call(graph, "mul")], torch.full((3,), 2.0))
-    assert torch.equal(graph.part([_call(graph, "sin")]).inputs[0], torch.full((3,), 2.0))
-    assert torch.equal(graph.part([_call(graph, "add_")]).inputs[0], torch.full((3,), 2.0))
-    assert torch.equal(graph.part([_call(graph, "cos")]).inputs[0], torch.full((3,), 3.0))
+    assert torch.equal(graph.subgraph([_call(graph, "sin")]).inputs[0], torch.full((3,), 2.0))
+    assert torch.equal(graph.subgraph([_call(graph, "add_")]).inputs[0], torch.full((3,), 2.0))
+    assert torch.equal(graph.subgraph([_call(graph, "cos")]).inputs[0], torch.full((3,), 3.0))
 
 
 def test_a_write_to_an_input_is_undone_after_its_values_are_known() -> None:
@@ -97,7 +97,7 @@ def test_a_write_through_a_view_counts() -> None:
 
     graph = _graph(function, torch.ones(2, 2))
     assert _call(graph, "zero_") in graph.cone(_call(graph, "sin"))
-    value = graph.part([_call(graph, "sin")]).inputs[0]
+    value = graph.subgraph([_call(graph, "sin")]).inputs[0]
     assert torch.equal(value, torch.tensor([[0.0, 0.0], [1.0, 1.0]]))
 
 
@@ -106,7 +106,7 @@ def test_a_tensor_that_is_written_to_is_no_leaf_when_it_requires_grad() -> None:
         return (x * weight).relu_()
 
     graph = _graph(function, torch.randn(3), torch.randn(3, requires_grad=True))
-    part = graph.part([_call(graph, "relu_")])
+    part = graph.subgraph([_call(graph, "relu_")])
     assert part.inputs[0].requires_grad and not part.inputs[0].is_leaf
     _run(part)
 
@@ -117,20 +117,20 @@ def test_results_of_several_tensors_become_one_input_each() -> None:
         return one + two
 
     graph = _graph(function, torch.randn(4))
-    part = graph.part([_call(graph, "getitem"), _call(graph, "getitem_1"), _call(graph, "add")])
+    part = graph.subgraph([_call(graph, "getitem"), _call(graph, "getitem_1"), _call(graph, "add")])
     assert [node.name for node in part.calls] == ["add"] and len(part.inputs) == 2
-    assert _run(graph.part([_call(graph, "chunk")]))[0][0].shape == (2,)
+    assert _run(graph.subgraph([_call(graph, "chunk")]))[0][0].shape == (2,)
 
 
 def test_numbers_become_literals() -> None:
     graph = _graph(lambda x: x.reshape(x.size(0) * 2, 2), torch.randn(3, 4))
-    part = graph.part([_call(graph, "reshape")])
+    part = graph.subgraph([_call(graph, "reshape")])
     assert part.calls[0].args[1:] == (6, 2) and len(part.inputs) == 1
 
 
 def test_dictionaries_are_returned_flat() -> None:
     graph = _graph(lambda x: {"a": x.sin(), "b": [x.cos()]}, torch.randn(3))
-    assert [node.name for node in graph.part(graph.calls).outputs] == ["sin", "cos"]
+    assert [node.name for node in graph.subgraph(graph.calls).outputs] == ["sin", "cos"]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_dictionaries_are_returned_flat() -> None:
 def test_special_tensors_stay_what_they_are(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     graph = _graph(lambda x: x.detach().clone(), tensor)
-    value = graph.part([_call(graph, "clone")]).inputs[0]
+    value = graph.subgraph([_call(graph, "clone")]).inputs[0]
     assert (value.layout, value.dtype, value.device) == (tensor.layout, tensor.dtype, tensor.device)
     assert value._is_zerotensor() == tensor._is_zerotensor()
     assert value.is_quantized == tensor.is_quantized and value.is_conj() == tensor.is_conj()
@@ -169,10 +169,10 @@ def test_regions_stay_around_what_is_in_them() -> None:
         return a, b
 
     graph = capture_graphs(function, torch.randn(2, 2, requires_grad=True))
-    single = graph.part([_call(graph, "matmul")], connected=False)
+    single = graph.subgraph([_call(graph, "matmul")], connected=False)
     assert single.calls[1].target is operator.matmul and len(single.calls) == 3
     assert _run(single)[0].dtype == torch.bfloat16 and not torch.is_autocast_enabled("cpu")
-    single = graph.part([_call(graph, "sin")], connected=False)
+    single = graph.subgraph([_call(graph, "sin")], connected=False)
     assert len(single.calls) == 3 and not _run(single)[0].requires_grad
     assert not graph.values()[_call(graph, "sin")].requires_grad and torch.is_grad_enabled()
 
@@ -184,7 +184,7 @@ def test_a_region_cannot_be_an_input_and_stays() -> None:
             return x @ x, x.sin()
 
     graph = capture_graphs(function, torch.randn(2, 2))
-    part = graph.part([_call(graph, "sin")])
+    part = graph.subgraph([_call(graph, "sin")])
     assert part.calls[1].target == "sin" and len(part.calls) == 3
 
 
@@ -195,7 +195,7 @@ def test_a_tensor_inside_of_a_transform_cannot_be_an_input() -> None:
 
     graph = capture_graphs(function, torch.randn(2, 2))
     with pytest.raises(Inseparable):
-        graph.part([_call(graph, "cos")], connected=False)
+        graph.subgraph([_call(graph, "cos")], connected=False)
 
 
 @pytest.mark.compiles
@@ -218,7 +218,7 @@ def test_a_branch_keeps_its_bodies() -> None:
 
     graph = capture_graphs(function, torch.ones(3))
     cond = next(node for node in graph.calls if node.name == "cond")
-    part = graph.part([cond], connected=False)
+    part = graph.subgraph([cond], connected=False)
     assert len(part.module._modules) == 2 and part.ops == 3
     assert torch.equal(_run(part)[0][0], torch.full((3,), 2.0).sin())
 
@@ -229,7 +229,7 @@ def test_symbolic_sizes_are_plain_numbers() -> None:
         lambda x: (x + 1).reshape(x.shape[0] * x.shape[1]), torch.randn(3, 4), dynamic=True
     )
     assert {type(value) for value in graph.inputs} <= {int, torch.Tensor}
-    part = graph.part([_call(graph, "reshape")])
+    part = graph.subgraph([_call(graph, "reshape")])
     assert _run(part)[0].shape == (12,)
 
 
@@ -255,7 +255,7 @@ def test_a_custom_op_that_writes_is_seen_to() -> None:
     graph = capture_graphs(function, torch.ones(3))
     sin = graph.calls[-1]
     assert len(graph.cone(sin)) == 3
-    assert torch.equal(graph.part([sin]).inputs[0], torch.full((3,), 2.0))
+    assert torch.equal(graph.subgraph([sin]).inputs[0], torch.full((3,), 2.0))
 
 
 def test_constants_stay_in_the_module() -> None:
@@ -268,7 +268,7 @@ def test_constants_stay_in_the_module() -> None:
             return (x + self.table).sin()
 
     graph = _graph(Module(), torch.ones(3))
-    part = graph.part([_call(graph, "add")])
+    part = graph.subgraph([_call(graph, "add")])
     assert torch.equal(part.module.table, torch.arange(3.0)) and len(part.inputs) == 1
 
 
@@ -278,7 +278,7 @@ def test_what_is_returned_twice_is_returned_twice() -> None:
         return y, y, x, x
 
     graph = _graph(function, torch.ones(3))
-    part = graph.part(graph.calls)
+    part = graph.subgraph(graph.calls)
     assert sorted(node.name for node in part.outputs) == ["sin", "sin", "x", "x"]
 
 
@@ -306,7 +306,7 @@ def test_inference_mode() -> None:
     with torch.inference_mode():
         graph = _graph(function, torch.ones(3))
         assert torch.equal(graph.values()[_call(graph, "mul")], torch.full((3,), 2.0))
-        assert torch.equal(graph.part([_call(graph, "cos")]).inputs[0], torch.full((3,), 3.0))
+        assert torch.equal(graph.subgraph([_call(graph, "cos")]).inputs[0], torch.full((3,), 3.0))
         assert len(graph.key) == 64
 
 

@@ -151,7 +151,7 @@ def offered(
     answers = [one.rewrite(site) for one in asked]
     rewrites = [a for a in answers if isinstance(a, Rewrite) and a.replacements]  # no ideas
     refusals = [answer.reason for answer in answers if isinstance(answer, Refusal)]
-    text = document.edited(rewrites[0].replacements, rewrites[0].imports) if rewrites else ""
+    text = document.with_edits(rewrites[0].replacements, rewrites[0].imports) if rewrites else ""
     return text, rewrites, refusals
 
 

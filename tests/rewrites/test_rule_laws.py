@@ -69,7 +69,7 @@ def test_a_document_without_edits_is_the_same_text(text):
     except Exception as error:
         assert "not valid" in str(error) or "ambiguous" in str(error)
         return
-    assert document.edited({}) == text
+    assert document.with_edits({}) == text
 
 
 @pytest.mark.parametrize("indent", ["  ", "\t", "    "])
@@ -87,7 +87,7 @@ def test_parentheses_are_where_they_are_needed(indent, line, new, after):
     document = parse_document("a.py", text)
     (there,) = (node for node in document.ranges if dotted_name(node) == "there")
     new = cst.parse_expression(new)
-    assert document.edited({there: new}) == text.replace(line, after)
+    assert document.with_edits({there: new}) == text.replace(line, after)
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)

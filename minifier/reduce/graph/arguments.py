@@ -49,7 +49,7 @@ def _with_arguments(
     feasible = MetaCheck(graph)
     for way in choices:
         with suppress(Inseparable):
-            candidate = graph.part(graph.calls, outputs=graph.outputs, arguments={node: way})
+            candidate = graph.subgraph(graph.calls, outputs=graph.outputs, arguments={node: way})
             if feasible(candidate):
                 yield candidate
 

@@ -89,7 +89,7 @@ def shorten(problem: Problem[BoundGraph]) -> Node | None:
     ends = [0, *(index[node] for node in steps[1:]), len(graph.calls)]
 
     def keep_beginning(number: int) -> Iterator[BoundGraph]:
-        return build_runnable([partial(graph.part, graph.calls[: ends[number]])])
+        return build_runnable([partial(graph.subgraph, graph.calls[: ends[number]])])
 
     returned = any(not node.op.startswith("call_") for node in graph.outputs)
     number = find_smallest(problem, 0 if returned else 1, len(steps), keep_beginning)
@@ -106,7 +106,7 @@ def _keep_nearest(problem: Problem[BoundGraph]) -> None:
     cone = graph.cone(last)
     shown = [node for node in graph.outputs if node in _outputs_showing(graph, last)]
     if len(cone) < len(graph.calls):
-        problem.first(build_runnable([partial(graph.part, cone, outputs=shown)]))
+        problem.first(build_runnable([partial(graph.subgraph, cone, outputs=shown)]))
     if problem.current is graph:
         cone, shown = set(graph.calls), list(graph.outputs)
     distance = nx.single_source_shortest_path_length(graph.dependents.reverse(copy=False), last)
@@ -118,7 +118,9 @@ def _keep_nearest(problem: Problem[BoundGraph]) -> None:
     def keep_near(count: int) -> Iterator[BoundGraph]:
         """Yield the graph of the `count` calls nearest to the last one."""
         keep = order[:count]
-        return build_runnable([partial(graph.part, keep, outputs=[n for n in shown if n in keep])])
+        return build_runnable(
+            [partial(graph.subgraph, keep, outputs=[n for n in shown if n in keep])]
+        )
 
     find_smallest(problem, 2, len(order), keep_near, leap=2)
 
@@ -163,7 +165,9 @@ def _remove_each(problem: Problem[BoundGraph]) -> None:
             graph = problem.current
             others = [*graph.outputs[:index], *graph.outputs[index + 1 :]]
             if others or graph.values().writes:
-                problem.first(build_runnable([partial(graph.part, graph.calls, outputs=others)]))
+                problem.first(
+                    build_runnable([partial(graph.subgraph, graph.calls, outputs=others)])
+                )
         reduce_bodies(problem)
         if problem.current is before:
             break
@@ -181,7 +185,7 @@ def _variants_without(graph: BoundGraph, node: Node) -> Iterator[Make]:
         removed = dict.fromkeys(find_region(node, graph.calls))
         keep = [call for call in graph.calls if call not in removed]
         if removed:
-            yield partial(graph.part, keep, outputs=graph.outputs, replacements=removed)
+            yield partial(graph.subgraph, keep, outputs=graph.outputs, replacements=removed)
         return
     if node in graph.outputs:
         yield partial(without_calls, graph, {node: None})
@@ -203,7 +207,9 @@ def _variants_without_input(graph: BoundGraph, node: Node) -> Iterator[Make]:
         earlier = graph.placeholders[: graph.placeholders.index(node)]
         others = [other for other in earlier if _is_interchangeable(value, values[other])][:1]
     for other in others:
-        yield partial(graph.part, graph.calls, outputs=graph.outputs, replacements={node: other})
+        yield partial(
+            graph.subgraph, graph.calls, outputs=graph.outputs, replacements={node: other}
+        )
 
 
 def without_calls(
@@ -238,7 +244,7 @@ def without_calls(
             lift_operands(node)
     for node in removed if lift else ():
         lift_operands(node)
-    return graph.part(keep, outputs=found, replacements=replacements)
+    return graph.subgraph(keep, outputs=found, replacements=replacements)
 
 
 def _substitutes(graph: BoundGraph, node: Node, removed: Collection[Node] = ()) -> list[Node]:

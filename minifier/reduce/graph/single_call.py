@@ -53,7 +53,7 @@ def isolate_calls(problem: Problem[BoundGraph]) -> bool:
     def side_by_side(chosen: Sequence[_SuspectCall]) -> Iterator[BoundGraph]:
         """Yield the graph of the chosen calls, each on its recorded inputs."""
         with suppress(Inseparable):
-            yield graph.part([single.node for single in chosen], connected=False)
+            yield graph.subgraph([single.node for single in chosen], connected=False)
 
     count = min(MAX_GROUPS, max(1, round(len(suspects) / GROUP_SIZE)))
     groups = list(split_by_weight(suspects, lambda single: single.suspicion, count))
@@ -108,7 +108,7 @@ def _runs_alone(graph: BoundGraph, node: Node) -> bool:
     A call that only reads its arguments always runs; a write may be forbidden.
     """
     try:
-        single = graph.part([node], connected=False)
+        single = graph.subgraph([node], connected=False)
         return node not in graph.values().writes or bool(single.values())
     except Exception:
         return False

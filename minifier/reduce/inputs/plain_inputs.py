@@ -38,7 +38,7 @@ def _constants_to_inputs(problem: Problem[BoundGraph]) -> None:
     """Make tensor constants of the graph inputs."""
     graph = problem.current
     if any(isinstance(graph.values()[node], torch.Tensor) for node in graph.constants):
-        problem.first([graph.part(graph.calls, outputs=graph.outputs, constants=False)])
+        problem.first([graph.subgraph(graph.calls, outputs=graph.outputs, constants=False)])
 
 
 def _plain_tensors(problem: Problem[BoundGraph]) -> None:

@@ -228,7 +228,7 @@ def _resize(graph: BoundGraph, sizes: dict[Any, int]) -> Iterator[BoundGraph]:
             tree = replace_leaf(tree, path, new)
         arguments[node] = tree
     try:
-        part = graph.part(graph.calls, outputs=graph.outputs, arguments=arguments)
+        part = graph.subgraph(graph.calls, outputs=graph.outputs, arguments=arguments)
     except Inseparable:
         return
     if len(part.inputs) == len(inputs):

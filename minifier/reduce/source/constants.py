@@ -23,13 +23,13 @@ def reduce_constants(search: ProposalSearch) -> None:
     search.apply_most(equal_numbers(cst.Integer, "2", above=2))
     for value in sorted(_integers_of(search.tree), reverse=True):
         tree = search.tree
-        nodes = [node for node in tree.of(cst.Integer) if node.evaluated_value == value]
+        nodes = [node for node in tree.nodes_of_kind(cst.Integer) if node.evaluated_value == value]
 
         def replacements(
             new: int, tree: SourceTree = tree, nodes: list[cst.Integer] = nodes
         ) -> list[str]:
             """Return the text with the integers replaced by `new`."""
-            text = search.edited(tree, [_replace_all(tree, nodes, str(new))])
+            text = search.with_edits(tree, [_replace_all(tree, nodes, str(new))])
             return [] if text is None else [text]
 
         find_smallest(search.problem, 3, value, replacements, leap=1)
@@ -40,10 +40,10 @@ def reduce_constants(search: ProposalSearch) -> None:
 def single_integers(tree: SourceTree) -> list[TreeEdit]:
     """Propose each integer alone as 1, then as 0."""
     found = []
-    for node in tree.of(cst.Integer):
+    for node in tree.nodes_of_kind(cst.Integer):
         if node.evaluated_value > 1:
             found.append(replace_expression(tree, node, "1"))
-    for node in tree.of(cst.Integer):
+    for node in tree.nodes_of_kind(cst.Integer):
         if node.evaluated_value == 1:
             found.append(replace_expression(tree, node, "0"))
     return found
@@ -57,7 +57,7 @@ def equal_numbers(
     def propose(tree: SourceTree) -> list[TreeEdit]:
         """Propose one edit for each value, which replaces all its occurrences."""
         groups: dict[str, list[cst.BaseExpression]] = {}
-        numbers: list[cst.Integer | cst.Float] = [*tree.of(kind)]
+        numbers: list[cst.Integer | cst.Float] = [*tree.nodes_of_kind(kind)]
         for node in numbers:
             value = node.evaluated_value
             if (value > above) if above is not None else value not in (0.0, 1.0):
@@ -71,7 +71,7 @@ def empty_strings(tree: SourceTree) -> list[TreeEdit]:
     """Propose an empty string for every string literal."""
     return [
         replace_expression(tree, node, '""')
-        for node in tree.of(cst.SimpleString)
+        for node in tree.nodes_of_kind(cst.SimpleString)
         if len(node.raw_value) > 1 and not isinstance(tree.parents[node], cst.Expr)
     ]
 
@@ -85,4 +85,6 @@ def _replace_all(tree: SourceTree, nodes: Sequence[cst.BaseExpression], text: st
 
 
 def _integers_of(tree: SourceTree) -> set[int]:
-    return {node.evaluated_value for node in tree.of(cst.Integer) if node.evaluated_value > 3}
+    return {
+        node.evaluated_value for node in tree.nodes_of_kind(cst.Integer) if node.evaluated_value > 3
+    }

@@ -20,7 +20,7 @@ from fullgraph.minifier.reduce.source.source_tree import (
 def remove_declarations(tree: SourceTree) -> list[TreeEdit]:
     """Propose the removal of docstrings, annotations, and `if __name__` blocks."""
     found = []
-    for node in tree.of(cst.Annotation):
+    for node in tree.nodes_of_kind(cst.Annotation):
         parent = tree.parents[node]
         if isinstance(parent, cst.AnnAssign):
             if tree.function(parent) is not None or not isinstance(
@@ -29,7 +29,7 @@ def remove_declarations(tree: SourceTree) -> list[TreeEdit]:
                 found.append(_drop_annotation(parent))
         else:
             found.append(TreeEdit({node: lambda now: cst.RemoveFromParent()}))
-    for block in tree.of(cst.IndentedBlock):
+    for block in tree.nodes_of_kind(cst.IndentedBlock):
         first = block.body[0]
         if _is_docstring(first):
             found.append(remove_node(first, len(tree.code(first))))
@@ -42,8 +42,8 @@ def remove_declarations(tree: SourceTree) -> list[TreeEdit]:
 
 def remove_decorators(tree: SourceTree) -> list[TreeEdit]:
     """Propose the removal of decorators, base classes and class keywords."""
-    found = [remove_node(node) for node in tree.of(cst.Decorator)]
-    for node in tree.of(cst.ClassDef):
+    found = [remove_node(node) for node in tree.nodes_of_kind(cst.Decorator)]
+    for node in tree.nodes_of_kind(cst.ClassDef):
         found += [remove_node(arg) for arg in (*node.bases, *node.keywords)]
     return found
 
@@ -51,7 +51,7 @@ def remove_decorators(tree: SourceTree) -> list[TreeEdit]:
 def unread_parameters(tree: SourceTree) -> list[TreeEdit]:
     """Propose the removal of each unread parameter with its arguments."""
     found = []
-    for function in tree.of(cst.FunctionDef):
+    for function in tree.nodes_of_kind(cst.FunctionDef):
         kind = _class_of(tree, function)
         offset = 1 if kind is not None and not _is_static(function) else 0
         for index, param in enumerate(function.params.params[offset:]):
@@ -76,7 +76,7 @@ def unread_parameters(tree: SourceTree) -> list[TreeEdit]:
 def classes_to_functions(tree: SourceTree) -> list[TreeEdit]:
     """Propose a function for each class whose only method does not read `self`."""
     found = []
-    for kind in tree.of(cst.ClassDef):
+    for kind in tree.nodes_of_kind(cst.ClassDef):
         methods = [one for one in kind.body.body if isinstance(one, cst.FunctionDef)]
         running = [one for one in methods if one.name.value != "__init__"]
         if len(running) != 1 or not running[0].params.params:
@@ -92,7 +92,7 @@ def classes_to_functions(tree: SourceTree) -> list[TreeEdit]:
 
 def merge_bases(tree: SourceTree) -> list[TreeEdit]:
     """Propose each class without its base: with the base's own bases, and with its members."""
-    kinds = {node.name.value: node for node in tree.of(cst.ClassDef)}
+    kinds = {node.name.value: node for node in tree.nodes_of_kind(cst.ClassDef)}
     found = []
     for kind in kinds.values():
         for arg in kind.bases:
@@ -184,7 +184,7 @@ def _calls_of(
         elif name in ("forward", "__call__"):
             names = {name, *_instance_names(tree, kind.name.value)}
     found = []
-    for call in tree.of(cst.Call):
+    for call in tree.nodes_of_kind(cst.Call):
         last = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
         if isinstance(last, cst.Name) and last.value in names:
             found.append(call)
@@ -193,7 +193,7 @@ def _calls_of(
 
 def _instance_names(tree: SourceTree, kind: str) -> Iterator[str]:
     """Yield the variables and attributes that hold an instance of a class."""
-    for node in tree.of(cst.Assign):
+    for node in tree.nodes_of_kind(cst.Assign):
         if isinstance(node.value, cst.Call) and tree.code(node.value.func) == kind:
             for target in node.targets:
                 yield tree.code(target.target).rpartition(".")[2]
@@ -210,7 +210,7 @@ def _entry_inputs(
     tree: SourceTree, function: cst.FunctionDef, kind: cst.ClassDef | None, index: int
 ) -> list[cst.BaseElement]:
     """Return the entry point's input for a parameter, if the entry point calls this function."""
-    for node in tree.of(cst.Return):
+    for node in tree.nodes_of_kind(cst.Return):
         outer = tree.function(node)
         if outer is None or outer.name.value != "build" or not isinstance(node.value, cst.Tuple):
             continue
@@ -227,7 +227,7 @@ def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) 
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.name.value).lower()
     take_most = {
         node.value
-        for node in tree.of(cst.Name)
+        for node in tree.nodes_of_kind(cst.Name)
         if not isinstance(outer := tree.parents[node], cst.Attribute) or outer.attr is not node
     }
     name = name if name not in take_most else f"{name}_"
@@ -238,7 +238,7 @@ def _as_function(tree: SourceTree, kind: cst.ClassDef, method: cst.FunctionDef) 
         params=method.params.with_changes(params=method.params.params[drop:]),
     )
     edit: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {kind: lambda now: plain}
-    for node in tree.of(cst.Name):
+    for node in tree.nodes_of_kind(cst.Name):
         parent = tree.parents[node]
         if node.value != kind.name.value or parent is kind:
             continue

@@ -47,7 +47,7 @@ class ValueExpressions:
     def __init__(self, tree: SourceTree) -> None:
         self.tree = tree
         self.paths = _fixed_names(tree)
-        self.nodes = [n for n in tree.of(cst.BaseExpression) if self._is_value(n)]  # type: ignore[type-abstract]
+        self.nodes = [n for n in tree.nodes_of_kind(cst.BaseExpression) if self._is_value(n)]  # type: ignore[type-abstract]
         known = set(self.nodes)
         self.enclosing: dict[Expression, Expression | None] = {}
         for node in self.nodes:
@@ -218,7 +218,7 @@ def remove_elements(tree: SourceTree) -> list[TreeEdit]:
     """Propose the removal of arguments, keywords first, and of elements of displays."""
     keywords: list[TreeEdit] = []
     others: list[TreeEdit] = []
-    for node in tree.of(cst.Arg, cst.Element, cst.StarredElement, cst.DictElement):
+    for node in tree.nodes_of_kind(cst.Arg, cst.Element, cst.StarredElement, cst.DictElement):
         parent = tree.parents[node]
         if isinstance(parent, cst.ClassDef) or isinstance(tree.parents[parent], cst.AssignTarget):
             continue
@@ -226,7 +226,7 @@ def remove_elements(tree: SourceTree) -> list[TreeEdit]:
         (keywords if named else others).append(remove_node(node, len(tree.code(node))))
     indices = [
         remove_node(node, len(tree.code(node)))
-        for node in tree.of(cst.SubscriptElement)
+        for node in tree.nodes_of_kind(cst.SubscriptElement)
         if isinstance(parent := tree.parents[node], cst.Subscript) and len(parent.slice) > 1
     ]
     return keywords + others[::-1] + indices
@@ -237,7 +237,7 @@ def literal_elements(tree: SourceTree) -> list[TreeEdit]:
     values = set(ValueExpressions(tree).nodes)
     return [
         remove_node(node, len(tree.code(node)))
-        for node in tree.of(cst.Element, cst.DictElement)
+        for node in tree.nodes_of_kind(cst.Element, cst.DictElement)
         if tree.parents[node] in values
     ]
 

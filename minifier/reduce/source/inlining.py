@@ -31,7 +31,7 @@ _STORES = (
 def inline_variables(tree: SourceTree) -> list[TreeEdit]:
     """Propose to inline each variable that is assigned once and read once after that."""
     found = []
-    blocks = [tree.module.body, *(block.body for block in tree.of(cst.IndentedBlock))]
+    blocks = [tree.module.body, *(block.body for block in tree.nodes_of_kind(cst.IndentedBlock))]
     for block in blocks:
         for index, line in enumerate(block):
             edit = _inline_variable(tree, line, block[index + 1 :])
@@ -44,7 +44,7 @@ def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
     """Propose to inline each attribute that is set once, to a module name or a literal."""
     top = {name for line in tree.module.body for name in _names_defined(line)}
     sets: dict[str, list[cst.Assign]] = {}
-    for node in tree.of(cst.Assign):
+    for node in tree.nodes_of_kind(cst.Assign):
         target = node.targets[0].target
         if isinstance(target, cst.Attribute):
             sets.setdefault(target.attr.value, []).append(node)
@@ -55,7 +55,7 @@ def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
         fixed = fixed or (isinstance(value, cst.Name) and value.value in top)
         reads = [
             one
-            for one in tree.of(cst.Attribute)
+            for one in tree.nodes_of_kind(cst.Attribute)
             if one.attr.value == name and one is not assigns[0].targets[0].target
         ]
         if len(assigns) == 1 and fixed and reads:
@@ -69,7 +69,7 @@ def inline_attributes(tree: SourceTree) -> list[TreeEdit]:
 def inline_functions(tree: SourceTree) -> list[TreeEdit]:
     """Propose to replace a call that is a statement's value by the function's body."""
     found = []
-    for call in tree.of(cst.Call):
+    for call in tree.nodes_of_kind(cst.Call):
         function = _called_function(tree, call)
         if function is not None and tree.function(call) is not function:
             edit = _inline_call(tree, call, function)

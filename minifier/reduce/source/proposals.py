@@ -73,7 +73,7 @@ class ProposalSearch:
 
         def build(edits: Sequence[TreeEdit]) -> list[str]:
             """Return the text after these edits."""
-            text = self.edited(tree, edits)
+            text = self.with_edits(tree, edits)
             return [] if text is None else [text]
 
         take_most(self.problem, propose(tree), build, lambda edit: edit.size, chunk=chunk)
@@ -95,14 +95,14 @@ class ProposalSearch:
     ) -> Iterator[str]:
         """Yield the text after each single edit; record the edit's number in `numbers`."""
         for number, edit in enumerate(edits):
-            text = self.edited(tree, [edit])
+            text = self.with_edits(tree, [edit])
             if text is not None:
                 numbers.setdefault(text, number)
                 yield text
 
-    def edited(self, tree: SourceTree, edits: Sequence[TreeEdit]) -> str | None:
+    def with_edits(self, tree: SourceTree, edits: Sequence[TreeEdit]) -> str | None:
         """Return the text of `tree` after `edits`; None if it need not be tried."""
         try:
-            return self.prepare(tree.edited(edits))
+            return self.prepare(tree.with_edits(edits))
         except cst.CSTValidationError:
             return None

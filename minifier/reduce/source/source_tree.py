@@ -47,7 +47,7 @@ class SourceTree:
         self.parents: Mapping[cst.CSTNode, cst.CSTNode] = walk.parents
         """The parent of each node, in text order."""
 
-    def of(self, *kinds: type[Node]) -> list[Node]:
+    def nodes_of_kind(self, *kinds: type[Node]) -> list[Node]:
         """Return the nodes of these kinds, in text order."""
         return [node for node in self.parents if isinstance(node, kinds)]
 
@@ -84,7 +84,7 @@ class SourceTree:
             self._byte_offset(end.line, end.column),
         )
 
-    def edited(self, edits: Iterable[TreeEdit]) -> str:
+    def with_edits(self, edits: Iterable[TreeEdit]) -> str:
         """Return the text after the edits; of two edits of one node, the first counts."""
         changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {}
         for edit in edits:

@@ -36,7 +36,11 @@ def at_depth(level: int) -> Callable[[SourceTree], list[TreeEdit]]:
         """Propose the removal of each statement at the depth."""
         found = [node for node in _statements(tree) if depth_of(tree, node) == level]
         found = [node for node in found if not _is_pass(node)]
-        arms = [arm for arm in tree.of(cst.Else, cst.Finally) if depth_of(tree, arm) == level - 1]
+        arms = [
+            arm
+            for arm in tree.nodes_of_kind(cst.Else, cst.Finally)
+            if depth_of(tree, arm) == level - 1
+        ]
         return [_remove_edit(tree, node) for node in (*arms, *found)]
 
     return propose
@@ -46,16 +50,18 @@ def remove_statements(tree: SourceTree) -> list[TreeEdit]:
     """Propose the removal of every statement and `else` branch, outer ones first."""
     found = sorted(_statements(tree), key=lambda node: depth_of(tree, node))
     found = [node for node in found if not _is_pass(node) or len(_siblings_of(tree, node)) > 1]
-    return [_remove_edit(tree, node) for node in (*found, *tree.of(cst.Else, cst.Finally))]
+    return [
+        _remove_edit(tree, node) for node in (*found, *tree.nodes_of_kind(cst.Else, cst.Finally))
+    ]
 
 
 def bare_values(tree: SourceTree) -> list[TreeEdit]:
     """Propose the assigned expression in place of each assignment."""
     found = []
     nodes: list[cst.Assign | cst.AugAssign | cst.Return] = [
-        *tree.of(cst.Assign),
-        *tree.of(cst.AugAssign),
-        *tree.of(cst.Return),
+        *tree.nodes_of_kind(cst.Assign),
+        *tree.nodes_of_kind(cst.AugAssign),
+        *tree.nodes_of_kind(cst.Return),
     ]
     for node in nodes:
         value = node.value
@@ -90,7 +96,7 @@ def unwrap_compounds(tree: SourceTree) -> list[TreeEdit]:
 def constant_branches(tree: SourceTree) -> list[TreeEdit]:
     """Propose the taken branch of every `if` with a constant condition."""
     found = []
-    for node in tree.of(cst.If):
+    for node in tree.nodes_of_kind(cst.If):
         if tree.code(node.test) in ("True", "False"):
             arms = [*_bodies_of(tree, node), _remove_edit(tree, node)]
             found.append(arms[0 if tree.code(node.test) == "True" else 1])
@@ -110,7 +116,7 @@ def unread_assignments(tree: SourceTree) -> list[TreeEdit]:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             read.setdefault(getattr(function, "name", ""), set()).update(_names_read(function))
     found = []
-    for node in tree.of(cst.Assign):
+    for node in tree.nodes_of_kind(cst.Assign):
         line, function_ = tree.parents[node], tree.function(node)
         names = read[function_.name.value if function_ is not None else ""]
         target = node.targets[0].target
@@ -136,11 +142,11 @@ def _names_read(function: ast.AST) -> set[str]:
 
 
 def _statements(tree: SourceTree) -> Sequence[Statement]:
-    return tree.of(cst.SimpleStatementLine, cst.BaseCompoundStatement)
+    return tree.nodes_of_kind(cst.SimpleStatementLine, cst.BaseCompoundStatement)
 
 
 def _compounds(tree: SourceTree) -> list[cst.CSTNode]:
-    return tree.of(cst.If, cst.For, cst.While, cst.With, cst.Try)
+    return tree.nodes_of_kind(cst.If, cst.For, cst.While, cst.With, cst.Try)
 
 
 def _siblings_of(tree: SourceTree, node: cst.CSTNode) -> Sequence[cst.CSTNode]:

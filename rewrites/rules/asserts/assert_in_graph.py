@@ -119,7 +119,7 @@ def _assume_unused_exception(
 
 def _is_compiling_call(site: Site) -> cst.BaseExpression:
     """Return the expression `torch.compiler.is_compiling()`."""
-    torch = site.document.spelling("torch") or "torch"
+    torch = site.document.imported_name("torch") or "torch"
     return build_expression(f"{torch}.compiler.is_compiling()")
 
 
@@ -127,7 +127,7 @@ def _assert_async_line(
     site: Site, holds: cst.BaseExpression, message: str
 ) -> cst.SimpleStatementLine:
     """Return the statement `torch._assert_async(holds, message)`."""
-    torch = site.document.spelling("torch") or "torch"
+    torch = site.document.imported_name("torch") or "torch"
     text = string_literal(message)
     call = build_expression(f"{torch}._assert_async({{holds}}, {{text}})", holds=holds, text=text)
     return cst.SimpleStatementLine([cst.Expr(call)])
@@ -199,8 +199,8 @@ def _tensor_of_call(site: Site, call: cst.Call) -> tuple[cst.BaseExpression, boo
     """Return the tensor for a call that returns a bool, and whether its dtype is bool."""
     if (inner := strip_item(site, call)) is not call:
         return _tensor_of_condition(site, inner)
-    torch = site.document.spelling("torch") or "torch"
-    match site.calls(call):
+    torch = site.document.imported_name("torch") or "torch"
+    match site.callee_name(call):
         case "bool" if len(call.args) == 1:
             return _tensor_of_condition(site, call.args[0].value)
         case "torch.allclose":

@@ -40,7 +40,7 @@ _SIGNATURES = {
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     for call in walk(site.node):
-        qualified = site.calls(call)
+        qualified = site.callee_name(call)
         name = qualified.rpartition(".")[2]
         known = name in ("broadcast", "reduce") and qualified.startswith("torch.distributed.")
         if isinstance(call, cst.Call) and (known or qualified in _GATHER):
@@ -91,7 +91,7 @@ def _rewrite_gather(site: Site, call: cst.Call, tensor: cst.BaseExpression) -> R
     """Rewrite `torch.cat(all_gather(x))` to the functional gather, which has a gradient."""
     arg = site.document.parent(call)
     cat = site.document.parent(arg)
-    if not isinstance(arg, cst.Arg) or site.calls(cat) not in ("torch.cat", "torch.concat"):
+    if not isinstance(arg, cst.Arg) or site.callee_name(cat) not in ("torch.cat", "torch.concat"):
         return Refusal("only gathered tensors that are concatenated at once have a traced form")
     assert isinstance(cat, cst.Call)
     dims = [one.value for one in cat.args if one is not arg]
@@ -125,7 +125,7 @@ def _is_default(site: Site, group: cst.BaseExpression | None) -> bool:
     """Return whether a process group is the default one."""
     if group is None or (isinstance(group, cst.Name) and group.value == "None"):
         return True
-    return site.document.qualified(group) == "torch.distributed.group.WORLD"
+    return site.document.qualified_name(group) == "torch.distributed.group.WORLD"
 
 
 def _spelling_of(site: Site, module: str, alias: str, name: str) -> str:

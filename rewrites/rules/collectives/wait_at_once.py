@@ -122,7 +122,7 @@ def _removable_line(site: Site, use: cst.Name, shape: m.Expr) -> cst.SimpleState
 
 def _is_async(site: Site, call: cst.Call) -> bool:
     """Return whether a collective is called with `async_op=True`."""
-    named = site.calls(call).startswith("torch.distributed.")
+    named = site.callee_name(call).startswith("torch.distributed.")
     return named and any(m.matches(arg, _ASYNC) for arg in call.args)
 
 

@@ -54,7 +54,7 @@ _OLD = {
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     call = site.node
-    if not isinstance(call, cst.Call) or site.calls(call) not in _NAMES:
+    if not isinstance(call, cst.Call) or site.callee_name(call) not in _NAMES:
         return None
     tensor, *options = call.args
     if (tensor.keyword is not None and tensor.keyword.value != "data") or tensor.star:
@@ -107,7 +107,7 @@ def _requires_no_grad(site: Site, node: cst.BaseExpression) -> bool:
 
 def _makes_constant(site: Site, call: cst.Call) -> bool:
     """Whether a call returns a new tensor that requires no gradient."""
-    named = site.calls(call)
+    named = site.callee_name(call)
     if any(arg.keyword is not None and arg.keyword.value == "requires_grad" for arg in call.args):
         return False
     if named in _OLD or (named.startswith("torch.") and named[6:] in _FACTORIES):
@@ -133,14 +133,18 @@ def _sized_constructors(
     made: dict[cst.CSTNode, cst.BaseExpression] = {}
     assumes: dict[str, None] = {}
     for call in walk(function) if function is not None else ():
-        if not isinstance(call, cst.Call) or site.calls(call) not in _OLD or len(call.args) != 1:
+        if (
+            not isinstance(call, cst.Call)
+            or site.callee_name(call) not in _OLD
+            or len(call.args) != 1
+        ):
             continue
-        size, kind = call.args[0], site.calls(call)
+        size, kind = call.args[0], site.callee_name(call)
         seen = site.observed(size.value)
         if size.star or size.keyword or seen is None or seen.types != ("torch.Size",):
             continue
         made[call] = build_expression(f"torch.empty({{size}}{_OLD[kind]})", size=size.value)
-        if site.document.qualified(call.func) != kind:
+        if site.document.qualified_name(call.func) != kind:
             assumes[f"`{site.document.code(call.func)}` is always `{kind}`"] = None
     return made, tuple(assumes)
 

@@ -69,7 +69,7 @@ class GradientCall:
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     call = site.node
-    if not isinstance(call, cst.Call) or site.calls(call) != "torch.autograd.grad":
+    if not isinstance(call, cst.Call) or site.callee_name(call) != "torch.autograd.grad":
         return None
     gradient_call = _parse_gradient_call(call)
     if isinstance(gradient_call, Refusal):
@@ -234,7 +234,7 @@ def _without_leaf(site: Site, line: cst.CSTNode) -> dict[cst.CSTNode, Replacemen
     for one in walk(line):
         if not isinstance(one, cst.Call):
             continue
-        if site.calls(one) in _WRAPPERS and len(one.args) == 2:
+        if site.callee_name(one) in _WRAPPERS and len(one.args) == 2:
             value = one.args[0].value
             cut = value.func if isinstance(value, cst.Call) else value
             bare = isinstance(cut, cst.Attribute) and cut.attr.value in ("data", "detach")

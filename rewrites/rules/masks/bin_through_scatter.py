@@ -37,11 +37,11 @@ _NAMES = ("torch.bincount", "torch.Tensor.bincount")
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     call = site.node
-    if not isinstance(call, cst.Call) or site.calls(call) not in _NAMES:
+    if not isinstance(call, cst.Call) or site.callee_name(call) not in _NAMES:
         return None
     given = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     plain = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-    if site.calls(call) == "torch.Tensor.bincount" and isinstance(call.func, cst.Attribute):
+    if site.callee_name(call) == "torch.Tensor.bincount" and isinstance(call.func, cst.Attribute):
         plain.insert(0, call.func.value)
     names = ("input", "weights", "minlength")
     given |= dict(zip(names, plain, strict=False))
@@ -89,7 +89,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _torch_name(site: Site) -> str:
-    return site.document.spelling("torch") or "torch"
+    return site.document.imported_name("torch") or "torch"
 
 
 def _is_below(site: Site, tensor: cst.BaseExpression, length: cst.BaseExpression) -> bool:

@@ -45,7 +45,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     if mask is not None:
         found = find_indices(site)
         count = _count_nonzero(site, mask[0])
-    elif site.calls(node) in ("torch.unique", "torch.Tensor.unique") and len(node.args) < 2:
+    elif site.callee_name(node) in ("torch.unique", "torch.Tensor.unique") and len(node.args) < 2:
         found = _distinct_elements(site, node)
         count = _count_distinct(site, node)
     else:
@@ -75,7 +75,7 @@ def _count_nonzero(site: Site, mask: cst.BaseExpression) -> cst.BaseExpression:
     seen = site.observed(mask)
     if seen is not None and seen.dtypes == {"bool"}:
         return build_expression("{mask}.sum()", mask=mask)
-    name = site.document.spelling("torch.count_nonzero") or "torch.count_nonzero"
+    name = site.document.imported_name("torch.count_nonzero") or "torch.count_nonzero"
     return build_expression(name + "({mask})", mask=mask.with_changes(lpar=(), rpar=()))
 
 

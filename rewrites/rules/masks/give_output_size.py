@@ -28,7 +28,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     call = site.node
     if not isinstance(call, cst.Call):
         return None
-    name = site.calls(call)
+    name = site.callee_name(call)
     if name in ("torch.unique", "torch.Tensor.unique", "torch.unique_consecutive"):
         return Refusal("how many distinct elements there are depends on the data")
     if name not in ("torch.repeat_interleave", "torch.Tensor.repeat_interleave"):

@@ -105,7 +105,7 @@ def _find_result_list(
     if len(outside) != 1 or len(inside) != len(appends):
         return None
     stack = document.parents.get(document.parent(outside[0]))
-    if not isinstance(stack, cst.Call) or site.calls(stack) != "torch.stack":
+    if not isinstance(stack, cst.Call) or site.callee_name(stack) != "torch.stack":
         return None
     line = document.statement(assign)
     alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1

@@ -98,10 +98,10 @@ def _from_array(uses: Uses, array: cst.BaseExpression) -> cst.BaseExpression:
 
 def _tensor_expression(site: Site, array: cst.BaseExpression) -> cst.BaseExpression | None:
     """Return `x.mean()` for `np.mean(x.cpu().numpy())`; None if there is no such form."""
-    name = site.calls(array).removeprefix("numpy.")
+    name = site.callee_name(array).removeprefix("numpy.")
     match array:
         case cst.Call(func=cst.Attribute(), args=[cst.Arg(value=inner, keyword=None)]):
-            called = name if site.calls(array) == f"numpy.{name}" else ""
+            called = name if site.callee_name(array) == f"numpy.{name}" else ""
         case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(called)), args=[]):
             pass
         case _:

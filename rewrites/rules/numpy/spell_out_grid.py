@@ -33,7 +33,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         (
             one
             for one in walk(site.node)
-            if isinstance(one, cst.Subscript) and site.document.qualified(one.value) in _GRIDS
+            if isinstance(one, cst.Subscript) and site.document.qualified_name(one.value) in _GRIDS
         ),
         None,
     )
@@ -47,7 +47,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     known = [_is_int(site, part) for part in parts]
     if False in known:
         return Refusal("a bound is no whole number")
-    sparse = site.document.qualified(found.value).endswith("ogrid")
+    sparse = site.document.qualified_name(found.value).endswith("ogrid")
     np = site.document.code(found.value).rpartition(".")[0]
     new = _grid_call(np, ranges, sparse, _is_unpacked(site, found))
     return Rewrite(

@@ -52,10 +52,10 @@ _WHY = "Functions of NumPy that are traced do the same."
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    calls = [one for one in walk(site.node) if site.calls(one).startswith("numpy.")]
+    calls = [one for one in walk(site.node) if site.callee_name(one).startswith("numpy.")]
     for call in calls:
         assert isinstance(call, cst.Call)
-        name = site.document.qualified(call.func).removeprefix("numpy.")
+        name = site.document.qualified_name(call.func).removeprefix("numpy.")
         if any(arg.star or (arg.keyword and arg.keyword.value == "out") for arg in call.args):
             return Refusal("its arguments are not spelled out")
         new = _traced_form(site, call, name)

@@ -42,7 +42,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if (refusal := find_outlining_refusal(site, statement)) is not None:
         return refusal
-    torch = site.document.spelling("torch") or "torch"
+    torch = site.document.imported_name("torch") or "torch"
     eager = f"not {torch}.compiler.is_compiling()"
     if isinstance(statement, cst.If) and statement.orelse is None:
         test = build_expression(f"{eager} and {{test}}", test=statement.test)

@@ -53,7 +53,7 @@ _REDUCTION = m.Call(func=m.Attribute(attr=m.OneOf(*map(m.Name, _REDUCTIONS))), a
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     statement = site.statement
     call = call_of(statement)
-    if call is None or site.calls(call) not in ("print", "builtins.print"):
+    if call is None or site.callee_name(call) not in ("print", "builtins.print"):
         return None
     text = FormatString(site)
     if not text.read_call(call) or not any(text.parts):
@@ -62,7 +62,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return refusal
     if uses_function_transforms(site.document):
         text.assumes.append("nothing runs it under `torch.func.vmap`")
-    torch = site.document.spelling("torch") or "torch"
+    torch = site.document.imported_name("torch") or "torch"
     new = build_expression(
         "{torch}._higher_order_ops.print({text}{values})",
         torch=torch,

@@ -31,12 +31,15 @@ from fullgraph.rewrites.source import build_expression
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     call = site.node
-    if not isinstance(call, cst.Call) or site.calls(call) not in ("copy.deepcopy", "copy.copy"):
+    if not isinstance(call, cst.Call) or site.callee_name(call) not in (
+        "copy.deepcopy",
+        "copy.copy",
+    ):
         return None
     if len(call.args) != 1 or call.args[0].star:
         return Refusal("it takes more than what is copied")
     thing = call.args[0].value
-    seen, shallow = site.observed(thing), site.calls(call) == "copy.copy"
+    seen, shallow = site.observed(thing), site.callee_name(call) == "copy.copy"
     if seen is None:
         return Refusal("what is copied is not known")
     if seen.is_tensor:

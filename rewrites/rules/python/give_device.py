@@ -98,16 +98,16 @@ def _leading_lines(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
 
 
 def _is_device(site: Site, node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Call) and site.calls(node) == "torch.device"
+    return isinstance(node, cst.Call) and site.callee_name(node) == "torch.device"
 
 
 def _creates_tensor(site: Site, call: cst.Call) -> bool:
-    return site.calls(call).startswith("torch.") and torch_name(site, call) in _MAKERS
+    return site.callee_name(call).startswith("torch.") and torch_name(site, call) in _MAKERS
 
 
 def _unknown_reason(site: Site, call: cst.Call) -> str:
     """Return why it is unknown whether a call creates tensors; "" if it is known."""
-    called = site.calls(call)
+    called = site.callee_name(call)
     if _creates_tensor(site, call) and any(arg.star for arg in call.args):
         return "its arguments are not spelled out"
     if torch_name(site, call) or called in PURE_CALLS:

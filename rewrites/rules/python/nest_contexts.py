@@ -67,7 +67,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 
 def _is_stack(site: Site, block: cst.With) -> bool:
-    return any(site.calls(item.item) == "contextlib.ExitStack" for item in block.items)
+    return any(site.callee_name(item.item) == "contextlib.ExitStack" for item in block.items)
 
 
 def _context_of(stack: str, line: cst.BaseStatement) -> cst.WithItem | None:

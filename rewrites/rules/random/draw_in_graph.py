@@ -55,7 +55,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if _draws_untraced(site):
         return Refusal("numbers that are not traced are drawn in the same function")
-    torch = site.document.spelling("torch") or "torch"
+    torch = site.document.imported_name("torch") or "torch"
     tensor = build_expression(
         "{torch}.full((), {number}, dtype={torch}.{dtype})",
         torch=torch,
@@ -91,7 +91,7 @@ def _replace_call(site: Site, draw: RandomDraw) -> Rewrite | None:
 def _draws_untraced(site: Site) -> bool:
     """Whether the function draws from Python's stream by calls that are not traced."""
     calls = find_random_calls(site, site.document.function(site.node))
-    draw = [draw_of(site, call) for call in calls if site.calls(call).startswith("random.")]
+    draw = [draw_of(site, call) for call in calls if site.callee_name(call).startswith("random.")]
     return any(one is None or one.traced is None for one in draw)
 
 

@@ -173,7 +173,7 @@ def _find_scalar_read(site: Site, node: cst.CSTNode) -> ScalarRead | None:
                 if site.is_tensor(tensor):
                     return ScalarRead(one, tensor, method)
             case cst.Call(args=[cst.Arg(value=tensor, keyword=None)]):
-                if _MATH.fullmatch(site.calls(one)) and site.is_tensor(tensor):
+                if _MATH.fullmatch(site.callee_name(one)) and site.is_tensor(tensor):
                     return ScalarRead(tensor, tensor, "item")
     return None
 

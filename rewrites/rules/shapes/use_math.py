@@ -42,7 +42,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     numbers = PythonNumberConverter(site)
     found = dict(_numpy_expressions(site, _with_conversions(site, site.node), numbers))
     if not found and not numbers.replacements:
-        calls = [one for one in walk(site.node) if site.calls(one).startswith("numpy.")]
+        calls = [one for one in walk(site.node) if site.callee_name(one).startswith("numpy.")]
         return Refusal("its argument is not a Python number or a shape") if calls else None
     edits: dict[cst.CSTNode, Replacement] = {node: made.node for node, made in found.items()}
     replacements = {**numbers.replacements, **_rewrite_constructors(site), **edits}
@@ -78,12 +78,14 @@ def _rewrite_constructors(site: Site) -> dict[cst.CSTNode, Replacement]:
     function = site.document.function(site.node)
     found: dict[cst.CSTNode, Replacement] = {}
     for call in walk(function) if function is not None else ():
-        made = _CONSTRUCTORS.get(site.calls(call))
+        made = _CONSTRUCTORS.get(site.callee_name(call))
         if made is None or not isinstance(call, cst.Call) or len(call.args) != 1:
             continue
         array = call.args[0].value
         if (seen := site.observed(array)) is not None and seen.types == ("numpy.ndarray",):
-            text = f"{site.document.spelling('torch') or 'torch'}.from_numpy({{array}}).{made}()"
+            text = (
+                f"{site.document.imported_name('torch') or 'torch'}.from_numpy({{array}}).{made}()"
+            )
             found[call] = build_expression(text, array=array)
     return found
 

@@ -34,7 +34,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             pass
         case _:
             return None
-    if site.calls(maker) not in _MAKERS or not maker.args:
+    if site.callee_name(maker) not in _MAKERS or not maker.args:
         return None
     sizes = maker.args[0].value
     seen = site.observed(sizes)

@@ -33,7 +33,7 @@ class Agreement:
     arithmetic: bool = False
     """Whether the values are only operands of tensor operations, where a number may be a tensor."""
 
-    def pair(
+    def check_pair(
         self, one: cst.BaseExpression, other: cst.BaseExpression, *, numbers: bool = True
     ) -> None:
         """Check that two values have the same type, dtype and shape. Raises NotApplicable if they
@@ -79,7 +79,9 @@ class Agreement:
         self.assumes[f"{_NUMBER} {text}"] = None
         return replace(seen, types=("torch.Tensor",), values=())
 
-    def gradients(self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]) -> None:
+    def assume_zero_gradients(
+        self, one: Sequence[cst.CSTNode], other: Sequence[cst.CSTNode]
+    ) -> None:
         """Assume that a zero gradient is acceptable where only one branch uses a tensor."""
         sides = [used_names(when) for when in (one, other)]
         for path in sorted(sides[0].keys() ^ sides[1].keys()):

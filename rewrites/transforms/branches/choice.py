@@ -37,7 +37,7 @@ class Choice:
     where: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.where = self.site.document.spelling("torch.where") or "torch.where"
+        self.where = self.site.document.imported_name("torch.where") or "torch.where"
 
     def select(self, one: cst.BaseExpression, other: cst.BaseExpression) -> cst.BaseExpression:
         """Return the selection between two values; containers item by item."""
@@ -45,7 +45,7 @@ class Choice:
             return one
         if parts := self._parts(one, other):
             return replace_nodes(one, parts)
-        self.agreement.pair(one, other)
+        self.agreement.check_pair(one, other)
         return self.select_stored(one, other)
 
     def select_stored(

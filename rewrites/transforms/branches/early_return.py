@@ -90,7 +90,7 @@ def select_return(
     choice = selection.choice(condition)
     own = [selection.unconditional_line(choice, line, not condition.negated) for line in made.own]
     choice.require_pure(*after.statements, after.value, early)
-    choice.agreement.gradients([*own, early], [*after.statements, after.value])
+    choice.agreement.assume_zero_gradients([*own, early], [*after.statements, after.value])
     edits: dict[cst.CSTNode, Replacement] = {}
     for one in after.statements:
         edits |= choice.make_finite_edits(one, condition.negated)

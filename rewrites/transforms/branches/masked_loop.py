@@ -137,7 +137,7 @@ class MaskedLoop:
         if names_read(value) & set(map(dotted_name, assignment_targets(loop))):
             raise NotApplicable("what is returned early depends on the loop's variables")
         choice.require_pure(*after.statements, after.value, value)
-        choice.agreement.gradients([value], [*after.statements, after.value])
+        choice.agreement.assume_zero_gradients([value], [*after.statements, after.value])
         edits: dict[cst.CSTNode, Replacement] = {}
         for one in after.statements:
             edits |= choice.make_finite_edits(one, False)
@@ -204,7 +204,7 @@ class MaskedLoop:
         if not self._surely_iterates(loop):
             self.assumes[f"the loop that sets `{path}` runs at least once"] = None
         new = site.document.unused_name(f"new_{path}")
-        choice.agreement.pair(value, value)
+        choice.agreement.check_pair(value, value)
         value = choice.make_finite(value, False)
         kept = build_expression(
             f"{new} if {path} is None else {choice.where}({{d}}, {path}, {new})", d=choice.test

@@ -262,7 +262,7 @@ def tensor_of(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
         inner = tensor_of(site, node.args[0].value)
         seen = infer(site, inner)
         if seen is not None and seen.is_tensor:
-            if path in ("float", "bool") or site.calls(node) == "torch.is_nonzero":
+            if path in ("float", "bool") or site.callee_name(node) == "torch.is_nonzero":
                 return inner
             if path == "int" and not any(tensor.is_float for tensor in seen.tensors):
                 return inner
@@ -274,13 +274,13 @@ def _as_reduction(site: Site, call: cst.Call) -> cst.BaseExpression | None:
     called = torch_name(site, call)
     if called not in ("equal", "allclose") or any(arg.star for arg in call.args):
         return None
-    is_method = site.document.qualified(call.func) not in ("torch.equal", "torch.allclose")
+    is_method = site.document.qualified_name(call.func) not in ("torch.equal", "torch.allclose")
     if called == "allclose":
         if is_method:
             assert isinstance(call.func, cst.Attribute)
             close = call.with_changes(func=call.func.with_changes(attr=cst.Name("isclose")))
         else:
-            spelled = site.document.spelling("torch.isclose") or "torch.isclose"
+            spelled = site.document.imported_name("torch.isclose") or "torch.isclose"
             close = call.with_changes(func=cst.parse_expression(spelled))
         return build_expression("{close}.all()", close=close)
     one, other = _comparison_operands(call, is_method)
@@ -304,7 +304,7 @@ def _same_shape(site: Site, condition: cst.BaseExpression) -> cst.BaseExpression
     """Return the shape comparison that `torch.equal` implies; None for other conditions."""
     if not isinstance(condition, cst.Call) or torch_name(site, condition) != "equal":
         return None
-    is_method = site.document.qualified(condition.func) != "torch.equal"
+    is_method = site.document.qualified_name(condition.func) != "torch.equal"
     one, other = _comparison_operands(condition, is_method)
     return build_expression("{a}.shape == {b}.shape", a=one, b=other)
 

@@ -89,8 +89,8 @@ def _conditional_draw(
     site: Site, call: cst.Call, condition: cst.BaseExpression, when: bool
 ) -> cst.BaseExpression:
     """Return a `torch.cond` that draws where the condition is `when`."""
-    torch = site.document.spelling("torch") or "torch"
-    last = site.document.qualified(call.func).removeprefix("torch.")
+    torch = site.document.imported_name("torch") or "torch"
+    last = site.document.qualified_name(call.func).removeprefix("torch.")
     keywords = {arg.keyword.value for arg in call.args if arg.keyword}
     if last not in _ZEROS or keywords & {"generator", "out"} or any(a.star for a in call.args):
         raise NotApplicable(f"`{site.document.code(call)}` cannot be drawn by itself")

@@ -143,7 +143,7 @@ class Numbers:
         """Return whether a node is a `max` or `min` of two values."""
         return (
             isinstance(node, cst.Call)
-            and self.site.calls(node) in ("max", "min")
+            and self.site.callee_name(node) in ("max", "min")
             and len(node.args) == 2
         )
 

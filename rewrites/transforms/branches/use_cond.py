@@ -53,7 +53,7 @@ class CondWriter:
         one, other = order_branches(condition, node.body, node.orelse)
         made = self._cond_call(condition, self._as_lambda(one), self._as_lambda(other))
         self._require_agreement(one, other)
-        Agreement(self.site, self.assumes).gradients([one], [other])
+        Agreement(self.site, self.assumes).assume_zero_gradients([one], [other])
         if condition.guard is None:
             return made
         branches = (one, made) if condition.disjunction else (made, other)
@@ -100,7 +100,7 @@ class CondWriter:
         other: Sequence[cst.CSTNode],
     ) -> Lines:
         """Return the two branch functions and the assignment of their results."""
-        Agreement(self.site, self.assumes).gradients(one, other)
+        Agreement(self.site, self.assumes).assume_zero_gradients(one, other)
         values = [self._branch_values(branches, names, branch) for branch in (one, other)]
         left, right = values
         if left is not None and right is not None:
@@ -196,7 +196,7 @@ class CondWriter:
         """Raise NotApplicable where the results of the branches differ in dtype or shape."""
         agreement = Agreement(self.site, self.assumes, self.known)
         for a, b in zip(_items_of(one), _items_of(other), strict=False):
-            agreement.pair(a, b, numbers=False)
+            agreement.check_pair(a, b, numbers=False)
 
     def _cond_call(
         self, condition: Predicate, one: cst.BaseExpression, other: cst.BaseExpression

@@ -57,7 +57,7 @@ class WhereWriter:
         one, other = order_branches(condition, node.body, node.orelse)
         choice = self.choice(condition)
         choice.require_pure(one, other)
-        choice.agreement.gradients([one], [other])
+        choice.agreement.assume_zero_gradients([one], [other])
         made = choice.select(one, other)
         self.tests.append(node.test)
         if choice.uses > 1:
@@ -130,7 +130,7 @@ class WhereWriter:
             choice.require_pure(a, b)
             choice.agreement.arithmetic = self._is_float_operand(key, branches)
             values[key] = choice.select(a, b)
-        choice.agreement.gradients(*used)
+        choice.agreement.assume_zero_gradients(*used)
         own = [
             self.unconditional_line(choice, line, when)
             for branch_values, when in ((one, True), (other, False))
@@ -167,7 +167,7 @@ class WhereWriter:
             return self.value_before(key, branches)
 
         lines = guard_updates(choice, sides, read_later, old)
-        choice.agreement.gradients(*(stored_operands(branch) for branch, _ in sides))
+        choice.agreement.assume_zero_gradients(*(stored_operands(branch) for branch, _ in sides))
         self.tests.append(branches.node.test)
         return self._hoist_condition(choice, lines, changes=True)
 

@@ -194,7 +194,7 @@ class WhileLoopWriter:
         if seen.is_tensor:
             old = cst.Name(name)
             agreement = Agreement(self.site, self.assumes, {old: seen})
-            agreement.pair(made, old, numbers=False)
+            agreement.check_pair(made, old, numbers=False)
             if made is new or not is_new_tensor(self.site, made):
                 return build_expression("{n}.clone()", n=new)
         return new

@@ -56,7 +56,7 @@ def is_condition(site: Site, node: cst.BaseExpression) -> bool:
 def _at_least(site: Site, arg: cst.Arg, node: cst.BaseExpression) -> CountSink | None:
     """Return the sink for `max(count, 1)` beside a tensor; None for other calls."""
     call = site.document.parent(arg)
-    if not isinstance(call, cst.Call) or site.calls(call) != "max" or len(call.args) != 2:
+    if not isinstance(call, cst.Call) or site.callee_name(call) != "max" or len(call.args) != 2:
         return None
     other = next(one.value for one in call.args if one is not arg)
     outer = site.document.parent(call)

@@ -10,7 +10,7 @@ from fullgraph.rewrites.transforms.masks.operators import Operation
 from fullgraph.rewrites.transforms.masks.reads import Read
 
 
-def dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
+def other_dims(site: Site, first: Read, node: cst.BaseExpression) -> int:
     """Return how many dimensions selected elements have besides the one that the mask selects
     along."""
     seen = site.observed(node)
@@ -27,7 +27,7 @@ def is_flat(site: Site, first: Read, made: Operation) -> bool:
     if not first.known:
         return False
     seen = site.observed(made.tensor)
-    count = dims(site, first, made.tensor)
+    count = other_dims(site, first, made.tensor)
     if made.name in ("flatten", "ravel"):
         return count == 0 and not made.options
     head, *sizes = [option.value for option in made.options] or [made.tensor]
@@ -50,7 +50,7 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
     found = _reduced_dimensions(made)
     if found is None:
         return False
-    rest = dims(site, first, made.tensor)
+    rest = other_dims(site, first, made.tensor)
     count, rest = rest + 1, rest - axis
     absolute = [dim % count for dim in found]
     inner = all(dim > axis for dim in absolute) and rest > 0
@@ -64,7 +64,7 @@ def is_rowwise(site: Site, first: Read, made: Operation, axis: int) -> bool:
 def covers_mask_dims(site: Site, first: Read, made: Operation, axis: int) -> bool:
     """Return whether a reduction covers the mask's dimensions, as far as they are literals."""
     found = _reduced_dimensions(made)
-    count = dims(site, first, made.tensor) + 1
+    count = other_dims(site, first, made.tensor) + 1
     return found is None or axis in [dim % count for dim in found]
 
 
@@ -77,7 +77,7 @@ def _reduced_dimensions(made: Operation) -> tuple[int, ...] | None:
 
 def is_row_index(site: Site, first: Read, node: cst.Subscript, axis: int) -> bool:
     """Return whether a subscript is `x[m][:, 0]` or `x[m][..., 0]`."""
-    if axis != 0 or dims(site, first, node.value) == 0:
+    if axis != 0 or other_dims(site, first, node.value) == 0:
         return False
     head = node.slice[0].slice
     whole = isinstance(head, cst.Slice) and head.lower is head.upper is head.step is None

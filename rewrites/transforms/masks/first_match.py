@@ -103,7 +103,7 @@ def select_match(
     found = answers.get(choice.found)
     return build_expression(
         "{where}({test}, {found}, {otherwise})",
-        where=site.document.spelling("torch.where") or "torch.where",
+        where=site.document.imported_name("torch.where") or "torch.where",
         test=answer_question(QuestionKind.ANY, mask, dim),
         found=replace_nodes(choice.found, answers) if found is None else found,
         otherwise=plain(site, choice.otherwise),
@@ -124,7 +124,11 @@ def _answer_questions(
 def plain(site: Site, node: cst.BaseExpression) -> cst.BaseExpression:
     """Return `torch.tensor(-1)` as the number -1, which adopts the dtype and device of the other
     branch."""
-    if isinstance(node, cst.Call) and site.calls(node) == "torch.tensor" and len(node.args) == 1:
+    if (
+        isinstance(node, cst.Call)
+        and site.callee_name(node) == "torch.tensor"
+        and len(node.args) == 1
+    ):
         number = node.args[0].value
         inside = number.expression if isinstance(number, cst.UnaryOperation) else number
         if isinstance(inside, cst.Integer):

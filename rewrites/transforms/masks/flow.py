@@ -104,9 +104,9 @@ class Flow:
                 return True
         return seen is not None and seen.is_number
 
-    def dims(self, node: cst.BaseExpression) -> int:
+    def other_dims(self, node: cst.BaseExpression) -> int:
         """Return how many dimensions selected elements have besides the mask's."""
-        return extent.dims(self.site, self.first, node)
+        return extent.other_dims(self.site, self.first, node)
 
     def axis(self, node: cst.CSTNode) -> int:
         """Return the dimension in which the mask's dimensions begin. Raises NotApplicable."""
@@ -148,7 +148,9 @@ class Flow:
         seen, table = self.site.observed(index), self.site.observed(node.value)
         if extent.only_index(node) is not index or seen is None or table is None:
             return False
-        whole = seen.dtypes <= {"int64", "int32"} and self.dims(index) == self.axis(index) == 0
+        whole = (
+            seen.dtypes <= {"int64", "int32"} and self.other_dims(index) == self.axis(index) == 0
+        )
         if not whole or not table.is_tensor or self.is_selected(node.value):
             return False
         self.gathers[node] = None
@@ -292,7 +294,7 @@ class Flow:
             self.site, function, self.is_selected, self._require_fitting
         ):
             return self._outermost_selected(call)
-        if self.site.calls(call) == "len":
+        if self.site.callee_name(call) == "len":
             return node, find_count(self.site, call, node)
         made = parse_operation(self.site, call)
         if made is None:
@@ -309,11 +311,11 @@ class Flow:
         elif node is not made.tensor:
             raise refuse_elements(self.site, call)
         axis = self.axis(node)
-        if made.name == "linear" and self.dims(node) > axis == 0:
+        if made.name == "linear" and self.other_dims(node) > axis == 0:
             return self._outermost_selected(call)
         if made.name in ops.FLATTENING and extent.is_flat(self.site, self.first, made):
             return self._outermost_selected(call)
-        if made.name in ("numel", "nelement") and self.dims(node) == 0:
+        if made.name in ("numel", "nelement") and self.other_dims(node) == 0:
             return node, find_count(self.site, call, node)
         if made.name == "size" and ops.integer_literal(made.argument("dim", 0)) == 0 and axis == 0:
             return node, find_count(self.site, call, node)
@@ -332,9 +334,9 @@ class Flow:
         selected = [self.is_selected(one) for one in parts]
         if not all(selected):
             raise NotApplicable(f"only a part of `{self._code(sums.call)}` is selected by the mask")
-        if any(self.axis(one) for one in parts) or self.dims(sums.index) != 0:
+        if any(self.axis(one) for one in parts) or self.other_dims(sums.index) != 0:
             raise refuse_elements(self.site, sums.call)
-        if sums.source is not None and self.dims(sums.source) and not sums.rows:
+        if sums.source is not None and self.other_dims(sums.source) and not sums.rows:
             raise refuse_elements(self.site, sums.call)
 
     def _sink_of_assignment(self, node: cst.BaseExpression, parent: cst.CSTNode) -> End:

@@ -58,7 +58,7 @@ class FullShapeWriter:
     def broadcast_mask(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Return the mask with trailing dimensions of size one, to broadcast against `node`."""
         first, axis = self.flow.first, self.flow.axis(node)
-        rest = self.flow.dims(node) - axis if first.known else 0
+        rest = self.flow.other_dims(node) - axis if first.known else 0
         ndim = axis + first.dims + rest
         self.masks += 1
         return Read(node, node, self.mask, axis, first.dims, ndim).broadcast_mask(self.mask)
@@ -74,7 +74,7 @@ class FullShapeWriter:
 
     def torch(self, name: str) -> str:
         """Return the file's spelling of `torch.name`."""
-        return self.flow.site.document.spelling(f"torch.{name}") or f"torch.{name}"
+        return self.flow.site.document.imported_name(f"torch.{name}") or f"torch.{name}"
 
     def _replace_parts(
         self, node: cst.BaseExpression, known: Mapping[cst.CSTNode, cst.BaseExpression]
@@ -89,7 +89,7 @@ class FullShapeWriter:
                 return known[node]
         for one in walk(node):
             if isinstance(one, cst.Call) and one not in known:
-                name = self.flow.site.calls(one)
+                name = self.flow.site.callee_name(one)
                 if name in ops.BUILTIN and self.contains_selected(one):
                     spelled = self.torch(ops.BUILTIN[name].rpartition(".")[2])
                     inner[one.func] = build_expression(spelled)
@@ -117,7 +117,7 @@ class FullShapeWriter:
                 mask = self.broadcast_mask(root)
                 return build_expression("{base} & {mask}", base=found.base, mask=mask)
             return self.where(self.with_whole_tensors(root), root, fill)
-        known = self.value(root)
+        known = self.padded_value(root)
         if not known.finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
         full = self.full(root)
@@ -247,7 +247,7 @@ class FullShapeWriter:
             return self.is_linear(left)
         return self.flow.is_number(left) and self.is_linear(right)
 
-    def value(self, node: cst.BaseExpression) -> PaddedValue:
+    def padded_value(self, node: cst.BaseExpression) -> PaddedValue:
         """Return the value of `full(node)` at unselected elements."""
         leaves: dict[cst.CSTNode, float] = {
             cut: float(self.fill) for cut in self.padding_points(node)

@@ -40,7 +40,7 @@ class Loss:
 
 def find_loss(site: Site, call: cst.Call) -> Loss | None:
     """Return the loss that a call computes; None for other calls."""
-    module, _, name = site.calls(call).rpartition(".")
+    module, _, name = site.callee_name(call).rpartition(".")
     options = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
     plain = [arg.value for arg in call.args if arg.keyword is None]
     if any(arg.star for arg in call.args):
@@ -52,7 +52,7 @@ def find_loss(site: Site, call: cst.Call) -> Loss | None:
     made = _constructor_of(site, call.func)
     kind = kinds[0] if len(kinds) == 1 else ""
     if made is not None and not kinds:
-        kind = site.document.qualified(made.func).rpartition(".")[2]
+        kind = site.document.qualified_name(made.func).rpartition(".")[2]
     if kind not in LOSS_MODULES:
         return None
     if made is not None:

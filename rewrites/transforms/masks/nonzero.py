@@ -81,7 +81,7 @@ def parse_nonzero(site: Site, node: cst.CSTNode) -> tuple[cst.BaseExpression, bo
     """Return the mask whose indices a call returns, and whether it returns a tuple."""
     if not isinstance(node, cst.Call) or any(arg.star for arg in node.args):
         return None
-    name = site.calls(node)
+    name = site.callee_name(node)
     plain = [arg.value for arg in node.args if arg.keyword is None]
     options = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
     given = options.pop("as_tuple", None)
@@ -101,9 +101,9 @@ def question_of(site: Site, found: NonzeroIndices, use: cst.BaseExpression) -> Q
     parent = site.document.parent(use)
     outer = site.document.parents.get(parent)
     match parent:
-        case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "len":
+        case cst.Arg() if isinstance(outer, cst.Call) and site.callee_name(outer) == "len":
             return _question_of_count(site, outer)
-        case cst.Arg() if isinstance(outer, cst.Call) and site.calls(outer) == "int":
+        case cst.Arg() if isinstance(outer, cst.Call) and site.callee_name(outer) == "int":
             return Question(use, QuestionKind.FIRST, is_single=True)
         case cst.Attribute() if isinstance(outer, cst.Call) and outer.func is parent:
             return _question_of_method(site, found, parent.attr.value, outer)

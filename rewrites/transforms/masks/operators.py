@@ -131,7 +131,7 @@ def parse_operation(site: Site, call: cst.Call) -> Operation | None:
     if any(arg.star for arg in call.args):
         return None
     values = tuple(arg.value for arg in call.args)
-    module, _, name = site.calls(call).rpartition(".")
+    module, _, name = site.callee_name(call).rpartition(".")
     seen = site.observed(call.func)
     if seen is not None and len(seen.types) == 1 and seen.types[0] in _LAYERS:
         return Operation(call, _LAYERS[seen.types[0]], values) if values else None

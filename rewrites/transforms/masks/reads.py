@@ -208,7 +208,7 @@ def _axis_after(before: Sequence[cst.BaseSlice], ellipsis: int) -> int:
 
 def _parse_masked_select(site: Site, node: cst.Call) -> Read | None:
     """Return `x.masked_select(m)` or `torch.masked_select(x, m)`, of one shape."""
-    name = site.calls(node)
+    name = site.callee_name(node)
     args = [arg.value for arg in node.args if arg.keyword is None and not arg.star]
     if len(args) != len(node.args):
         return None

@@ -75,7 +75,7 @@ class ReductionWriter:
         self, root: cst.BaseExpression, dims: tuple[int, ...] | None = None
     ) -> bool:
         """Return whether a reduction covers exactly the mask's dimensions."""
-        return self.flow.dims(root) == 0 if dims is None else len(dims) == 1
+        return self.flow.other_dims(root) == 0 if dims is None else len(dims) == 1
 
     def _reduction_call(
         self, end: ReduceSink, filled: cst.BaseExpression, name: str
@@ -104,7 +104,7 @@ class ReductionWriter:
         dims = ops.integer_literals(given)
         if dims is None or len(made.options) > 1:
             raise NotApplicable("its dimensions are not spelled out")
-        count = self.flow.dims(made.tensor) + 1
+        count = self.flow.other_dims(made.tensor) + 1
         full: list[int] = []
         for dim in (dim % count for dim in dims):
             if dim == first.axis:
@@ -212,7 +212,7 @@ class ReductionWriter:
             self.flow.unsure = True
         elif any(name.startswith("float") for name in seen.dtypes):
             raise NotApplicable("the targets are probabilities")
-        if self.flow.dims(end.input) != 1 or first.axis != 0:
+        if self.flow.other_dims(end.input) != 1 or first.axis != 0:
             raise NotApplicable("the classes are not in the last dimension")
         root = end.target
         target: cst.BaseExpression

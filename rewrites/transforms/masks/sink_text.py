@@ -88,7 +88,7 @@ class SinkWriter:
         """Bind the full-shape value, and record its padding value."""
         if self._only_stored(end) and self.text.is_linear(root):
             return {root: self.text.with_whole_tensors(root)}
-        known = self.text.value(root)
+        known = self.text.padded_value(root)
         self.text.values[end.name] = None if end.augmented else known.number
         if not known.finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
@@ -98,7 +98,7 @@ class SinkWriter:
         self, root: cst.BaseExpression, end: UnpackSink
     ) -> dict[cst.CSTNode, cst.CSTNode]:
         """Return the edit of an unpacked value, and record its padding value."""
-        known = self.text.value(root)
+        known = self.text.padded_value(root)
         if not known.finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
         self.text.values |= {one.name: known.number for one in end.names}
@@ -163,7 +163,7 @@ class SinkWriter:
         value = end.statement.value
         linear = self.text.is_linear(value)
         full = self.text.with_whole_tensors(value) if linear else self.text.full(value)
-        if not linear and not self.text.value(value).finite:
+        if not linear and not self.text.padded_value(value).finite:
             raise NotApplicable("there is no number that could stand where nothing is selected")
         return self._select_into(end, full, target.base)
 

@@ -137,7 +137,7 @@ class PythonNumberConverter:
         """Convert a call of NumPy, of a method, or of Python's own functions."""
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("astype", "item"):
             return self._method(call, call.func)
-        called = self.site.calls(call)
+        called = self.site.callee_name(call)
         if any(arg.keyword is not None or arg.star for arg in call.args):
             return None
         if called in ("int", "float", "round", "abs") and len(call.args) == 1:
@@ -174,7 +174,7 @@ class PythonNumberConverter:
             return PythonNumber(made.node, made.kind, made.whole, True)
         if len(call.args) != 1:
             return None
-        named = self.site.document.qualified(call.args[0].value).removeprefix("numpy.")
+        named = self.site.document.qualified_name(call.args[0].value).removeprefix("numpy.")
         if isinstance(literal := call.args[0].value, cst.SimpleString):
             named = str(literal.evaluated_value)
         if named in _INTS:
@@ -324,7 +324,7 @@ class PythonNumberConverter:
 
     def _range(self, call: cst.Call) -> type | None:
         """Convert the iterable of `for i in np.arange(0, n, 2)`."""
-        if self.site.calls(call) != "numpy.arange" or any(arg.keyword for arg in call.args):
+        if self.site.callee_name(call) != "numpy.arange" or any(arg.keyword for arg in call.args):
             return None
         made = [self.number(arg.value) for arg in call.args]
         if any(one is None or one.kind is not int for one in made):
@@ -376,4 +376,4 @@ def _without_list(value: cst.BaseExpression) -> cst.BaseExpression:
 
 def _mentions_numpy(site: Site, node: cst.CSTNode) -> bool:
     """Whether an expression calls NumPy."""
-    return any(site.calls(one).startswith("numpy.") for one in walk(node))
+    return any(site.callee_name(one).startswith("numpy.") for one in walk(node))

@@ -72,7 +72,7 @@ def find_outlining_refusal(site: Site, statement: cst.CSTNode) -> Refusal | None
     if names := _used_after(site.document, statement):
         return Refusal(f"`{min(names)}` is used after it")
     for call in _calls_in(statement):
-        name = site.calls(call) or site.document.code(call.func)
+        name = site.callee_name(call) or site.document.code(call.func)
         if _RANDOM.search(name):
             return Refusal(f"`{name}` draws random numbers")
         if _CHANGES.search(name) and not is_output_call(site, call):
@@ -166,7 +166,7 @@ def _impure_callees(
     """Return the callees of the statement that are not known to be pure."""
     found = []
     for call in _calls_in(statement):
-        name = site.calls(call)
+        name = site.callee_name(call)
         root = _root_of(call.func)
         known = (
             is_output_call(site, call)
@@ -212,7 +212,7 @@ def _converts_to_text(site: Site, call: cst.CSTNode) -> bool:
         return False
     if isinstance(site.document.parent(call), cst.Raise) or is_output_call(site, call):
         return True
-    return site.calls(call).rpartition(".")[2] in ("str", "repr", "format")
+    return site.callee_name(call).rpartition(".")[2] in ("str", "repr", "format")
 
 
 def _shows_gradient(site: Site, statement: cst.CSTNode, node: cst.BaseExpression) -> bool:

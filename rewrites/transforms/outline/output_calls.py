@@ -31,7 +31,7 @@ def is_output_call(site: Site, node: cst.CSTNode) -> bool:
     """Whether a call prints, logs or warns."""
     if not isinstance(node, cst.Call):
         return False
-    name = site.calls(node)
+    name = site.callee_name(node)
     if _NAMES.fullmatch(name):
         return True
     if site.observed(node.func) is None and isinstance(node.func, cst.Attribute):

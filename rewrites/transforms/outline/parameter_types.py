@@ -143,7 +143,7 @@ def _type_of_definition(
     """Return the type of a definition: an assigned value, a parameter, or a loop counter."""
     if isinstance(value, cst.Param):
         if value.annotation is not None:
-            named = site.document.qualified(value.annotation.annotation)
+            named = site.document.qualified_name(value.annotation.annotation)
             return _BY_ANNOTATION.get(named)
         if value.default is not None:
             return _type_of_definition(site, function, value.default)

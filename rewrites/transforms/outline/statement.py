@@ -129,7 +129,8 @@ def _condition_needs_values(site: Site, test: cst.BaseExpression) -> bool:
         return True
     calls = [cst.ensure_type(one, cst.Call) for one in m.findall(test, m.Call())]
     return any(
-        site.calls(call).rpartition(".")[2] in ("item", "tolist", "equal", "allclose", "is_nonzero")
+        site.callee_name(call).rpartition(".")[2]
+        in ("item", "tolist", "equal", "allclose", "is_nonzero")
         or any(site.is_tensor(arg.value) and not site.is_tensor(call) for arg in call.args)
         for call in calls
     )
@@ -164,7 +165,7 @@ def _operator_definition(
     document: Document, name: str, statement: Statement, parameters: OperatorParameters
 ) -> list[cst.BaseStatement]:
     """Return the operator's definition, and its decorator's unless the file has it."""
-    torch = document.spelling("torch") or "torch"
+    torch = document.imported_name("torch") or "torch"
     known = find_decorator(document, _DECORATOR)
     decorator = known.name.value if known is not None else document.unused_name("ordered_op")
     signature = ", ".join(
@@ -191,7 +192,7 @@ def set_apart(definition: cst.BaseStatement) -> cst.BaseStatement:
 
 def find_decorator(document: Document, template: str) -> cst.FunctionDef | None:
     """Return the decorator with the source of `template` that the file has, or None."""
-    torch = document.spelling("torch") or "torch"
+    torch = document.imported_name("torch") or "torch"
     for one in document.module.body:
         if isinstance(one, cst.FunctionDef):
             text = template.format(name=one.name.value, torch=torch)

@@ -43,7 +43,7 @@ def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
     """Return the draw of a call that draws one number; None for any other node."""
     if not isinstance(node, cst.Call):
         return None
-    name = site.calls(node).replace("random.Random.", "random.")
+    name = site.callee_name(node).replace("random.Random.", "random.")
     owner, _, last = name.rpartition(".")
     if owner == "random" and last in _FLOATS | _INTEGERS:
         return RandomDraw(node, last in _FLOATS, _traced_call(site, node, last))
@@ -66,7 +66,7 @@ def find_random_calls(site: Site, node: cst.CSTNode | None) -> list[cst.Call]:
     return [
         one
         for one in calls
-        if (name := site.calls(one)).startswith(("random.", "numpy.random."))
+        if (name := site.callee_name(one)).startswith(("random.", "numpy.random."))
         and not name.endswith("seed")
     ]
 
@@ -74,9 +74,12 @@ def find_random_calls(site: Site, node: cst.CSTNode | None) -> list[cst.Call]:
 def import_uniform(site: Site) -> dict[cst.CSTNode, cst.CSTNode]:
     """Return the edit that imports `uniform` where the file imports `random` from `random`."""
     document = site.document
-    if document.spelling("random.random") is None or document.imports.get("random") == "random":
+    if (
+        document.imported_name("random.random") is None
+        or document.imports.get("random") == "random"
+    ):
         return {}
-    if document.spelling("random.uniform") is not None:
+    if document.imported_name("random.uniform") is not None:
         return {}
     for one in document.ranges:
         if isinstance(one, cst.ImportFrom) and dotted_name(one.module or one) == "random":
@@ -94,5 +97,5 @@ def _traced_call(site: Site, call: cst.Call, last: str) -> cst.BaseExpression:
         return call
     if isinstance(call.func, cst.Attribute):
         return build_expression("{owner}.uniform(0.0, 1.0)", owner=call.func.value)
-    uniform = site.document.spelling("random.uniform") or "uniform"
+    uniform = site.document.imported_name("random.uniform") or "uniform"
     return build_expression("{uniform}(0.0, 1.0)", uniform=uniform)

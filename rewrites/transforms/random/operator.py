@@ -39,7 +39,7 @@ Definitions = list[cst.BaseStatement]
 def define_draw_operator(site: Site, draw: RandomDraw) -> tuple[cst.BaseExpression, Definitions]:
     """Return the call of an operator that draws the number, and the definitions it needs."""
     document = site.document
-    torch = document.spelling("torch") or "torch"
+    torch = document.imported_name("torch") or "torch"
     decorator = find_decorator(document, _DECORATOR)
     maker = decorator.name.value if decorator is not None else "drawing_op"
     operator_name = _operator_name(site, draw.call)

@@ -53,7 +53,7 @@ def propagate_to_argument(uses: UseEdits, arg: cst.Arg, number: Number) -> None:
     call = uses.document.parent(arg)
     if not isinstance(call, cst.Call):
         raise NotApplicable("a tensor cannot stand where the number is used")
-    called = uses.site.calls(call)
+    called = uses.site.callee_name(call)
     operation = "" if called.startswith("math.") else torch_name(uses.site, call)
     function = called_function(uses.site, call)
     plain = arg.keyword is None and len(call.args) == 1

@@ -108,7 +108,7 @@ def _propagate_to_call(
     """Allow tensors in a container that a call takes. Raises NotApplicable."""
     call = uses.document.parent(arg)
     assert isinstance(call, cst.Call)
-    called = uses.site.calls(call)
+    called = uses.site.callee_name(call)
     options = {one.keyword.value for one in call.args if one.keyword is not None}
     first = call.args[0] is arg and arg.keyword is None
     if called == "len":

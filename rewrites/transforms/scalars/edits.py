@@ -54,18 +54,18 @@ class Edits:
         self.append_call(node, number, f".{CASTS[dtype]}()")
         return replace(number, dtype=dtype, owns_memory=True)
 
-    def edited(self, node: cst.BaseExpression) -> cst.BaseExpression:
+    def with_edits(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Return `node` with its own edit and all edits inside it."""
         own = self.texts.get(node, EditText())
         inner = [one for one in self.texts if one is not node and self._contains(node, one)]
         whole = node if own.plain is None else own.plain
-        new = replace_nodes(whole, {one: self.edited(one) for one in inner}) if inner else whole
+        new = replace_nodes(whole, {one: self.with_edits(one) for one in inner}) if inner else whole
         return build_expression(f"{{new}}{own.suffix}", new=new) if own.suffix else new
 
     def replacements(self) -> dict[cst.CSTNode, Replacement]:
         """Return the replacements of the outermost edited nodes."""
         outermost: dict[cst.CSTNode, Replacement] = {
-            node: self.edited(node)
+            node: self.with_edits(node)
             for node in self.texts
             if not any(around in self.texts for around in self.document.ancestors(node))
         }

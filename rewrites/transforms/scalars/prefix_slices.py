@@ -44,7 +44,7 @@ def mask_prefix_reduction(
     rest = replace_nodes(subscript, {piece: cst.Slice(lower=None, upper=None)})
     full = subscript.value if len(rest.slice) == 1 else rest
     behind = "[:" + ", None" * (count - place - 1) + "]" if place < count - 1 else ""
-    where = uses.document.spelling("torch.where") or "torch.where"
+    where = uses.document.imported_name("torch.where") or "torch.where"
     head = f"torch.arange({{x}}.shape[{axis}], device={{x}}.device) < {{n}}"
     head = f"({head}){behind}" if behind else head
     kept = build_expression(f"{where}({head}, {{full}}, 0)", full=full, x=subscript.value, n=length)

@@ -31,7 +31,7 @@ def propagate_to_list(
     parent = uses.document.parent(node)
     if isinstance(parent, cst.Arg):
         call = uses.document.parent(parent)
-        called = uses.site.calls(call)
+        called = uses.site.callee_name(call)
         if called in _FOLDS and isinstance(call, cst.Call) and len(call.args) == 1:
             uses.write(call, build_expression(f"{{t}}.{called}()", t=tensor))
             uses.propagate(call, replace(number, is_computed=True))
@@ -83,7 +83,7 @@ def _propagate_to_call(
     """Propagate through `for i, n in enumerate(numbers)` and `zip(numbers, names)`."""
     call = uses.document.parent(arg)
     loop = uses.document.parent(call)
-    called = uses.site.calls(call)
+    called = uses.site.callee_name(call)
     if not isinstance(call, cst.Call) or not isinstance(loop, cst.For) or loop.iter is not call:
         propagate_to_container_use(uses, node, number)
     elif called == "reversed":

@@ -103,7 +103,7 @@ def _sign_of_operation(site: Site, node: cst.BinaryOperation, depth: int) -> Sig
 
 def _sign_of_call(site: Site, call: cst.Call, depth: int) -> Sign:
     """Return the known sign of the result of a call."""
-    qualified = site.calls(call)
+    qualified = site.callee_name(call)
     values = [arg.value for arg in call.args]
     if qualified in ("max", "min") and len(values) == 2:
         each = [sign_of(site, value, depth) for value in values]

@@ -447,7 +447,7 @@ def test_what_is_left_fails_and_no_call_can_be_missed(
         cones = (candidate.cone(node) for node in candidate.outputs)
         return any(wanted <= {_name(call) for call in cone} for cone in cones)
 
-    start = graph.part(graph.calls, outputs=graph.outputs)
+    start = graph.subgraph(graph.calls, outputs=graph.outputs)
     if not fails(start):
         return
     found = _reduced(start, fails).current

@@ -122,7 +122,7 @@ def test_its_parts_run(graph: BoundGraph) -> None:
         for keep in (graph.calls[:count], graph.calls[count:], graph.calls[count : count + 1]):
             for connected in (True, False):
                 try:
-                    part = graph.part(keep, connected=connected)
+                    part = graph.subgraph(keep, connected=connected)
                 except Inseparable:
                     continue
                 assert part.values() and part.key

@@ -15,10 +15,10 @@ def clean(text: str) -> str:
 def proposed(propose: Callable[[SourceTree], Sequence[TreeEdit]], text: str) -> list[str]:
     """What each proposal makes of a text."""
     tree = SourceTree(clean(text))
-    return [tree.edited([edit]) for edit in propose(tree)]
+    return [tree.with_edits([edit]) for edit in propose(tree)]
 
 
 def together(propose: Callable[[SourceTree], Sequence[TreeEdit]], text: str) -> str:
     """What all proposals together make of a text."""
     tree = SourceTree(clean(text))
-    return tree.edited(propose(tree))
+    return tree.with_edits(propose(tree))

@@ -60,7 +60,7 @@ def test_fixed(before, after):
     document, answer = _asked(before)
     assert isinstance(answer, Rewrite)
     assert answer.applicability is Applicability.SAFE
-    text = document.edited(answer.replacements, answer.imports)
+    text = document.with_edits(answer.replacements, answer.imports)
     assert text == SOURCE.format(line=after)
     gradients = []
     compiled = torch.compile(imported(text).f, backend="aot_eager", fullgraph=True)
