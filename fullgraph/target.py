@@ -69,7 +69,8 @@ def load_target(
 
 
 def _load(spec: TargetSpec, given: tuple[object, ...]) -> LoadedTarget:
-    """Load a file or module, and return the model and inputs that `spec` names in it."""
+    """Load a file or module, and return the model it names; `given` are the inputs from
+    `--input`."""
     where, name = spec.where, spec.name
     if not name and spec.is_file:
         from fullgraph.minifier.repro import pytorch_scripts

@@ -20,7 +20,7 @@ from fullgraph.minifier.bisect.bisect import SandboxOptions, make_case, run_wher
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.oracle.case import Case
-from fullgraph.minifier.oracle.identity import identity
+from fullgraph.minifier.oracle.identity import reduction_id
 from fullgraph.minifier.oracle.journal import Journal
 from fullgraph.minifier.oracle.oracle import Oracle
 from fullgraph.minifier.oracle.sandbox import SECONDS
@@ -107,7 +107,7 @@ def minify(
     )
     start = time.monotonic()
     path = _script_path(out)
-    name = identity(case, rungs)
+    name = reduction_id(case, rungs)
     best = [""]
 
     def on_message(message: object) -> None:

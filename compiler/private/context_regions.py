@@ -26,13 +26,13 @@ _EXITS = re.compile(r"_exit_\w+|\w+_decrement_nesting|_record_function_exit|\w+_
 
 def is_mode_switch(node: Node) -> bool:
     """Whether a call sets, enters or leaves a mode."""
-    name = _qualified_name(node)
+    name = _function_name(node)
     return name in _SETS or _exit_of(name) is not None or bool(_EXITS.fullmatch(name))
 
 
 def is_grad_switch(node: Node) -> bool:
     """Whether a call switches gradients on or off for all calls after it."""
-    return _qualified_name(node) in _SETS
+    return _function_name(node) in _SETS
 
 
 def find_redundant_switches(calls: Sequence[Node]) -> list[Node]:
@@ -51,19 +51,19 @@ def find_redundant_switches(calls: Sequence[Node]) -> list[Node]:
 def find_region(node: Node, calls: Sequence[Node]) -> list[Node]:
     """Return a mode switch and its exit, to be erased together; empty for an exit."""
     after = calls[calls.index(node) + 1 :]
-    if _qualified_name(node) in _SETS:
+    if _function_name(node) in _SETS:
         before = _is_grad_enabled_before(node, calls)
-        later = [other for other in after if _qualified_name(other) == _qualified_name(node)]
+        later = [other for other in after if _function_name(other) == _function_name(node)]
         if not later:
             return [node] if before is torch.is_grad_enabled() else []
         return [node, later[0]] if later[0].args[0] is before else []
-    leave = _exit_of(_qualified_name(node))
+    leave = _exit_of(_function_name(node))
     if leave is None:
         return []
     depth = 1
     for other in after:
-        depth += _qualified_name(other) == _qualified_name(node)
-        if _qualified_name(other).startswith(leave):
+        depth += _function_name(other) == _function_name(node)
+        if _function_name(other).startswith(leave):
             depth -= 1
             if depth == 0 or node in other.all_input_nodes:
                 return [node, other]
@@ -73,7 +73,7 @@ def find_region(node: Node, calls: Sequence[Node]) -> list[Node]:
 def _is_grad_enabled_before(node: Node, calls: Sequence[Node]) -> object:
     """Return whether gradients are on before `node` switches them."""
     sets = [
-        c.args[0] for c in calls[: calls.index(node)] if _qualified_name(c) == _qualified_name(node)
+        c.args[0] for c in calls[: calls.index(node)] if _function_name(c) == _function_name(node)
     ]
     return sets[-1] if sets else torch.is_grad_enabled()
 
@@ -87,7 +87,7 @@ def is_functorch_wrapped(tensor: torch.Tensor) -> bool:
 def _find_empty_region(calls: list[Node]) -> list[Node]:
     """Return the calls that enter and leave a mode with nothing between; [] if there are none."""
     for one, other in itertools.pairwise(calls):
-        first, second = _qualified_name(one), _qualified_name(other)
+        first, second = _function_name(one), _function_name(other)
         if first == second and first in _SETS:
             return [one]
         leave = _exit_of(first)
@@ -100,7 +100,7 @@ def _find_repeated_switch(calls: list[Node]) -> list[Node]:
     """Return a grad mode switch that sets the mode already set; [] if there is none."""
     now: object = torch.is_grad_enabled()
     for node in calls:
-        name = _qualified_name(node)
+        name = _function_name(node)
         if name == _SETS[0]:
             if node.args[0] is now:
                 return [node]
@@ -119,7 +119,7 @@ def _exit_of(name: str) -> str | None:
     return None
 
 
-def _qualified_name(node: Node) -> str:
+def _function_name(node: Node) -> str:
     """Return the name of the function that a call node calls; "" for other nodes."""
     if node.op != "call_function":
         return ""

@@ -25,7 +25,7 @@ class Fix:
     unless: str = ""
 
     def fits(self, *texts: str) -> bool:
-        """Return whether the advice applies to code such as one of `texts`."""
+        """Return whether the advice applies to any of these source texts."""
         known = [text for text in texts if text.strip()]
         if self.unless and any(re.search(self.unless, text) for text in known):
             return False

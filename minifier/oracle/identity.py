@@ -17,8 +17,8 @@ from fullgraph.compiler.private import non_default_config, tree_leaves
 from fullgraph.minifier.oracle.case import Case
 
 
-def identity(case: Case, rungs: Sequence[Rung]) -> str:
-    """Return a name for this reduction that the same command produces again."""
+def reduction_id(case: Case, rungs: Sequence[Rung]) -> str:
+    """Return an id of the reduction, the same whenever the same command runs again."""
     target = case.target
     kind = type(target) if isinstance(target, torch.nn.Module) else target
     state = case.module.state_dict() if case.module else {}

@@ -79,7 +79,8 @@ class FullShapeWriter:
     def _replace_parts(
         self, node: cst.BaseExpression, known: Mapping[cst.CSTNode, cst.BaseExpression]
     ) -> cst.BaseExpression:
-        """Return `node` with parts replaced, flattening removed, and Python builtins as torch's."""
+        """Return `node` with parts replaced, without flattening, and with torch functions for
+        Python builtins."""
         if node in known:
             return known[node]
         inner = {one: known[one] for one in walk(node) if one in known}
