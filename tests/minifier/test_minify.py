@@ -504,8 +504,8 @@ def test_the_budget_gives_the_best_so_far(tmp_path):
     assert "relu" in out.read_text()
 
 
-def test_the_command_refuses_with_one_sentence(tmp_path, capsys):
+def test_the_command_says_in_one_sentence_that_nothing_fails(tmp_path, capsys):
     file = tmp_path / "fine.py"
     file.write_text("import torch\ndef build():\n    return torch.relu, (torch.ones(3),)\n")
-    assert main(["minify", str(file), "--backend", "dynamo"]) == 2
+    assert main(["minify", str(file), "--backend", "dynamo"]) == 0
     assert capsys.readouterr().out.count("every rung gives what eager gives.") == 1
