@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from fullgraph.compiler.display import progress_line
 from fullgraph.compiler.events import Position, Recording
 from fullgraph.compiler.isolation import preload_dynamic_shapes, preload_dynamo
 from fullgraph.compiler.ladder import Backend, CompileOptions
@@ -20,7 +21,7 @@ from fullgraph.diagnose.evidence import Evidence, break_places, make_observation
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Note
 from fullgraph.diagnose.hidden_search import search_hidden
-from fullgraph.diagnose.report import display_progress
+from fullgraph.diagnose.report import next_step
 from fullgraph.diagnose.trace import (
     Trace,
     isolate,
@@ -78,8 +79,7 @@ def explain(
         measure: whether to time eager against compiled, in this process.
         verify: whether to compile a program that `fullgraph=True` captures whole with Inductor,
             and to compare the outcome with eager.
-        progress: called with each partial explanation and with the last one. In a notebook, the
-            default displays them.
+        progress: called with each partial explanation and with the last one.
         offer: adds the rewrite rules' edits to an explanation, and to a complete one with `verify`
             the verification; `fullgraph.explain` passes it. The first explanation goes without
             edits, so that it comes at once.
@@ -100,7 +100,6 @@ def explain(
         dynamic=dynamic,
         options=options,
     )
-    progress = progress or display_progress()
     clock = _Clock(seconds)
     steps = explanations(
         program,
@@ -110,13 +109,15 @@ def explain(
         seconds=SECONDS if seconds is None else seconds,
         limit=seconds,
     )
-    for number, explanation in enumerate(steps):
-        if offer is not None and (number or explanation.complete):
-            verifies = verify and explanation.complete
-            left = (clock.left() or VERIFY_SECONDS) if verifies else None
-            explanation = offer(program, explanation, left)
-        if progress is not None:
-            progress(explanation)
+    with progress_line("Tracing in default mode …") as show:
+        for number, explanation in enumerate(steps):
+            if offer is not None and (number or explanation.complete):
+                verifies = verify and explanation.complete
+                left = (clock.left() or VERIFY_SECONDS) if verifies else None
+                explanation = offer(program, explanation, left)
+            if progress is not None:
+                progress(explanation)
+            show(next_step(explanation))
     return explanation
 
 

@@ -50,8 +50,11 @@ class Explanation(ExplanationData):
 
         return diff(other, self)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return self.text()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.verdict}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return what a notebook displays."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fullgraph.compiler.display import Section, View, mimebundle
 from fullgraph.minifier.oracle.sandbox import SECONDS
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import issue as tracker
@@ -14,7 +15,7 @@ from fullgraph.minifier.repro.script import ScriptCheck
 from fullgraph.minifier.rungs.bisection import Bisection
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Minified:
     """The smallest program that fails in the same way."""
 
@@ -100,13 +101,40 @@ class Minified:
             "notes": [*self.bisection.notes, *self.notes],
         }
 
+    @property
+    def verdict(self) -> str:
+        """Return the result in one sentence."""
+        if not self.text:
+            return self.bisection.verdict
+        operators = "1 operator" if self.ops == 1 else f"{self.ops} operators"
+        size = f"{self.before} {self.unit} → {operators}, {self.lines} lines"
+        alone = "stands alone" if self.standalone else "does NOT stand alone"
+        return f"{size}; {self.candidates} candidates, {self.seconds:.0f} s; {alone}"
+
+    def view(self) -> View:
+        """Return the HTML view: the bisection's, and the script."""
+        bisection = self.bisection.view()
+        if not self.text:
+            return replace(bisection, notes=(*bisection.notes, *self.notes))
+        script = Section("The repro", code=self.text, is_open=True)
+        return replace(
+            bisection,
+            title=self.verdict,
+            sections=(script,),
+            notes=(*bisection.notes, *self.notes),
+            footer=f"Written to `{self.path}`." if self.path else "",
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.verdict}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return mimebundle(str(self), self.view())
+
     def __str__(self) -> str:
         parts = [str(self.bisection)]
         if self.text:
-            operators = "1 operator" if self.ops == 1 else f"{self.ops} operators"
-            size = f"{self.before} {self.unit} → {operators}, {self.lines} lines"
-            alone = "stands alone" if self.standalone else "does NOT stand alone"
-            parts.append(f"{size}; {self.candidates} candidates, {self.seconds:.0f} s; {alone}")
+            parts.append(self.verdict)
         parts += self.notes
         parts += [self.text] if self.text else []
         return "\n\n".join(parts)

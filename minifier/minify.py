@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fullgraph.compiler.display import progress_line
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.isolation import Emit, process_with_own_memory, run_isolated
 from fullgraph.compiler.ladder import Backend, Rung
@@ -46,6 +47,10 @@ class Progress:
     cached: int
     text: str = ""
     """The best script so far; "" if it has not changed."""
+
+    def __str__(self) -> str:
+        size = f"{self.before} → {self.now}, " if self.before else ""
+        return f"{self.phase}: {size}{self.calls} tried, {self.cached} known"
 
 
 def minify(
@@ -114,9 +119,10 @@ def minify(
         """Record the best script so far, and report progress."""
         if isinstance(message, Progress):
             best[0] = message.text or best[0]
+            show(f"Minifying: {message}")
             progress(message)
 
-    with _save_best_on_error(path, best):
+    with _save_best_on_error(path, best), progress_line("Minifying …") as show:
         found = run_where_forks_are_safe(
             _minify_case,
             case,

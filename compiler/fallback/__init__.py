@@ -1,5 +1,10 @@
 """`compile`: torch.compile that checks each graph and runs a failing one on a lower rung."""
 
-from fullgraph.compiler.fallback.checked_backend import ReportedGraph, compile, report
+from fullgraph.compiler.fallback.checked_backend import (
+    CompileReport,
+    ReportedGraph,
+    compile,
+    report,
+)
 
-__all__ = ["ReportedGraph", "compile", "report"]
+__all__ = ["CompileReport", "ReportedGraph", "compile", "report"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import inspect
 import logging
 import os
@@ -25,6 +26,7 @@ from fullgraph.compiler.private import (
     resolve_backend,
     unwrap_compiled_graph,
 )
+from fullgraph.compiler.sources import cell_name
 
 CheckWhen = Literal["first", "off"]
 _ATTRIBUTE = "_fullgraph_backend"
@@ -113,7 +115,45 @@ class ReportedGraph:
         return f"{self.name} {place}: {self.rung}" + "".join(f"; {why}" for why in self.reasons)
 
 
-def report(compiled: object) -> tuple[ReportedGraph, ...]:
+class CompileReport(tuple[ReportedGraph, ...]):
+    """The graphs compiled so far, in order."""
+
+    __slots__ = ()
+
+    @property
+    def verdict(self) -> str:
+        """Return the result in one sentence."""
+        if not self:
+            return "Nothing is compiled yet."
+        rungs = collections.Counter(graph.rung for graph in self)
+        counts = ((f"{n} graph{'' if n == 1 else 's'}", rung) for rung, n in rungs.items())
+        return "; ".join(f"{graphs} on {rung}" for graphs, rung in counts)
+
+    def __str__(self) -> str:
+        return "\n".join([self.verdict, *map(str, self)])
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.verdict}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        from fullgraph.compiler.display import Table, View, mimebundle  # jinja2 takes a moment
+
+        rows = [
+            (
+                graph.name,
+                f"`{graph.function}` ({graph.file}:{graph.line})" if graph.file else "",
+                graph.rung,
+                "yes" if graph.checked else "no",
+                "; ".join(graph.reasons),
+            )
+            for graph in self
+        ]
+        table = Table(("graph", "of", "runs on", "compared with eager", "because"), rows)
+        mood = "mixed" if any(graph.checked and graph.reasons for graph in self) else "good"
+        return mimebundle(str(self), View(self.verdict, mood, (table,)))
+
+
+def report(compiled: object) -> CompileReport:
     """Return the graphs compiled so far for what `compile` returned, in order.
 
     A graph shared with an earlier `compile` of the same arguments is in the report of that one.
@@ -122,7 +162,7 @@ def report(compiled: object) -> tuple[ReportedGraph, ...]:
     backend = getattr(compiled, "__dict__", {}).get(_ATTRIBUTE)
     if backend is None:
         raise FullgraphError("report() takes what fullgraph.compile() returned.")
-    return tuple(backend.graphs)
+    return CompileReport(backend.graphs)
 
 
 class CheckedBackend:
@@ -296,6 +336,9 @@ def _describe_graph(module: torch.fx.GraphModule) -> ReportedGraph:
 
 def _relative_path(file: str) -> str:
     """Return a path, relative to the current folder if it is inside."""
+    cell = cell_name(file)
+    if cell is not None:
+        return cell
     with_folder = Path(file)
     here = Path.cwd()
     return str(with_folder.relative_to(here)) if with_folder.is_relative_to(here) else file

@@ -1,5 +1,11 @@
 """Source text of running code, and live functions that run an edited one."""
 
+from fullgraph.compiler.sources.cells import (
+    cell_name,
+    imports_of_cells,
+    name_cells,
+    running_shell,
+)
 from fullgraph.compiler.sources.edited_functions import (
     ORIGINAL,
     ORIGINAL_VALUE,
@@ -22,13 +28,17 @@ __all__ = [
     "FunctionNode",
     "Owner",
     "Source",
+    "cell_name",
     "edit_functions",
     "find_live_functions",
     "first_line",
     "freeze_inherited_objects",
+    "imports_of_cells",
     "index_live_functions",
     "is_user_code",
+    "name_cells",
     "override_sources",
     "owner_of",
     "read_source",
+    "running_shell",
 ]

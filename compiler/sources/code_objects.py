@@ -4,7 +4,7 @@ from __future__ import annotations
 import __future__
 
 import ast
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from types import CodeType, FunctionType
 
 CodeIdentity = tuple[CodeType, bytes, str]
@@ -26,27 +26,34 @@ def future_flags(functions: list[FunctionType]) -> int:
     return functions[0].__code__.co_flags & _FUTURE if functions else 0
 
 
-def compile_module(source: str | ast.Module, file: str, flags: int) -> CodeType:
-    """Compile a module without the `__future__` imports of this file."""
-    code = compile(source, file, "exec", flags=flags, dont_inherit=True)
-    assert isinstance(code, CodeType)
-    return code
+def compile_module(tree: ast.Module, file: str, flags: int, alone: bool = False) -> list[CodeType]:
+    """Compile a module without the `__future__` imports of this file; return its code object.
+
+    With `alone`, compile each top-level statement as a module, as IPython does, and return all.
+    Since 3.11 CPython compiles `name.attribute()` differently in a module that imports `name`.
+    """
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # a cell may await
+    modules = [ast.Module([one], []) for one in tree.body] if alone else [tree]
+    return [compile(m, file, "exec", flags=flags, dont_inherit=True) for m in modules]
 
 
 def pair_codes(
-    old: CodeType, new: CodeType, key: Callable[[CodeType], Hashable], match: CodeMatcher
+    old: Iterable[CodeType],
+    new: Iterable[CodeType],
+    key: Callable[[CodeType], Hashable],
+    match: CodeMatcher,
 ) -> Iterator[CodePair]:
-    """Yield each code nested in `old` with its replacement nested in `new`.
+    """Yield each code nested in those of `old` with its replacement nested in those of `new`.
 
     Codes with an equal `key` are paired in order. Where their numbers differ, `match` pairs them.
     """
     groups: dict[Hashable, tuple[list[CodeType], list[CodeType]]] = {}
-    for version, code in enumerate((old, new)):
-        for inner in code.co_consts:
+    for version, codes in enumerate((old, new)):
+        for inner in (const for code in codes for const in code.co_consts):
             if isinstance(inner, CodeType):
                 groups.setdefault(key(inner), ([], []))[version].append(inner)
     for olds, news in groups.values():
         same_number = len(olds) == len(news)
         for pair in zip(olds, news, strict=True) if same_number else match(olds, news):
             yield pair
-            yield from pair_codes(*pair, key, match)
+            yield from pair_codes(pair[:1], pair[1:], key, match)

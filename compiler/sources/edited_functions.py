@@ -125,9 +125,10 @@ def _compile_edits(
             blocks.setdefault(block, []).append((node, edit))
     new_codes: dict[CodeIdentity, CodePair] = {}
     for block, group in blocks.items():
-        old = _compile_statement(source, block, source.tree.body[block], flags)
+        old, alone = _compile_as_run(source, block, flags, running)
         try:
-            new = _compile_statement(source, block, _apply_edits(source, block, group), flags)
+            edited = _apply_edits(source, block, group)
+            new = _compile_statement(source, block, edited, flags, alone)
         except (SyntaxError, ValueError) as error:
             refused += [
                 RefusedEdit(edit, f"the new code does not compile: {error}") for _, edit in group
@@ -182,25 +183,38 @@ def _find_reason_not_run(
     return "no live function runs this code"
 
 
-def _compile_statement(source: Source, place: int, statement: ast.stmt, flags: int) -> CodeType:
+def _compile_as_run(
+    source: Source, place: int, flags: int, running: set[CodeIdentity]
+) -> tuple[CodeType, bool]:
+    """Compile a top-level statement as its running code was; return whether that was alone."""
+    statement = source.tree.body[place]
+    for alone in (False, True):
+        code = _compile_statement(source, place, statement, flags, alone)
+        if any(code_identity(inner) in running for inner, _ in _code_pairs(code, code)):
+            return code, alone
+    return _compile_statement(source, place, statement, flags, False), False
+
+
+def _compile_statement(
+    source: Source, place: int, statement: ast.stmt, flags: int, alone: bool
+) -> CodeType:
     """Compile the module with `statement` at top-level index `place`, and no other definitions.
 
-    Module-level imports stay: since 3.11 CPython compiles `name.attribute()` differently when the
-    module imports `name`.
+    Module-level imports stay unless the statement was compiled `alone`.
     """
     definitions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     body = [
         statement if index == place else other
         for index, other in enumerate(source.tree.body)
-        if index == place or not isinstance(other, definitions)
+        if index == place or not (alone or isinstance(other, definitions))
     ]
-    return compile_module(ast.Module(body, []), source.file, flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    return compile_module(ast.Module(body, []), source.file, flags)[0]
 
 
 def _code_pairs(old: CodeType, new: CodeType) -> Iterator[CodePair]:
     """Yield `old` with `new`, then the code objects inside them that belong together."""
     yield old, new
-    yield from pair_codes(old, new, lambda c: (c.co_name, c.co_firstlineno), _match_by_start)
+    yield from pair_codes([old], [new], lambda c: (c.co_name, c.co_firstlineno), _match_by_start)
 
 
 def _match_by_start(olds: list[CodeType], news: list[CodeType]) -> list[CodePair]:

@@ -55,12 +55,7 @@ def override_sources(texts: Mapping[str, str]) -> Iterator[SourceOverride]:
                 refused.append(f"the source of {file} cannot be read")
                 continue
             flags = future_flags(here)
-            old, new = compile_module(source.text, file, flags), compile_module(text, file, flags)
-            pairs = {
-                code_identity(a): (a, b)
-                for a, b in _code_pairs(old, new)
-                if code_identity(a) != code_identity(b)
-            }
+            pairs = _changed_codes(source.tree, ast.parse(text, file), file, flags, here)
             namespaces = {id(f.__globals__): f.__globals__ for f in here}
             for namespace in namespaces.values():
                 undo.enter_context(_define_new_names(namespace, source.tree, text, file, flags))
@@ -90,8 +85,21 @@ def _restore_codes(files: Sequence[str], old_codes: Mapping[CodeIdentity, CodeTy
                 function.__code__ = code
 
 
-def _code_pairs(old: CodeType, new: CodeType) -> Iterator[CodePair]:
-    return pair_codes(old, new, lambda code: code.co_name, _match_equal)
+def _changed_codes(
+    old: ast.Module, new: ast.Module, file: str, flags: int, functions: Sequence[FunctionType]
+) -> dict[CodeIdentity, CodePair]:
+    """Return the codes that `new` changes, each with its new code, compiled as the running ones."""
+    pairs: dict[CodeIdentity, CodePair] = {}
+    running = {code_identity(function.__code__) for function in functions}
+    for alone in (False, True):
+        olds, news = (compile_module(tree, file, flags, alone) for tree in (old, new))
+        pairs = {
+            code_identity(a): (a, b)
+            for a, b in pair_codes(olds, news, lambda code: code.co_name, _match_equal)
+        }
+        if running & pairs.keys():
+            break
+    return {key: (a, b) for key, (a, b) in pairs.items() if code_identity(b) != key}
 
 
 def _match_equal(olds: list[CodeType], news: list[CodeType]) -> list[CodePair]:

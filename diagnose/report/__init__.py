@@ -3,7 +3,7 @@
 from fullgraph.diagnose.report.data import from_dict, to_dict
 from fullgraph.diagnose.report.diff import Difference, diff, render_difference
 from fullgraph.diagnose.report.html import page
-from fullgraph.diagnose.report.notebook import display_progress, mimebundle
+from fullgraph.diagnose.report.notebook import mimebundle, next_step
 from fullgraph.diagnose.report.schema import EXPLAIN
 from fullgraph.diagnose.report.terminal import plain, render
 
@@ -11,9 +11,9 @@ __all__ = [
     "EXPLAIN",
     "Difference",
     "diff",
-    "display_progress",
     "from_dict",
     "mimebundle",
+    "next_step",
     "page",
     "plain",
     "render",

@@ -6,9 +6,10 @@ import secrets
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+from jinja2 import Environment
+from markupsafe import Markup
 
+from fullgraph.compiler.display import jinja_environment, style
 from fullgraph.diagnose.explanation_data import ExplanationData, GraphInfo
 from fullgraph.diagnose.report import layout, rows, wording
 from fullgraph.diagnose.report.cause_table import place_of
@@ -39,7 +40,7 @@ def _render_explanation(explanation: ExplanationData, name: str) -> Markup:
         .render(
             e=explanation,
             anchors=anchors,
-            css=Markup((_HERE / "explanation.css").read_text(encoding="utf-8")),
+            css=style(),
             strips=layout.graph_strips(explanation, _STRIP_GRAPHS),
             table=rows.cause_rows(explanation),
             causes=layout.order_causes(explanation.causes),
@@ -53,15 +54,7 @@ def _render_explanation(explanation: ExplanationData, name: str) -> Markup:
 @cache
 def _jinja_environment() -> Environment:
     """Return the environment of the HTML templates."""
-    environment = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        finalize=_escape_invisible,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["prose"] = _format_prose
+    environment = jinja_environment(_HERE)
     environment.globals.update(
         words=wording,
         layout=layout,
@@ -74,21 +67,5 @@ def _jinja_environment() -> Environment:
     return environment
 
 
-def _format_prose(text: str) -> Markup:
-    """Return `text` escaped, with the parts between backticks as code."""
-    parts = wording.printable(text).split("`")
-    if len(parts) % 2 == 0:  # an unpaired backtick
-        return escape("`".join(parts))
-    code = Markup("<code>{}</code>")
-    return Markup("").join(code.format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
-
-
 def _is_graph(piece: object) -> bool:
     return isinstance(piece, GraphInfo)
-
-
-def _escape_invisible(value: object) -> object:
-    """Make every character of a text visible; leave markup unchanged."""
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return wording.printable(value)
-    return value

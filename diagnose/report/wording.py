@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sysconfig
-import unicodedata
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from fullgraph.compiler.display import printable as printable
 from fullgraph.compiler.events import Position
+from fullgraph.compiler.sources import cell_name
 from fullgraph.diagnose.explanation_data import (
     Advice,
     Cause,
@@ -33,28 +34,6 @@ DEFAULT_ONLY = "These break default mode alone:"
 """Heading of the table of causes of a model that `fullgraph=True` captures."""
 
 
-def printable(text: str) -> str:
-    """Return `text` with every character visible: no escape codes, no bidirectional overrides.
-
-    Newlines stay, tabs become four spaces, other control and format characters (and lone
-    surrogates, which no file can hold) are written as Python would in a string.
-    """
-    if text.isprintable():
-        return text
-    return "".join(_visible_character(character) for character in text)
-
-
-def _visible_character(character: str) -> str:
-    """Return a character, escaped if it is invisible; tabs become four spaces."""
-    if character == "\n":
-        return character
-    if character == "\t":
-        return "    "
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp"):
-        return character.encode("unicode_escape").decode("ascii")
-    return character
-
-
 def count(number: int, noun: str) -> str:
     """Return "1 graph" or "2 graphs"; a noun that ends in "s" gets "es"."""
     ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
@@ -67,7 +46,13 @@ def count_or_unknown(number: int | None, noun: str) -> str:
 
 
 def short_path(file: str) -> str:
-    """Return `file` relative to site-packages, the standard library or the working directory."""
+    """Return `file` relative to site-packages, the standard library or the working directory.
+
+    A notebook's cell is "In[3]".
+    """
+    cell = cell_name(file)
+    if cell is not None:
+        return cell
     parts = PurePath(file).parts
     for index, part in enumerate(parts):
         if part in ("site-packages", "dist-packages") and index + 1 < len(parts):

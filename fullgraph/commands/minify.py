@@ -109,9 +109,8 @@ class _Progress:
 
     def show(self, now: Progress) -> None:
         """Show the state of the reduction."""
-        size = f"{now.before} → {now.now}, " if now.before else ""
         if self._live or now.phase != self._phase:
-            self._line.show(f"{now.phase}: {size}{now.calls} tried, {now.cached} known")
+            self._line.show(str(now))
         self._phase = now.phase
 
     def end(self) -> None:

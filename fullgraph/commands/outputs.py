@@ -57,9 +57,9 @@ class LiveReport:
         """Show the verdict so far, and the current step."""
         if explanation.complete:
             return
-        tried = explanation.fullgraph.ok is not None
-        doing = "Looking for hidden causes …" if tried else "Tracing with fullgraph=True …"
-        self._show(explanation.verdict, doing)
+        from fullgraph.diagnose.report import next_step
+
+        self._show(explanation.verdict, next_step(explanation))
 
     def _show(self, verdict: str, doing: str) -> None:
         """Show the verdict and the current step on a terminal."""

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from fullgraph.compiler.display import progress_line
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.isolation import (
     Emit,
@@ -108,15 +109,16 @@ def bisect(
         command="bisect",
     )
     start = time.monotonic()
-    found = run_where_forks_are_safe(
-        _bisect_case,
-        case,
-        rungs,
-        "bisect",
-        options=SandboxOptions(seconds, memory, jobs),
-        deadline=None if budget is None else start + budget,
-        inside=inside,
-    )
+    with progress_line("Bisecting …"):
+        found = run_where_forks_are_safe(
+            _bisect_case,
+            case,
+            rungs,
+            "bisect",
+            options=SandboxOptions(seconds, memory, jobs),
+            deadline=None if budget is None else start + budget,
+            inside=inside,
+        )
     return replace(found, seconds=time.monotonic() - start)
 
 

@@ -12,6 +12,7 @@ from torch.fx import Node
 from fullgraph.compiler.isolation import process_with_own_memory, run_isolated
 from fullgraph.compiler.ladder import Rung
 from fullgraph.compiler.private import describe_node
+from fullgraph.compiler.sources import cell_name
 from fullgraph.minifier.graphs import BoundGraph
 from fullgraph.minifier.oracle.candidate import Candidate
 from fullgraph.minifier.oracle.case import Case
@@ -70,6 +71,7 @@ def _make_cut(graph: BoundGraph, last: Node) -> Cut:
     """Return the cut after call `last` of a graph, with the user's line."""
     calls = graph.calls
     node = describe_node(last, graph.module)
-    place = f"{Path(node.file).name}:{node.line}" if node.file else ""
+    name = cell_name(node.file) or Path(node.file).name if node.file else ""
+    place = f"{name}:{node.line}" if name else ""
     code = linecache.getline(node.file, node.line).strip() if node.file and node.line else ""
     return Cut(calls.index(last) + 1, len(calls), node.target, place, code)

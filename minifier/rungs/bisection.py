@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fullgraph.compiler.display import Table, View, mimebundle
 from fullgraph.minifier.oracle.attempt import RungOutcome
 from fullgraph.minifier.oracle.failure import Failure
 from fullgraph.minifier.rungs.culprit import Culprit
@@ -37,7 +38,7 @@ class Cut:
         return f"{call}{where}{f': {self.code}' if self.code else ''}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bisection:
     """Outcome of a program on every rung, and the first failure."""
 
@@ -101,6 +102,34 @@ class Bisection:
     def table(self) -> list[tuple[str, str]]:
         """Return each rung with its outcome in words."""
         return [(name, _words(end)) for name, end in self.rungs.items()]
+
+    @property
+    def verdict(self) -> str:
+        """Return the result in one sentence."""
+        failure = self.failure
+        if self.refused:
+            return self.refused
+        if failure is not None:
+            return f"{failure.rung} is the first rung that fails ({failure.kind})."
+        return "Every rung agrees with eager." if self.healthy else "No rung fails."
+
+    def view(self) -> View:
+        """Return the HTML view: a row for each rung, and where the failure is."""
+        where = [("culprit", str(self.culprit))] if self.culprit else []
+        where += [("first wrong after", str(self.cut))] if self.cut else []
+        return View(
+            self.verdict,
+            "good" if self.healthy else "mixed" if self.failure is None else "bad",
+            (Table(("rung", "outcome"), self.table()), Table(("where", ""), where)),
+            notes=self.notes,
+            footer=f"torch {self.torch.partition('+')[0]}, {self.calls} runs, {self.seconds:.0f} s",
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.verdict}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return mimebundle(str(self), self.view())
 
     def __str__(self) -> str:
         wide = max(map(len, self.rungs), default=0)

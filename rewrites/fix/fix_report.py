@@ -13,6 +13,7 @@ from rich.rule import Rule as Line
 from rich.syntax import Syntax
 from rich.text import Text
 
+from fullgraph.compiler.sources import cell_name
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.fix.recompiles import count_recompiles
 from fullgraph.rewrites.fix.results import FixResult, Suggestion
@@ -207,7 +208,7 @@ def _report_blocks(fixes: FixResult, console: Console) -> Iterator[RenderableTyp
         yield Text()
         yield Text("Not fixed:", style="bold")
         for cause in fixes.unfixed:
-            where = f"{_relative_path(cause.file)}:{cause.line}"
+            where = format_place(cause.file, cause.line)
             yield Padding(
                 Text(f"{where} · {cause.category} · `{cause.cause}`: {cause.reason}."), (0, 0, 0, 2)
             )
@@ -216,14 +217,13 @@ def _report_blocks(fixes: FixResult, console: Console) -> Iterator[RenderableTyp
 def _suggestion_blocks(suggestion: Suggestion, console: Console) -> Iterator[RenderableType]:
     """Yield title, reason, assumptions, proof and diff of a suggestion."""
     style = _STYLES[suggestion.applicability]
-    title = (
-        f"{suggestion.rule} {suggestion.name} · {_relative_path(suggestion.file)}:{suggestion.line}"
-    )
+    place = format_place(suggestion.file, suggestion.line)
+    title = f"{suggestion.rule} {suggestion.name} · {place}"
     yield Line(Text(f"{title} · {suggestion.applicability.value}", style=style), align="left")
     yield Text(suggestion.why)
     if suggestion.assumes:
         yield Text(f"Assumes that {', and that '.join(suggestion.assumes)}.", style="yellow")
-    yield Text(_proof_sentence(suggestion), style="dim")
+    yield Text(proof_sentence(suggestion), style="dim")
     if suggestion.diff:
         yield Text()
         yield (
@@ -233,7 +233,7 @@ def _suggestion_blocks(suggestion: Suggestion, console: Console) -> Iterator[Ren
         )
 
 
-def _proof_sentence(suggestion: Suggestion) -> str:
+def proof_sentence(suggestion: Suggestion) -> str:
     """Return how a proof ended, on how many inputs."""
     proof = suggestion.proof
     tried = f" on {_format_count(proof.inputs, 'input')}" if proof.inputs else ""
@@ -250,10 +250,12 @@ def _colored_diff(diff: str) -> Syntax:
     return Syntax(diff.rstrip(), "diff", theme="ansi_light", background_color="default")
 
 
-def _relative_path(file: str) -> str:
-    """Return a path, relative to the working directory if it is inside."""
-    path = Path(file)
-    return os.path.relpath(file) if path.is_relative_to(Path.cwd()) else file
+def format_place(file: str, line: int) -> str:
+    """Return "model.py:14", relative to the working directory; "In[3]:14" for a notebook's cell."""
+    name = cell_name(file)
+    if name is None:
+        name = os.path.relpath(file) if Path(file).is_relative_to(Path.cwd()) else file
+    return f"{name}:{line}"
 
 
 def _graph_count(explanation: Explanation) -> str:

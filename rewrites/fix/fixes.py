@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 
+from fullgraph.compiler.display import mimebundle
 from fullgraph.compiler.sources import Owner, override_sources, owner_of
 from fullgraph.rewrites.fix.fix_report import plain, to_dict, verdict
+from fullgraph.rewrites.fix.fix_view import view
 from fullgraph.rewrites.fix.patched import patched
 from fullgraph.rewrites.fix.results import FixResult
 from fullgraph.rewrites.source import write_files
@@ -62,8 +64,14 @@ class Fixes(FixResult):
         """Return this result as JSON-ready data, schema 1."""
         return to_dict(self)
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return plain(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.verdict}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return mimebundle(plain(self), view(self))
 
 
 def source_files(model: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 import libcst as cst
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.sources import is_user_code, read_source
+from fullgraph.compiler.sources import imports_of_cells, is_user_code, read_source
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.analysis import Knowledge, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
@@ -164,9 +164,9 @@ def _nodes_overlap(one: Offer, a: cst.CSTNode, other: Offer, b: cst.CSTNode) -> 
 def _parse_file(file: str) -> Document | None:
     """Return the parsed file; None if it cannot be read."""
     source = read_source(file)
-    return None if source is None else _parse_cached(file, source.text)
+    return None if source is None else _parse_cached(file, source.text, imports_of_cells(file))
 
 
 @lru_cache(maxsize=64)
-def _parse_cached(file: str, text: str) -> Document:
-    return parse_document(file, text)
+def _parse_cached(file: str, text: str, imports: str) -> Document:
+    return parse_document(file, text, imports)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from fullgraph.compiler.display import progress_line
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.private import patch_config
 from fullgraph.compiler.program import Loss, Program, parse_program
@@ -114,6 +115,7 @@ def fix(
 
     def report_progress(what: str) -> None:
         """Report the step that begins."""
+        show(f"{what[:1].upper()}{what[1:]} …")
         if progress is not None:
             progress(FixStep(what, time.monotonic() - start))
 
@@ -208,41 +210,42 @@ def fix(
             return ConfigRun(explanation, prove(program, texts, base=texts, seconds=seconds_left()))
 
     runs = ProgramRuns(propose_edits, prove_edits, prove_under_inductor, explain_edits, is_late)
-    report_progress("explaining")
-    known: list[Explanation] = []
-    try:
-        for step in _explanations_with(program, {}, seconds_left()):
-            known = [step]
-    except KeyboardInterrupt as interrupt:
-        if not known:
-            raise
-        interrupts.append(interrupt)
-    before = EditedProgram({}, known[0])
-    safe = unsafe = SearchState(before)
-    ideas: Mapping[tuple[CauseKey, str], Proof] = {}
-    whole: FullgraphRun | None = None
-    setting: RecompileSetting | None = None
-    try:
-        whole = verify("none", safe)
-        safe = unsafe = search_edits(safe, Applicability.SAFE, runs, rounds)
-        if inductor:
-            safe = unsafe = undo_under_inductor(safe, runs)
-        whole = _better(whole, lambda: verify("safe", safe))
-        unsafe = search_edits(safe, Applicability.UNSAFE, runs, rounds)
-        if inductor and unsafe.program is not safe.program:
-            unsafe = undo_under_inductor(unsafe, runs)
-            whole = _better(whole, lambda: verify("unsafe", unsafe))
-        ideas = prove_config_ideas(unsafe, run_with_config, is_late)
-        if inductor and unsafe.program.explanation.recompiles:
-            setting = find_recompile_setting(
-                unsafe.program.explanation,
-                program,
-                explain=explain_with_setting,
-                verify=verify_setting,
-                is_late=is_late,
-            )
-    except KeyboardInterrupt as interrupt:
-        interrupts.append(interrupt)
+    with progress_line("Explaining …") as show:
+        report_progress("explaining")
+        known: list[Explanation] = []
+        try:
+            for step in _explanations_with(program, {}, seconds_left()):
+                known = [step]
+        except KeyboardInterrupt as interrupt:
+            if not known:
+                raise
+            interrupts.append(interrupt)
+        before = EditedProgram({}, known[0])
+        safe = unsafe = SearchState(before)
+        ideas: Mapping[tuple[CauseKey, str], Proof] = {}
+        whole: FullgraphRun | None = None
+        setting: RecompileSetting | None = None
+        try:
+            whole = verify("none", safe)
+            safe = unsafe = search_edits(safe, Applicability.SAFE, runs, rounds)
+            if inductor:
+                safe = unsafe = undo_under_inductor(safe, runs)
+            whole = _better(whole, lambda: verify("safe", safe))
+            unsafe = search_edits(safe, Applicability.UNSAFE, runs, rounds)
+            if inductor and unsafe.program is not safe.program:
+                unsafe = undo_under_inductor(unsafe, runs)
+                whole = _better(whole, lambda: verify("unsafe", unsafe))
+            ideas = prove_config_ideas(unsafe, run_with_config, is_late)
+            if inductor and unsafe.program.explanation.recompiles:
+                setting = find_recompile_setting(
+                    unsafe.program.explanation,
+                    program,
+                    explain=explain_with_setting,
+                    verify=verify_setting,
+                    is_late=is_late,
+                )
+        except KeyboardInterrupt as interrupt:
+            interrupts.append(interrupt)
     ended_by = "Ctrl-C" if interrupts else "the time limit" if is_late() else None
     fixes = Fixes(
         torch=torch.__version__,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fullgraph.compiler.sources import is_user_code, read_source
+from fullgraph.compiler.sources import cell_name, is_user_code, read_source
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key
@@ -155,7 +155,9 @@ def list_unfixed(
 
 def unified_diff(file: str, before: str, after: str) -> str:
     """Return a unified diff of one file that `patch -p1` and `git apply` accept."""
-    name = os.path.relpath(file) if Path(file).is_relative_to(Path.cwd()) else file.lstrip("/")
+    name = cell_name(file)  # a cell is no file to patch
+    if name is None:
+        name = os.path.relpath(file) if Path(file).is_relative_to(Path.cwd()) else file.lstrip("/")
     before, after = (_as_on_disk(file, text) for text in (before, after))
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"

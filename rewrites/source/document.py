@@ -30,6 +30,8 @@ class Document:
     module: cst.Module
     ranges: Mapping[cst.CSTNode, CodeRange]
     parents: Mapping[cst.CSTNode, cst.CSTNode]
+    inherited: Mapping[str, str]
+    """`imports` of the cells that ran before, for a notebook's cell."""
 
     # Positions.
 
@@ -118,7 +120,7 @@ class Document:
     @functools.cached_property
     def imports(self) -> dict[str, str]:
         """Qualified names by imported names, imports inside functions included."""
-        found: dict[str, str] = {}
+        found = dict(self.inherited)
         for node in self.ranges:
             if isinstance(node, cst.Import):
                 for alias in node.names:
@@ -272,8 +274,11 @@ def dotted_name(node: cst.CSTNode) -> str:
     return ""
 
 
-def parse_document(file: str, text: str) -> Document:
-    """Parse a file's text. Raises FullgraphError if it is not valid Python."""
+def parse_document(file: str, text: str, imports: str = "") -> Document:
+    """Parse a file's text, below the import statements `imports`, which it does not hold.
+
+    Raises FullgraphError if it is not valid Python.
+    """
     try:
         wrapper = MetadataWrapper(
             cst.parse_module(_text_of_statements(text)), unsafe_skip_copy=True
@@ -284,7 +289,8 @@ def parse_document(file: str, text: str) -> Document:
         ) from None
     ranges = wrapper.resolve(PositionProvider)
     parents = wrapper.resolve(ParentNodeProvider)
-    return Document(file, text, wrapper.module, ranges, parents)
+    inherited = parse_document(file, imports).imports if imports else {}
+    return Document(file, text, wrapper.module, ranges, parents, inherited)
 
 
 def _text_of_statements(text: str) -> str:

@@ -1,5 +1,6 @@
 """What must not change comes first: refusals and restoration, then the edits themselves."""
 
+import ast
 import functools
 import importlib.util
 import itertools
@@ -11,7 +12,13 @@ from types import ModuleType
 import pytest
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.sources import ORIGINAL, ORIGINAL_VALUE, FunctionEdit, edit_functions
+from fullgraph.compiler.sources import (
+    ORIGINAL,
+    ORIGINAL_VALUE,
+    FunctionEdit,
+    edit_functions,
+    override_sources,
+)
 
 _number = itertools.count()
 
@@ -316,6 +323,21 @@ def test_a_notebook_cell_is_read_from_linecache():
     with edit_functions([FunctionEdit(at(name, "x + 1"), "7")]):
         assert scope["cell"](1) == 7
     assert scope["cell"](1) == 2
+
+
+def test_a_cell_is_compiled_one_statement_at_a_time_as_ipython_does():
+    """Since 3.11 `math.floor(x)` compiles differently where the module imports `math`."""
+    text = "import math\ndef cell(x):\n    return math.floor(x) + 1\n"
+    name = "<ipython-input-4-abc>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    scope: dict = {}
+    for statement in ast.parse(text).body:
+        exec(compile(ast.Module([statement], []), name, "exec"), scope)
+    with edit_functions([FunctionEdit(at(name, "math.floor(x)"), "7")]):
+        assert scope["cell"](1.5) == 8
+    with override_sources({name: text.replace("floor", "ceil")}):
+        assert scope["cell"](1.5) == 3
+    assert scope["cell"](1.5) == 2
 
 
 def test_two_instances_and_a_bound_hook_share_the_edit(load):

@@ -14,6 +14,7 @@ from pathlib import Path
 import libcst as cst
 import libcst.matchers as m
 
+from fullgraph.compiler.sources import cell_name
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
@@ -56,7 +57,8 @@ def outline_statement(
 ) -> Rewrite | Refusal:
     """Return the rewrite that moves `statement` into an operator `_<stem>_<function>`."""
     document = site.document
-    if not Path(document.file).stem.isidentifier():
+    in_cell = cell_name(document.file) is not None  # its module is `__main__`
+    if not in_cell and not Path(document.file).stem.isidentifier():
         return Refusal("an operator cannot be named after this file")
     if (refusal := find_outlining_refusal(site, statement)) is not None:
         return refusal

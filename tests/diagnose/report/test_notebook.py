@@ -9,7 +9,7 @@ from .explanations import TWO
 
 def test_both_views_are_in_the_bundle():
     bundle = mimebundle(TWO)
-    assert bundle["text/plain"] == repr(TWO)
+    assert bundle["text/plain"] == str(TWO)
     assert bundle["text/html"].lstrip().startswith('<section class="fullgraph"')
 
 

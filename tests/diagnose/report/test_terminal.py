@@ -43,11 +43,11 @@ def widest(text):
 
 
 def test_line_one_is_the_verdict():
-    assert repr(TWO).startswith("Net runs as 3 graphs: 4 breaks from 2 causes, 1 more hidden.")
+    assert str(TWO).startswith("Net runs as 3 graphs: 4 breaks from 2 causes, 1 more hidden.")
 
 
 def test_a_clean_model_gets_its_verdict_and_the_setting():
-    assert repr(CLEAN) == (
+    assert str(CLEAN) == (
         "Net is one graph of 12 ops in default mode and under fullgraph=True.\n"
         "torch 2.13.0, backend eager"
     )

@@ -60,7 +60,7 @@ def test_the_verdict_and_the_diff(fixed):
         "-    return x * Variable(NOISE)  # old",
         "+    return x * NOISE.detach()  # old",
     ]
-    assert fixed.verdict in repr(fixed)
+    assert repr(fixed) == f"<Fixes: {fixed.verdict}>" and fixed.verdict in str(fixed)
 
 
 def test_the_patched_copy_runs_beside_the_original(fixed):

@@ -40,7 +40,7 @@ def test_a_setting_that_mends_the_cause_is_proved(function, setting):
     assert idea.proof.state is ProofState.PROVED, idea.proof
     assert idea.applicability is Applicability.DISPLAY and not idea.accepted and not idea.diff
     assert getattr(config, setting) is before and fixes.after.causes
-    assert "Proved" in repr(fixes)
+    assert "Proved" in str(fixes)
 
 
 def test_a_setting_that_does_not_help_is_not():

@@ -1,0 +1,49 @@
+"""Jinja environment and style that every HTML view shares."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from fullgraph.compiler.display.text import printable
+
+_HERE = Path(__file__).parent
+
+
+@cache
+def style() -> Markup:
+    """Return the style of an element of class `fullgraph`; it leaks nothing."""
+    return Markup((_HERE / "report.css").read_text(encoding="utf-8"))
+
+
+def jinja_environment(folder: Path) -> Environment:
+    """Return an environment for the templates in `folder`: it escapes text, also the invisible."""
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        finalize=_escape_invisible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["prose"] = _format_prose
+    return environment
+
+
+def _format_prose(text: str) -> Markup:
+    """Return `text` escaped, with the parts between backticks as code."""
+    parts = printable(text).split("`")
+    if len(parts) % 2 == 0:  # an unpaired backtick
+        return escape("`".join(parts))
+    code = Markup("<code>{}</code>")
+    return Markup("").join(code.format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
+
+
+def _escape_invisible(value: object) -> object:
+    """Make every character of a text visible; leave markup unchanged."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return printable(value)
+    return value

@@ -1,0 +1,39 @@
+"""One progress line in the running notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+from fullgraph.compiler.sources import running_shell
+
+
+@contextmanager
+def progress_line(doing: str) -> Iterator[Callable[[str], None]]:
+    """Show one line in a notebook, "Bisecting …", while the block runs; elsewhere show nothing.
+
+    Yields a function that replaces the line.
+    """
+    handle = _display(doing) if hasattr(running_shell(), "kernel") else None
+    if handle is None:
+        yield lambda doing: None
+        return
+    try:
+        yield lambda doing: handle.update(_line(doing), raw=True)
+    finally:
+        handle.update({}, raw=True)
+
+
+def _display(doing: str) -> Any:
+    """Show the line; return the handle that replaces it."""
+    from IPython.display import display
+
+    return display(_line(doing), raw=True, display_id=True)
+
+
+def _line(doing: str) -> dict[str, str]:
+    """Return the line by MIME type."""
+    html = f'<span style="opacity: 0.7">{escape(doing)}</span>'
+    return {"text/plain": doing, "text/html": html}
