@@ -91,8 +91,10 @@ def examine(situation: Situation) -> dict[str, Any]:
     from fullgraph import explain, fix
 
     program, inputs, further = situation.build()
-    told = explain(program, inputs, calls=further, verify=True)
     fixes = fix(program, inputs, calls=further, seconds=120)
+    told, verified = fixes.before, None
+    if told.causes and told.fullgraph.ok:
+        verified = explain(program, inputs, calls=further, verify=True, unmask=False).verification
     places = [
         (position.file, line)
         for cause in told.causes
@@ -116,7 +118,7 @@ def examine(situation: Situation) -> dict[str, Any]:
         "missing": missing,
         "recompiles": [entry.message for entry in told.recompiles],
         "verdict": told.verdict,
-        "inductor": told.verification and (told.verification.ok or told.verification.detail),
+        "inductor": verified and (verified.ok or verified.detail),
         "said": fixes.verdict,
         "graphs": [e.default.graphs for e in (fixes.before, fixes.after, fixes.after_unsafe)],
         "whole": whole,
