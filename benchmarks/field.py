@@ -4,8 +4,9 @@
 
 Each situation runs in a process of its own. Answers are added to
 benchmarks/results/field-<commit>.jsonl as they come: an interrupted run goes on where it stopped.
-Situations that are held out run only with `--held-out`, and then alone. `--verify` asks
-torch.compile alone, with neither explain nor fix, whether each one breaks or recompiles.
+A whole run leaves its tables beside it. Situations that are held out run only with `--held-out`,
+and then alone. `--verify` asks torch.compile alone, with neither explain nor fix, whether each one
+breaks or recompiles.
 
 Words of the tables: *found*, expected expressions that explain names; *no edit*, situations that
 are one graph as they are and of which fix says so; *setting*, *edit*, *unsafe* and *boundary*, what
@@ -99,7 +100,7 @@ def examine(situation: Situation) -> dict[str, Any]:
         (position.file, line)
         for cause in told.causes
         for position in (cause.position, *cause.stack)
-        for line in range(position.line, position.end_line + 1)
+        for line in range(position.line, (position.end_line or position.line) + 1)
     ]
     guarded = " ".join(f"{entry.message} {' '.join(entry.guards)}" for entry in told.recompiles)
     missing = [
@@ -170,7 +171,10 @@ def changes(program: Any, fixed: Any, calls: Sequence[Any]) -> str:
     """Say how `fixed` differs from `program` over the calls; "" if it does not."""
     from torch.testing import assert_close
 
-    for ours, theirs in zip(outcomes(fixed, calls), outcomes(program, calls), strict=True):
+    module = vars(sys.modules[program.__module__])
+    numbers = {name: value for name, value in module.items() if isinstance(value, int)}
+    both = (outcomes(one, calls, numbers) for one in (fixed, program))
+    for ours, theirs in zip(*both, strict=True):
         try:
             if isinstance(theirs, str) or isinstance(ours, str):
                 assert ours == theirs, f"{ours} instead of {theirs}"
@@ -181,14 +185,20 @@ def changes(program: Any, fixed: Any, calls: Sequence[Any]) -> str:
     return ""
 
 
-def outcomes(program: Callable[..., Any], calls: Sequence[Any]) -> list[Any]:
-    """Return the tensors of each call's output, or its exception as a text."""
+def outcomes(
+    program: Callable[..., Any], calls: Sequence[Any], numbers: dict[str, int]
+) -> list[Any]:
+    """Return the tensors of each call's output, or its exception as a text.
+
+    `numbers` are the globals that a program may count in.
+    """
     import numpy as np
     import torch
 
     torch.manual_seed(0)
     random.seed(0)
     np.random.seed(0)
+    vars(sys.modules[program.__module__]).update(numbers)
     program, found = copy.deepcopy(program), []
     for inputs in copy.deepcopy(calls):
         try:
@@ -253,6 +263,26 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def cases_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return one line for each case, in markdown; graphs and compiles are before, safe, unsafe."""
+    lines = [
+        "| case | kind | label | found | way | graphs | compiles | rules |",
+        "| --- | --- | --- | ---: | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        expected = len(SITUATIONS[row["name"]].expects)
+        cells = [row["name"], row["kind"], row["label"]]
+        if row["crash"]:
+            cells += [f"0/{expected}", row["crash"], "", "", ""]
+        else:
+            graphs = ", ".join(map(str, row["graphs"]))
+            compiles = ", ".join(str(counts[-1]) if counts else "0" for counts in row["compiles"])
+            found = f"{expected - len(row['missing'])}/{expected}"
+            cells += [found, row["way"], graphs, compiles, " ".join(row["rules"])]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> int:
     """Run what was chosen; the exit code is what the module's docstring says."""
     parser = argparse.ArgumentParser(
@@ -277,7 +307,8 @@ def main() -> int:
     ]
     if options.verify:
         return _verify_all(chosen, options.timeout, options.jobs)
-    return _examine_all(chosen, options.timeout, options.jobs)
+    kind = "-held-out" if options.held_out else ""
+    return _examine_all(chosen, kind, bool(options.only), options.timeout, options.jobs)
 
 
 def _verify_all(chosen: Sequence[Situation], timeout: float, jobs: int) -> int:
@@ -293,10 +324,12 @@ def _verify_all(chosen: Sequence[Situation], timeout: float, jobs: int) -> int:
     return 1 if silent else 0
 
 
-def _examine_all(chosen: Sequence[Situation], timeout: float, jobs: int) -> int:
+def _examine_all(
+    chosen: Sequence[Situation], kind: str, only: bool, timeout: float, jobs: int
+) -> int:
     git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
-    path = RESULTS / f"field-{commit}.jsonl"
+    path = RESULTS / f"field-{commit}{kind}.jsonl"
     rows: dict[str, dict[str, Any]] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         with suppress(json.JSONDecodeError):
@@ -315,13 +348,14 @@ def _examine_all(chosen: Sequence[Situation], timeout: float, jobs: int) -> int:
             print(f"{one.name}: {row['crash'] or row['way']}, {row['seconds']} s", flush=True)
     shown = [rows[situation.name] for situation in chosen]
     for row in shown:
-        said = row["crash"] or f"{row['way']:8} graphs {row['graphs']} {' '.join(row['rules'])}"
-        print(f"{row['name']:34} {row['label']:15} {said}")
         for text in row.get("missing", ()):
-            print(f"    not found: {text}")
+            print(f"{row['name']}: explain does not find {text}")
         for cause, _, reason in row.get("unfixed", ()):
-            print(f"    {cause!r} stays: {reason}")
-    print(table(shown))
+            print(f"{row['name']}: {cause!r} stays: {reason}")
+    report = f"{table(shown)}\n\n{cases_table(shown)}\n"
+    print(report)
+    if not only:
+        path.with_suffix(".md").write_text(report)
     crashed = [row["name"] for row in shown if row["crash"]]
     changed = [row["name"] for row in shown if row.get("changed")]
     print("crashed:", *crashed, "changed:", *changed)
