@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,8 @@ from jinja2 import Template
 
 from fullgraph.compiler.display.html import jinja_environment, style
 
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
+
 
 @dataclass(frozen=True)
 class Table:
@@ -18,6 +21,22 @@ class Table:
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
+    below: Sequence[str] = ()
+    """Prose under each row, "" for none; empty if no row has any."""
+
+    def rows_with_prose(self) -> list[tuple[tuple[str, ...], str]]:
+        """Return each row with the prose under it."""
+        return list(zip(self.rows, self.below or [""] * len(self.rows), strict=True))
+
+
+@dataclass(frozen=True)
+class NumberedLine:
+    """A line of a diff."""
+
+    sign: str
+    number: int | None
+    """Its 1-based number in the old file; None for a new line."""
+    text: str
 
 
 @dataclass(frozen=True)
@@ -31,6 +50,19 @@ class Section:
     is_diff: bool = False
     is_open: bool = False
 
+    def diff_lines(self) -> Iterator[NumberedLine]:
+        """Yield the lines of a unified diff, without its headers."""
+        number = 0
+        for line in self.code.split("\n"):
+            if header := _HUNK.match(line):
+                if number:
+                    yield NumberedLine("…", None, "")
+                number = int(header[1])
+            elif number and line[:1] in ("-", "+", " "):
+                old = line[0] != "+"
+                yield NumberedLine(line[0], number if old else None, line[1:].rstrip("\r"))
+                number += old
+
 
 @dataclass(frozen=True)
 class View:
@@ -40,6 +72,8 @@ class View:
     """The verdict in one sentence."""
     mood: str
     """ "good", "mixed" or "bad"."""
+    lead: Sequence[str] = ()
+    """Sentences below the title."""
     tables: Sequence[Table] = ()
     sections: Sequence[Section] = ()
     notes: Sequence[str] = ()

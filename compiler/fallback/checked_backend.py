@@ -143,14 +143,14 @@ class CompileReport(tuple[ReportedGraph, ...]):
                 graph.name,
                 f"`{graph.function}` ({graph.file}:{graph.line})" if graph.file else "",
                 graph.rung,
-                "yes" if graph.checked else "no",
+                "equals eager" if graph.checked else "not compared",
                 "; ".join(graph.reasons),
             )
             for graph in self
         ]
-        table = Table(("graph", "of", "runs on", "compared with eager", "because"), rows)
+        table = Table(("graph", "of", "runs on", "check", "because"), rows)
         mood = "mixed" if any(graph.checked and graph.reasons for graph in self) else "good"
-        return mimebundle(str(self), View(self.verdict, mood, (table,)))
+        return mimebundle(str(self), View(self.verdict, mood, tables=(table,)))
 
 
 def report(compiled: object) -> CompileReport:

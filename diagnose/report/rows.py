@@ -178,7 +178,7 @@ def _describe_change(edit: Edit, cause: Cause) -> RowRemedy:
         gone = " ".join(line.strip() for line in edit.before)
         return RowRemedy("delete", place + gone, True, edit.rule, edit.applicability, edit.why)
     if len(replaced) > 1:  # lines from several places would read like one block
-        why = f"{why.rstrip('.')} ({len(replaced)} places: see -v)"
+        why = f"{why.rstrip('.')} ({len(replaced)} places, in the details)"
     elif len(new) == 1:
         return RowRemedy("edit", place + new[0], True, edit.rule, edit.applicability, edit.why)
     elif 1 < len(new) <= _FEW_LINES:

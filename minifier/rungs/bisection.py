@@ -120,7 +120,7 @@ class Bisection:
         return View(
             self.verdict,
             "good" if self.healthy else "mixed" if self.failure is None else "bad",
-            (Table(("rung", "outcome"), self.table()), Table(("where", ""), where)),
+            tables=(Table(("rung", "outcome"), self.table()), Table(("where", ""), where)),
             notes=self.notes,
             footer=f"torch {self.torch.partition('+')[0]}, {self.calls} runs, {self.seconds:.0f} s",
         )

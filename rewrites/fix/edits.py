@@ -158,8 +158,8 @@ def _edit(offer: Offer, removes: Iterable[str]) -> Edit:
         rule=offer.rule.code,
         file=document.file,
         line=offer.at.line,
-        before=_lines(diff, "-"),
-        after=_lines(diff, "+"),
+        before=changed_lines(diff, "-"),
+        after=changed_lines(diff, "+"),
         why=rewrite.why,
         diff=diff,
         applicability=rewrite.applicability.value,
@@ -169,7 +169,7 @@ def _edit(offer: Offer, removes: Iterable[str]) -> Edit:
     )
 
 
-def _lines(diff: str, sign: str) -> tuple[str, ...]:
+def changed_lines(diff: str, sign: str) -> tuple[str, ...]:
     """Return the removed ("-") or added ("+") lines of a diff, each hunk at the left margin."""
     lines: list[str] = []
     for hunk in diff.split("\n@@")[1:]:

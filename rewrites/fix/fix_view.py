@@ -2,40 +2,73 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from fullgraph.compiler.display import Section, Table, View
-from fullgraph.rewrites.fix.fix_report import format_place, proof_sentence, verdict
+from fullgraph.rewrites.fix.edits import changed_lines
+from fullgraph.rewrites.fix.fix_report import (
+    describe_recompiles,
+    describe_whole,
+    format_place,
+    proof_sentence,
+    verdict,
+)
 from fullgraph.rewrites.fix.results import FixResult, Suggestion
 from fullgraph.rewrites.rule import Applicability
+
+_ADDED = re.compile(r"(?:^\+.*\n?)+", re.MULTILINE)
+"""A block of added lines in a diff."""
+_LINES = 4
+"""Lines of new code in the table."""
 
 
 def view(fixes: FixResult) -> View:
     """Return the verdict, a row for each suggestion and each cause that stays, and the diffs."""
     title, _, torch = verdict(fixes).partition(" · torch ")
-    edits = [
+    edits = [suggestion for suggestion in fixes.suggestions if suggestion.diff]
+    rows = [
         (
             f"`{format_place(s.file, s.line)}`",
             f"`{s.cause}`",
-            s.rule,
-            s.applicability.value if s.accepted else f"{s.applicability.value}, not applied",
+            f"{s.rule}, {s.applicability.value}{'' if s.accepted else ', not applied'}",
             s.proof.state.value,
         )
-        for s in fixes.suggestions
+        for s in edits
     ]
+    settings: dict[tuple[str, str], list[str]] = {}
+    for s in fixes.suggestions:
+        if not s.diff:
+            settings.setdefault((s.why, s.proof.state.value), []).append(str(s.line))
     unfixed = [
         (f"`{format_place(u.file, u.line)}`", f"`{u.cause}`", f"{u.reason}.") for u in fixes.unfixed
     ]
     return View(
         title,
         _mood_of(fixes),
+        tuple(line for line in (describe_whole(fixes), describe_recompiles(fixes)) if line),
         (
-            Table(("line", "expression", "rule", "edit", "proof"), edits),
+            Table(("line", "expression", "edit", "proof"), rows, [_new_code(s) for s in edits]),
+            Table(
+                ("setting", "for lines", "proof"),
+                [(why, ", ".join(lines), proof) for (why, proof), lines in settings.items()],
+            ),
             Table(("not fixed", "expression", "because"), unfixed),
         ),
         list(_sections(fixes)),
         footer=f"torch {torch}" if torch else "",
     )
+
+
+def _new_code(suggestion: Suggestion) -> str:
+    """Return the new code of an edit, or what it does if it is long or in many places."""
+    lines = [line for line in changed_lines(suggestion.diff, "+") if line.strip()]
+    code = "\n".join(lines)
+    is_one_block = len(_ADDED.findall(suggestion.diff.partition("\n@@")[2])) == 1
+    is_code = is_one_block and len(lines) <= _LINES and "`" not in code
+    edit = f"`{code}`" if is_code else suggestion.why
+    assumes = ", and ".join(suggestion.assumes)
+    return f"{edit} {'only' if is_code else 'Only'} if {assumes}." if assumes else edit
 
 
 def _mood_of(fixes: FixResult) -> str:
@@ -46,8 +79,8 @@ def _mood_of(fixes: FixResult) -> str:
 
 
 def _sections(fixes: FixResult) -> Iterator[Section]:
-    """Yield each suggestion; open is what `Fixes.apply` writes."""
-    for s in fixes.suggestions:
+    """Yield each edit; open is what `Fixes.apply` writes."""
+    for s in (suggestion for suggestion in fixes.suggestions if suggestion.diff):
         title = f"{s.rule} {s.name} · `{format_place(s.file, s.line)}` · {s.applicability.value}"
         is_open = s.accepted and s.applicability is Applicability.SAFE
         yield Section(title, tuple(_paragraphs(s)), s.diff, is_diff=True, is_open=is_open)

@@ -305,12 +305,13 @@ def _check_compiled(
 ) -> Check:
     """Check that compiled code behaves as it does in eager."""
     title = "inductor" if backend == "inductor" else "compiled"
+    how = "with Inductor" if backend == "inductor" else "compiled,"
     if outcome.value is None:
-        return Check(title, False, f"{title} it does not run: {_failure_text(outcome)}")
+        return Check(title, False, f"{how} it does not run: {_failure_text(outcome)}")
     few = {case: eager[case] for case in outcome.value.behaviours}
     for check in compare_behaviours(few, outcome.value.behaviours, exempt=exempt):
         if not check.ok and check.name != "logs and warnings":
-            return Check(title, False, f"{title} it behaves differently: {check.detail}")
+            return Check(title, False, f"{how} it behaves differently: {check.detail}")
     return Check(title, True)
 
 

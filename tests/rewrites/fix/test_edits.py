@@ -121,4 +121,4 @@ def test_a_difference_under_inductor_is_told(monkeypatch):
     monkeypatch.setattr(torch._inductor.config.cpp, "inject_relu_bug_TESTING_ONLY", "accuracy")
     found = fullgraph.explain(positive_sum, torch.tensor([1.0, -2.0, 3.0]), verify=True)
     assert found.verification is not None and not found.verification.ok
-    assert "inductor it behaves differently" in found.verification.detail
+    assert "with Inductor it behaves differently" in found.verification.detail

@@ -63,6 +63,13 @@ def test_the_verdict_and_the_diff(fixed):
     assert repr(fixed) == f"<Fixes: {fixed.verdict}>" and fixed.verdict in str(fixed)
 
 
+def test_the_view_has_verdict_edit_and_numbered_diff(fixed):
+    html = fixed._repr_mimebundle_()["text/html"]
+    assert "graphs 3 → 1, causes 1 → 0, 1 edit, proved" in html
+    assert html.count("return x * NOISE.detach()  # old") == 2  # in the table and in the diff
+    assert "--- a/" not in html
+
+
 def test_the_patched_copy_runs_beside_the_original(fixed):
     assert explain(fixed.model, X, unmask=False).default.ok
     assert not explain(fixed.subject, X, unmask=False).default.ok
