@@ -48,6 +48,7 @@ CELLS = {
     **FAILURES,
     "error": "try:\n    fullgraph.explain(model, {'nosuch': 1})\n"
     "except fullgraph.FullgraphError:\n    pass",
+    "apply": "try:\n    fixes.apply()\nexcept fullgraph.FullgraphError as error:\n    print(error)",
     "file in one cell": SUSPECTS.read_text(),
     "explain file": EXPLAIN,
     "json of file": TO_JSON.format("explanation"),
@@ -96,6 +97,13 @@ def test_the_tour_ends_with_one_graph(outputs: dict[str, list[Any]]) -> None:
 def test_a_cell_is_named_as_the_notebook_names_it(outputs: dict[str, list[Any]]) -> None:
     for cell in ("explain", "fix"):
         assert "In[1]:13" in outputs[cell][0].data["text/plain"]
+
+
+def test_a_cell_is_not_written(outputs: dict[str, list[Any]]) -> None:
+    (output,) = outputs["apply"]
+    assert output.text.startswith(
+        "In[1] is a cell of a notebook, not a file: copy the edit into it"
+    )
 
 
 def test_work_and_errors_leave_no_output(outputs: dict[str, list[Any]]) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.display import mimebundle
-from fullgraph.compiler.sources import Owner, override_sources, owner_of
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.sources import Owner, cell_name, override_sources, owner_of
 from fullgraph.rewrites.fix.fix_report import plain, to_dict, verdict
 from fullgraph.rewrites.fix.fix_view import view
 from fullgraph.rewrites.fix.patched import patched
@@ -39,9 +40,15 @@ class Fixes(FixResult):
 
         Only files under `roots` (default: the working directory) are written, and never those of
         installed packages: for these, use `diff` as a patch, or `active`. Raises FullgraphError
-        if a file changed since, or has uncommitted changes and not `force`.
+        if a file changed since, or has uncommitted changes and not `force`, and for the cell of a
+        notebook.
         """
         texts = self.changed_texts(unsafe=unsafe)
+        if cells := [name for file in texts if (name := cell_name(file))]:
+            raise FullgraphError(
+                f"{cells[0]} is a cell of a notebook, not a file: copy the edit into it, or use "
+                "`patched()`, which gives a copy that runs the edits."
+            )
         texts = {file: text for file, text in texts.items() if owner_of(file) is Owner.USER}
         return write_files(self.originals, texts, roots=roots, force=force)
 
