@@ -42,8 +42,10 @@ class Rewrite:
     """Whether scalars that the code keeps or returns become 0-d tensors. The proof then compares
     their values; such an edit is not safe."""
     exempts: frozenset[str] = frozenset()
-    """What the assumptions give up in compiled code, so that no check holds it against the edit:
-    "text", "records" (logs and warnings), or "grad_fn" in either."""
+    """What the assumptions give up, so that no check holds it against the edit: in compiled code
+    "text", "records" (logs and warnings) or "grad_fn" in either; anywhere "randomness"."""
+    needs_both_branches: bool = False
+    """Whether the proof fails unless it reached both branches of each of `tests`."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Configuration that an idea sets: "torch._dynamo.config.allow_rnn" to True."""
 

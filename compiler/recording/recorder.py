@@ -49,6 +49,8 @@ from fullgraph.compiler.sources import is_user_code
 RECOMPILE_LIMIT = "Dynamo recompile limit exceeded"
 _BARE_LIMITS = ("RecompileLimitExceeded", "FailOnRecompileLimitHit")
 """Exceptions for the recompile limit before it became a graph break, GB0039."""
+_BREAKS = ("Unsupported", "UserError", "UncapturedHigherOrderOpError", *_BARE_LIMITS)
+"""Exceptions by which Dynamo says that it cannot capture an operation."""
 
 
 @contextlib.contextmanager
@@ -126,7 +128,9 @@ class Recorder:
         limit_error = exc.__cause__ if type(exc).__name__ == "FailOnRecompileLimitHit" else None
         cause: BaseException = limit_error or exc
         name = type(cause).__name__
-        if name in ("Unsupported", "UserError", "UncapturedHigherOrderOpError", *_BARE_LIMITS):
+        # Dynamo lets the error of a guard on an unbacked size pass in `if len(x):`.
+        unwrapped = name == "GuardOnDataDependentSymNode" and _failed_stage(exc) == "dynamo"
+        if name in _BREAKS or unwrapped:
             text = _parse_exception(cause)
             if name in _BARE_LIMITS:
                 text = GraphBreakText(RECOMPILE_LIMIT, "GB0039", str(cause))

@@ -145,6 +145,7 @@ def fix(
             numbers=any(rewrite.numbers for rewrite in rewrites),
             strict=all(rewrite.applicability is Applicability.SAFE for rewrite in rewrites),
             exempt=_exempt(offers),
+            both=any(rewrite.needs_both_branches for rewrite in rewrites),
         )
 
     failures: list[str] = []
@@ -235,7 +236,8 @@ def fix(
             if inductor and unsafe.program is not safe.program:
                 unsafe = undo_under_inductor(unsafe, runs)
                 whole = _better(whole, lambda: verify("unsafe", unsafe))
-            ideas = prove_config_ideas(unsafe, run_with_config, is_late)
+            if whole is None or not whole.check.ok:
+                ideas = prove_config_ideas(unsafe, run_with_config, is_late)
             if inductor and unsafe.program.explanation.recompiles:
                 setting = find_recompile_setting(
                     unsafe.program.explanation,
@@ -257,7 +259,7 @@ def fix(
         recompile_setting=setting,
         compiler_failure=failures[0] if failures else "",
         suggestions=list_suggestions(unsafe, ideas),
-        unfixed=list_unfixed(unsafe, rules, ended_by),
+        unfixed=list_unfixed(unsafe, rules, ended_by, whole),
         originals=unsafe.originals,
         texts=safe.program.texts,
         texts_unsafe=unsafe.program.texts,

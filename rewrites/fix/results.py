@@ -20,6 +20,8 @@ from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability, Rule
 from fullgraph.rewrites.rules import all_rules
 
+_CAPTURED = "it breaks default mode alone, and `fullgraph=True` captures it"
+
 
 @dataclass(frozen=True)
 class Suggestion:
@@ -135,19 +137,24 @@ def list_suggestions(
 
 
 def list_unfixed(
-    state: SearchState, rules: Collection[Rule], ended_by: str | None
+    state: SearchState,
+    rules: Collection[Rule],
+    ended_by: str | None,
+    whole: FullgraphRun | None = None,
 ) -> tuple[Unfixed, ...]:
     """Return the causes that remain in the edited program, each with the reason.
 
     `rules` are those that were asked; `ended_by` is what ended the search early: "the time limit".
+    With a `whole` that succeeded, causes of default mode need no edit.
     """
+    captured = whole is not None and whole.check.ok
     return tuple(
         Unfixed(
             cause.expression,
             cause.category,
             cause.position.file,
             _line_on_disk(cause, state),
-            _reason_unfixed(cause, state, rules, ended_by),
+            _CAPTURED if captured else _reason_unfixed(cause, state, rules, ended_by),
         )
         for cause in state.program.explanation.causes
     )

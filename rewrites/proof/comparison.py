@@ -45,11 +45,21 @@ class ProofInput:
     backward: bool
     perturbed: bool = False
     """Whether each number of the inputs is replaced by the next representable one."""
+    buffers: tuple[float, float] | None = None
+    """Factor and summand that change the module's floating-point buffers before the run."""
     again: bool = False
     """Whether the calls run again, on inputs of twice the batch size."""
 
+    @property
+    def is_given(self) -> bool:
+        """Whether this is the user's own input and state."""
+        return not (self.number or self.perturbed or self.again) and self.buffers is None
+
     def __str__(self) -> str:
         given = "the given inputs"
+        if self.buffers is not None:
+            factor, summand = self.buffers
+            given = f"the given inputs, with each buffer b as {factor:g} * b + {summand:g}"
         which = f"derived inputs, number {self.number}" if self.number else given
         return f"{which}, with a backward" if self.backward else which
 
@@ -87,7 +97,7 @@ def compare_behaviours(
 
     checks = {name: check(name, old) for name in _TITLES if name not in exempt}
     failed = [name for name, made in checks.items() if name in _RESULTS and not made.ok]
-    if failed and all(_is_finite(one) for case, one in old.items() if not case.number):
+    if failed and all(_is_finite(one) for case, one in old.items() if case.is_given):
         finite = {case: one for case, one in old.items() if _is_finite(one)}
         if len(finite) < len(old):
             checks |= {name: check(name, finite, FINITE) for name in failed}

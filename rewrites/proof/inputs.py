@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from fullgraph.compiler.private import tree_leaves, tree_map
-from fullgraph.compiler.program import CallArguments
+from fullgraph.compiler.program import CallArguments, Program
 
 Calls = tuple[CallArguments, ...]
 Change = Callable[[torch.Tensor], torch.Tensor]
@@ -63,6 +63,21 @@ def double_batch(calls: Calls) -> Calls:
         CallArguments(tree_map(double, c.args), tree_map(double, dict(c.kwargs)))
         for c in copy_calls(last)
     )
+
+
+def has_float_buffers(program: Program) -> bool:
+    """Return whether the program is a module with buffers that `change_buffers` changes."""
+    return program.module is not None and any(
+        map(torch.is_floating_point, program.module.buffers())
+    )
+
+
+def change_buffers(program: Program, factor: float, summand: float) -> None:
+    """Change every floating-point buffer b of the program's module to factor * b + summand."""
+    for buffer in program.module.buffers() if program.module is not None else ():
+        if buffer.is_floating_point():
+            with torch.no_grad():
+                buffer.mul_(factor).add_(summand)
 
 
 def transform_calls(calls: Calls, change: Change, only: int | None = None) -> Calls:

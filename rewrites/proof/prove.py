@@ -33,7 +33,9 @@ from fullgraph.compiler.sources import (
 from fullgraph.rewrites.proof.behaviour import Behaviour, record_behaviour
 from fullgraph.rewrites.proof.comparison import ProofInput, compare_behaviours
 from fullgraph.rewrites.proof.inputs import (
+    change_buffers,
     double_batch,
+    has_float_buffers,
     input_variants,
     perturb_calls,
     require_gradients,
@@ -44,6 +46,8 @@ CHOSEN = 16
 """Minimum number of inputs to compare on, if time allows."""
 COMPILED = 3
 """Number of these that also run compiled."""
+_BUFFER_CHANGES = ((0.0, 0.0), (1.0, 100.0), (-1.0, 0.0))
+"""Factors and summands for a module's buffers, to reach a branch which no input reaches."""
 _NUMBER = re.compile(r"[\d.]+(?:e[+-]?\d+)?")
 _SPECIAL = ("nan", "inf", "finite", "assert", "raise")
 
@@ -68,6 +72,7 @@ def prove(
     numbers: bool = False,
     strict: bool = True,
     exempt: Collection[str] = (),
+    both: bool = False,
 ) -> Proof:
     """Prove that the program behaves with `texts` (by file) as it does with `base`.
 
@@ -76,8 +81,8 @@ def prove(
     state, exceptions, printed text, log records, warnings and random numbers are compared. Then
     the new code runs under torch.compile, with `inductor` under Inductor too, and is compared with
     its own eager run. With `numbers` a 0-d tensor may replace a scalar. Unless `strict`, derived
-    inputs on which an operator of the original raises are skipped. Compiled code need not keep what
-    is `exempt`: see `Rewrite.exempts`.
+    inputs on which an operator of the original raises are skipped. What is `exempt` may change: see
+    `Rewrite.exempts`. With `both` the proof fails unless both branches were reached.
     """
     base = base or {}
     limit = time.monotonic() + seconds
@@ -98,6 +103,9 @@ def prove(
     sides = tuple(
         (title, _values_seen(old.value.sides.get(n, set()))) for n, title in enumerate(titles)
     )
+    unseen = [f"`{title}` was {side}" for title, side in sides if side != "both"]
+    if both and unseen:
+        return _failed_proof("branches", f"{unseen[0]} on every input tried")
     with override_sources(texts) as overlay:
         if overlay.refused:
             return _failed_proof("overlay", overlay.refused[0])
@@ -107,7 +115,11 @@ def prove(
     ran = old.value.behaviours, new.value.behaviours
     perturbed = cache(lambda case: _run_perturbed(subject, base, special, left(), case))
     checks = compare_behaviours(
-        *ran, numbers=numbers, requires_gradient=_requires_gradient(subject), perturbed=perturbed
+        *ran,
+        numbers=numbers,
+        requires_gradient=_requires_gradient(subject),
+        perturbed=perturbed,
+        exempt={"randomness"} & set(exempt),
     )
     few = [case for case in cases if not case.backward][:COMPILED]
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
@@ -118,8 +130,7 @@ def prove(
             checks.append(_check_compiled(backend, done, new.value.behaviours, exempt))
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
-    seen = all(side == "both" for _, side in sides)
-    state = ProofState.FAILED if not ok else ProofState.PROVED if seen else ProofState.ONE_SIDE
+    state = ProofState.FAILED if not ok else ProofState.ONE_SIDE if unseen else ProofState.PROVED
     tried = len({case.number for case in cases})
     return Proof(state, tuple(checks), tried, sides, assumes if ok else ())
 
@@ -192,6 +203,17 @@ def _explore_variants(
             half = time.monotonic() - start > max(2.0, (limit - start) / 4)
             if enough or half:
                 break
+        for change in _BUFFER_CHANGES:
+            if settled or not has_float_buffers(subject):
+                break
+            for tape in tapes:
+                tape.clear()
+            case = ProofInput(0, False, buffers=change)
+            run.behaviours[case] = _record_case(subject, case, special, None)
+            before.restore()
+            for index, tape in enumerate(tapes):
+                run.sides.setdefault(index, set()).update(tape)
+            settled = all(len(run.sides.get(i, ())) == 2 for i in range(len(tapes)))
     return run
 
 
@@ -225,6 +247,8 @@ def _record_case(
     calls = next(itertools.islice(variants, case.number, None))
     if case.perturbed:
         calls = perturb_calls(calls)
+    if case.buffers is not None:
+        change_buffers(subject, *case.buffers)
     if case.again:
         calls = (*calls, *double_batch(calls))
     if case.backward:

@@ -26,6 +26,7 @@ from fullgraph.diagnose.explain import explain
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.fix import apply_offers, places_to_observe, propose
+from fullgraph.rewrites.fix.offers import Offer
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite
 from fullgraph.rewrites.rules import all_rules
 from fullgraph.rewrites.source import parse_document
@@ -82,6 +83,11 @@ class Outcome:
             assert_close(actual, expected, equal_nan=True, **tolerance)
 
 
+def _needs_no_proof(offer: Offer) -> bool:
+    """Whether an offer is right by itself, and not only where a proof finds it so."""
+    return not offer.rewrite.needs_both_branches
+
+
 @index_live_functions()
 def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> Outcome:
     """Explain `f` or `Model()` of `source` on `args`, and apply rules until nothing changes."""
@@ -103,8 +109,8 @@ def rewritten(source: str, *args: Any, kwargs: dict[str, Any] | None = None) -> 
             ).value
             found = propose(last.causes, facts)
         outcome.refusals += [reason for one in found for reason in one.refusals]
-        firsts = [one.offers[0] for one in found if one.offers]
-        firsts = [x for x in firsts if x.rewrite.applicability is not Applicability.DISPLAY]
+        firsts = [next(filter(_needs_no_proof, one.offers), None) for one in found]
+        firsts = [x for x in firsts if x and x.rewrite.applicability is not Applicability.DISPLAY]
         texts, taken = apply_offers(firsts)
         if not taken or texts[file] == text:
             break
@@ -150,6 +156,7 @@ def offered(
     asked = [one for one in all_rules() if category in one.categories and one.code.startswith(rule)]
     answers = [one.rewrite(site) for one in asked]
     rewrites = [a for a in answers if isinstance(a, Rewrite) and a.replacements]  # no ideas
+    rewrites = [a for a in rewrites if rule or not a.needs_both_branches]
     refusals = [answer.reason for answer in answers if isinstance(answer, Refusal)]
     text = document.with_edits(rewrites[0].replacements, rewrites[0].imports) if rewrites else ""
     return text, rewrites, refusals

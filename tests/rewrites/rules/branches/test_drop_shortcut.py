@@ -1,0 +1,96 @@
+import pytest
+import torch
+
+from fullgraph import fix
+from tests.rewrites.harness import imported, offered
+
+pytestmark = pytest.mark.compiles
+
+X = torch.tensor([0.9, -0.2, 0.7, 0.1])
+
+
+def _function(body):
+    lines = "".join(f"    {line}\n" for line in body.split("\n"))
+    return f"import torch\n\n\ndef f(x, mask=None):\n{lines}"
+
+
+def _offer(body):
+    """Return the body after the rule, or its refusal."""
+    found = offered(_function(body), "(x > 0).all()", "data-dependent branch", X, rule="FG307")
+    text, _, refusals = found
+    if text:
+        return text.partition("):\n")[2].replace("    ", "", 1).replace("\n    ", "\n").strip()
+    return next(iter(refusals), "")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("if (x > 0).all():\n    raise ValueError\nreturn x", "raises"),
+        ("if mask:\n    return x\nelif (x > 0).all():\n    return -x\nreturn x", "`elif`"),
+        ("if (x > 0).all():\n    y = x\nelif mask:\n    y = -x\nreturn x", "neither branch"),
+        ("while (x > 0).all():\n    x = x - 1\nreturn x", ""),
+    ],
+)
+def test_left_alone(body, reason):
+    assert reason in _offer(body)
+    assert "return" not in _offer(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "fixed"),
+    [
+        ("if (x > 0).all():\n    return x\nreturn x.relu()", "return x.relu()"),
+        ("if not (x > 0).all():\n    x = x.relu()\nreturn x", "x = x.relu()\nreturn x"),
+        (
+            "if mask is None or (x > 0).all():\n    return x\nreturn x * mask",
+            "if mask is None:\n    return x\nreturn x * mask",
+        ),
+        (
+            "if mask is None and not (x > 0).all():\n    x = x.relu()\nreturn x",
+            "if mask is None:\n    x = x.relu()\nreturn x",
+        ),
+        (
+            "if (x > 0).all():\n    y = x\nelse:\n    y = x.relu()\nreturn y",
+            "y = x.relu()\nreturn y",
+        ),
+        ("y = None if (x > 0).all() else x\nreturn y", "y = x\nreturn y"),
+    ],
+)
+def test_fixed(body, fixed):
+    assert _offer(body) == fixed
+
+
+def _fixed(source, *args):
+    module = imported(source)
+    return fix(getattr(module, "Model", lambda: module.f)(), args, select=["FG307"], inductor=False)
+
+
+def test_only_a_condition_without_effect_is_dropped():
+    useless = _fixed(_function("if (x > 0).all():\n    return x\nreturn x.relu()"), X)
+    assert useless.after_unsafe.default.ok and "-        return x" in useless.diff(unsafe=True)
+    needed = _fixed(_function("if (x > 0).all():\n    return -x\nreturn x.relu()"), X)
+    assert not needed.diff(unsafe=True) and "outputs" in needed.unfixed[0].reason
+
+
+COUNTER = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("usage", torch.ones(4))
+
+    def forward(self, x):
+        if (self.usage < LIMIT).any():
+            self.usage.clamp_(min=LIMIT)
+        return x * self.usage
+"""
+
+
+def test_a_branch_that_only_other_state_takes_is_seen():
+    fixes = _fixed(COUNTER.replace("LIMIT", "0.5"), X)
+    assert fixes.after_unsafe.default.ok, fixes
+    never = _fixed(COUNTER.replace("LIMIT", "-1e9"), X)
+    assert "was false on every input tried" in never.unfixed[0].reason
