@@ -29,7 +29,7 @@ def dividing(x):
 def test_what_fullgraph_captures_needs_no_edit():
     fixes = fix(positions, X)
     assert fixes.before.default.breaks and fixes.whole.edits == "none" and fixes.whole.check.ok
-    assert "No edit needed: torch.compile(model, fullgraph=True)" in repr(fixes)
+    assert "No edit needed: torch.compile(model, fullgraph=True)" in str(fixes)
     assert fixes.to_dict()["whole"] == {"edits": "none", "ok": True, "detail": ""}
 
 
@@ -46,7 +46,7 @@ def test_a_failure_that_the_original_shares_is_the_compilers(monkeypatch):
     monkeypatch.setattr(config.cpp, "inject_relu_bug_TESTING_ONLY", "accuracy")
     fixes = fix(dividing, X)
     assert [s.accepted for s in fixes.suggestions] == [True], fixes
-    assert fixes.compiler_failure and "fullgraph bisect" in repr(fixes)
+    assert fixes.compiler_failure and "fullgraph bisect" in str(fixes)
 
 
 class Counting(torch.nn.Module):
