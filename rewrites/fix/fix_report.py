@@ -153,6 +153,14 @@ def describe_recompiles(fixes: FixResult) -> str:
     return f"{line}; with Inductor the calls behave as in eager."
 
 
+def describe_compiler_failure(fixes: FixResult) -> str:
+    """Return how Inductor fails with or without the edits; "" if it was not seen to."""
+    if not fixes.compiler_failure:
+        return ""
+    said = f"A bug of the compiler: {fixes.compiler_failure}, with or without the edits."
+    return f"{said} To find the stage: `fullgraph bisect`."
+
+
 def describe_whole(fixes: FixResult) -> str:
     """Return what `fullgraph=True` makes of the program: "No edit needed: …"; "" if nothing."""
     if fixes.whole is None:
@@ -198,9 +206,8 @@ def _report_blocks(fixes: FixResult, console: Console) -> Iterator[RenderableTyp
             yield Padding(Text(f"{entry.function}: {entry.message}"), (0, 0, 0, 2))
             for advice in entry.advice:
                 yield Padding(Text(f"- {advice.text}"), (0, 0, 0, 4))
-    if fixes.compiler_failure:
-        said = f"A bug of the compiler: {fixes.compiler_failure}, with or without the edits."
-        yield Text(f"{said} To find the stage: `fullgraph bisect`.", style="red")
+    if failure := describe_compiler_failure(fixes):
+        yield Text(failure, style="red")
     for suggestion in fixes.suggestions:
         yield Text()
         yield from _suggestion_blocks(suggestion, console)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from fullgraph.compiler.display import Section, Table, View
 from fullgraph.rewrites.fix.edits import changed_lines
 from fullgraph.rewrites.fix.fix_report import (
+    describe_compiler_failure,
     describe_recompiles,
     describe_whole,
     format_place,
@@ -19,6 +20,7 @@ from fullgraph.rewrites.rule import Applicability
 
 _ADDED = re.compile(r"(?:^\+.*\n?)+", re.MULTILINE)
 """A block of added lines in a diff."""
+_LINES_BELOW = (describe_whole, describe_recompiles, describe_compiler_failure)
 _LINES = 4
 """Lines of new code in the table."""
 
@@ -46,7 +48,7 @@ def view(fixes: FixResult) -> View:
     return View(
         title,
         _mood_of(fixes),
-        tuple(line for line in (describe_whole(fixes), describe_recompiles(fixes)) if line),
+        tuple(filter(None, (describe(fixes) for describe in _LINES_BELOW))),
         (
             Table(("line", "expression", "edit", "proof"), rows, [_new_code(s) for s in edits]),
             Table(
