@@ -70,6 +70,9 @@ class Rule:
     """The categories of causes that it may remove."""
     rewrite: Callable[[Site], Rewrite | Refusal | None]
     """Returns None where the rule does not apply."""
+    boundary: int = 0
+    """0 for an edit that keeps the code in the graph; else the turn in which it is tried, after all
+    those."""
     since: str = ""
     """Since which torch what breaks does so, or up to which: "up to 2.12"; "" if always."""
     summary: str = field(default="", compare=False)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 import linecache
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
 
 from fullgraph.compiler.sources.code_objects import (
     CodeIdentity,
@@ -26,24 +28,38 @@ from fullgraph.compiler.sources.source import read_source
 
 
 @dataclass(frozen=True)
+class NewDecorators:
+    """Decorators that new text puts above those of a function."""
+
+    before: Any
+    """What stood under the function's name in its module or class."""
+    after: Any
+    decorators: tuple[CodeType, ...]
+    """Expressions to evaluate in the function's globals, innermost first."""
+
+
+@dataclass(frozen=True)
 class SourceOverride:
     """Functions that run new code inside `override_sources`, and what could not be replaced."""
 
     functions: tuple[FunctionType, ...]
     refused: tuple[str, ...]
     """Reasons, one for each function that keeps its old code: clauses that fit after "because"."""
+    decorated: tuple[NewDecorators, ...] = ()
 
 
 @contextmanager
 def override_sources(texts: Mapping[str, str]) -> Iterator[SourceOverride]:
     """Run and read each file of `texts` (text by path) with its new text; restore on exit.
 
-    New imports and functions at a file's top level are added to its globals. Code that already ran
+    New imports and functions at a file's top level are added to its globals, and new outermost
+    decorators of functions and methods are applied under their names. Code that already ran
     (a class body, a model's `__init__`) does not run again. Functions that the new code created
     inside the block get their old code where there is one.
     """
     refused: list[str] = []
     old_codes: dict[CodeIdentity, CodeType] = {}
+    decorated: list[NewDecorators] = []
     with ExitStack() as undo:
         undo.enter_context(index_live_functions())
         functions = find_live_functions(texts)
@@ -70,10 +86,19 @@ def override_sources(texts: Mapping[str, str]) -> Iterator[SourceOverride]:
                 undo.callback(setattr, function, "__code__", function.__code__)
                 function.__code__ = code
                 swapped.append(function)
+            for path, decorators in _new_decorators(source.tree, ast.parse(text, file)):
+                codes = tuple(compile(ast.Expression(one), file, "eval") for one in decorators)
+                made = [
+                    undo.enter_context(_decorate(namespace, path, codes))
+                    for namespace in namespaces.values()
+                ]
+                decorated += [one for one in made if one is not None]
+                if None in made:
+                    refused.append(f"the new decorator of {'.'.join(path)} cannot be applied")
             old_codes.update({code_identity(b): a for a, b in pairs.values()})
             undo.enter_context(_override_linecache(file, text))
         undo.callback(_restore_codes, tuple(texts), old_codes)
-        yield SourceOverride(tuple(swapped), tuple(refused))
+        yield SourceOverride(tuple(swapped), tuple(refused), tuple(decorated))
 
 
 def _restore_codes(files: Sequence[str], old_codes: Mapping[CodeIdentity, CodeType]) -> None:
@@ -132,6 +157,65 @@ def _define_new_names(
     finally:
         for name in added:
             namespace.pop(name, None)
+
+
+def _new_decorators(
+    old: ast.Module, new: ast.Module
+) -> Iterator[tuple[tuple[str, ...], list[ast.expr]]]:
+    """Yield the path of each function or method with new outermost decorators, and these,
+    innermost first."""
+    known = dict(_functions_by_path(old.body))
+    for path, function in _functions_by_path(new.body):
+        if path in known:
+            above = len(function.decorator_list) - len(known[path].decorator_list)
+            old_list, new_list = (f.decorator_list for f in (known[path], function))
+            if above > 0 and [*map(ast.dump, old_list)] == [*map(ast.dump, new_list[above:])]:
+                yield path, new_list[:above][::-1]
+
+
+def _functions_by_path(
+    body: Sequence[ast.stmt], outer: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], ast.FunctionDef]]:
+    for one in body:
+        if isinstance(one, ast.FunctionDef):
+            yield (*outer, one.name), one
+        elif isinstance(one, ast.ClassDef):
+            yield from _functions_by_path(one.body, (*outer, one.name))
+
+
+@contextmanager
+def _decorate(
+    namespace: dict[str, object], path: Sequence[str], decorators: Sequence[CodeType]
+) -> Iterator[NewDecorators | None]:
+    """Bind the function at `path` to its decorated form until exit, also where modules imported
+    it; yield None if it is not there."""
+    owner: Any = None
+    for name in path[:-1]:
+        owner = namespace.get(name) if owner is None else vars(owner).get(name)
+        if not isinstance(owner, type):
+            yield None
+            return
+    name = path[-1]
+    before: Any = (namespace if owner is None else vars(owner)).get(name)
+    if not callable(before):
+        yield None
+        return
+    after = before
+    for decorator in decorators:
+        after = eval(decorator, namespace)(after)
+    holders = [vars(m) for m in tuple(sys.modules.values()) if isinstance(m, ModuleType)]
+    spaces = [one for one in (namespace, *holders) if owner is None and one.get(name) is before]
+    for space in spaces:
+        space[name] = after
+    if owner is not None:
+        setattr(owner, name, after)
+    try:
+        yield NewDecorators(before, after, tuple(decorators))
+    finally:
+        for space in spaces:
+            space[name] = before
+        if owner is not None:
+            setattr(owner, name, before)
 
 
 def _bound_names(statement: ast.stmt) -> set[str]:

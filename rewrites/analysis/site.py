@@ -34,6 +34,10 @@ class Site:
     facts: Knowledge
     message: str = ""
     """The compiler's explanation, where there was a compiler."""
+    callers: tuple[Position, ...] = ()
+    """The calls, innermost first, through which the compiled function came here."""
+    causes: tuple[Position, ...] = ()
+    """The places of all causes of the program."""
 
     def observed(self, node: cst.CSTNode) -> ValueSummary | None:
         """Return the values that an expression had in eager; None if they are not known."""

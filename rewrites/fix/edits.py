@@ -111,11 +111,10 @@ def _identity(offer: Offer) -> _Identity:
 
 def _edits_of(answer: Offers, removes: Mapping[_Identity, Iterable[str]]) -> list[Edit]:
     """Return the edits for one cause, best first; offers without an edit become advice."""
-    offers = {
-        _identity(offer): offer
-        for offer in answer.offers
-        if offer.rewrite.replacements or _helps(offer, answer.cause)
-    }
+    asked = [o for o in answer.offers if o.rewrite.replacements or _helps(o, answer.cause)]
+    inside = [offer for offer in asked if offer.rewrite.replacements and not offer.rule.boundary]
+    asked = [offer for offer in asked if not (inside and offer.rule.boundary)]
+    offers = {_identity(offer): offer for offer in asked}
     edits = [_edit(offer, removes[identity]) for identity, offer in offers.items()]
     return sorted((e for e in edits if not _MISCOMPILED.search("\n".join(e.after))), key=_rank)
 

@@ -62,7 +62,10 @@ def propose(
     causes: Iterable[Cause], facts: Knowledge, rules: Sequence[Rule] | None = None
 ) -> list[Offers]:
     """Return the offers of every rule for every cause, the best offer first."""
-    return [_offers_for(cause, facts, all_rules() if rules is None else rules) for cause in causes]
+    causes = tuple(causes)
+    places = tuple(cause.position for cause in causes)
+    asked = all_rules() if rules is None else rules
+    return [_offers_for(cause, facts, asked, places) for cause in causes]
 
 
 def apply_offers(offers: Iterable[Offer]) -> tuple[dict[str, str], list[Offer]]:
@@ -86,29 +89,46 @@ def places_to_observe(causes: Iterable[Cause]) -> Iterator[Position]:
         yield from edit_places(cause)
 
 
-def _offers_for(cause: Cause, facts: Knowledge, rules: Sequence[Rule]) -> Offers:
-    """Return the offers of all rules for one cause, and why other rules refused."""
+def _offers_for(
+    cause: Cause, facts: Knowledge, rules: Sequence[Rule], causes: tuple[Position, ...]
+) -> Offers:
+    """Return the offers of all rules for one cause, and why other rules refused.
+
+    The innermost place that can be edited counts, for each boundary by itself.
+    """
     offers: list[Offer] = []
     refusals: list[str] = []
-    for place in edit_places(cause):
-        document = _parse_file(place.file)
-        node = None if document is None else document.node(place)
-        if document is None or node is None:
-            continue
-        site = Site(document, node, cause.category, facts, cause.detail)
-        for rule in rules:
-            if cause.category not in rule.categories:
-                continue
-            answer = rule.rewrite(site)
-            if isinstance(answer, Refusal):
-                refusals.append(f"{rule.code}: {answer.reason}")
-            elif answer is not None:
-                offer = Offer(cause, rule, answer, document, document.position(node))
-                offers.append(_unsafe_if_comment_lost(offer))
-        if any(offer.rewrite.replacements for offer in offers):
-            break
+    sites = list(_sites_of(cause, facts, causes))
+    edits = [rule for rule in rules if not rule.boundary]
+    for group in (edits, *([rule] for rule in rules if rule.boundary)):
+        for site in sites:
+            found = []
+            for rule in group:
+                if cause.category not in rule.categories:
+                    continue
+                answer = rule.rewrite(site)
+                if isinstance(answer, Refusal):
+                    refusals.append(f"{rule.code}: {answer.reason}")
+                elif answer is not None:
+                    document = site.document
+                    offer = Offer(cause, rule, answer, document, document.position(site.node))
+                    found.append(_unsafe_if_comment_lost(offer))
+            offers += found
+            if any(offer.rewrite.replacements for offer in found):
+                break
     offers.sort(key=lambda offer: not offer.rewrite.replacements)  # ideas come last
     return Offers(cause, tuple(offers), tuple(dict.fromkeys(refusals)))
+
+
+def _sites_of(cause: Cause, facts: Knowledge, causes: tuple[Position, ...]) -> Iterator[Site]:
+    """Yield the places where a cause may be removed, innermost first."""
+    places = edit_places(cause)
+    for number, place in enumerate(places):
+        document = _parse_file(place.file)
+        node = None if document is None else document.node(place)
+        if document is not None and node is not None:
+            callers = places[number + 1 :]
+            yield Site(document, node, cause.category, facts, cause.detail, callers, causes)
 
 
 def _unsafe_if_comment_lost(offer: Offer) -> Offer:

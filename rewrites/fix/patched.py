@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -23,10 +23,14 @@ def patched(subject: Any, texts: Mapping[str, str]) -> Any:
     if not texts:
         return subject
     before = {f: f.__code__ for functions in find_live_functions(texts).values() for f in functions}
-    with override_sources(texts):
+    with override_sources(texts) as overlay:
         codes = {f: f.__code__ for f in before}
         spaces = {id(f.__globals__): dict(f.__globals__) for f in before}
-    copies = _Copies(codes, spaces)
+    for space in spaces.values():
+        for one in overlay.decorated:
+            space.update({name: one.before for name, value in space.items() if value is one.after})
+    decorators = {id(one.before): one.decorators for one in overlay.decorated}
+    copies = _Copies(codes, spaces, decorators)
     for space in spaces.values():
         for name, value in tuple(space.items()):
             if isinstance(value, FunctionType | type):
@@ -42,6 +46,8 @@ class _Copies:
     """What each function of an edited file is to run."""
     spaces: Mapping[int, dict[str, object]]
     """The globals they are to run in, by the id of those they have."""
+    decorators: Mapping[int, Sequence[CodeType]] = field(default_factory=dict)
+    """New decorators of functions, by their ids, innermost first."""
     made: dict[int, Any] = field(default_factory=dict)
 
     def of(self, thing: object) -> Any:
@@ -133,8 +139,9 @@ class _Copies:
                 return property(fget, fset, fdel, value.__doc__)
         return self.of(value)
 
-    def _copy_function(self, function: FunctionType) -> FunctionType:
-        """Copy a function with its edited code, and the copies of its cells and globals."""
+    def _copy_function(self, function: FunctionType) -> Any:
+        """Copy a function with its edited code and new decorators, and the copies of its cells and
+        globals."""
         copy = FunctionType(
             self.codes.get(function, function.__code__),
             self.spaces.get(id(function.__globals__), function.__globals__),
@@ -146,6 +153,8 @@ class _Copies:
         copy.__kwdefaults__ = function.__kwdefaults__
         copy.__dict__.update(function.__dict__)
         copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+        for decorator in self.decorators.get(id(function), ()):
+            copy = self.made[id(function)] = eval(decorator, copy.__globals__)(copy)
         return copy
 
     def _cell(self, cell: CellType) -> CellType:

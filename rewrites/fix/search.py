@@ -73,10 +73,11 @@ class SearchState:
         """Return the offers that the edited program holds."""
         return [offer for trial in self.trials if trial.accepted for offer in trial.offers]
 
-    def best_offer(self, found: Offers, level: Applicability) -> Offer | None:
-        """Return the first offer for a cause that may be tried at `level` and has not failed."""
+    def best_offer(self, found: Offers, level: Applicability, boundary: int = 0) -> Offer | None:
+        """Return the first offer for a cause that may be tried at `level` and has not failed: an
+        edit of the code, or a boundary of this turn."""
         unsafe = level is Applicability.UNSAFE
-        for offer in found.offers:
+        for offer in (one for one in found.offers if one.rule.boundary == boundary):
             state = self.states.get(offer.key)
             if offer.key in self.deferred:
                 if not unsafe:
@@ -131,12 +132,20 @@ def search_edits(
         state = state.with_offers(found)
         if runs.is_late():
             break
-        offers = [o for o in (state.best_offer(one, level) for one in found) if o is not None]
-        after = _try_together(state, offers, level, runs)
+        after = _try_together(state, _next_offers(state, found, level), level, runs)
         if after.program is state.program and len(after.trials) == len(state.trials):
             break
         state = after
     return state
+
+
+def _next_offers(state: SearchState, found: Sequence[Offers], level: Applicability) -> list[Offer]:
+    """Return the best edit for each cause; if none is left, the boundaries of the next turn."""
+    for turn in sorted({0, *(offer.rule.boundary for one in found for offer in one.offers)}):
+        offers = [state.best_offer(one, level, turn) for one in found]
+        if left := list({offer.key: offer for offer in offers if offer is not None}.values()):
+            return left
+    return []
 
 
 def undo_under_inductor(state: SearchState, runs: ProgramRuns) -> SearchState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -31,9 +32,7 @@ def _with_documentation(module: ModuleType) -> Rule:
     doc = (module.__doc__ or "").strip()
     summary = doc.partition("\n")[0]
     topic = module.__name__.split(".")[-2]
-    return Rule(
-        rule.code, rule.name, rule.categories, rule.rewrite, rule.since, summary, doc, topic
-    )
+    return replace(rule, summary=summary, doc=doc, topic=topic)
 
 
 def select_rules(

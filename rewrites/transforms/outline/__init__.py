@@ -10,7 +10,11 @@ from fullgraph.rewrites.transforms.outline.output_calls import (
     is_check_statement,
     is_output_statement,
 )
-from fullgraph.rewrites.transforms.outline.parameter_types import observation_of, strip_item
+from fullgraph.rewrites.transforms.outline.parameter_types import (
+    observation_of,
+    parameter_type_of,
+    strip_item,
+)
 from fullgraph.rewrites.transforms.outline.statement import (
     find_decorator,
     find_outlined_statement,
@@ -28,6 +32,7 @@ __all__ = [
     "is_output_statement",
     "observation_of",
     "outline_statement",
+    "parameter_type_of",
     "set_apart",
     "strip_item",
     "uses_function_transforms",

@@ -31,7 +31,11 @@ def explanation(text):
     """Every name that starts with `bad` in the text is a cause."""
     words = [word for word in text.split() if word.startswith("bad")]
     return SimpleNamespace(
-        causes=tuple(cause(word) for word in words), error=None, crashes=(), recompiles=()
+        causes=tuple(cause(word) for word in words),
+        error=None,
+        crashes=(),
+        recompiles=(),
+        fullgraph=SimpleNamespace(ok=not words),
     )
 
 

@@ -1,0 +1,1 @@
+"""Rules that draw a boundary around what cannot become a graph."""

@@ -1,0 +1,99 @@
+"""A helper that computes on the values of tensors becomes an operator of its own.
+
+Greedy loops, assignments, NumPy and SciPy are no tensor programs. A `torch.library.custom_op` runs
+them as they are, in one graph with what is around them; its fake kernel says which shapes come
+out, and a size that only the data decide is a `new_dynamic_size()`.
+
+Before:
+
+    def assign(cost):
+        rows, columns = linear_sum_assignment(cost.detach().numpy())
+        return torch.from_numpy(columns)
+
+After:
+
+    def assign(cost):
+        return _assign_op(cost)
+
+with
+
+    @torch.library.custom_op("matcher::assign", mutates_args=())
+    def _assign_op(cost: torch.Tensor) -> torch.Tensor:
+        rows, columns = linear_sum_assignment(cost.detach().numpy())
+        return torch.from_numpy(columns)
+
+
+    @_assign_op.register_fake
+    def _assign_fake(cost):
+        size = torch.library.get_ctx().new_dynamic_size()
+        return cost.new_empty((size,), dtype=torch.int64)
+
+Always unsafe: the shapes are those of the inputs that were seen, no gradient flows through the
+operator, and it must read nothing but its arguments.
+
+Refuses: helpers that change what they are given, that need more of `self` than tensors and numbers,
+through which a gradient flows, or that return anything but tensors and ints; code in `forward`
+itself, nested functions, generators and decorated functions.
+"""
+
+from __future__ import annotations
+
+from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import NotApplicable, Site
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.transforms.boundaries import define_operator, find_helper
+
+_OF_DATA = frozenset(
+    {
+        Category.BRANCH,
+        Category.COMPARISON,
+        Category.GUARD,
+        Category.SCALAR,
+        Category.MASK,
+        Category.MASKED_ASSIGNMENT,
+        Category.NONZERO,
+        Category.BINCOUNT,
+        Category.DYNAMIC_SHAPE,
+        Category.SYMBOLIC_SHAPE,
+        Category.RANDOM,
+        Category.NUMPY_SCALAR,
+        Category.NUMPY_LOOP,
+        Category.NUMPY,
+        Category.C_EXTENSION,
+        Category.SKIPPED,
+        Category.OPAQUE,
+        Category.BUILTIN,
+        Category.LOOP,
+        Category.ITERATOR,
+        Category.COMPREHENSION,
+        Category.NON_TENSOR,
+        Category.CALL,
+        Category.FAKE,
+    }
+)
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    helper = find_helper(site)
+    if isinstance(helper, Refusal):
+        return helper
+    try:
+        edit = define_operator(site, helper)
+    except NotApplicable as escape:
+        return Refusal(str(escape))
+    return Rewrite(
+        edit.replacements,
+        f"`{helper.name.value}` is an operator, which is neither traced nor a break.",
+        Applicability.UNSAFE,
+        tuple(edit.assumes),
+        imports=("torch",),
+    )
+
+
+RULE = Rule(
+    "FG904",
+    "call-as-operator",
+    frozenset(category.value for category in _OF_DATA),
+    rewrite,
+    boundary=2,
+)

@@ -1,0 +1,72 @@
+"""A helper with several causes leaves the graph as a whole, by one break.
+
+Where nothing else helps, `torch.compiler.disable` makes one break of all that lie in a helper. It
+runs in eager, and what is around it is compiled in fewer, larger graphs.
+
+Before:
+
+    def _match(self, cost):
+        rows = cost.argmin(1).tolist()
+        return torch.tensor(sorted(set(rows))), cost.min().item()
+
+After:
+
+    @torch.compiler.disable
+    def _match(self, cost):
+        rows = cost.argmin(1).tolist()
+        return torch.tensor(sorted(set(rows))), cost.min().item()
+
+Always unsafe: one break stays at each call, so `fullgraph=True` goes on failing, and nothing in the
+helper is compiled.
+
+Refuses: helpers that hold one cause only, code in `forward` itself, nested functions, generators
+and decorated functions.
+"""
+
+from __future__ import annotations
+
+from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.transforms.boundaries import decorate, find_helper
+
+_NOT = frozenset(
+    {
+        Category.PRINT,
+        Category.WARNING,
+        Category.DISABLED,
+        Category.EXPLICIT,
+        Category.BACKEND,
+        Category.RECOMPILE_LIMIT,
+    }
+)
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    helper = find_helper(site)
+    if isinstance(helper, Refusal):
+        return helper
+    name, span = helper.name.value, site.document.position(helper)
+    inside = [
+        place
+        for place in site.causes
+        if place.file == span.file and span.line <= place.line <= (span.end_line or span.line)
+    ]
+    if len(inside) < 2:
+        return Refusal(f"it is the only cause in `{name}`, and a boundary breaks the graph as well")
+    return Rewrite(
+        decorate(site, helper, "torch.compiler.disable"),
+        f"`{name}` runs in eager: one break at its call instead of {len(inside)} causes inside it.",
+        Applicability.UNSAFE,
+        (f"one break for each call of `{name}`, and its running in eager, cost less than these",),
+        imports=("torch",),
+    )
+
+
+RULE = Rule(
+    "FG905",
+    "run-in-eager",
+    frozenset(category.value for category in Category if category not in _NOT),
+    rewrite,
+    boundary=3,
+)

@@ -1,0 +1,90 @@
+"""A helper that is opaque to TorchDynamo alone is traced with fake tensors instead.
+
+`torch._dynamo.nonstrict_trace` leaves a helper out of TorchDynamo, which would stop at its locks,
+clocks, C calls or introspection. AOTAutograd then runs the helper's Python once, with fake tensors,
+and its tensor operations join the graph, parameters and gradients included.
+
+Before:
+
+    def _scaled(self, x):
+        with self.lock:
+            return self.project(x) * self.scale
+
+After:
+
+    @torch._dynamo.nonstrict_trace
+    def _scaled(self, x):
+        with self.lock:
+            return self.project(x) * self.scale
+
+Always unsafe: side effects and Python values of the first call hold for all later ones.
+
+Refuses: code in `forward` itself, nested functions, generators, decorated functions, and helpers
+that draw random numbers in Python or read tensors' values.
+"""
+
+from __future__ import annotations
+
+from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.transforms.boundaries import decorate, find_helper, reads_values
+
+_OPAQUE = frozenset(
+    {
+        Category.WARNING,
+        Category.TEXT,
+        Category.CLOCK,
+        Category.SYSTEM,
+        Category.THREAD,
+        Category.CACHED,
+        Category.IMPORT,
+        Category.C_EXTENSION,
+        Category.SKIPPED,
+        Category.REQUIRES_GRAD,
+        Category.GRAD_FN,
+        Category.OPAQUE,
+        Category.MODULE,
+        Category.EXCEPTION,
+        Category.GENERATOR,
+        Category.ITERATOR,
+        Category.COMPREHENSION,
+        Category.CONTEXT_MANAGER,
+        Category.COPY,
+        Category.CLASS,
+        Category.DATACLASS,
+        Category.INTROSPECTION,
+        Category.BUILTIN,
+        Category.OBJECT,
+        Category.NUMPY,
+        Category.CALL,
+        Category.BYTECODE,
+        Category.INTERNAL,
+        Category.OTHER,
+    }
+)
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    helper = find_helper(site)
+    if isinstance(helper, Refusal):
+        return helper
+    name = helper.name.value
+    if reason := reads_values(site, helper):
+        return Refusal(reason)
+    return Rewrite(
+        decorate(site, helper, "torch._dynamo.nonstrict_trace"),
+        f"TorchDynamo does not enter `{name}`; AOTAutograd traces its tensor operations.",
+        Applicability.UNSAFE,
+        (f"what `{name}` does and reads in Python may stay that of its first call",),
+        imports=("torch",),
+    )
+
+
+RULE = Rule(
+    "FG903",
+    "trace-through",
+    frozenset(category.value for category in _OPAQUE),
+    rewrite,
+    boundary=1,
+)

@@ -1,0 +1,6 @@
+"""Boundaries: helper functions that TorchDynamo does not enter."""
+
+from fullgraph.rewrites.transforms.boundaries.helper import decorate, find_helper, reads_values
+from fullgraph.rewrites.transforms.boundaries.operator import define_operator
+
+__all__ = ["decorate", "define_operator", "find_helper", "reads_values"]

@@ -1,0 +1,73 @@
+"""The smallest helper function around a cause, and its decorator."""
+
+from __future__ import annotations
+
+import libcst as cst
+import libcst.matchers as m
+
+from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.rule import Refusal
+
+_ENTRIES = ("forward", "__call__", "__init__")
+
+
+def find_helper(site: Site) -> cst.FunctionDef | Refusal:
+    """Return the function around a site, if it can get a boundary; else the reason."""
+    document = site.document
+    helper = document.function(site.node)
+    if not isinstance(helper, cst.FunctionDef):
+        return Refusal("no function lies around it")
+    name = helper.name.value
+    if name in _ENTRIES or not site.callers:
+        return Refusal(f"it lies in `{name}` itself: move it to a function of its own first")
+    around = [one for one in document.around(helper) if not isinstance(one, cst.IndentedBlock)]
+    if not all(isinstance(one, cst.ClassDef | cst.Module) for one in around):
+        return Refusal(f"`{name}` is made anew inside a function or under a condition")
+    if _calls_operator(site, helper):
+        return Refusal(f"`{name}` calls an operator, whose sizes the data decide")
+    if helper.decorators:
+        return Refusal(f"`{name}` has a decorator already")
+    if helper.asynchronous or m.findall(helper.body, m.Yield() | m.Await()):
+        return Refusal(f"`{name}` is a generator or a coroutine")
+    return helper
+
+
+def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
+    """Whether a helper does nothing but call an operator of its file."""
+    call = m.Call(func=m.Name(m.MatchIfTrue(lambda name: name.endswith("_op"))))
+    last = m.SimpleStatementLine([m.Return(call)])
+    return m.matches(helper.body, m.IndentedBlock([m.ZeroOrMore(), last])) and (
+        ".library.custom_op(" in site.document.text
+    )
+
+
+def decorate(site: Site, helper: cst.FunctionDef, decorator: str) -> dict[cst.CSTNode, cst.CSTNode]:
+    """Return the edit that puts "torch.compiler.disable" above a function."""
+    torch = site.document.spelling("torch") or "torch"
+    text = decorator.replace("torch", torch, 1)
+    lines = [cst.Decorator(cst.parse_expression(text)), *helper.decorators]
+    return {helper: helper.with_changes(decorators=lines)}
+
+
+_VALUES = ("item", "tolist", "nonzero", "numpy", "is_nonzero", "masked_select", "unique")
+_DRAWS = ("random.", "numpy.random.")
+
+
+def reads_values(site: Site, helper: cst.FunctionDef) -> str:
+    """Return why a helper's Python depends on more than its first call shows; "" if it does not."""
+    code = site.document.code
+    for call in m.findall(helper.body, m.Call()):
+        assert isinstance(call, cst.Call)
+        name = site.calls(call) or code(call.func)
+        if name.rpartition(".")[2] in _VALUES or (
+            name.startswith("numpy.") and _on_tensors(site, call)
+        ):
+            return f"`{code(call)}` needs the values of a tensor"
+        if name.startswith(_DRAWS):
+            return f"`{code(call)}` draws a number that would stay the same"
+    return ""
+
+
+def _on_tensors(site: Site, call: cst.Call) -> bool:
+    seen = [site.seen(arg.value) for arg in call.args]
+    return any(one is not None and (one.is_tensor or bool(one.arrays)) for one in seen)

@@ -1,0 +1,43 @@
+import pytest
+import torch
+
+from fullgraph import fix
+from tests.rewrites.harness import imported
+
+pytestmark = pytest.mark.compiles
+
+SOURCE = """import torch
+
+
+def total(seen, x):
+    if x.sum().item() > 0:
+        seen["sum"] = x.sum().item()
+    {more}
+    return seen
+
+
+def f(x):
+    seen = total({{}}, x * 2)
+    return (x + 1).relu() * seen.get("sum", 1.0) * seen.get("first", 1.0)
+"""
+X = torch.tensor([1.0, 2.0])
+
+
+def test_one_cause_is_left_alone():
+    source = SOURCE.format(more="seen.update(first=1.0)").replace(
+        "x.sum().item() > 0", "seen == {}"
+    )
+    fixes = fix(imported(source).f, (X,), inductor=False, select=["FG905"])
+    assert not [made for made in fixes.suggestions if made.accepted]
+    assert "only cause in `total`" in fixes.unfixed[0].reason
+
+
+def test_several_causes_become_one_break():
+    source = SOURCE.format(more='seen["first"] = x[0].item() if x[0] > 0 else 2.0')
+    f = imported(source).f
+    fixes = fix(f, (X,), select=["FG905"])
+    assert [made.rule for made in fixes.suggestions if made.accepted] == ["FG905"], fixes
+    assert not fixes.diff() and "+@torch.compiler.disable\n" in fixes.diff(unsafe=True)
+    assert fixes.after_unsafe.default.graphs < fixes.before.default.graphs
+    assert len(fixes.after_unsafe.causes) == 1
+    assert torch.equal(fixes.patched(unsafe=True)(X), f(X))
