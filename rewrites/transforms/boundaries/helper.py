@@ -20,7 +20,7 @@ def find_helper(site: Site) -> cst.FunctionDef | Refusal:
     name = helper.name.value
     if name in _ENTRIES or not site.callers:
         return Refusal(f"it lies in `{name}` itself: move it to a function of its own first")
-    around = [one for one in document.around(helper) if not isinstance(one, cst.IndentedBlock)]
+    around = [one for one in document.ancestors(helper) if not isinstance(one, cst.IndentedBlock)]
     if not all(isinstance(one, cst.ClassDef | cst.Module) for one in around):
         return Refusal(f"`{name}` is made anew inside a function or under a condition")
     if _calls_operator(site, helper):
@@ -43,7 +43,7 @@ def _calls_operator(site: Site, helper: cst.FunctionDef) -> bool:
 
 def decorate(site: Site, helper: cst.FunctionDef, decorator: str) -> dict[cst.CSTNode, cst.CSTNode]:
     """Return the edit that puts "torch.compiler.disable" above a function."""
-    torch = site.document.spelling("torch") or "torch"
+    torch = site.document.imported_name("torch") or "torch"
     text = decorator.replace("torch", torch, 1)
     lines = [cst.Decorator(cst.parse_expression(text)), *helper.decorators]
     return {helper: helper.with_changes(decorators=lines)}
@@ -58,7 +58,7 @@ def reads_values(site: Site, helper: cst.FunctionDef) -> str:
     code = site.document.code
     for call in m.findall(helper.body, m.Call()):
         assert isinstance(call, cst.Call)
-        name = site.calls(call) or code(call.func)
+        name = site.callee_name(call) or code(call.func)
         if name.rpartition(".")[2] in _VALUES or (
             name.startswith("numpy.") and _on_tensors(site, call)
         ):
@@ -69,5 +69,5 @@ def reads_values(site: Site, helper: cst.FunctionDef) -> str:
 
 
 def _on_tensors(site: Site, call: cst.Call) -> bool:
-    seen = [site.seen(arg.value) for arg in call.args]
+    seen = [site.observed(arg.value) for arg in call.args]
     return any(one is not None and (one.is_tensor or bool(one.arrays)) for one in seen)

@@ -67,7 +67,7 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
     _check_effects(document, helper)
     arguments, renamed = _arguments_of(site, helper)
     results = _results_of(site, helper, arguments, renamed)
-    torch = document.spelling("torch") or "torch"
+    torch = document.imported_name("torch") or "torch"
     stem = name.strip("_")
     operator, fake = document.unused_name(f"_{stem}_op"), document.unused_name(f"_{stem}_fake")
     kernel = _FakeKernel(torch, arguments)
@@ -184,7 +184,7 @@ def _argument_for(
     form = parameter_type_of(site, helper.body, part)
     if form is None or form.restored:
         return None
-    seen = site.seen(part)
+    seen = site.observed(part)
     annotation = form.annotation
     if annotation.startswith("torch.types.Number"):
         kinds = {one for one in seen.types if one != "NoneType"} if seen is not None else set()
@@ -228,7 +228,7 @@ def _results_of(
         raise NotApplicable(f"`{name}` returns nothing")
     return [
         (
-            _merge_results(name, [one for one in map(site.seen, column) if one is not None]),
+            _merge_results(name, [one for one in map(site.observed, column) if one is not None]),
             _levels_of(document, helper, column),
         )
         for column in columns
@@ -350,7 +350,7 @@ def _insert_before(
 ) -> dict[cst.CSTNode, Replacement]:
     """Return the edit that inserts definitions before the class or function at the top level."""
     body = document.module.body
-    outer = next(one for one in (helper, *document.around(helper)) if one in body)
+    outer = next(one for one in (helper, *document.ancestors(helper)) if one in body)
     index = next(number for number, one in enumerate(body) if one is outer)
     if not index:
         raise NotApplicable("the file imports nothing, so there is no place for an operator")
