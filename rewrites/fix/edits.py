@@ -22,13 +22,8 @@ from fullgraph.rewrites.fix.offers import Offer, Offers, places_to_observe, prop
 from fullgraph.rewrites.fix.results import unified_diff
 from fullgraph.rewrites.proof import verify_inductor
 
-OUTPUT_GUARD = "FG113"
-"""The rule that keeps output for eager code alone."""
-_OPERATOR = re.compile(r"\bcustom_op\b|\btorch\._(?!assert_async|check)|\bordered_op\b")
-"""New code that defines an operator or calls a private function."""
 _MISCOMPILED = re.compile(r"\buniform\(")
 """Inductor of torch 2.13 reads a traced float of `random`, a float64, as a float32."""
-_SUBGRAPH = re.compile(r"\btorch\.cond\(|\bwhile_loop\(")
 _OF_BACKWARD = {
     f"torch._dynamo.config.{name}" for name in ("compiled_autograd", "trace_autograd_ops")
 }
@@ -115,8 +110,9 @@ def _edits_of(answer: Offers, removes: Mapping[_Identity, Iterable[str]]) -> lis
     inside = [offer for offer in asked if offer.rewrite.replacements and not offer.rule.boundary]
     asked = [offer for offer in asked if not (inside and offer.rule.boundary)]
     offers = {_identity(offer): offer for offer in asked}
-    edits = [_edit(offer, removes[identity]) for identity, offer in offers.items()]
-    return sorted((e for e in edits if not _MISCOMPILED.search("\n".join(e.after))), key=_rank)
+    edits = [(offer, _edit(offer, removes[identity])) for identity, offer in offers.items()]
+    known = [(o, e) for o, e in edits if not _MISCOMPILED.search("\n".join(e.after))]
+    return [edit for _, edit in sorted(known, key=lambda pair: _rank(*pair))]
 
 
 def _helps(offer: Offer, cause: Cause) -> bool:
@@ -130,20 +126,12 @@ def _helps(offer: Offer, cause: Cause) -> bool:
     return bool(settings) and not useless and not _OF_BACKWARD & settings.keys()
 
 
-def _rank(edit: Edit) -> tuple[object, ...]:
-    """Return the sort key of an edit: the edit that a person would make first comes first.
-
-    Output is best left out. Then ordinary code comes before new operators and private functions,
-    safe before unsafe, what removes several causes before what removes one, short before long.
-    """
-    code = "\n".join(edit.after)
+def _rank(offer: Offer, edit: Edit) -> tuple[object, ...]:
+    """Return the sort key of an offer: the edit that a person would make first comes first."""
     return (
         edit.applicability == "display",
         not edit.diff,
-        edit.rule != OUTPUT_GUARD,
-        bool(_OPERATOR.search(code)),
-        edit.applicability != "safe",
-        bool(_SUBGRAPH.search(code)),
+        *offer.preference,
         -len(edit.removes),
         len(edit.before) + len(edit.after),
     )

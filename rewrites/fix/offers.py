@@ -18,6 +18,11 @@ from fullgraph.rewrites.rules import all_rules
 from fullgraph.rewrites.source import Document, Replacement, parse_document
 
 EditKey = tuple[str, str]
+_OUTPUT_GUARD = "FG113"
+"""The rule that keeps output for eager code alone."""
+_OPERATOR = re.compile(r"\bcustom_op\b|\btorch\._(?!assert_async|check)|\bordered_op\b")
+"""New code that defines an operator or calls a private function."""
+_SUBGRAPH = re.compile(r"\btorch\.cond\(|\bwhile_loop\(")
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,24 @@ class Offer:
     def text(self) -> str:
         """The document's whole text with this edit alone."""
         return self.document.with_edits(self.rewrite.replacements, self.rewrite.imports)
+
+    @cached_property
+    def preference(self) -> tuple[bool, ...]:
+        """Return the key by which a person would choose among a cause's edits, the least first.
+
+        Output is best left out. Then ordinary code comes before new operators and private
+        functions, an edit with a reason before one that only trying shows to be right, safe before
+        unsafe, and straight code before subgraphs.
+        """
+        old = set(self.document.text.splitlines())
+        code = "\n".join(line for line in self.text.splitlines() if line not in old)
+        return (
+            self.rule.code != _OUTPUT_GUARD,
+            bool(_OPERATOR.search(code)),
+            self.rewrite.needs_both_branches,
+            self.rewrite.applicability is not Applicability.SAFE,
+            bool(_SUBGRAPH.search(code)),
+        )
 
     @property
     def key(self) -> EditKey:

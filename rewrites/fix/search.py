@@ -74,10 +74,11 @@ class SearchState:
         return [offer for trial in self.trials if trial.accepted for offer in trial.offers]
 
     def best_offer(self, found: Offers, level: Applicability, boundary: int = 0) -> Offer | None:
-        """Return the first offer for a cause that may be tried at `level` and has not failed: an
-        edit of the code, or a boundary of this turn."""
+        """Return the offer for a cause to try next at `level`: an edit of the code, or a boundary
+        of this turn; None if each has failed."""
         unsafe = level is Applicability.UNSAFE
-        for offer in (one for one in found.offers if one.rule.boundary == boundary):
+        offers = [offer for offer in found.offers if offer.rule.boundary == boundary]
+        for offer in sorted(offers, key=lambda o: o.preference) if unsafe else offers:
             state = self.states.get(offer.key)
             if offer.key in self.deferred:
                 if not unsafe:
