@@ -126,9 +126,10 @@ class GraphInfo:
 
 @dataclass(frozen=True)
 class RecompileInfo:
-    """One frame that was compiled more than once, with its failed guards."""
+    """The recompiles that one changing value caused, with the guards that failed."""
 
     function: str
+    """The first frame that was compiled again, with its file and line."""
     file: str
     line: int
     count: int
@@ -137,6 +138,16 @@ class RecompileInfo:
     positions: tuple[Position, ...]
     message: str
     advice: tuple[Advice, ...] = ()
+    root: str = ""
+    """The value that changed, "self.count"; "" if it has no name."""
+    category: str = ""
+    """What kind of value it is: "recompile: number attribute"."""
+    where: Position | None = None
+    """The place in the user's source where it is read or written."""
+    functions: tuple[str, ...] = ()
+    """All functions that were compiled again because of it."""
+    seconds: float | None = None
+    """Compile time of these recompiles; None if torch does not report it."""
 
 
 @dataclass(frozen=True)

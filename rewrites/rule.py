@@ -43,7 +43,8 @@ class Rewrite:
     their values; such an edit is not safe."""
     exempts: frozenset[str] = frozenset()
     """What the assumptions give up, so that no check holds it against the edit: in compiled code
-    "text", "records" (logs and warnings) or "grad_fn" in either; anywhere "randomness"."""
+    "text", "records" (logs and warnings), "grad_fn" in either or "state of NAME"; anywhere
+    "randomness"."""
     needs_both_branches: bool = False
     """Whether the proof fails unless it reached both branches of each of `tests`."""
     settings: Mapping[str, object] = field(default_factory=dict)

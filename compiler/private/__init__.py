@@ -113,6 +113,7 @@ from fullgraph.compiler.private.subsystems import (
 )
 from fullgraph.compiler.private.tensors import (
     compute_from_leaf,
+    mark_dynamic,
     view_with_bits_of,
     zero_tensor_like,
 )
@@ -248,6 +249,7 @@ __all__ = [
     "list_subsystems",
     "listen",
     "load_configs",
+    "mark_dynamic",
     "may_have_size_zero_or_one",
     "mode_options",
     "named_tree_leaves",

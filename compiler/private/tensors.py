@@ -23,6 +23,12 @@ def compute_from_leaf(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]
         return _Identity.apply(leaf, [values]), leaf
 
 
+def mark_dynamic(tensor: torch.Tensor, dimension: int, bounds: tuple[int, int] | None) -> None:
+    """Mark a dimension as dynamic for torch.compile, within `bounds` if there are any."""
+    limits = {} if bounds is None else {"min": bounds[0], "max": bounds[1]}
+    torch._dynamo.mark_dynamic(tensor, dimension, **limits)
+
+
 class _Identity(torch.autograd.Function):
     """Function whose result is neither a leaf nor a view of one; its gradient is passed through."""
 

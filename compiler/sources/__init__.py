@@ -17,7 +17,7 @@ from fullgraph.compiler.sources.live_functions import (
     freeze_inherited_objects,
     index_live_functions,
 )
-from fullgraph.compiler.sources.overrides import override_sources
+from fullgraph.compiler.sources.overrides import SourceOverride, override_sources
 from fullgraph.compiler.sources.ownership import Owner, is_user_code, owner_of
 from fullgraph.compiler.sources.source import FunctionNode, Source, first_line, read_source
 
@@ -28,6 +28,7 @@ __all__ = [
     "FunctionNode",
     "Owner",
     "Source",
+    "SourceOverride",
     "cell_name",
     "edit_functions",
     "find_live_functions",

@@ -1,42 +1,91 @@
-"""Recompiles as one entry for each frame, with the failed guards as sentences."""
+"""Recompiles as one entry for each value that changed, with the failed guards as sentences."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from fullgraph.compiler.events import Recompile, Recording
+from fullgraph.compiler.events import Position, Recompile, Recording
 from fullgraph.compiler.program import Program
+from fullgraph.compiler.sources import is_user_code, read_source
 from fullgraph.diagnose.explanation_data import Note, RecompileInfo
-from fullgraph.diagnose.taxonomy import describe_guard
+from fullgraph.diagnose.taxonomy import Root, RootKind, describe_guard, root_of_guard
 
 
 def describe_recompiles(recording: Recording) -> tuple[RecompileInfo, ...]:
-    """Return one entry for each frame that was compiled again."""
-    frames: dict[tuple[object, str], list[Recompile]] = {}
+    """Return one entry for each value that made frames compile again, the most costly first."""
+    took = {event.compile_id: event.total for event in recording.timings}
+    groups: dict[tuple[str, ...], list[Recompile]] = {}
+    sizes: dict[tuple[str, ...], tuple[str, ...]] = {}
     for event in recording.recompiles:
-        frames.setdefault((event.frame, event.compile_id.partition("/")[0]), []).append(event)
-    return tuple(_describe_recompiles(events) for events in frames.values())
+        root, key = _root_of(event), _key_of(event)
+        if root.kind is RootKind.SIZE:  # a length has the same sizes wherever it arrives
+            key = sizes.setdefault(root.key, key)
+        groups.setdefault(key, []).append(event)
+    entries = [_describe_recompiles(events, took) for events in groups.values()]
+    return tuple(sorted(entries, key=lambda one: (-(one.seconds or 0.0), -one.count)))
 
 
-def _describe_recompiles(events: list[Recompile]) -> RecompileInfo:
-    """Describe all recompiles of one frame."""
-    frame = events[0].frame
+def _root_of(event: Recompile) -> Root:
     # The first guard is that of the newest version: what changed since the last call.
+    return root_of_guard(event.guards[0] if event.guards else "")
+
+
+def _key_of(event: Recompile) -> tuple[str, ...]:
+    """Return a key that is equal for events with one root in one frame, or of one class."""
+    root = _root_of(event)
+    if root.name.startswith("self.") and root.kind is not RootKind.SIZE:
+        return *root.key, *(position.file for position in event.positions[:1])
+    if not root.name or root.kind is RootKind.GLOBAL:
+        return root.key
+    name = root.name.partition(".shape[")[0]
+    return root.kind, name, event.frame.file, str(event.frame.line)
+
+
+def _describe_recompiles(
+    events: list[Recompile], took: Mapping[str, float | None]
+) -> RecompileInfo:
+    """Describe all recompiles with one root."""
+    frame = events[0].frame
     guards = tuple(dict.fromkeys(event.guards[0] for event in events if event.guards))
     described = [describe_guard(guard) for guard in guards]
     sentences = {_without_numbers(sentence): sentence for sentence, _ in reversed(described)}
     advice = {one.text: one for _, tips in reversed(described) for one in reversed(tips)}
+    positions = tuple(dict.fromkeys(p for event in events for p in event.positions))
+    root = _root_of(events[0])
+    seconds = [took.get(event.compile_id) for event in events]
+    known = [one for one in seconds if one is not None]
     return RecompileInfo(
         frame.function,
         frame.file,
         frame.line,
         len(events),
         guards,
-        tuple(dict.fromkeys(p for event in events for p in event.positions)),
+        positions,
         " ".join(reversed(sentences.values())),
         tuple(reversed(advice.values())),
+        root.name,
+        root.kind.value,
+        _place_of(root, positions, frame),
+        tuple(dict.fromkeys(event.frame.function for event in events)),
+        sum(known) if known else None,
     )
+
+
+def _place_of(root: Root, positions: Iterable[Position], frame: Position) -> Position | None:
+    """Return the first place in user code at which a guard reads `root`, else its frame."""
+    place = next((p for p in (*positions, frame) if is_user_code(p.file)), None)
+    source = read_source(place.file) if place is not None else None
+    if place is None or source is None:
+        return place
+    line = "".join(source.text.splitlines()[place.line - 1 : place.line])
+    last = root.name.partition(".shape[")[0].rpartition(".")[2]
+    for name in (root.name, f"self.{last}", last):
+        found = re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", line) if name else None
+        if found:
+            start, end = (len(line[:n].encode()) for n in found.span())
+            return Position(place.file, place.line, start, place.line, end, place.function)
+    return place
 
 
 def _without_numbers(sentence: str) -> str:

@@ -186,10 +186,13 @@ def _short_sections(e: ExplanationData) -> Iterator[RenderableType]:
     """Yield the sections below the table, each in a line or two."""
     lines: list[Text] = []
     for recompile in e.recompiles[:_FEW]:
-        place = wording.format_place(recompile.file, recompile.line)
         times = wording.count(recompile.count, "recompile")
         message = wording.first_guard(recompile)
-        lines.append(_format_fact(f"{times} of {recompile.function}", place, message))
+        lines.append(
+            _format_fact(
+                f"{times} of {recompile.function}", wording.recompile_place(recompile), message
+            )
+        )
         lines += _first_advice(recompile.advice)
     for fallback in e.fallbacks[:_FEW]:
         place = wording.format_place(fallback.file, fallback.line)
@@ -270,7 +273,11 @@ def _other_sections(e: ExplanationData) -> Iterator[RenderableType]:
 def _recompile_section(recompile: RecompileInfo) -> Iterator[RenderableType]:
     """Yield the section on a frame's recompiles: failed guards and advice."""
     title = f"{recompile.function} · {wording.count(recompile.count, 'time')}"
-    place = wording.format_place(recompile.file, recompile.line)
+    if recompile.root:
+        title = f"{recompile.root} · {title}"
+    if recompile.seconds is not None:
+        title = f"{title} · {wording.format_seconds(recompile.seconds)}"
+    place = wording.recompile_place(recompile)
     guards = [text(f"guard failed: {guard}", "dim") for guard in recompile.guards]
     asked = [text(f"read at {wording.format_position(p)}", "dim") for p in recompile.positions]
     parts = [text(recompile.message), *guards, *asked, *tips(recompile.advice)]

@@ -220,6 +220,13 @@ def first_guard(recompile: RecompileInfo) -> str:
     return f"{first}. {count(len(recompile.guards) - 1, 'more guard')} failed."
 
 
+def recompile_place(recompile: RecompileInfo) -> str:
+    """Return the place of the value that changed, else that of the frame."""
+    if recompile.where is not None:
+        return format_position(recompile.where)
+    return format_place(recompile.file, recompile.line)
+
+
 def link_of(cause: Cause) -> str:
     """Return the address of the page about the break; "" if there is none that is safe to link."""
     is_safe = cause.url.startswith("https://") and not re.search(r"[^\x21-\x7e]", cause.url)

@@ -12,6 +12,7 @@ from fullgraph.diagnose.taxonomy.classify import (
 from fullgraph.diagnose.taxonomy.guards import describe_guard
 from fullgraph.diagnose.taxonomy.keywords import category_of_gb_type
 from fullgraph.diagnose.taxonomy.known_functions import find_known_function
+from fullgraph.diagnose.taxonomy.roots import Root, RootKind, root_of_guard
 from fullgraph.diagnose.taxonomy.sentences import describe_break, describe_limit, quote
 from fullgraph.diagnose.taxonomy.skips import describe_skip
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
@@ -21,6 +22,8 @@ __all__ = [
     "FIXES",
     "SWITCHES",
     "Category",
+    "Root",
+    "RootKind",
     "Usage",
     "advise",
     "advise_on_fake",
@@ -36,4 +39,5 @@ __all__ = [
     "is_looked_up_early",
     "quote",
     "registers_hook",
+    "root_of_guard",
 ]

@@ -43,14 +43,14 @@ def describe_guard(guard: str) -> GuardAdvice:
 
     `guard` is a failed guard as `Recompile.guards` holds it. A guard of an unknown form is quoted.
     """
-    guard = _plain_names(" ".join(guard.split()))
+    guard = plain_names(" ".join(guard.split()))
     for pattern, describe in _FORMS:
         if found := re.search(pattern, guard):
             return describe(found)
     return f"`{guard}` no longer holds.", ()
 
 
-def _plain_names(guard: str) -> str:
+def plain_names(guard: str) -> str:
     """Return the guard with names as in the user's source: `layers[0].n` for `_modules['0'].n`."""
     guard = re.sub(r"\b[LG]\[['\"](\w+)['\"]\]", r"\1", guard)
     guard = re.sub(r"\._(?:modules|parameters|buffers)\['(\d+)'\]", r"[\1]", guard)
@@ -219,6 +219,12 @@ def _describe_new_alias(found: re.Match[str]) -> GuardAdvice:
     return f"{names or 'Two arguments'} are now the same tensor.", (advice,)
 
 
+def _describe_late_value(found: re.Match[str]) -> GuardAdvice:
+    """Describe a value that was None before its first use."""
+    advice = Advice("Make it before the first compiled call.", "code")
+    return f"`{found[1]}` was None, now it is not.", (advice,)
+
+
 def _describe_lost_alias(found: re.Match[str]) -> GuardAdvice:
     """Describe arguments that were the same object and no longer are."""
     advice = Advice("Pass different tensors, or the same, at every call.", "code")
@@ -250,8 +256,9 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], GuardAdvice]], ...] = (
     ),
     (rf"^({_NAME})\.training == (True|False)$", _describe_training_mode),
     (r"^___stack\d+ == (\S+)$", _describe_break_value),
-    (rf"^len\(({_NAME})\) == (\d+)$", _describe_length),
+    (rf"^len\(({_NAME})\) (?:==|!=) (\d+)$", _describe_length),
     (rf"^not ({_NAME})$", _describe_emptiness),
+    (rf"^({_NAME}) is None$", _describe_late_value),
     (rf"^({_NAME}) is ({_NAME})$", _describe_lost_alias),
     (rf"^(\d+) <= ({_NAME})\.size\(\)\[(\d+)\](?: <= (\d+))?$", _describe_size_range),
     (rf"^({_NAME})\.size\(\)\[(\d+)\] == (\d+)$", _describe_fixed_size),

@@ -27,6 +27,7 @@ from fullgraph.rewrites.analysis.purity import (
     torch_name,
 )
 from fullgraph.rewrites.analysis.site import Knowledge, NotApplicable, Site
+from fullgraph.rewrites.analysis.state_uses import StateUses, find_state_uses
 from fullgraph.rewrites.analysis.torch_names import ACTIVATIONS, PURE_CALLS, word_set
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Knowledge",
     "NotApplicable",
     "Site",
+    "StateUses",
     "always_exits",
     "assignment_targets",
     "called_function",
@@ -46,6 +48,7 @@ __all__ = [
     "draws_random_numbers",
     "find_definitions",
     "find_hazards",
+    "find_state_uses",
     "has_nan_free_gradient",
     "infer",
     "infer_variable",

@@ -36,13 +36,10 @@ def verdict(fixes: FixResult) -> str:
         return f"{fixes.before.error}{end}"
     if not fixes.before.causes and not fixes.before.recompiles:
         return f"There is nothing to fix: {fixes.before.verdict}"
-    if not fixes.before.causes:
-        recompiles = count_recompiles(fixes.before)
-        found = fixes.recompile_setting
-        after = f" → {found.after} with a setting" if found is not None else ""
-        return f"no graph break, {_format_count(recompiles, 'recompile')}{after}{end}"
     safe = [s for s in fixes.suggestions if s.accepted and s.applicability is Applicability.SAFE]
     unsafe = [s for s in fixes.suggestions if s.accepted and s not in safe]
+    if not fixes.before.causes:
+        return f"no graph break, {_describe_counts(fixes, len(safe), len(unsafe))}{end}"
     parts = [f"graphs {_graph_count(fixes.before)} → {_graph_count(fixes.after)}"]
     parts.append(f"causes {len(fixes.before.causes)} → {len(fixes.after.causes)}")
     parts.append(f"{_format_count(len(safe), 'edit')}, proved" if safe else "no safe edit")
@@ -53,7 +50,33 @@ def verdict(fixes: FixResult) -> str:
             f"graphs {_graph_count(fixes.after_unsafe)}, "
             f"causes {len(fixes.after_unsafe.causes)}"
         )
+    if count_recompiles(fixes.before):
+        line += f"; {_describe_counts(fixes, len(safe), len(unsafe))}"
     return line + end
+
+
+def _describe_counts(fixes: FixResult, safe: int, unsafe: int) -> str:
+    """Return the recompiles over the calls: "3 recompiles → 0 with 1 unsafe edit".
+
+    A setting comes last where the program had the edits, else it stands beside them.
+    """
+    known = count_recompiles(fixes.before)
+    edits = ""
+    for number, explanation, kind in (
+        (safe, fixes.after, "edit"),
+        (unsafe, fixes.after_unsafe, "unsafe edit"),
+    ):
+        if number and count_recompiles(explanation) != known:
+            known = count_recompiles(explanation)
+            edits += f" → {known} with {_format_count(number, kind)}"
+    line = _format_count(count_recompiles(fixes.before), "recompile")
+    found = fixes.recompile_setting
+    if found is None or not found.check.ok:
+        return line + edits
+    setting = f" → {found.after} with a setting"
+    if found.before == known:
+        return f"{line}{edits}{setting}"
+    return f"{line}{setting}{', or' if edits else ''}{edits}"
 
 
 def plain(fixes: FixResult) -> str:
@@ -150,7 +173,8 @@ def describe_recompiles(fixes: FixResult) -> str:
     line = f"`{found.setting}`: {_format_count(found.before, 'recompile')} → {found.after}"
     if not found.check.ok:
         return f"{line}, but {found.check.detail}."
-    return f"{line}; with Inductor the calls behave as in eager."
+    how = "with Inductor" if found.check.name == "inductor" else "compiled"
+    return f"{line}; {how} the calls behave as in eager."
 
 
 def describe_compiler_failure(fixes: FixResult) -> str:
@@ -202,10 +226,6 @@ def _report_blocks(fixes: FixResult, console: Console) -> Iterator[RenderableTyp
         yield Text(whole, style="green" if fixes.whole and fixes.whole.check.ok else "yellow")
     if recompiles := describe_recompiles(fixes):
         yield Text(recompiles)
-        for entry in fixes.after_unsafe.recompiles if fixes.recompile_setting is None else ():
-            yield Padding(Text(f"{entry.function}: {entry.message}"), (0, 0, 0, 2))
-            for advice in entry.advice:
-                yield Padding(Text(f"- {advice.text}"), (0, 0, 0, 4))
     if failure := describe_compiler_failure(fixes):
         yield Text(failure, style="red")
     for suggestion in fixes.suggestions:

@@ -13,11 +13,12 @@ import torch
 
 from fullgraph.compiler.display import mimebundle
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.sources import Owner, cell_name, override_sources, owner_of
+from fullgraph.compiler.sources import Owner, cell_name, owner_of
 from fullgraph.rewrites.fix.fix_report import plain, to_dict, verdict
 from fullgraph.rewrites.fix.fix_view import view
 from fullgraph.rewrites.fix.patched import patched
 from fullgraph.rewrites.fix.results import FixResult
+from fullgraph.rewrites.proof import override_program
 from fullgraph.rewrites.source import write_files
 
 
@@ -55,7 +56,7 @@ class Fixes(FixResult):
     @contextmanager
     def active(self, *, unsafe: bool = False) -> Iterator[None]:
         """Run the edited code inside the block, also of installed packages; write no file."""
-        with override_sources(self.changed_texts(unsafe=unsafe)):
+        with override_program(self.subject, self.changed_texts(unsafe=unsafe)):
             yield
 
     @property

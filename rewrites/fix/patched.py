@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from fullgraph.compiler.sources import find_live_functions, override_sources
+from fullgraph.rewrites.proof import convert_globals, convert_module, find_new_tensors
 
 
 def patched(subject: Any, texts: Mapping[str, str]) -> Any:
@@ -22,10 +23,14 @@ def patched(subject: Any, texts: Mapping[str, str]) -> Any:
     """
     if not texts:
         return subject
+    new = find_new_tensors(texts)
     before = {f: f.__code__ for functions in find_live_functions(texts).values() for f in functions}
     with override_sources(texts) as overlay:
         codes = {f: f.__code__ for f in before}
         spaces = {id(f.__globals__): dict(f.__globals__) for f in before}
+    for function in before:
+        names = new.variables.get(function.__code__.co_filename, ())
+        convert_globals(spaces[id(function.__globals__)], names)
     for space in spaces.values():
         for one in overlay.decorated:
             space.update({name: one.before for name, value in space.items() if value is one.after})
@@ -35,7 +40,12 @@ def patched(subject: Any, texts: Mapping[str, str]) -> Any:
         for name, value in tuple(space.items()):
             if isinstance(value, FunctionType | type):
                 space[name] = copies.of(value)
-    return copies.module(subject) if isinstance(subject, torch.nn.Module) else copies.of(subject)
+    if not isinstance(subject, torch.nn.Module):
+        return copies.of(subject)
+    copy = copies.module(subject)
+    for module in copy.modules():
+        convert_module(module, new)
+    return copy
 
 
 @dataclass

@@ -15,7 +15,7 @@ from fullgraph.compiler.display import progress_line
 from fullgraph.compiler.ladder import Backend
 from fullgraph.compiler.private import patch_config
 from fullgraph.compiler.program import Loss, Program, parse_program
-from fullgraph.compiler.sources import index_live_functions, is_user_code, override_sources
+from fullgraph.compiler.sources import index_live_functions, is_user_code
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.fix.causes import CauseKey
@@ -28,6 +28,7 @@ from fullgraph.rewrites.fix.offers import (
     places_to_observe,
     propose,
 )
+from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
 from fullgraph.rewrites.fix.recompiles import (
     CompileSetting,
     RecompileSetting,
@@ -42,7 +43,15 @@ from fullgraph.rewrites.fix.search import (
     search_edits,
     undo_under_inductor,
 )
-from fullgraph.rewrites.proof import Check, Proof, ProofState, prove, share_failure, verify_inductor
+from fullgraph.rewrites.proof import (
+    Check,
+    Proof,
+    ProofState,
+    override_program,
+    prove,
+    share_failure,
+    verify_inductor,
+)
 from fullgraph.rewrites.rule import Applicability, Rule
 from fullgraph.rewrites.rules import all_rules, select_rules
 
@@ -181,7 +190,7 @@ def fix(
         if not whole or is_late():
             return None
         report_progress("running under fullgraph=True with Inductor")
-        with override_sources(state.program.texts):
+        with override_program(program.target, state.program.texts):
             exempt = _exempt(state.accepted)
             return FullgraphRun(edits, verify_inductor(program, seconds_left(), exempt=exempt))
 
@@ -193,14 +202,20 @@ def fix(
     def explain_with_setting(setting: CompileSetting) -> Explanation:
         report_progress(f"trying {setting}")
         with patch_config(setting.config):
-            return _explain_with(setting.of(program), unsafe.program.texts, seconds_left())
+            return _explain_with(setting.of(program), base.program.texts, seconds_left())
 
     def verify_setting(setting: CompileSetting) -> Check:
-        report_progress(f"running with {setting} under Inductor")
-        with patch_config(setting.config), override_sources(unsafe.program.texts):
-            exempt = _exempt(unsafe.accepted)
-            subject = setting.of(program)
-            return verify_inductor(subject, seconds_left(), fullgraph=False, exempt=exempt)
+        report_progress(f"running with {setting}{' under Inductor' if inductor else ''}")
+        with patch_config(setting.config), override_program(program.target, base.program.texts):
+            exempt = _exempt(base.accepted)
+            return verify_inductor(
+                setting.of(program),
+                seconds_left(),
+                fullgraph=False,
+                exempt=exempt,
+                original=program if setting.tensors else None,
+                backend="inductor" if inductor else "eager",
+            )
 
     def run_with_config(config: Config) -> ConfigRun:
         """Explain and prove the program under a configuration."""
@@ -222,25 +237,29 @@ def fix(
                 raise
             interrupts.append(interrupt)
         before = EditedProgram({}, known[0])
-        safe = unsafe = SearchState(before)
+        safe = unsafe = base = SearchState(before)
         ideas: Mapping[tuple[CauseKey, str], Proof] = {}
         whole: FullgraphRun | None = None
         setting: RecompileSetting | None = None
         try:
             whole = verify("none", safe)
-            safe = unsafe = search_edits(safe, Applicability.SAFE, runs, rounds)
+            safe = base = search_edits(safe, Applicability.SAFE, runs, rounds)
+            safe = unsafe = search_recompile_edits(safe, Applicability.SAFE, runs)
             if inductor:
                 safe = unsafe = undo_under_inductor(safe, runs)
             whole = _better(whole, lambda: verify("safe", safe))
-            unsafe = search_edits(safe, Applicability.UNSAFE, runs, rounds)
+            unsafe = base = search_edits(safe, Applicability.UNSAFE, runs, rounds)
+            unsafe = search_recompile_edits(unsafe, Applicability.UNSAFE, runs)
             if inductor and unsafe.program is not safe.program:
                 unsafe = undo_under_inductor(unsafe, runs)
                 whole = _better(whole, lambda: verify("unsafe", unsafe))
             if whole is None or not whole.check.ok:
                 ideas = prove_config_ideas(unsafe, run_with_config, is_late)
-            if inductor and unsafe.program.explanation.recompiles:
+            if unsafe.program.explanation.recompiles:
+                base = unsafe  # else the setting stands beside the edits
+            if base.program.explanation.recompiles:
                 setting = find_recompile_setting(
-                    unsafe.program.explanation,
+                    base.program.explanation,
                     program,
                     explain=explain_with_setting,
                     verify=verify_setting,
@@ -259,7 +278,7 @@ def fix(
         recompile_setting=setting,
         compiler_failure=failures[0] if failures else "",
         suggestions=list_suggestions(unsafe, ideas),
-        unfixed=list_unfixed(unsafe, rules, ended_by, whole),
+        unfixed=list_unfixed(unsafe, rules, ended_by, whole, setting),
         originals=unsafe.originals,
         texts=safe.program.texts,
         texts_unsafe=unsafe.program.texts,
@@ -288,7 +307,7 @@ def _propose_with_facts(
     """Return the rules' offers for the user's causes, with the facts of one run in eager."""
     causes = [c for c in edited.explanation.causes if is_user_code(c.position.file)]
     places = tuple(places_to_observe(causes))
-    with override_sources(edited.texts):
+    with override_program(program.target, edited.texts):
         return propose(causes, observe_program(program, places, seconds), rules)
 
 
@@ -300,7 +319,7 @@ def _explain_with(program: Program, texts: Texts, seconds: float) -> Explanation
 
 def _explanations_with(program: Program, texts: Texts, seconds: float) -> Iterator[Explanation]:
     """Yield the explanations of the program with edited texts, as they grow."""
-    with override_sources(texts):
+    with override_program(program.target, texts):
         yield from explanations(program, seconds=min(UNMASK_SECONDS, seconds), limit=seconds)
 
 

@@ -2,34 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from fullgraph.compiler.program import Program
+import torch
+
+from fullgraph.compiler.private import mark_dynamic
+from fullgraph.compiler.program import CallArguments, Program
 from fullgraph.diagnose.explanation import Explanation
+from fullgraph.diagnose.taxonomy import RootKind
 from fullgraph.rewrites.fix.config_ideas import Config
-from fullgraph.rewrites.proof import Check
+from fullgraph.rewrites.proof import Check, copy_calls
 
 _INT_ATTRIBUTES = "torch._dynamo.config.allow_unspec_int_on_nn_module"
 
 
 @dataclass(frozen=True)
+class DynamicDimension:
+    """A dimension of a tensor argument whose size differs between the calls."""
+
+    argument: str
+    dimension: int
+    least: int
+    greatest: int
+
+    def code(self, bounded: bool) -> str:
+        """Return the call that marks it as dynamic."""
+        bounds = f", min={self.least}, max={self.greatest}" if bounded else ""
+        return f"torch._dynamo.mark_dynamic({self.argument}, {self.dimension}{bounds})"
+
+
+@dataclass(frozen=True)
 class CompileSetting:
-    """Arguments of `torch.compile` and configuration of Dynamo."""
+    """What the caller changes: `torch.compile`'s arguments, configuration, or the inputs."""
 
     dynamic: bool | None = None
     config: Config = field(default_factory=dict)
+    marks: tuple[DynamicDimension, ...] = ()
+    bounded: bool = False
+    """Whether the marks have the least and greatest size as bounds."""
+    tensors: tuple[str, ...] = ()
+    """Number arguments that become 0-d tensors."""
 
     def __str__(self) -> str:
         """Return the code that sets it."""
         lines = [f"{name} = {value!r}" for name, value in self.config.items()]
+        lines += [mark.code(self.bounded) for mark in self.marks]
+        lines += [f"{name} = torch.tensor({name})" for name in self.tensors]
         if self.dynamic is not None:
             lines.append(f"torch.compile(model, dynamic={self.dynamic})")
         return "; ".join(lines)
 
     def of(self, program: Program) -> Program:
         """Return `program` compiled with this setting; its configuration is the caller's."""
-        return program if self.dynamic is None else replace(program, dynamic=self.dynamic)
+        if self.dynamic is not None:
+            program = replace(program, dynamic=self.dynamic)
+        if not self.marks and not self.tensors:
+            return program
+        calls = copy_calls(program.calls)
+        return replace(program, calls=tuple(self._changed(program, call) for call in calls))
+
+    def _changed(self, program: Program, call: CallArguments) -> CallArguments:
+        """Mark the tensors of a call, and return it with tensors for numbers."""
+        given = arguments_of(program, call)
+        for mark in self.marks:
+            bounds = (mark.least, mark.greatest) if self.bounded else None
+            mark_dynamic(given[mark.argument], mark.dimension, bounds)
+        new = {name: _as_tensor(given[name]) for name in self.tensors}
+        names = [name for name, value in given.items() if name not in call.kwargs]
+        args = tuple(new.get(name, value) for name, value in zip(names, call.args, strict=False))
+        kwargs = {name: new.get(name, value) for name, value in call.kwargs.items()}
+        return CallArguments((*args, *call.args[len(args) :]), kwargs)
 
 
 @dataclass(frozen=True)
@@ -41,6 +86,22 @@ class RecompileSetting:
     """Recompiles over the user's calls without the setting."""
     after: int
     check: Check
+
+
+def arguments_of(program: Program, call: CallArguments) -> Mapping[str, Any]:
+    """Return the arguments of a call by parameter name; empty if they have no names."""
+    target = program.target
+    function = target.forward if isinstance(target, torch.nn.Module) else target
+    try:
+        bound = inspect.signature(function).bind(*call.args, **call.kwargs)
+    except (TypeError, ValueError):
+        return {}
+    variadic = {
+        name
+        for name, parameter in bound.signature.parameters.items()
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    }
+    return {name: value for name, value in bound.arguments.items() if name not in variadic}
 
 
 def count_recompiles(explanation: Explanation) -> int:
@@ -60,30 +121,71 @@ def find_recompile_setting(
     `verify` runs the program with it under Inductor. None if no setting helps.
     """
     before = count_recompiles(explanation)
-    best: tuple[int, CompileSetting] | None = None
+    found: list[RecompileSetting] = []
     for setting in _candidates(explanation, program):
-        if is_late() or (best is not None and best[0] == 0):
+        if is_late():
             break
         try:
-            found = explain(setting)
+            trial = explain(setting)
         except AttributeError:  # a setting that this torch does not have
             continue
-        worse = found.error or found.crashes or len(found.causes) > len(explanation.causes)
-        if not worse and count_recompiles(found) < (before if best is None else best[0]):
-            best = count_recompiles(found), setting
-    if best is None:
-        return None
-    return RecompileSetting(best[1], before, best[0], verify(best[1]))
+        after = count_recompiles(trial)
+        worse = trial.error or trial.crashes or len(trial.causes) > len(explanation.causes)
+        if not worse and after < min([before, *(one.after for one in found if one.check.ok)]):
+            found.append(RecompileSetting(setting, before, after, verify(setting)))
+            if found[-1].check.ok and after == 0:
+                break
+    return min(found, key=lambda one: (not one.check.ok, one.after), default=None)
 
 
 def _candidates(explanation: Explanation, program: Program) -> Iterator[CompileSetting]:
     """Yield settings that may help against the guards that failed, the shortest first."""
-    guards = [guard for recompile in explanation.recompiles for guard in recompile.guards]
-    integers = any(guard.startswith("self.") and " == " in guard for guard in guards)
-    config = {_INT_ATTRIBUTES: True} if integers else {}
-    if program.dynamic is None and guards:
+    kinds = {recompile.category for recompile in explanation.recompiles}
+    marks = tuple(_differing_dimensions(program)) if RootKind.SIZE in kinds else ()
+    tensors = tuple(_differing_numbers(program)) if RootKind.ARGUMENT in kinds else ()
+    config = {_INT_ATTRIBUTES: True} if RootKind.ATTRIBUTE in kinds else {}
+    if marks:
+        yield CompileSetting(marks=marks)
+        yield CompileSetting(marks=marks, bounded=True)
+    if tensors:
+        yield CompileSetting(tensors=tensors)
+    if marks and tensors:
+        yield CompileSetting(marks=marks, tensors=tensors)
+    dynamic = program.dynamic is None and any(r.guards for r in explanation.recompiles)
+    if dynamic:
         yield CompileSetting(True)
     if config:
         yield CompileSetting(None, config)
-        if program.dynamic is None:
+        if marks:
+            yield CompileSetting(None, config, marks)
+        if dynamic:
             yield CompileSetting(True, config)
+
+
+def _differing_dimensions(program: Program) -> Iterator[DynamicDimension]:
+    """Yield the dimensions of tensor arguments whose sizes differ between the calls."""
+    for name, values in _values_by_name(program).items():
+        tensors = [value for value in values if isinstance(value, torch.Tensor)]
+        if len(tensors) != len(values) or len({tensor.dim() for tensor in tensors}) != 1:
+            continue
+        for dimension, sizes in enumerate(zip(*(t.shape for t in tensors), strict=True)):
+            if min(sizes) != max(sizes):
+                yield DynamicDimension(name, dimension, min(sizes), max(sizes))
+
+
+def _differing_numbers(program: Program) -> Iterator[str]:
+    """Yield the arguments that are another int or float in some call."""
+    for name, values in _values_by_name(program).items():
+        if all(type(value) in (int, float) for value in values) and len(set(values)) > 1:
+            yield name
+
+
+def _values_by_name(program: Program) -> dict[str, list[Any]]:
+    """Return the values of each argument that every call gives."""
+    calls = [arguments_of(program, call) for call in program.calls]
+    return {name: [c[name] for c in calls] for name in calls[0] if all(name in c for c in calls)}
+
+
+def _as_tensor(value: object) -> torch.Tensor:
+    """Return a number as a 0-d tensor that loses no digits."""
+    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)

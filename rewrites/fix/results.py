@@ -14,6 +14,7 @@ from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key
 from fullgraph.rewrites.fix.offers import Offer
+from fullgraph.rewrites.fix.recompile_edits import expert_advice, recompile_causes
 from fullgraph.rewrites.fix.recompiles import RecompileSetting
 from fullgraph.rewrites.fix.search import SearchState
 from fullgraph.rewrites.proof import Check, Proof, ProofState
@@ -141,13 +142,17 @@ def list_unfixed(
     rules: Collection[Rule],
     ended_by: str | None,
     whole: FullgraphRun | None = None,
+    setting: RecompileSetting | None = None,
 ) -> tuple[Unfixed, ...]:
-    """Return the causes that remain in the edited program, each with the reason.
+    """Return the causes that remain in the edited program, each with the reason, then the roots
+    of recompiles unless `setting` removes them.
 
     `rules` are those that were asked; `ended_by` is what ended the search early: "the time limit".
     With a `whole` that succeeded, causes of default mode need no edit.
     """
     captured = whole is not None and whole.check.ok
+    solved = setting is not None and setting.check.ok and not setting.after
+    roots = [] if solved else recompile_causes(state.program.explanation)
     return tuple(
         Unfixed(
             cause.expression,
@@ -156,7 +161,7 @@ def list_unfixed(
             _line_on_disk(cause, state),
             _CAPTURED if captured else _reason_unfixed(cause, state, rules, ended_by),
         )
-        for cause in state.program.explanation.causes
+        for cause in (*state.program.explanation.causes, *roots)
     )
 
 
@@ -213,7 +218,15 @@ def _make_suggestion(
 def _reason_unfixed(
     cause: Cause, state: SearchState, rules: Collection[Rule], ended_by: str | None
 ) -> str:
-    """Return why a cause has no accepted edit."""
+    """Return why a cause has no accepted edit, and for a recompile what an expert would do."""
+    reason = _reason_without_edit(cause, state, rules, ended_by)
+    advice = expert_advice(cause.category)
+    return f"{reason}; an expert would {advice}" if advice else reason
+
+
+def _reason_without_edit(
+    cause: Cause, state: SearchState, rules: Collection[Rule], ended_by: str | None
+) -> str:
     failed = [
         f"{offer.rule.code} was tried and failed its proof: {trial.proof.reason}"
         for trial in state.trials

@@ -1,6 +1,13 @@
 """Proof that rewritten code behaves as the original does."""
 
 from fullgraph.rewrites.proof.comparison import FINITE, NEW_GRADIENT, NO_BACKWARD, NO_GRADIENT
+from fullgraph.rewrites.proof.inputs import copy_calls
+from fullgraph.rewrites.proof.live_state import (
+    convert_globals,
+    convert_module,
+    find_new_tensors,
+    override_program,
+)
 from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
 from fullgraph.rewrites.proof.prove import prove, share_failure, verify_inductor
 
@@ -12,6 +19,11 @@ __all__ = [
     "Check",
     "Proof",
     "ProofState",
+    "convert_globals",
+    "convert_module",
+    "copy_calls",
+    "find_new_tensors",
+    "override_program",
     "prove",
     "share_failure",
     "verify_inductor",

@@ -25,7 +25,14 @@ DEPTH, ITEMS = 6, 2000
 """Limits of `encode`: nesting depth, and items of a container."""
 LARGE, SAMPLE = 1 << 18, 1 << 14
 """Number of elements from which a tensor is kept as a digest and a sample, and size of that."""
-_TORCHS = {"_modules", "_parameters", "_is_torch_compile", "_compiled_call_impl"}
+_TORCHS = {
+    "_modules",
+    "_parameters",
+    "_buffers",
+    "_non_persistent_buffers_set",
+    "_is_torch_compile",
+    "_compiled_call_impl",
+}
 """Attributes of modules that torch itself sets."""
 _CODE = types.FunctionType | types.MethodType | types.BuiltinFunctionType | types.ModuleType | type
 
@@ -243,8 +250,8 @@ def _encode_state(subject: Program, calls: tuple[CallArguments, ...]) -> dict[st
     target = subject.target
     if isinstance(target, torch.nn.Module):
         for path, module in target.named_modules():
-            own = {k: v for k, v in vars(module).items() if k not in _TORCHS}
-            found[f"self.{path}".rstrip(".")] = encode(own)
+            own = {k: v for k, v in vars(module).items() if k not in _TORCHS} | module._buffers
+            found[f"self.{path}".rstrip(".")] = encode(dict(sorted(own.items())))
         found["parameters"] = encode(dict(target.named_parameters()))
     for name, value in _plain_globals(target):
         found[f"global {name}"] = encode(value)

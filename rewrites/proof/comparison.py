@@ -20,6 +20,8 @@ NO_BACKWARD = "no gradient is asked of it, which would draw random numbers"
 FINITE = "its inputs are such that the original gives finite values"
 GRAD_FN = "grad_fn"
 """What a rule exempts whose printed tensors may lack `grad_fn=` when compiled."""
+STATE_OF = "state of "
+"""Before the name of an attribute or global that compiled code need not keep."""
 _GRAD_FN = re.compile(r", (?:grad_fn=<\w*>|requires_grad=True)")
 _TITLES = {
     "raised": "exceptions",
@@ -83,6 +85,9 @@ def compare_behaviours(
     perturbed inputs; results that change under it need not match exactly."""
     if GRAD_FN in exempt:
         old, new = ({c: _without_grad_fn(one) for c, one in runs.items()} for runs in (old, new))
+    names = {one.removeprefix(STATE_OF) for one in exempt if one.startswith(STATE_OF)}
+    if names:
+        old, new = ({c: _without_state(b, names) for c, b in runs.items()} for runs in (old, new))
     observed_aliases = {
         (case.backward, _aliases_of(one.outputs)) for case, one in old.items() if not one.raised
     }
@@ -260,6 +265,18 @@ def _without_grad_fn(behaviour: Behaviour) -> Behaviour:
     """Return `behaviour` with its text as if no printed tensor required a gradient."""
     records = tuple(_GRAD_FN.sub("", record) for record in behaviour.records)
     return replace(behaviour, text=_GRAD_FN.sub("", behaviour.text), records=records)
+
+
+def _without_state(behaviour: Behaviour, names: Collection[str]) -> Behaviour:
+    """Return `behaviour` without attributes and globals of these names."""
+    state: dict[str, object] = {}
+    for where, held in behaviour.state.items():
+        match held:
+            case (str(kind), list(items)) if where.startswith("self"):
+                state[where] = kind, [item for item in items if item[0] not in names]
+            case _ if where.removeprefix("global ") not in names:
+                state[where] = held
+    return replace(behaviour, state=state)
 
 
 def _is_zero(gradient: object) -> bool:

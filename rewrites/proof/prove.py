@@ -27,7 +27,6 @@ from fullgraph.compiler.sources import (
     ORIGINAL,
     FunctionEdit,
     edit_functions,
-    override_sources,
     read_source,
 )
 from fullgraph.rewrites.proof.behaviour import Behaviour, record_behaviour
@@ -40,6 +39,7 @@ from fullgraph.rewrites.proof.inputs import (
     perturb_calls,
     require_gradients,
 )
+from fullgraph.rewrites.proof.live_state import override_program
 from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
 
 CHOSEN = 16
@@ -90,7 +90,7 @@ def prove(
     def left() -> float:
         return max(1.0, limit - time.monotonic())
 
-    with override_sources(base):
+    with override_program(subject.target, base):
         titles = [_condition_text(test) for test in tests]
         lines = (*titles, *_changed_lines(base, texts))
         special = any(word in line for word in _SPECIAL for line in lines)
@@ -106,7 +106,7 @@ def prove(
     unseen = [f"`{title}` was {side}" for title, side in sides if side != "both"]
     if both and unseen:
         return _failed_proof("branches", f"{unseen[0]} on every input tried")
-    with override_sources(texts) as overlay:
+    with override_program(subject.target, texts) as overlay:
         if overlay.refused:
             return _failed_proof("overlay", overlay.refused[0])
         new = _run_proof_job(subject, left(), lambda: _run_inputs(subject, cases, special, None))
@@ -125,7 +125,7 @@ def prove(
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
         if some and all(check.ok for check in checks):
             job = partial(_run_inputs, subject, some, special, backend)
-            with override_sources(texts):
+            with override_program(subject.target, texts):
                 done = _run_proof_job(subject, left(), job, inductor=backend == "inductor")
             checks.append(_check_compiled(backend, done, new.value.behaviours, exempt))
     ok = all(check.ok for check in checks)
@@ -141,8 +141,13 @@ def verify_inductor(
     *,
     fullgraph: bool = True,
     exempt: Collection[str] = (),
+    original: Program | None = None,
+    backend: str = "inductor",
 ) -> Check:
     """Check that `torch.compile(fullgraph=fullgraph)` with Inductor behaves as eager does.
+
+    `original` is the program whose number arguments `subject` gets as 0-d tensors, if it does:
+    both must give equal results in eager.
 
     The program runs on the user's inputs, then on the same inputs joined to themselves in their
     first dimension if eager accepts those, each time isolated for at most `seconds`.
@@ -154,9 +159,17 @@ def verify_inductor(
         eager = _run_proof_job(subject, seconds, partial(_run_inputs, subject, cases, False, None))
     if eager.value is None:
         return Check("fullgraph", False, f"it does not run in eager: {_failure_text(eager)}")
-    job = partial(_run_inputs, subject, cases, False, "inductor", fullgraph=fullgraph)
-    compiled = _run_proof_job(subject, seconds, job, inductor=True)
-    return _check_compiled("inductor", compiled, eager.value.behaviours, exempt)
+    if original is not None:
+        job = partial(_run_inputs, original, cases, False, None)
+        plain = _run_proof_job(original, seconds, job)
+        known = plain.value.behaviours if plain.value is not None else {}
+        for check in compare_behaviours(known, eager.value.behaviours, numbers=True):
+            if not check.ok:
+                detail = f"with tensors for numbers it behaves differently: {check.detail}"
+                return Check("eager", False, detail)
+    job = partial(_run_inputs, subject, cases, False, backend, fullgraph=fullgraph)
+    compiled = _run_proof_job(subject, seconds, job, inductor=backend == "inductor")
+    return _check_compiled(backend, compiled, eager.value.behaviours, exempt)
 
 
 def share_failure(one: Check, other: Check) -> bool:
@@ -316,7 +329,7 @@ def _run_perturbed(
 ) -> Behaviour | None:
     """Return the behaviour of the original on inputs perturbed by one ulp."""
     near = replace(case, perturbed=True)
-    with override_sources(base):
+    with override_program(subject.target, base):
         ran = _run_proof_job(subject, seconds, lambda: _run_inputs(subject, [near], special, None))
     return ran.value.behaviours[near] if ran.value is not None else None
 

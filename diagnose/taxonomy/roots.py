@@ -1,0 +1,118 @@
+"""Roots of recompiles: the value whose change made a guard fail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fullgraph.diagnose.taxonomy.guards import plain_names
+
+
+class RootKind(StrEnum):
+    """What kind of value changed. Reports and JSON show the values, which are stable."""
+
+    SIZE = "recompile: size"
+    LENGTH = "recompile: length"
+    KEYS = "recompile: dict keys"
+    ARGUMENT = "recompile: number argument"
+    ATTRIBUTE = "recompile: number attribute"
+    GLOBAL = "recompile: global"
+    CLOSURE = "recompile: closure"
+    NONE = "recompile: None or value"
+    FLAG = "recompile: flag"
+    TRAINING = "recompile: train or eval"
+    STATE = "recompile: global state"
+    TENSOR = "recompile: kind of tensor"
+    OBJECT = "recompile: other object"
+    RESUMED = "recompile: value after a graph break"
+    OTHER = "recompile: other value"
+
+
+@dataclass(frozen=True)
+class Root:
+    """The value that a failed guard is about."""
+
+    name: str
+    """Its name in the source: "self.count", "x.shape[0]"; "" if it has none."""
+    kind: RootKind
+    key: tuple[str, ...]
+    """Equal for guards that failed through one change, whatever the frames call the value."""
+
+
+def root_of_guard(guard: str) -> Root:
+    """Return the root of a failed guard, as `Recompile.guards` holds it."""
+    text = " ".join(guard.split())
+    is_global = re.search(r"\bG\[", text) is not None
+    text = plain_names(text)
+    for pattern, make in _FORMS:
+        if found := re.search(pattern, text):
+            root = make(found)
+            if root.name.startswith("___stack"):
+                return Root(root.name, RootKind.RESUMED, (RootKind.RESUMED, root.name))
+            kinds = (RootKind.ARGUMENT, RootKind.FLAG, RootKind.OTHER, RootKind.NONE)
+            if is_global and root.kind in kinds:
+                return Root(root.name, RootKind.GLOBAL, root.key)
+            return root
+    return Root("", RootKind.OTHER, (text,))
+
+
+def _named(kind: RootKind) -> Callable[[re.Match[str]], Root]:
+    return lambda found: Root(found[1], kind, (kind, _identity(found[1])))
+
+
+def _size(found: re.Match[str]) -> Root:
+    """One length has the same sizes in every frame that it reaches."""
+    name, dimension, old, new = found.groups()
+    return Root(f"{name}.shape[{dimension}]", RootKind.SIZE, ("size", old, new))
+
+
+def _fixed_size(found: re.Match[str]) -> Root:
+    name, dimension = found[1], found[2]
+    return Root(f"{name}.shape[{dimension}]", RootKind.SIZE, ("size", name, dimension))
+
+
+def _value(found: re.Match[str]) -> Root:
+    """Return the root of a guard on a plain value."""
+    name, old = found.groups()
+    kind = RootKind.OTHER
+    if "__closure__" in name:
+        kind = RootKind.CLOSURE
+    elif old in ("True", "False"):
+        kind = RootKind.FLAG
+    elif re.fullmatch(r"-?[\d.]+(e[-+]?\d+)?", old):
+        kind = RootKind.ATTRIBUTE if "." in name else RootKind.ARGUMENT
+    return Root(name, kind, (kind, _identity(name)))
+
+
+def _identity(name: str) -> str:
+    """Return a name without the indices that tell modules of one list apart."""
+    owner, _, last = name.rpartition(".")
+    return f"self.{last}" if owner.startswith("self") else name
+
+
+def _state(found: re.Match[str]) -> Root:
+    return Root("", RootKind.STATE, ("state", found[1]))
+
+
+_NAME = r"[\w.\[\]'\"]+?"
+_FORMS: tuple[tuple[str, Callable[[re.Match[str]], Root]], ...] = (
+    (r"tensor '(.+?)' size mismatch at index (\d+)\. expected (\d+), actual (\d+)", _size),
+    (r"tensor '(.+?)' ", _named(RootKind.TENSOR)),
+    (r"GLOBAL_STATE changed: (\S+)", _state),
+    (r"expected type of '(.+?)' to be", _named(RootKind.NONE)),
+    (rf"^({_NAME}\.training) == (?:True|False)$", _named(RootKind.TRAINING)),
+    (r"^(___stack\d+)\b", _named(RootKind.RESUMED)),
+    (rf"\blen\(({_NAME})\)", _named(RootKind.LENGTH)),
+    (rf"\b(?:list|keys|dict_\w+)\(({_NAME})(?:\.keys\(\))?\)", _named(RootKind.KEYS)),
+    (rf"['\"]\w+['\"] (?:not )?in ({_NAME})$", _named(RootKind.KEYS)),
+    (rf"\b({_NAME})\.size\(\)\[(\d+)\]", _fixed_size),
+    (rf"^({_NAME}) is (?:not )?None$", _named(RootKind.NONE)),
+    (rf"^({_NAME}) == None$", _named(RootKind.NONE)),
+    (rf"^({_NAME}) == ([^=<>]+)$", _value),
+    (rf"^not ({_NAME})$", _named(RootKind.LENGTH)),
+    (rf"^___check_obj_id\(({_NAME}), ", _named(RootKind.OBJECT)),
+    (rf"^___check_type_id\(({_NAME}), ", _named(RootKind.NONE)),
+    (rf"^({_NAME}) is ({_NAME})$", _named(RootKind.OBJECT)),
+)

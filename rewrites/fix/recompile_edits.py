@@ -1,0 +1,135 @@
+"""Search for edits against recompiles: each tried on the calls, kept if the program compiles less.
+
+It takes up where the search for edits against graph breaks ends, with the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fullgraph.compiler.sources import is_user_code
+from fullgraph.diagnose.explanation import Explanation
+from fullgraph.diagnose.explanation_data import Cause, RecompileInfo
+from fullgraph.diagnose.taxonomy import RootKind
+from fullgraph.rewrites.fix.offers import Offer
+from fullgraph.rewrites.fix.recompiles import count_recompiles
+from fullgraph.rewrites.fix.search import EditedProgram, EditTrial, ProgramRuns, SearchState
+from fullgraph.rewrites.proof import Check, ProofState
+from fullgraph.rewrites.rule import Applicability
+
+_EXPERT: dict[str, str] = {
+    RootKind.SIZE: "mark the dimension as dynamic, or pad to a few sizes",
+    RootKind.LENGTH: "keep a tensor of fixed size, or hold the container outside of the graph",
+    RootKind.KEYS: "give every call the same keys, with zeros for missing ones",
+    RootKind.ARGUMENT: "pass a 0-d tensor, or accept one graph for each value",
+    RootKind.ATTRIBUTE: "keep a tensor of fixed shape in a buffer",
+    RootKind.GLOBAL: "pass the value as an argument, or accept one graph for each value",
+    RootKind.CLOSURE: "pass what the function closes over as a tensor argument",
+    RootKind.NONE: "make the value before the first compiled call",
+    RootKind.FLAG: "accept one graph for each value, or compile one function for each",
+    RootKind.TRAINING: "accept one graph for training and one for evaluation",
+    RootKind.STATE: "set it once before the first call, or accept one graph for each setting",
+    RootKind.TENSOR: "give the tensor one dtype, layout and `requires_grad` at the boundary",
+    RootKind.OBJECT: "make the object once, outside of the compiled code",
+    RootKind.RESUMED: "remove the graph break that the value comes out of",
+    RootKind.OTHER: "give the same value in each call",
+}
+"""What an expert would do where no edit and no setting helps, by kind of root."""
+
+
+def recompile_causes(explanation: Explanation) -> list[Cause]:
+    """Return the roots of recompiles as causes that rules can be asked about."""
+    return [
+        _cause_of(recompile, number)
+        for number, recompile in enumerate(explanation.recompiles, 1)
+        if recompile.where is not None and is_user_code(recompile.where.file)
+    ]
+
+
+def expert_advice(category: str) -> str:
+    """Return what an expert would do about a kind of root; "" for another category."""
+    return _EXPERT.get(category, "")
+
+
+def search_recompile_edits(
+    state: SearchState, level: Applicability, runs: ProgramRuns
+) -> SearchState:
+    """Apply every edit of at most `level` that is proved and leaves fewer recompiles."""
+    tried = True
+    while tried and not runs.is_late() and state.program.explanation.recompiles:
+        causes = tuple(recompile_causes(state.program.explanation))
+        if not causes:
+            break
+        asked = replace(state.program.explanation, causes=causes)
+        found = runs.propose(replace(state.program, explanation=asked))
+        state = state.with_offers(found)
+        tried = False
+        for offer in _offers_to_try(state, level):
+            before = state.program
+            state, tried = _try_offer(state, offer, level, runs), True
+            if state.program is not before or runs.is_late():
+                break
+    return state
+
+
+def _cause_of(recompile: RecompileInfo, number: int) -> Cause:
+    """Return the root of recompiles as a cause."""
+    assert recompile.where is not None
+    return Cause(
+        id=f"R{number}",
+        category=recompile.category,
+        gb_id=None,
+        gb_type="",
+        position=recompile.where,
+        expression=recompile.root,
+        source=(),
+        message=recompile.message,
+    )
+
+
+def _offers_to_try(state: SearchState, level: Applicability) -> Iterator[Offer]:
+    """Yield the offers for the roots of recompiles that have not failed."""
+    for found in state.offers.values():
+        if found.cause.category in _EXPERT:
+            offer = state.best_offer(found, level)
+            if offer is not None and offer.document.text == _text_of(state, offer):
+                yield offer
+
+
+def _text_of(state: SearchState, offer: Offer) -> str:
+    file = offer.document.file
+    return state.program.texts.get(file, state.originals[file])
+
+
+def _try_offer(
+    state: SearchState, offer: Offer, level: Applicability, runs: ProgramRuns
+) -> SearchState:
+    """Prove an edit, and apply it if the program then compiles less often over the calls."""
+    program = state.program
+    texts = {**program.texts, offer.document.file: offer.text}
+    proof = runs.prove(program.texts, texts, [offer])
+    explanation = program.explanation
+    if proof.holds:
+        explanation = runs.explain(texts, [offer])
+        check = _check_recompiles(program.explanation, explanation)
+        result = proof.state if check.ok else ProofState.FAILED
+        proof = replace(proof, state=result, checks=(*proof.checks, check))
+    accepted = proof.whole or (proof.holds and level is Applicability.UNSAFE)
+    index = len(state.trials)
+    state = state.with_trial(index, EditTrial((offer,), proof, accepted))
+    if accepted:
+        state = replace(state, program=EditedProgram(texts, explanation, program, index))
+    return state.with_proof_state([offer.key], proof.state)
+
+
+def _check_recompiles(before: Explanation, after: Explanation) -> Check:
+    """Return a check that an edit leaves fewer recompiles, no more causes and no crash."""
+    if after.error or after.crashes:
+        return Check("recompiles", False, after.error or "the compiler crashes on the new code")
+    if len(after.causes) > len(before.causes):
+        return Check("recompiles", False, f"`{after.causes[-1].expression}` breaks the graph")
+    old, new = count_recompiles(before), count_recompiles(after)
+    if new >= old:
+        return Check("recompiles", False, f"it recompiles as often: {new} times")
+    return Check("recompiles", True, f"{old} recompiles before, {new} after")

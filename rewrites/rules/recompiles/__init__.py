@@ -1,0 +1,1 @@
+"""Rules that keep a value from recompiling the program when it changes."""

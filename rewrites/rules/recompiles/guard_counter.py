@@ -1,0 +1,63 @@
+"""A counter or a list that the result does not depend on is kept for eager code alone.
+
+Dynamo guards on a Python number that it reads, and on the length of a list: `self.count += 1`
+compiles the program again in each call. `torch.compiler.is_compiling()` is a constant for it, and
+the branch goes away.
+
+Before:
+
+    self.count += 1
+    self.seen.append(h.detach())
+
+After:
+
+    if not torch.compiler.is_compiling():
+        self.count += 1
+    if not torch.compiler.is_compiling():
+        self.seen.append(h.detach())
+
+Always unsafe: the compiled program does not count. Count outside of it where the number is needed.
+
+Refuses: values that the function reads, apart from the update.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis import Site, find_state_uses
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.source import build_expression
+
+CATEGORIES = frozenset({"recompile: number attribute", "recompile: global", "recompile: length"})
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    uses = find_state_uses(site.document, site.node)
+    if uses is None or not uses.updates:
+        return None
+    functions = {site.document.function(statement) for statement in uses.updates}
+    if any(site.document.function(read) in functions for read in uses.reads):
+        return Refusal(f"`{uses.name}` is read where it is updated")
+    torch = site.document.imported_name("torch") or "torch"
+    eager = build_expression(f"not {torch}.compiler.is_compiling()")
+    guarded: dict[cst.CSTNode, cst.CSTNode] = {
+        statement: cst.If(
+            eager.deep_clone(),
+            cst.IndentedBlock([statement.with_changes(leading_lines=())]),
+            leading_lines=statement.leading_lines,
+        )
+        for statement in uses.updates
+    }
+    last = uses.name.rpartition(".")[2]
+    return Rewrite(
+        guarded,
+        f"The compiled program does not update `{uses.name}`, and does not guard on it.",
+        Applicability.UNSAFE,
+        (f"nobody needs `{uses.name}` of calls to the compiled program",),
+        imports=("torch",),
+        exempts=frozenset({f"state of {last}"}),
+    )
+
+
+RULE = Rule("FG851", "guard-counter", CATEGORIES, rewrite)

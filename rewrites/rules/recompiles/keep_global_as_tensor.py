@@ -1,0 +1,64 @@
+"""A global number that compiled code changes becomes a 0-d tensor, which never recompiles.
+
+Dynamo takes a global number as a constant and guards on it: each new value compiles the program
+again, up to the recompile limit. A 0-d tensor is an input of the graph.
+
+Before:
+
+    CALLS = 0
+
+    def traced(x):
+        global CALLS
+        CALLS += 1
+        return x + 0.001 * CALLS
+
+After:
+
+    CALLS = torch.tensor(0)
+
+    def traced(x):
+        global CALLS
+        CALLS += 1
+        return x + 0.001 * CALLS
+
+Always unsafe: other readers of the variable get a 0-d tensor, which the update changes in place.
+
+Refuses: variables that the file does not set to a number, or writes by more than `+=` and the like.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.rewrites.analysis import Site, find_state_uses
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.source import build_expression
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    uses = find_state_uses(site.document, site.node)
+    if uses is None or uses.name.startswith("self."):
+        return None
+    name, initial = uses.name, uses.initial
+    value = None if initial is None else initial.value
+    single = isinstance(initial, cst.Assign) and len(initial.targets) == 1
+    if not single or not isinstance(value, cst.Integer | cst.Float):
+        return Refusal(f"the file does not set `{name}` to a number")
+    if not uses.updates or uses.writes:
+        return Refusal(f"`{name}` is assigned a new value, and not updated in place")
+    torch = site.document.imported_name("torch") or "torch"
+    dtype = f", dtype={torch}.float64" if isinstance(value, cst.Float) else ""
+    return Rewrite(
+        {value: build_expression(f"{torch}.tensor({site.document.code(value)}{dtype})")},
+        f"`{name}` is an input of the graph and no longer a constant of it.",
+        Applicability.UNSAFE,
+        (
+            f"every reader of `{name}` accepts a 0-d tensor",
+            f"no backward runs after a later call has changed `{name}` in place",
+        ),
+        imports=("torch",),
+        numbers=True,
+    )
+
+
+RULE = Rule("FG853", "keep-global-as-tensor", frozenset({"recompile: global"}), rewrite)

@@ -1,0 +1,53 @@
+import pytest
+
+from fullgraph.rewrites.rule import Applicability
+from tests.rewrites.harness import offered
+
+HEAD = """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.count, self.seen = 0, []
+
+    def forward(self, x):
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "self.count += 1\n        return x * self.count",
+        "self.seen.append(x)\n        return sum(self.seen)",
+        "return x * self.count",
+    ],
+)
+def test_left_alone(body):
+    name = "self.seen" if "seen" in body else "self.count"
+    text, rewrites, _ = offered(f"{HEAD}        {body}\n", name, "recompile: length")
+    assert not rewrites, text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "# note\n        self.count += 1  # calls",
+            "# note\n        if not torch.compiler.is_compiling():\n"
+            "            self.count += 1  # calls",
+        ),
+        (
+            "self.seen.append( x )",
+            "if not torch.compiler.is_compiling():\n            self.seen.append( x )",
+        ),
+    ],
+)
+def test_fixed(before, after):
+    name = "self.seen" if "seen" in before else "self.count"
+    body = f"{before}\n        return x\n"
+    at = before[before.index(name) :].partition(" ")[0].partition(".append")[0]
+    source = f"{HEAD.replace('self.count, self.seen = 0, []', 'pass')}        {body}"
+    text, rewrites, _ = offered(source, at, "recompile: length")
+    assert text == source.replace(before, after)
+    assert rewrites[0].applicability is Applicability.UNSAFE
