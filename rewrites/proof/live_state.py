@@ -40,17 +40,19 @@ def override_program(target: object, texts: Mapping[str, str]) -> Iterator[Sourc
         for module in _modules_of(target):
             own, buffers = vars(module), module._buffers
             left_out = module._non_persistent_buffers_set
-            for name in _numbers_of(module, new):
-                undo.callback(own.__setitem__, name, own[name])
+            names = _numbers_of(module, new)
             convert_module(module, new)
+            for name in names:
+                undo.callback(_restore_number, own, name, module.get_buffer(name))
             if module._buffers is not buffers:
                 undo.callback(own.__setitem__, "_buffers", buffers)
                 undo.callback(own.__setitem__, "_non_persistent_buffers_set", left_out)
-        for file, names in new.variables.items():
+        for file, variables in new.variables.items():
             for space in {id(f.__globals__): f.__globals__ for f in _functions(file)}.values():
-                for name in names:
-                    undo.callback(space.__setitem__, name, space.get(name))
-                convert_globals(space, names)
+                numbers = tuple(name for name in variables if _is_number(space.get(name)))
+                convert_globals(space, numbers)
+                for name in numbers:
+                    undo.callback(_restore_number, space, name, space[name])
         yield overlay
 
 
@@ -126,6 +128,11 @@ def _tensors_in(tree: ast.Module) -> set[str]:
         and isinstance(node.targets[0], ast.Name)
         and isinstance(node.value, ast.Call)
     }
+
+
+def _restore_number(space: dict[str, Any], name: str, tensor: torch.Tensor) -> None:
+    """Make a tensor a number again, with the value that it has now."""
+    space[name] = tensor.item()
 
 
 def _is_number(value: object) -> bool:
