@@ -85,3 +85,5 @@ def test_compiling_that_never_pays_is_said_so():
     rows = dict(wording.measurement_rows(replace(CLEAN, measurement=slow)))
     assert rows["pays after"] == "never"
     assert rows["compiled"] == "20 ms a call, 2 × as slow"
+    unmeasured = replace(CLEAN, measurement=replace(slow, eager=0.0))
+    assert dict(wording.measurement_rows(unmeasured))["compiled"] == "20 ms a call"

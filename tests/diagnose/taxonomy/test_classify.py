@@ -135,6 +135,8 @@ def test_a_mask_inside_a_torch_function_is_no_mask_of_the_users() -> None:
     brk = a_break("Dynamic shape operator", context="aten.masked_select.default")
     assert diagnose(brk, expression="torch.combinations(x[0])").category == "dynamic output shape"
     assert diagnose(brk, expression="x[mask]").category == "boolean mask"
+    other = a_break("Dynamic shape operator", context="aten.one_hot.default")
+    assert diagnose(other, expression="F.one_hot(x)").category == "dynamic output shape"
 
 
 def test_an_unknown_c_function_is_named() -> None:
