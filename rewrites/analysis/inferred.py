@@ -40,15 +40,11 @@ def infer(site: Site, node: cst.CSTNode) -> ValueSummary | None:
         return seen
     if isinstance(node, cst.Name) and (known := find_definitions(site.document, node)) is not None:
         seen = _facts_of_use(site, known, known.reaching.get(node, frozenset()))
-    if isinstance(node, cst.Attribute) and isinstance(
-        site.document.parents.get(node), cst.AugAssign
-    ):
-        seen = _facts_elsewhere(site, node)
     return seen or _facts_of(lambda: _value_of(site, node, 0))
 
 
 def _facts_elsewhere(site: Site, node: cst.Attribute) -> ValueSummary | None:
-    """Return the facts of an attribute path whose value the function only updates in place."""
+    """Return the facts of another use of an attribute path that the function does not bind."""
     document, path = site.document, dotted_name(node)
     function = document.function(node)
     found = [one for one in walk(function or node) if path and dotted_name(one) == path]
@@ -132,6 +128,8 @@ def _value_of(site: Site, node: cst.CSTNode, depth: int) -> Any:
             return (
                 torch.device("meta") if node.attr.value == "device" else _get_attribute(base, node)
             )
+        case cst.Attribute() if (elsewhere := _facts_elsewhere(site, node)) is not None:
+            return _make_value(elsewhere)
         case cst.Attribute() if given := buffer_value(site, node) or numeric_attribute(site, node):
             return _value_of(site, given, again)
         case cst.BinaryOperation():

@@ -18,7 +18,8 @@ After:
     slope = pullback(torch.ones_like(score))[0]
 
 What leads from the input to the output becomes a local function. Without `create_graph=True` the
-gradient is detached. The gradients of parameters go through as before.
+gradient is detached; with `create_graph=self.training` it is detached where that is false. The
+gradients of parameters go through as before.
 
 Unsafe where the input is used later, which then no longer asks for a gradient.
 
@@ -37,9 +38,11 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import (
     Site,
     live_in,
+    may_raise,
     names_bound,
     names_mutated,
     names_read,
+    side_effect_of,
     statements_after,
     walk,
 )
@@ -64,14 +67,15 @@ class GradientCall:
     output: cst.BaseExpression
     input: str
     cotangent: cst.BaseExpression | None
-    create_graph: bool
+    create_graph: cst.BaseExpression | None
+    """None or an expression without effects."""
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     call = site.node
     if not isinstance(call, cst.Call) or site.callee_name(call) != "torch.autograd.grad":
         return None
-    gradient_call = _parse_gradient_call(call)
+    gradient_call = _parse_gradient_call(site, call)
     if isinstance(gradient_call, Refusal):
         return gradient_call
     line = site.statement
@@ -108,7 +112,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _parse_gradient_call(call: cst.Call) -> GradientCall | Refusal:
+def _parse_gradient_call(site: Site, call: cst.Call) -> GradientCall | Refusal:
     """Return the arguments of the call, or a refusal."""
     given: dict[str, cst.BaseExpression] = {}
     for position, arg in enumerate(call.args):
@@ -129,18 +133,15 @@ def _parse_gradient_call(call: cst.Call) -> GradientCall | Refusal:
     if not isinstance(source, cst.Name):
         return Refusal("the input is not a local name")
     create = given.get("create_graph")
-    if create is not None and not (isinstance(create, cst.Name) and create.value in _BOOLS):
-        return Refusal("whether the gradient has a graph is decided at run time")
+    if create is not None and (reason := side_effect_of(site, create) or may_raise(site, create)):
+        return Refusal(f"the gradient may have a graph, and {reason}")
     ones = "grad_outputs" not in given or dotted_name(cotangent) == "None"
     return GradientCall(
         output,
         source.value,
         None if ones else cotangent,
-        create is not None and dotted_name(create) == "True",
+        create,
     )
-
-
-_BOOLS = ("True", "False")
 
 
 def _only_item(value: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -266,10 +267,18 @@ def _vjp_statements(
     taken = taken.with_changes(leading_lines=[cst.EmptyLine(indent=False)])
     ones = build_expression(f"torch.ones_like({output})")
     back = build_expression(f"{pullback}({{v}})", v=gradient_call.cotangent or ones)
-    first = build_expression("{v}[0]" if gradient_call.create_graph else "{v}[0].detach()", v=back)
+    create, lines = gradient_call.create_graph, [made, taken]
+    flag = "False" if create is None else dotted_name(create)
+    if flag not in ("True", "False"):
+        gradient = unused_name("gradient")
+        lines.append(build_statement(f"{gradient} = {{v}}[0]", v=back))
+        template = f"{gradient} if {{create}} else {gradient}.detach()"
+        first = build_expression(template, create=create)
+    else:
+        first = build_expression("{v}[0]" if flag == "True" else "{v}[0].detach()", v=back)
     last = line.deep_replace(*_unpacked_gradient(site.document, call, first))
     assert isinstance(last, cst.BaseStatement)
-    return [made, taken, last]
+    return [*lines, last]
 
 
 def _unpacked_gradient(

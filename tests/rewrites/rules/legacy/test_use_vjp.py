@@ -128,6 +128,22 @@ u, pullback = torch.func.vjp(u_of, x)
 du = (pullback(torch.ones_like(u))[0],)
 return u + du[0]""",
         ),
+        (
+            """\
+s = self.net(x).sum()
+(g,) = torch.autograd.grad(s, x, create_graph=self.training)
+return s, -g""",
+            """\
+
+def s_of(x):
+    s = self.net(x).sum()
+    return s
+
+s, pullback = torch.func.vjp(s_of, x)
+gradient = pullback(torch.ones_like(s))[0]
+g = gradient if self.training else gradient.detach()
+return s, -g""",
+        ),
     ],
 )
 def test_fixed(before, after):
