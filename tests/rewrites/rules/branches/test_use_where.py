@@ -155,3 +155,14 @@ def test_an_index_that_the_test_keeps_inside_stays_inside():
     outcome = rewritten(source, X, torch.tensor(10))
     assert "x[torch.where(condition, p[None], 0)]" in outcome.source
     outcome.check((X, torch.tensor(2)))
+
+
+def test_a_buffer_that_only_the_branch_not_taken_copies():
+    source = _model(
+        "self.width = 4\nself.register_buffer('anchor', torch.ones(self.width))",
+        "if torch.equal(self.anchor, x):\n    return self.anchor.clone()\nreturn x * 2",
+    )
+    outcome = rewritten(source, X.clone())
+    line = "return torch.where((self.anchor == x).all(), self.anchor.clone(), x * 2)\n"
+    assert line in outcome.source
+    outcome.check((torch.ones(4),), (torch.ones(3),))
