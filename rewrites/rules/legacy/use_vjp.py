@@ -269,7 +269,7 @@ def _vjp_statements(
     back = build_expression(f"{pullback}({{v}})", v=gradient_call.cotangent or ones)
     create, lines = gradient_call.create_graph, [made, taken]
     flag = "False" if create is None else dotted_name(create)
-    if flag not in ("True", "False"):
+    if create is not None and flag not in ("True", "False"):
         gradient = unused_name("gradient")
         lines.append(build_statement(f"{gradient} = {{v}}[0]", v=back))
         template = f"{gradient} if {{create}} else {gradient}.detach()"
