@@ -28,20 +28,29 @@ with
         size = torch.library.get_ctx().new_dynamic_size()
         return cost.new_empty((size,), dtype=torch.int64)
 
+In `forward` itself the statement with the cause is moved, with up to three that follow, so that
+tensors and numbers alone go in and come out.
+
 Always unsafe: the shapes are those of the inputs that were seen, no gradient flows through the
 operator, and it must read nothing but its arguments.
 
 Refuses: helpers that change what they are given, that need more of `self` than tensors and numbers,
-through which a gradient flows, or that return anything but tensors and ints; code in `forward`
-itself, nested functions, generators and decorated functions.
+through which a gradient flows, or that return anything but tensors and ints; statements that
+change variables, or from which control goes on elsewhere.
 """
 
 from __future__ import annotations
 
+import libcst as cst
+
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.transforms.boundaries import define_operator, find_helper
+from fullgraph.rewrites.transforms.boundaries import (
+    define_operator,
+    define_operator_of_statements,
+    find_helper,
+)
 
 _OF_DATA = frozenset(
     {
@@ -69,21 +78,25 @@ _OF_DATA = frozenset(
         Category.NON_TENSOR,
         Category.CALL,
         Category.FAKE,
+        Category.SPARSE,
+        Category.NESTED,
     }
 )
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     helper = find_helper(site)
-    if isinstance(helper, Refusal):
-        return helper
     try:
-        edit = define_operator(site, helper)
+        if isinstance(helper, cst.FunctionDef):
+            edit = define_operator(site, helper)
+        else:
+            edit = define_operator_of_statements(site)
     except NotApplicable as escape:
-        return Refusal(str(escape))
+        return helper if isinstance(helper, Refusal) else Refusal(str(escape))
+    what = f"`{helper.name.value}`" if isinstance(helper, cst.FunctionDef) else "This code"
     return Rewrite(
         edit.replacements,
-        f"`{helper.name.value}` is an operator, which is neither traced nor a break.",
+        f"{what} becomes an operator, which is neither traced nor a break.",
         Applicability.UNSAFE,
         tuple(edit.assumes),
         imports=("torch",),

@@ -1,6 +1,15 @@
 """Boundaries: helper functions that TorchDynamo does not enter."""
 
 from fullgraph.rewrites.transforms.boundaries.helper import decorate, find_helper, reads_values
-from fullgraph.rewrites.transforms.boundaries.operator import define_operator
+from fullgraph.rewrites.transforms.boundaries.operator import (
+    define_operator,
+    define_operator_of_statements,
+)
 
-__all__ = ["decorate", "define_operator", "find_helper", "reads_values"]
+__all__ = [
+    "decorate",
+    "define_operator",
+    "define_operator_of_statements",
+    "find_helper",
+    "reads_values",
+]

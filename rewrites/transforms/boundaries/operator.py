@@ -55,25 +55,155 @@ class OperatorEdit:
 
     replacements: dict[cst.CSTNode, Replacement]
     assumes: list[str] = field(default_factory=list)
+    dynamic: bool = False
+    """Whether a size of a result is unknown until run time."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Code that becomes the body of an operator."""
+
+    name: str
+    function: cst.FunctionDef
+    body: cst.BaseSuite
+    at: cst.CSTNode
+    """The body, or its last statement: a node of the document."""
+    given: frozenset[str]
+    """The variables that it may read from outside."""
 
 
 def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
     """Return the edit that moves the body of `helper` into an operator. Raises NotApplicable."""
     document, name = site.document, helper.name.value
-    if not Path(document.file).stem.isidentifier():
-        raise NotApplicable("an operator cannot be named after this file")
     if not isinstance(helper.body, cst.IndentedBlock):
         raise NotApplicable(f"the body of `{name}` stands on its first line")
-    _check_effects(document, helper)
-    arguments, renamed = _arguments_of(site, helper)
-    results = _results_of(site, helper, arguments, renamed)
+    if helper.params.star_kwarg or isinstance(helper.params.star_arg, cst.Param):
+        raise NotApplicable(f"`{name}` takes any number of arguments")
+    given = frozenset(one.value for one in _parameter_names(helper))
+    piece = _Piece(name, helper, helper.body, helper.body, given)
+    _check_effects(document, piece)
+    arguments, renamed = _arguments_of(site, piece)
+    results = _results_of(site, piece, arguments, renamed)
+    doc, rest = _split_docstring(helper.body)
+    edit, call = _operator_edit(site, piece, rest, arguments, renamed, results)
+    returned = cst.parse_statement(f"return {call}\n", config=document.module.config_for_parsing)
+    edit.replacements[helper.body] = helper.body.with_changes(body=[*doc, returned])
+    return edit
+
+
+def define_operator_of_statements(site: Site) -> OperatorEdit:
+    """Return the edit that moves the statements around a cause into an operator: the fewest that
+    take and give tensors and numbers. Raises NotApplicable."""
+    document, statement = site.document, site.statement
+    block, function = document.parent(statement), document.function(statement)
+    if not isinstance(block, cst.IndentedBlock) or not isinstance(function, cst.FunctionDef):
+        raise NotApplicable("no function lies around it")
+    start = next(number for number, one in enumerate(block.body) if one is statement)
+    reason = NotApplicable("no statements around it take and give tensors alone")
+    for end in range(start, min(start + 4, len(block.body))):
+        try:
+            return _edit_of_statements(site, function, block.body[start : end + 1])
+        except NotApplicable as escape:
+            reason = reason if end > start else escape
+    raise reason
+
+
+def _edit_of_statements(
+    site: Site, function: cst.FunctionDef, statements: Sequence[cst.BaseStatement]
+) -> OperatorEdit:
+    """Return the edit that moves neighbouring statements of a function into an operator."""
+    document = site.document
+    flow = m.Return() | m.Break() | m.Continue() | m.Yield() | m.Await() | m.Del()
+    if any(m.findall(one, flow) for one in statements):
+        raise NotApplicable("control goes on elsewhere from there")
+    body = cst.IndentedBlock(list(statements))
+    inside = _names_in(document, body)
+    own, last = {id(one) for one in inside}, document.position(statements[-1])
+    stored = {one.value for one in inside if _is_stored(document, one)}
+    others = [one for one in _names_in(document, function.body) if id(one) not in own]
+    later = [
+        one
+        for one in others
+        if one.value in stored and document.position(one).line > (last.end_line or last.line)
+    ]
+    if not later:
+        raise NotApplicable("it gives nothing to the code after it")
+    results: dict[str, ValueSummary] = {}
+    converted: dict[str, cst.Call] = {}
+    taken: dict[cst.CSTNode, Replacement] = {}
+    for one in later:
+        value: cst.BaseExpression = one
+        if (call := _conversion_of(site, one)) is not None:
+            value = converted[one.value] = call
+            taken[call] = one
+        seen = None if _is_stored(document, one) else site.observed(value)
+        if seen is not None:
+            results.setdefault(one.value, seen)
+    if any(one.value in converted and _conversion_of(site, one) is None for one in later):
+        raise NotApplicable("the code after it needs arrays and tensors")
+    if {one.value for one in later} != results.keys():
+        raise NotApplicable("what it gives to the code after it was not seen")
+    before = {one.value for one in others if _is_stored(document, one)}
+    given = frozenset(before | {one.value for one in _parameter_names(function)})
+    if given & stored:
+        raise NotApplicable(f"it changes `{min(given & stored)}`")
+    name = f"{next(iter(results))}_of_{function.name.value.strip('_')}"
+    piece = _Piece(name, function, body, statements[-1], given)
+    _check_effects(document, piece)
+    arguments, renamed = _arguments_of(site, piece)
+    parts = [cst.Name(one) for one in results]
+    facts = [
+        (_merge_results(name, [seen]), _levels_of(document, body, [part]))
+        for part, seen in zip(parts, results.values(), strict=True)
+    ]
+    config = document.module.config_for_parsing
+    names = ", ".join(results)
+    values = (document.code(converted[one]) if one in converted else one for one in results)
+    returned = cst.parse_statement(f"return {', '.join(values)}\n", config=config)
+    first = statements[0].with_changes(leading_lines=())
+    rest = [first, *statements[1:], returned]
+    edit, text = _operator_edit(site, piece, rest, arguments, renamed, facts)
+    if edit.dynamic:
+        raise NotApplicable("the size of its result depends on data")
+    line = cst.parse_statement(f"{names} = {text}\n", config=config)
+    edit.replacements[statements[0]] = line.with_changes(
+        leading_lines=statements[0].leading_lines  # type: ignore[attr-defined]
+    )
+    edit.replacements.update(dict.fromkeys(statements[1:], cst.RemoveFromParent()))
+    edit.replacements.update(taken)
+    return edit
+
+
+def _conversion_of(site: Site, name: cst.Name) -> cst.Call | None:
+    """Return the call that makes a tensor of the array `name`; None if there is none."""
+    argument = site.document.parent(name)
+    call = site.document.parent(argument) if isinstance(argument, cst.Arg) else None
+    if not isinstance(call, cst.Call) or len(call.args) != 1:
+        return None
+    makers = ("torch.from_numpy", "torch.tensor", "torch.as_tensor")
+    seen = site.observed(name) if site.callee_name(call) in makers else None
+    return call if seen is not None and seen.is_ndarray else None
+
+
+def _operator_edit(
+    site: Site,
+    piece: _Piece,
+    statements: Sequence[cst.BaseStatement],
+    arguments: Sequence[_Argument],
+    renamed: Mapping[cst.CSTNode, cst.CSTNode],
+    results: Sequence[tuple[ValueSummary, Mapping[str, int]]],
+) -> tuple[OperatorEdit, str]:
+    """Return the edit that defines the operator, and the text of its call."""
+    document, name = site.document, piece.name
+    if not Path(document.file).stem.isidentifier():
+        raise NotApplicable("an operator cannot be named after this file")
     torch = document.imported_name("torch") or "torch"
     stem = name.strip("_")
     operator, fake = document.unused_name(f"_{stem}_op"), document.unused_name(f"_{stem}_fake")
     kernel = _FakeKernel(torch, arguments)
     texts = [kernel.result(seen, levels) for seen, levels in results]
     kinds = ["int" if seen.is_number else f"{torch}.Tensor" for seen, _ in results]
-    random = bool(_RANDOM.search(document.code(helper.body)))
+    random = any(_RANDOM.search(document.code(one)) for one in statements if one in document.ranges)
     head = _OPERATOR.format(
         torch=torch,
         space=Path(document.file).stem,
@@ -93,8 +223,7 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
         results=", ".join(texts),
     )
     config = document.module.config_for_parsing
-    doc, rest = _split_docstring(helper.body)
-    body = helper.body.with_changes(body=rest)
+    body = cst.IndentedBlock(list(statements))
     body = replace_nodes(body, renamed) if renamed else body
     definition = cst.ensure_type(cst.parse_statement(head, config=config), cst.FunctionDef)
     floating = any(map(_is_floating, (kind for seen, _ in results for kind in seen.dtypes)))
@@ -102,34 +231,24 @@ def define_operator(site: Site, helper: cst.FunctionDef) -> OperatorEdit:
         f"{one.code}.detach()" if floating and one.is_tensor and one.is_floating else one.code
         for one in arguments
     )
-    call = cst.parse_statement(f"return {operator}({given})\n", config=config)
     definitions = [
         set_apart(definition.with_changes(body=body)),
         set_apart(cst.parse_statement(fake_text, config=config)),
     ]
-    shapes = dict.fromkeys(kernel.shapes)
-    assumes = [f"`{name}` reads nothing but tensors and numbers that it is given"]
-    if shapes:
+    assumes = [f"`{operator}` reads nothing but tensors and numbers that it is given"]
+    if shapes := dict.fromkeys(kernel.shapes):
         assumes.append(f"its results have the shape {', '.join(shapes)} on all inputs")
     if floating:
         assumes.append("no gradient flows through it")
-    return OperatorEdit(
-        {
-            helper.body: helper.body.with_changes(body=[*doc, call]),
-            **_insert_before(document, helper, definitions),
-        },
-        assumes,
-    )
+    edits = _insert_before(document, piece.function, definitions)
+    return OperatorEdit(edits, assumes, bool(kernel.sizes)), f"{operator}({given})"
 
 
-def _check_effects(document: Document, helper: cst.FunctionDef) -> None:
-    """Raise NotApplicable if a helper visibly changes what it is given, or globals."""
-    name = helper.name.value
+def _check_effects(document: Document, helper: _Piece) -> None:
+    """Raise NotApplicable if code visibly changes what it is given, or globals."""
+    name, given = helper.name, helper.given
     if m.findall(helper.body, m.Global() | m.Nonlocal()):
         raise NotApplicable(f"`{name}` changes variables outside of it")
-    if helper.params.star_kwarg or isinstance(helper.params.star_arg, cst.Param):
-        raise NotApplicable(f"`{name}` takes any number of arguments")
-    given = {one.value for one in _parameter_names(helper)}
     own = {one.value for one in _names_in(document, helper.body) if _is_stored(document, one)}
     for node in walk(helper.body):
         changed: cst.CSTNode | None = None
@@ -147,11 +266,10 @@ def _check_effects(document: Document, helper: cst.FunctionDef) -> None:
 
 
 def _arguments_of(
-    site: Site, helper: cst.FunctionDef
+    site: Site, helper: _Piece
 ) -> tuple[list[_Argument], dict[cst.CSTNode, cst.CSTNode]]:
-    """Return what the body needs of the helper's parameters, and how it reads that instead."""
-    document = site.document
-    given = {one.value for one in _parameter_names(helper)}
+    """Return what code needs from outside, and how it reads that inside the operator."""
+    document, given = site.document, helper.given
     names = _names_in(document, helper.body)
     stored = {one.value for one in names if _is_stored(document, one)}
     used = {one.value for one in names} - {"self"}
@@ -178,10 +296,10 @@ def _arguments_of(
 
 
 def _argument_for(
-    site: Site, helper: cst.FunctionDef, part: cst.BaseExpression, code: str, used: set[str]
+    site: Site, helper: _Piece, part: cst.BaseExpression, code: str, used: set[str]
 ) -> _Argument | None:
     """Return an expression as an argument of the operator; None if it cannot be one."""
-    form = parameter_type_of(site, helper.body, part)
+    form = parameter_type_of(site, helper.at, part)
     if form is None or form.restored:
         return None
     seen = site.observed(part)
@@ -199,7 +317,7 @@ def _argument_for(
 
 def _results_of(
     site: Site,
-    helper: cst.FunctionDef,
+    helper: _Piece,
     arguments: Sequence[_Argument],
     renamed: dict[cst.CSTNode, cst.CSTNode],
 ) -> list[tuple[ValueSummary, Mapping[str, int]]]:
@@ -207,11 +325,11 @@ def _results_of(
 
     Returned arguments are copied: an operator must not return what it is given.
     """
-    document, name = site.document, helper.name.value
+    document, name = site.document, helper.name
     given = {one.code for one in arguments if one.is_tensor}
     columns: list[list[cst.BaseExpression]] = []
     for one in m.findall(helper.body, m.Return()):
-        if document.function(one) is not helper:
+        if document.function(one) is not helper.function:
             continue
         value = cst.ensure_type(one, cst.Return).value
         if value is None:
@@ -229,23 +347,23 @@ def _results_of(
     return [
         (
             _merge_results(name, [one for one in map(site.observed, column) if one is not None]),
-            _levels_of(document, helper, column),
+            _levels_of(document, helper.body, column),
         )
         for column in columns
     ]
 
 
 def _levels_of(
-    document: Document, helper: cst.FunctionDef, parts: Sequence[cst.BaseExpression]
+    document: Document, body: cst.CSTNode, parts: Sequence[cst.BaseExpression]
 ) -> dict[str, int]:
-    """Return in how many steps the expressions of a helper lead to one of its results."""
+    """Return in how many steps the expressions of code lead to one of its results."""
     levels: dict[str, int] = {}
     found: list[cst.CSTNode] = list(parts)
     for level in range(4):
         paths = [n for one in found for n in walk(one) if isinstance(n, cst.Name | cst.Attribute)]
         new = {document.code(path) for path in paths if dotted_name(path)} - levels.keys()
         levels.update(dict.fromkeys(new, level))
-        found = [value for target, value in _definitions(helper.body) if dotted_name(target) in new]
+        found = [value for target, value in _definitions(body) if dotted_name(target) in new]
     return levels
 
 

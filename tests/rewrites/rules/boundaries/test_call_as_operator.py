@@ -99,6 +99,24 @@ def test_sizes_that_data_decide_and_ints():
         assert torch.equal(f(x)[0], new(x)[0])
 
 
+def test_statements_of_forward():
+    source = (
+        f"{HEAD}def f(x):\n    h = x * 2\n    # smooth\n    y = np.unwrap(h.numpy(), axis=0)\n"
+        "    return torch.from_numpy(y).diff(dim=0) + 1\n"
+    )
+    outcome = rewritten(source, X)
+    assert outcome.rules == ["FG904"], outcome.refusals
+    assert outcome.source.endswith(
+        "def _y_of_f_op(h: torch.Tensor) -> torch.Tensor:\n"
+        "    y = np.unwrap(h.numpy(), axis=0)\n    return torch.from_numpy(y)\n\n\n"
+        "@_y_of_f_op.register_fake\ndef _y_of_f_fake(h):\n"
+        "    return h.new_empty((h.shape[0], h.shape[1]))\n\n\n"
+        "def f(x):\n    h = x * 2\n    # smooth\n    y = _y_of_f_op(h.detach())\n"
+        "    return y.diff(dim=0) + 1\n"
+    )
+    outcome.check((X * 5,), exact=True)
+
+
 def test_fix_proves_it_under_inductor_after_edits_of_the_code():
     source = (
         f"{HEAD}def ranks(x):\n    order = sorted(range(len(x)), key=x.tolist().__getitem__)\n"
