@@ -14,11 +14,11 @@ from benchmarks.golden_programs.program import Program
 class DropPath(nn.Module):
     def __init__(self):
         super().__init__()
-        self.p = 1.0
+        self.p = 10
 
     def forward(self, x, noise):
-        y = x * random.random()
-        if self.training and random.random() < self.p:
+        y = x * 2
+        if self.training and random.randrange(10) < self.p:
             y = y + noise
         return y
 

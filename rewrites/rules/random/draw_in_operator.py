@@ -1,7 +1,8 @@
-"""Numbers of `np.random`, `random.gauss` and others are drawn by an operator, from the same stream.
+"""Numbers of `random`, `np.random` and others are drawn by an operator, from the same stream.
 
-TorchDynamo traces four of Python's generators (FG701); of NumPy's, it breaks or draws from another
-stream. An operator (`torch.library.custom_op`) draws when its turn comes, as eager code does.
+TorchDynamo breaks at `random.random()` and at most generators of NumPy; Inductor of torch 2.13
+reads a traced `random.uniform` as garbage. An operator (`torch.library.custom_op`) draws when its
+turn comes, as eager code does.
 
 Before:
 
@@ -25,8 +26,8 @@ on it become `torch.where` or `torch.cond`, as in FG301 and FG302.
 Unsafe where `torch.where` is (see FG301).
 
 Refuses: numbers that are used as sizes, indices, keys or text, or next to integer tensors, where a
-tensor would change the dtype; functions that draw traced numbers too, because these would be drawn
-first; arguments that are no numbers.
+tensor would change the dtype; functions that also draw by `random.randint` and `randrange`, which
+are traced and would be drawn first (see FG701); arguments that are no numbers.
 """
 
 from __future__ import annotations
@@ -45,13 +46,11 @@ from fullgraph.rewrites.transforms.random import (
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     draw = next((one for call in find_scalar_sources(site) if (one := draw_of(site, call))), None)
-    if draw is None:
+    if draw is None or draw.stays_traced:
         return None
     calls = find_random_calls(site, site.document.function(site.node))
     found = [one for call in calls if (one := draw_of(site, call)) and one.stream == draw.stream]
-    if all(one.traced is not None for one in found):
-        return None
-    if any(one.traced is one.call for one in found):
+    if any(one.traced and one.call is not draw.call for one in found):
         return Refusal("numbers that are traced, and so drawn first, come from the same stream")
     try:
         tensor, definitions = define_draw_operator(site, draw)

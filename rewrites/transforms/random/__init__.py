@@ -4,7 +4,6 @@ from fullgraph.rewrites.transforms.random.draws import (
     RandomDraw,
     draw_of,
     find_random_calls,
-    import_uniform,
 )
 from fullgraph.rewrites.transforms.random.operator import (
     add_definitions,
@@ -17,5 +16,4 @@ __all__ = [
     "define_draw_operator",
     "draw_of",
     "find_random_calls",
-    "import_uniform",
 ]

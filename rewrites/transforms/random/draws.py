@@ -1,4 +1,4 @@
-"""Calls that draw a random number, and the traced call that draws the same number."""
+"""Calls that draw a random number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, walk, word_set
-from fullgraph.rewrites.source import build_expression, dotted_name
 
 _FLOATS = word_set("random uniform")
 _INTEGERS = word_set("randint randrange")
@@ -28,10 +27,16 @@ class RandomDraw:
 
     call: cst.Call
     is_float: bool
-    traced: cst.BaseExpression | None
-    """Call that draws the same number and that Dynamo traces, or None."""
     stream: str = "random"
     """Module whose random stream it draws from: "random" or "numpy.random"."""
+
+    traced: bool = False
+    """Whether Dynamo traces the call, and draws before the graph runs."""
+
+    @property
+    def stays_traced(self) -> bool:
+        """Whether compiled code draws the number; Inductor of 2.13 reads a float64 as float32."""
+        return self.traced and not self.is_float
 
     @property
     def dtype(self) -> str:
@@ -46,7 +51,7 @@ def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
     name = site.callee_name(node).replace("random.Random.", "random.")
     owner, _, last = name.rpartition(".")
     if owner == "random" and last in _FLOATS | _INTEGERS:
-        return RandomDraw(node, last in _FLOATS, _traced_call(site, node, last))
+        return RandomDraw(node, last in _FLOATS, traced=last != "random")
     owners = ("random", "numpy.random", "numpy.random.mtrand.RandomState")
     if owner not in owners or last not in _DRAWS:
         return None
@@ -56,8 +61,8 @@ def draw_of(site: Site, node: cst.CSTNode) -> RandomDraw | None:
     kind = seen.types[0].removeprefix("numpy.")
     stream = owner.removesuffix(".mtrand.RandomState")
     if kind in ("float", "float64"):
-        return RandomDraw(node, True, None, stream)
-    return RandomDraw(node, False, None, stream) if kind in ("int", "int64") else None
+        return RandomDraw(node, True, stream)
+    return RandomDraw(node, False, stream) if kind in ("int", "int64") else None
 
 
 def find_random_calls(site: Site, node: cst.CSTNode | None) -> list[cst.Call]:
@@ -69,33 +74,3 @@ def find_random_calls(site: Site, node: cst.CSTNode | None) -> list[cst.Call]:
         if (name := site.callee_name(one)).startswith(("random.", "numpy.random."))
         and not name.endswith("seed")
     ]
-
-
-def import_uniform(site: Site) -> dict[cst.CSTNode, cst.CSTNode]:
-    """Return the edit that imports `uniform` where the file imports `random` from `random`."""
-    document = site.document
-    if (
-        document.imported_name("random.random") is None
-        or document.imports.get("random") == "random"
-    ):
-        return {}
-    if document.imported_name("random.uniform") is not None:
-        return {}
-    for one in document.ranges:
-        if isinstance(one, cst.ImportFrom) and dotted_name(one.module or one) == "random":
-            assert not isinstance(one.names, cst.ImportStar)
-            comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-            *first, last = one.names
-            names = [*first, last.with_changes(comma=comma), cst.ImportAlias(cst.Name("uniform"))]
-            return {one: one.with_changes(names=names)}
-    return {}
-
-
-def _traced_call(site: Site, call: cst.Call, last: str) -> cst.BaseExpression:
-    """Return `random.uniform(0.0, 1.0)`, the same number, for `random.random()`."""
-    if last != "random":
-        return call
-    if isinstance(call.func, cst.Attribute):
-        return build_expression("{owner}.uniform(0.0, 1.0)", owner=call.func.value)
-    uniform = site.document.imported_name("random.uniform") or "uniform"
-    return build_expression("{uniform}(0.0, 1.0)", uniform=uniform)

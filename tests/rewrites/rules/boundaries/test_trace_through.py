@@ -33,7 +33,7 @@ LOCKED = "return self.net(x) * (2 if self.lock.locked() else 3)"
     ("body", "reason"),
     [
         ("return x * self.lock.locked() * sorted(x.tolist()[0])[1]", "needs the values"),
-        ("return x * random.random() * self.lock.locked()", "would stay the same"),
+        ("return x * random.uniform(0, 1) * self.lock.locked()", "would stay the same"),
     ],
 )
 def test_left_alone(body, reason):

@@ -70,6 +70,18 @@ def test_left_alone(body, call, reason):
             "    return torch.tensor(random.choice([0.5, 1.0, 2.0]), dtype=torch.float64)\n",
             "return x * _draw_f()",
         ),
+        (
+            "return x * (0.9 + 0.2 * random.random())",
+            "def _draw_f() -> torch.Tensor:\n"
+            "    return torch.tensor(random.random(), dtype=torch.float64)\n",
+            "return x * (0.9 + 0.2 * _draw_f())",
+        ),
+        (
+            "if random.uniform(0, 1) < 0.5:\n    x = x + 1\nreturn x",
+            "def _draw_f() -> torch.Tensor:\n"
+            "    return torch.tensor(random.uniform(0, 1), dtype=torch.float64)\n",
+            "x = torch.where(_draw_f() < 0.5, x + 1, x)\nreturn x",
+        ),
     ],
 )
 def test_fixed(before, operator, after):
