@@ -45,6 +45,17 @@ _NOWHERE = word_set(
     lstsq nll_loss pinv pow prod qr slogdet solve std std_mean svd var xlogy
     """
 )
+_RAISING = word_set(
+    """
+    cholesky cross_entropy eig eigh inv inverse lstsq nll_loss pinv qr solve svd
+    """
+)
+_INDICES = word_set(
+    """
+    argmax argmin argsort
+    """
+)
+"""Operators whose results are indices, and have no gradient."""
 _LINEAR = word_set(
     """
     abs add all any ceil clamp clamp_max clamp_min clip clone contiguous detach eq expand
@@ -108,7 +119,9 @@ def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
         if isinstance(one, cst.BinaryOperation):
             yield from _operator_hazards(site, one)
         elif isinstance(one, cst.Call):
-            yield from _call_hazards(site, one)
+            smooth = torch_name(site, one) in _AT_ONE | _AT_ZERO | (_NOWHERE - _RAISING)
+            if not (smooth and _gives_index(site, one)):
+                yield from _call_hazards(site, one)
         elif isinstance(one, cst.Subscript):
             yield from _index_hazards(site, one)
 
@@ -122,6 +135,15 @@ def _index_hazards(site: Site, one: cst.Subscript) -> Iterator[Hazard]:
                 return
             if seen.dtypes <= {"int64", "int32"} and seen.shapes <= {(), (1,)}:
                 yield Hazard(one, index, NeutralValue.ZERO)
+
+
+def _gives_index(site: Site, node: cst.Call) -> bool:
+    """Return whether a call's result is only used for its `argmin` or the like."""
+    parent = site.document.parents.get(node)
+    outer = site.document.parents.get(parent) if parent is not None else None
+    if not isinstance(parent, cst.Attribute | cst.Arg) or not isinstance(outer, cst.Call):
+        return False
+    return (outer.func is parent or outer.args[0] is parent) and torch_name(site, outer) in _INDICES
 
 
 def _is_of_numbers(site: Site, node: cst.BaseExpression) -> bool:

@@ -175,9 +175,17 @@ def live_in(code: Iterable[cst.CSTNode]) -> set[str]:
     for one in code:
         parts = one.body if isinstance(one, cst.SimpleStatementLine) else (one,)
         for part in parts:
-            live |= names_read(part) - written
+            live |= (_loop_reads(part) if isinstance(part, cst.For) else names_read(part)) - written
             written |= names_surely_bound(part)
     return live
+
+
+def _loop_reads(loop: cst.For) -> set[str]:
+    """Return the names that a loop reads before an iteration definitely binds them."""
+    blocks = [loop.body, *([loop.orelse.body] if loop.orelse is not None else ())]
+    inside = {name for block in blocks for name in live_in(block.body)}
+    bound = {one.value for one in _flatten_target(loop.target) if isinstance(one, cst.Name)}
+    return {*names_read(loop.iter), *_target_reads(loop.target), *(inside - bound)}
 
 
 def _paths_read(node: cst.CSTNode) -> Iterator[str]:

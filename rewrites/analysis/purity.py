@@ -82,7 +82,7 @@ def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
     """
     for node in nodes:
         for one in walk(node):
-            if isinstance(one, cst.Subscript) and is_tensor(site, one.value) is not True:
+            if isinstance(one, cst.Subscript) and not _selects_safely(site, one):
                 return site.document.code(one)
             if isinstance(one, cst.Call):
                 called = torch_name(site, one)
@@ -98,6 +98,19 @@ def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
                 if not known and not (is_tensor(site, one.left) or is_tensor(site, one.right)):
                     return site.document.code(one)
     return ""
+
+
+def _selects_safely(site: Site, node: cst.Subscript) -> bool:
+    """Return whether a subscript is one of a tensor, or a slice of a sequence."""
+    seen, value = infer(site, node.value), node.value
+    if seen is not None and seen.is_tensor:
+        return True
+    if not all(isinstance(one.slice, cst.Slice) for one in node.slice) or len(node.slice) > 1:
+        return False
+    shape = isinstance(value, cst.Attribute) and value.attr.value == "shape"
+    if shape and is_tensor(site, value.value):
+        return True
+    return seen is not None and set(seen.types) <= {"tuple", "list", "str", "torch.Size"}
 
 
 def _is_single(site: Site, call: cst.Call) -> bool:

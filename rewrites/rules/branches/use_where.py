@@ -13,7 +13,8 @@ After:
 
 It rewrites `if`, `elif` and `else`, early returns, conditional expressions, attributes as targets
 and several targets at once; `continue` and a bare `return`, where what they skip is the other way;
-tensors that a way changes in place: `best.copy_(y)` becomes `best.copy_(torch.where(t, y, best))`.
+tensors that a way changes in place: `best.copy_(y)` becomes `best.copy_(torch.where(t, y, best))`;
+and lists to which both ways append one value.
 Tests may be joined by `and`, `or` and `not`, and may be `torch.equal`, `torch.allclose`,
 `t.item() > 0` or `bool(t)`.
 

@@ -10,6 +10,7 @@ import libcst as cst
 from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
+    infer,
     is_tensor,
     names_bound,
     names_read,
@@ -19,6 +20,8 @@ from fullgraph.rewrites.source import build_statement, dotted_name, parenthesize
 
 RETURN = "return"
 """Stands for the function's result among the names that a branch assigns."""
+APPEND = ".append()"
+"""What follows a list's name where a value is not assigned to it but appended."""
 
 
 @dataclass
@@ -44,6 +47,10 @@ def values_assigned(
             raise NotApplicable(f"there is `{_first_line(site, line)}` in the branch")
         for small in line.body:
             _add_small_statement(site, made, line, small, outputs)
+    lists = {key.removesuffix(APPEND) for key in made.values if key.endswith(APPEND)}
+    uses = [one.value for line in body for one in walk(line) if isinstance(one, cst.Name)]
+    if again := sorted(name for name in lists if uses.count(name) > 1):
+        raise NotApplicable(f"the branch uses `{again[0]}`, to which it appends")
     return made
 
 
@@ -67,6 +74,9 @@ def _add_small_statement(
             return
         case cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString()):
             return
+        case cst.Expr(value=cst.Call() as call) if name := _appended_list(site, call):
+            value = _fill_in_values(site, made, call.args[0].value)
+            made.values[f"{name}{APPEND}"] = value
         case cst.Return():
             made.values[RETURN] = _fill_in_values(site, made, small.value or cst.Name("None"))
         case cst.Assign(targets=[target]):
@@ -83,6 +93,18 @@ def _add_small_statement(
             made.values[dotted_name(small.target)] = _fill_in_values(site, made, value)
         case _:
             raise NotApplicable(f"`{site.document.code(small)}` in the branch is no assignment")
+
+
+def _appended_list(site: Site, call: cst.Call) -> str:
+    """Return the name of the local list to which a call appends one value; "" for other calls."""
+    match call:
+        case cst.Call(
+            func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("append")),
+            args=[cst.Arg(keyword=None, star="")],
+        ):
+            seen = infer(site, name)
+            return name.value if seen is not None and seen.types == ("list",) else ""
+    return ""
 
 
 def _add_assignment(

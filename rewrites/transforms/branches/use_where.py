@@ -24,7 +24,12 @@ from fullgraph.rewrites.analysis import (
 )
 from fullgraph.rewrites.source import Replacement, build_statement, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
-from fullgraph.rewrites.transforms.branches.assignments import RETURN, BranchValues, values_assigned
+from fullgraph.rewrites.transforms.branches.assignments import (
+    APPEND,
+    RETURN,
+    BranchValues,
+    values_assigned,
+)
 from fullgraph.rewrites.transforms.branches.branches import Branches, blocks_of
 from fullgraph.rewrites.transforms.branches.choice import Choice
 from fullgraph.rewrites.transforms.branches.in_place import (
@@ -196,6 +201,8 @@ class WhereWriter:
 
     def value_before(self, key: str, branches: Branches) -> cst.BaseExpression:
         """Return the value of `key` before the branch, as a node with known facts."""
+        if key.endswith(APPEND):
+            raise NotApplicable(f"only one branch appends to `{key.removesuffix(APPEND)}`")
         if "." not in key and key not in names_bound_before(self.site.document, branches.node):
             raise NotApplicable(f"`{key}` has no value where the other way is taken")
         new = cst.parse_expression(key)
@@ -255,11 +262,18 @@ def _make_assignments(values: dict[str, cst.BaseExpression]) -> Lines:
         for i in range(len(changed))
         for later in changed[i + 1 :]
     )
+    if tangled and any(key.endswith(APPEND) for key in changed):
+        raise NotApplicable("what it appends depends on what it assigns")
     if tangled:
         parts = {f"v{i}": values[key] for i, key in enumerate(changed)}
         right = ", ".join(f"{{{part}}}" for part in parts)
         return [build_statement(f"{', '.join(changed)} = {right}", **parts)]
-    return [build_statement("{k} = {v}", k=key, v=values[key]) for key in changed]
+    return [
+        build_statement(f"{key.removesuffix(APPEND)}.append({{v}})", v=values[key])
+        if key.endswith(APPEND)
+        else build_statement("{k} = {v}", k=key, v=values[key])
+        for key in changed
+    ]
 
 
 def order_branches(condition: Predicate, one: Branch, other: Branch) -> tuple[Branch, Branch]:

@@ -72,5 +72,5 @@ def find_random_calls(site: Site, node: cst.CSTNode | None) -> list[cst.Call]:
         one
         for one in calls
         if (name := site.callee_name(one)).startswith(("random.", "numpy.random."))
-        and not name.endswith("seed")
+        and not name.endswith(("seed", "random.Random"))
     ]

@@ -3,7 +3,7 @@
 import libcst as cst
 import pytest
 
-from fullgraph.rewrites.analysis.flow import names_surely_bound
+from fullgraph.rewrites.analysis.flow import live_in, names_surely_bound
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,18 @@ from fullgraph.rewrites.analysis.flow import names_surely_bound
 )
 def test_names_surely_bound(statement, names):
     assert names_surely_bound(cst.parse_module(statement).body[0]) == names
+
+
+@pytest.mark.parametrize(
+    ("statement", "names"),
+    [
+        ("for a in b:\n    if a: continue\n    c = a\n    d(c)", {"b", "d"}),
+        ("for a in b:\n    c = c + a", {"b", "c"}),
+        ("for a in b:\n    d(c)\n    c = a", {"b", "c", "d"}),
+        ("for a in b:\n    c = a\nelse:\n    d(c)", {"b", "c", "d"}),
+        ("for a.b in c:\n    pass", {"a", "c"}),
+        ("c = 1\nfor a in b:\n    c = c + a", {"b"}),
+    ],
+)
+def test_live_in(statement, names):
+    assert live_in(cst.parse_module(statement).body) == names

@@ -33,6 +33,20 @@ def _function(body):
             "        break\n    x = x + 1\nreturn x",
             "`if x.max() > 1:` in the branch",
         ),
+        (
+            "out = []\nif x.sum() > 0:\n    out.append(x)\nreturn torch.stack([*out, x])",
+            "only one branch appends to `out`",
+        ),
+        (
+            "out = []\nif x.sum() > 0:\n    out.append(x)\n    x = x + out[0]\nelse:\n"
+            "    out.append(x)\nreturn x + out[0]",
+            "the branch uses `out`, to which it appends",
+        ),
+        (
+            "out = []\nif x.sum() > 0:\n    x = x + 1\n    out.append(x.exp())\n    x = x * 2\n"
+            "else:\n    out.append(x)\nreturn x + out[0]",
+            "",
+        ),
     ],
 )
 def test_left_alone(body, reason):
@@ -155,3 +169,21 @@ def test_a_flag_that_a_way_changes_decides_by_what_it_was():
     assert "condition = self.ready.clone()\n" in outcome.source
     assert "self.mean.mul(0.9).add(x, alpha=0.1)" in outcome.source
     outcome.check((X,), (-X,))
+
+
+def test_both_branches_append_to_a_list():
+    before = (
+        "out = []\nfor w in (1.0, 2.0):\n    if x.sum() > w:\n"
+        "        out.append(torch.full(x.shape[:1], -1))\n        continue\n"
+        "    i = torch.cdist(x[:, None] * w, x[:, None]).argmin(-1)\n    out.append(i)\n"
+        "    x = x + w\nreturn x, torch.stack(out)"
+    )
+    after = (
+        "out = []\nfor w in (1.0, 2.0):\n    condition = x.sum() > w\n"
+        "    i = torch.cdist(x[:, None] * w, x[:, None]).argmin(-1)\n"
+        "    out.append(torch.where(condition, torch.full(x.shape[:1], -1), i))\n"
+        "    x = torch.where(condition, x, x + w)\nreturn x, torch.stack(out)"
+    )
+    outcome = rewritten(_function(before), _leaf(X))
+    assert outcome.source == _function(after)
+    outcome.check((_leaf(-X),), (_leaf(X * 4),))

@@ -85,3 +85,15 @@ def test_unsafe_where_a_gradient_of_zero_takes_the_place_of_none():
     _, (rewrite,), _ = offered(source, "random.random()", "random number", X, w)
     assert rewrite.applicability is Applicability.UNSAFE
     assert "`w` may get a gradient of zero where it got none" in rewrite.assumes
+
+
+def test_a_generator_with_a_seed():
+    body = (
+        "source = random.Random(seed) if seed is not None else random\n"
+        "    last = source.randrange(1, 3)\n    for number in range(3):\n"
+        "        if number <= last:\n            x = x + number\n    return x"
+    )
+    outcome = rewritten(f"{HEAD}def f(x, seed):\n    {body}\n", X, 7)
+    assert outcome.rules == ["FG701"]
+    assert "last = torch.full((), source.randrange(1, 3), dtype=torch.int64)" in outcome.source
+    outcome.check((X, 3), (X, 1))
