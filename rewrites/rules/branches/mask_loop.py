@@ -22,8 +22,8 @@ The loop always runs to its end: this pays for short loops, which are unrolled i
 Unsafe where it is not known that what the loop assigns keeps its dtype and shape, that a loop which
 gives names their first values has a round, and where a number becomes a tensor.
 
-Refuses: bodies that print or draw random numbers; `for … else`; and loop variables that are used
-after the loop.
+Refuses: bodies that print or draw random numbers; tensors that grow in each iteration; `for …
+else`; and loop variables that are used after the loop.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ from fullgraph.rewrites.analysis import (
     names_read,
     split_statements,
     statements_after,
+    torch_name,
     walk,
+    word_set,
 )
 from fullgraph.rewrites.source import (
     Replacement,
@@ -40,6 +42,7 @@ from fullgraph.rewrites.transforms.branches.in_place import (
 from fullgraph.rewrites.transforms.branches.predicate import predicate_of
 from fullgraph.rewrites.transforms.branches.use_where import lost_comments
 
+_CONCATENATIONS = word_set("cat column_stack concat concatenate dstack hstack row_stack vstack")
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
 
 
@@ -192,6 +195,11 @@ class MaskedLoop:
         path = dotted_name(target)
         if "." not in path and path not in self._carried_names(loop):
             return [replace_nodes(small, choice.make_finite_edits(small, False))]
+        if self._grows(path, value):
+            raise NotApplicable(
+                f"`{path}` grows in each iteration: allocate it at full length, write each part to "
+                "its place, and mask what follows the exit"
+            )
         if "." in path or path in names_bound_before(site.document, loop):
             return [
                 _make_assignment(
@@ -210,6 +218,15 @@ class MaskedLoop:
             f"{new} if {path} is None else {choice.where}({{d}}, {path}, {new})", d=choice.test
         )
         return [_make_assignment(new, value), _make_assignment(path, kept)]
+
+    def _grows(self, path: str, value: cst.BaseExpression) -> bool:
+        """Return whether a value concatenates the earlier value of its name with others."""
+        return any(
+            isinstance(one, cst.Call)
+            and torch_name(self.site, one) in _CONCATENATIONS
+            and path in names_read(one)
+            for one in walk(value)
+        )
 
     def _surely_iterates(self, loop: cst.For) -> bool:
         """Return whether the loop has at least one iteration: `range(10)`."""

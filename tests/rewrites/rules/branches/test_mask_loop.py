@@ -51,6 +51,11 @@ def _function(body, *names):
             "`else`",
         ),
         ("while True:\n    x = x * 2\n    if x.sum() > 5:\n        break\nreturn x", "may not end"),
+        (
+            "for _ in range(3):\n    x = torch.cat((x, x[-1:] * 2))\n    if x.sum() > 5:\n"
+            "        break\nreturn x",
+            "`x` grows in each iteration",
+        ),
     ],
 )
 def test_left_alone(body, reason):
