@@ -107,9 +107,8 @@ def _selects_safely(site: Site, node: cst.Subscript) -> bool:
         return True
     if not all(isinstance(one.slice, cst.Slice) for one in node.slice) or len(node.slice) > 1:
         return False
-    shape = isinstance(value, cst.Attribute) and value.attr.value == "shape"
-    if shape and is_tensor(site, value.value):
-        return True
+    if isinstance(value, cst.Attribute) and value.attr.value == "shape":
+        return bool(is_tensor(site, value.value))
     return seen is not None and set(seen.types) <= {"tuple", "list", "str", "torch.Size"}
 
 
