@@ -89,13 +89,11 @@ def verify(situation: Situation) -> dict[str, Any]:
 
 def examine(situation: Situation) -> dict[str, Any]:
     """Say what explain and fix make of one situation."""
-    from fullgraph import explain, fix
+    from fullgraph import fix
 
     program, inputs, further = situation.build()
     fixes = fix(program, inputs, calls=further, seconds=120)
-    told, verified = fixes.before, None
-    if told.causes and told.fullgraph.ok:
-        verified = explain(program, inputs, calls=further, verify=True, unmask=False).verification
+    told = fixes.before
     places = [
         (position.file, line)
         for cause in told.causes
@@ -111,6 +109,8 @@ def examine(situation: Situation) -> dict[str, Any]:
     ]
     accepted = [made for made in fixes.suggestions if made.accepted]
     calls = [inputs, *further]
+    # Each use has a copy of its own: a program may count in globals, and copies have theirs.
+    changed = [changes(program, fixes.patched(unsafe=unsafe), calls) for unsafe in (False, True)]
     patched = [fixes.patched(), fixes.patched(unsafe=True)]
     compiles = [count_compiles(one, calls)[0] for one in (program, *patched)]
     whole = [is_whole(fixes.before), is_whole(fixes.after), is_whole(fixes.after_unsafe)]
@@ -119,7 +119,6 @@ def examine(situation: Situation) -> dict[str, Any]:
         "missing": missing,
         "recompiles": [entry.message for entry in told.recompiles],
         "verdict": told.verdict,
-        "inductor": verified and (verified.ok or verified.detail),
         "said": fixes.verdict,
         "graphs": [e.default.graphs for e in (fixes.before, fixes.after, fixes.after_unsafe)],
         "whole": whole,
@@ -131,7 +130,7 @@ def examine(situation: Situation) -> dict[str, Any]:
             if made.proof.state.value == "failed"
         ],
         "unfixed": [[u.cause, u.category, u.reason] for u in fixes.unfixed],
-        "changed": [text for one in patched if (text := changes(program, one, calls))],
+        "changed": [text for text in changed if text],
         "fullgraph": fixes.whole
         and [fixes.whole.edits, fixes.whole.check.ok or fixes.whole.check.detail],
         "way": way_of(situation, fixes, whole, compiles),
