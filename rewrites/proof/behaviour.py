@@ -8,6 +8,7 @@ import io
 import logging
 import pickle
 import random
+import re
 import sys
 import traceback
 import types
@@ -34,6 +35,8 @@ _TORCHS = {
     "_compiled_call_impl",
 }
 """Attributes of modules that torch itself sets."""
+_PROGRESS = re.compile(r"\n*\r[^\r\n]*(?:\n|\x1b\[A)*|[^\n]*━[^\n]*\n")
+"""Text of progress bars, which tells the time."""
 _CODE = types.FunctionType | types.MethodType | types.BuiltinFunctionType | types.ModuleType | type
 
 
@@ -76,7 +79,7 @@ class Behaviour:
     raised: str | None
     """"ValueError: text"."""
     text: str
-    """Text printed to stdout and stderr."""
+    """Text printed to stdout and stderr, progress bars excluded."""
     records: tuple[str, ...]
     """Log records and warnings, in order."""
     randomness: str
@@ -121,7 +124,7 @@ def record_behaviour(
         {name: encode(t.grad) for name, t in _named_leaves(subject, calls) if t.grad is not None},
         _encode_state(subject, calls),
         raised,
-        printed.getvalue(),
+        _PROGRESS.sub("", printed.getvalue()),
         tuple(records),
         _hash_random_states(),
         crashed,

@@ -1,0 +1,101 @@
+"""A filter of warnings is an argument of `catch_warnings`, which Dynamo traces, or for eager alone.
+
+Before:
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y = self.resize(x)
+    warnings.filterwarnings("ignore", message="lossy")
+
+After:
+
+    with warnings.catch_warnings(action="ignore"):
+        y = self.resize(x)
+    if not torch.compiler.is_compiling():
+        warnings.filterwarnings("ignore", message="lossy")
+
+Safe in the first form. Unsafe in the second: compiled, the filter is not set.
+
+Refuses nothing.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
+from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.transforms.eager_only import run_in_eager_only
+
+_FILTERS = {f"warnings.{name}" for name in ("simplefilter", "filterwarnings", "resetwarnings")}
+
+
+def rewrite(site: Site) -> Rewrite | None:
+    document = site.document
+    try:
+        statement = site.statement
+    except KeyError:
+        return None
+    call = _filter_call(site, statement)
+    if call is None or not isinstance(statement, cst.SimpleStatementLine):
+        return None
+    block = document.parent(statement)
+    outer = document.parent(block)
+    known = _folded_arguments(site, call)
+    if (
+        known is not None
+        and isinstance(outer, cst.With)
+        and isinstance(block, cst.IndentedBlock)
+        and block.body[0] is statement
+        and len(block.body) > 1
+        and len(outer.items) == 1
+        and isinstance(context := outer.items[0].item, cst.Call)
+        and site.document.qualified_name(context.func) == "warnings.catch_warnings"
+        and not context.args
+    ):
+        text = f"{document.code(context.func)}({', '.join(known)})"
+        return Rewrite(
+            {context: build_expression(text), statement: cst.RemoveFromParent()},
+            "Dynamo traces the filter as an argument of `catch_warnings`.",
+        )
+    return Rewrite(
+        {statement: run_in_eager_only(document, statement)},
+        "The compiled program leaves the filter out; eager code sets it as before.",
+        Applicability.UNSAFE,
+        ("the compiled program warns of nothing that the filter hides",),
+        imports=("torch",),
+        exempts=frozenset({"records"}),
+    )
+
+
+def _filter_call(site: Site, statement: cst.CSTNode) -> cst.Call | None:
+    """Return the call of a statement that only sets a filter."""
+    match statement:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call() as call)]) if (
+            site.document.qualified_name(call.func) in _FILTERS
+        ):
+            return call
+    return None
+
+
+def _folded_arguments(site: Site, call: cst.Call) -> list[str] | None:
+    """Return the arguments of `catch_warnings` that set the same filter; None if none do."""
+    name = site.document.qualified_name(call.func).rpartition(".")[2]
+    if name == "resetwarnings":
+        return None
+    names = ["action", "category"] if name == "simplefilter" else ["action", "message", "category"]
+    found: dict[str, str] = {}
+    for number, arg in enumerate(call.args):
+        keyword = arg.keyword.value if arg.keyword is not None else ""
+        if arg.star or (not keyword and number >= len(names)):
+            return None
+        found[keyword or names[number]] = site.document.code(arg.value)
+    if not found.keys() <= {"action", "category", "lineno", "append"} or "action" not in found:
+        return None
+    return [f"{name}={value}" for name, value in found.items()]
+
+
+_CATEGORIES = {Category.WARNING, Category.SKIPPED, Category.CALL, Category.CONTEXT_MANAGER}
+RULE = Rule("FG115", "fold-warning-filter", frozenset(c.value for c in _CATEGORIES), rewrite)
