@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import logging
 import pickle
 import random
 import re
 import sys
+import time
 import traceback
 import types
 import warnings
@@ -129,6 +131,20 @@ def record_behaviour(
         _hash_random_states(),
         crashed,
     )
+
+
+@contextlib.contextmanager
+def freeze_clocks() -> Iterator[None]:
+    """Let the functions of `time` return the same at each call, so that runs can be compared."""
+    names = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
+    clocks = {name + unit: getattr(time, name + unit) for name in names for unit in ("", "_ns")}
+    try:
+        for name, clock in clocks.items():
+            setattr(time, name, itertools.repeat(clock()).__next__)
+        yield
+    finally:
+        for name, clock in clocks.items():
+            setattr(time, name, clock)
 
 
 def encode(value: Any, memory: Mapping[int, str] | None = None, depth: int = DEPTH) -> object:

@@ -29,7 +29,7 @@ from fullgraph.compiler.sources import (
     edit_functions,
     read_source,
 )
-from fullgraph.rewrites.proof.behaviour import Behaviour, record_behaviour
+from fullgraph.rewrites.proof.behaviour import Behaviour, freeze_clocks, record_behaviour
 from fullgraph.rewrites.proof.comparison import ProofInput, compare_behaviours
 from fullgraph.rewrites.proof.inputs import (
     change_buffers,
@@ -267,7 +267,7 @@ def _record_case(
     if case.backward:
         require_gradients(calls)
     if backend is None:
-        with force_eager():
+        with force_eager(), freeze_clocks():
             return record_behaviour(
                 subject, subject.target, calls, backward=case.backward, seed=case.number
             )

@@ -26,6 +26,7 @@ Refuses: bars of which more is used than what they show, and arguments that are 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -63,7 +64,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 def _find_bar(site: Site) -> cst.Call | None:
     """Return the call that makes the bar of the site's statement, or of the loop around it."""
     for one in (site.node, *site.document.ancestors(site.node)):
-        heads: tuple[cst.CSTNode, ...] = (one,)
+        heads: Sequence[cst.CSTNode] = (one,)
         if isinstance(one, cst.For):
             heads = (one.iter,)
         elif isinstance(one, cst.With):

@@ -1,0 +1,153 @@
+"""Time is measured in eager alone: a graph has no clock.
+
+Before:
+
+    start = time.time()
+    x = self.stage(x)
+    self.seconds += time.time() - start
+
+After:
+
+    if not torch.compiler.is_compiling():
+        start = time.time()
+    x = self.stage(x)
+    if not torch.compiler.is_compiling():
+        self.seconds += time.time() - start
+
+Always unsafe: compiled, no time is measured. Measure around the compiled call.
+
+Refuses: times that anything else reads, such as a condition or a result.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from fullgraph.diagnose.taxonomy import Category
+from fullgraph.rewrites.analysis import (
+    NotApplicable,
+    Site,
+    assignment_targets,
+    names_bound,
+    names_mutated,
+    names_read,
+    walk,
+)
+from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.source import dotted_name
+from fullgraph.rewrites.transforms.eager_only import run_in_eager_only
+from fullgraph.rewrites.transforms.outline import is_output_statement
+
+_CLOCK = re.compile(
+    r"time\.(time|perf_counter|monotonic|process_time|thread_time)(_ns)?"
+    r"|datetime\.datetime\.(now|utcnow|today)"
+)
+
+
+def rewrite(site: Site) -> Rewrite | Refusal | None:
+    if not any(_reads_clock(site, one) for one in walk(site.node)):
+        return None
+    function = site.document.function(site.node)
+    if not isinstance(function, cst.FunctionDef):
+        return None
+    try:
+        timed = _timed_statements(site, function)
+    except NotApplicable as error:
+        return Refusal(str(error))
+    kept = {name for one in timed for name in _names_kept(one)}
+    state = {name.rpartition(".")[2] for name in kept if "." in name}
+    return Rewrite(
+        {one: run_in_eager_only(site.document, one) for one in timed},
+        "The compiled program measures no time; eager code does as before.",
+        Applicability.UNSAFE,
+        ("nobody needs times from inside the compiled program",),
+        imports=("torch",),
+        exempts=frozenset({"text", "records", *(f"state of {name}" for name in state)}),
+    )
+
+
+def _reads_clock(site: Site, node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and bool(
+        _CLOCK.fullmatch(site.document.qualified_name(node.func))
+    )
+
+
+def _timed_statements(site: Site, function: cst.FunctionDef) -> list[cst.SimpleStatementLine]:
+    """Return the statements that only measure, keep or show times. Raises NotApplicable."""
+    lines = [one for one in walk(function.body) if isinstance(one, cst.SimpleStatementLine)]
+    timed: list[cst.SimpleStatementLine] = []
+    times: set[str] = set()
+    while new := [
+        one
+        for one in lines
+        if one not in timed
+        and (times & names_read(one) or any(_reads_clock(site, inner) for inner in walk(one)))
+    ]:
+        for one in new:
+            if not _only_keeps(site, one):
+                raise NotApplicable("more than a statistic or a message reads the time")
+            timed.append(one)
+            times |= _names_kept(one)
+    bound_elsewhere = {name for one in lines if one not in timed for name in names_bound(one)}
+    if bound_elsewhere & {name for one in timed for name in names_bound(one) if "." not in name}:
+        raise NotApplicable("a variable holds more than times")
+    inside = {inner for one in timed for inner in walk(one)}
+    for node in walk(function.body):
+        path = dotted_name(node) if isinstance(node, cst.Name | cst.Attribute) else ""
+        is_time = path in times or _reads_clock(site, node)
+        if is_time and node not in inside:
+            raise NotApplicable("more than a statistic or a message reads the time")
+    return sorted(timed, key=lines.index)
+
+
+def _names_kept(line: cst.SimpleStatementLine) -> set[str]:
+    """Return the variables and attributes that a line changes."""
+    names = {_base_name(target) for target in _targets(line)} | set(names_mutated(line))
+    match line.body[0]:
+        case cst.Expr(value=cst.Call(func=cst.Attribute(value=kept, attr=cst.Name("append")))):
+            names.add(dotted_name(kept))
+    return names
+
+
+def _targets(line: cst.SimpleStatementLine) -> tuple[cst.BaseExpression, ...]:
+    return tuple(target for one in line.body for target in assignment_targets(one))
+
+
+def _base_name(target: cst.BaseExpression) -> str:
+    """Return the variable or attribute that a target is, or is an element of."""
+    while isinstance(target, cst.Subscript):
+        target = target.value
+    return dotted_name(target)
+
+
+def _only_keeps(site: Site, line: cst.SimpleStatementLine) -> bool:
+    """Return whether a line assigns a number to a name, or keeps or shows one."""
+    if len(line.body) != 1 or is_output_statement(site, line):
+        return len(line.body) == 1
+    match line.body[0]:
+        case cst.Assign(value=value) | cst.AugAssign(value=value) if all(
+            map(_base_name, _targets(line))
+        ):
+            return _is_time(site, value)
+        case cst.Expr(
+            value=cst.Call(
+                func=cst.Attribute(value=kept, attr=cst.Name("append")), args=[cst.Arg(value=value)]
+            )
+        ):
+            return bool(dotted_name(kept)) and _is_time(site, value)
+    return False
+
+
+def _is_time(site: Site, value: cst.BaseExpression) -> bool:
+    """Return whether an expression is arithmetic on times and other plain numbers."""
+    return all(
+        _reads_clock(site, one)
+        for one in walk(value)
+        if isinstance(one, cst.Call | cst.Await | cst.Yield | cst.NamedExpr | cst.Lambda)
+    ) and not any(site.is_tensor(one) for one in walk(value))
+
+
+_CATEGORIES = {Category.CLOCK, Category.SKIPPED, Category.CALL}
+RULE = Rule("FG116", "guard-clock", frozenset(c.value for c in _CATEGORIES), rewrite)

@@ -1,0 +1,74 @@
+import pytest
+import torch
+
+from fullgraph import fix
+from tests.rewrites.harness import imported, offered
+
+pytestmark = pytest.mark.compiles
+
+HEAD = "import time\n\nimport torch\n\n\ndef f(x, stats=None):\n"
+X = torch.ones(3)
+GUARD = "if not torch.compiler.is_compiling():\n    "
+
+
+def _source(body):
+    return HEAD + "".join(f"    {line}\n" for line in [*body.split("\n"), "return x"])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x = x + time.time()",
+        "start = time.time()\nif start > 3:\n    x = x + 1",
+        "start = time.time()\nx = x * start",
+        "start = time.time()\nx = x + 1\nreturn x, time.time() - start",
+        "start = 0\nif stats:\n    start = time.time()\nx = x + 1\nprint(start)",
+        "stats['t'] = time.time()\nx = x + stats['t']",
+        "stats['t'] = g(time.time())",
+        "stats.append(time.time())\nx = x + stats[0]",
+    ],
+)
+def test_left_alone(body):
+    text, _, refusals = offered(_source(body), "time.time()", "clock", rule="FG116")
+    assert not text and refusals
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "# timed\nstart = time.time()\nx = x + 1\nprint(time.time() - start)",
+            f"# timed\n{GUARD}start = time.time()\nx = x + 1\n{GUARD}print(time.time() - start)",
+        ),
+        (
+            "a = time.time()\nb = time.time() - a\nstats.append(b / 2)",
+            f"{GUARD}a = time.time()\n{GUARD}b = time.time() - a\n{GUARD}stats.append(b / 2)",
+        ),
+    ],
+)
+def test_fixed(before, after):
+    text, _, _ = offered(_source(before), "time.time()", "clock", rule="FG116")
+    assert text == _source(after)
+
+
+MODEL = """import time
+
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seconds = [0.0]
+
+    def forward(self, x):
+        start = time.perf_counter()
+        x = x.relu()
+        self.seconds[0] += time.perf_counter() - start
+        return x
+"""
+
+
+def test_times_of_two_runs_are_no_difference():
+    fixes = fix(imported(MODEL).Model(), (X,), select=["FG116"], inductor=False)
+    assert fixes.after_unsafe.default.ok, fixes
