@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -53,7 +54,7 @@ class ValueSummary:
     names: tuple[str, ...] = ()
     """Qualified names of functions, classes and modules: "random.Random.random"."""
     items: tuple[str, ...] = ()
-    """Class names of the elements of a tuple, list or torch.Size."""
+    """Class names of the elements of a tuple, list or torch.Size, or of the values of a dict."""
     arrays: tuple[TensorSummary, ...] = ()
     """NumPy arrays and scalars."""
 
@@ -122,6 +123,9 @@ class SummaryRecorder:
             self.names[_qualified_name(value)] = None
         elif kind in (tuple, list, torch.Size):
             self.items |= dict.fromkeys(_class_name(type(item)) for item in value[:64])
+        elif kind is dict:
+            some = islice(value.values(), 64)
+            self.items |= dict.fromkeys(_class_name(type(item)) for item in some)
         return value
 
     def summary(self) -> ValueSummary:

@@ -13,7 +13,7 @@ After:
     options = dict(self.options)
 
 Assumes nothing where what is copied was seen to be a dense tensor without gradient, or a plain
-`dict` or `list` (`copy.copy` only). Unsafe for a list or tuple of tensors.
+`dict` or `list` (`copy.copy` only). Unsafe for a list, tuple or dict of tensors.
 
 Refuses: tensors that ask for a gradient (a deep copy is a new leaf, a clone is not), other
 objects, and a `memo` argument.
@@ -27,6 +27,13 @@ from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
+
+_CLONES = {
+    "list": "[each.clone() for each in {thing}]",
+    "tuple": "tuple([each.clone() for each in {thing}])",
+    "dict": "{{key: each.clone() for key, each in {thing}.items()}}",
+}
+"""Deep copies of containers of tensors."""
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -50,9 +57,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             return Rewrite({call: same}, "`detach` makes another tensor with the same memory.")
         cloned = build_expression("{thing}.clone()", thing=thing)
         return Rewrite({call: cloned}, "`clone` copies a tensor.")
-    if not shallow and set(seen.types) <= {"list", "tuple"} and set(seen.items) == {"torch.Tensor"}:
-        text = "[each.clone() for each in {thing}]"
-        text = text if seen.types == ("list",) else f"tuple({text})"
+    text = _CLONES.get(seen.types[0]) if len(seen.types) == 1 and not shallow else None
+    if text is not None and set(seen.items) == {"torch.Tensor"}:
         return Rewrite(
             {call: build_expression(text, thing=thing)},
             "`clone` copies each tensor.",

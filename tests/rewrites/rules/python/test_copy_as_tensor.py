@@ -53,3 +53,13 @@ def test_a_shallow_copy_of_a_dict():
     source = f"{HEAD}def f(x):\n    d = copy.copy(OPTIONS)\n    return x * d['a']\n"
     text, _, _ = offered(source, "copy.copy(OPTIONS)", "copy", X)
     assert "d = dict(OPTIONS)" in text
+
+
+def test_a_dict_of_tensors_is_unsafe():
+    source = (
+        f"{HEAD}def f(x):\n    a = {{'k': x}}\n    b = copy.deepcopy(a)\n    return b['k'] * 2\n"
+    )
+    outcome = rewritten(source, X)
+    assert "b = {key: each.clone() for key, each in a.items()}\n" in outcome.source
+    assert outcome.applicability == [Applicability.UNSAFE]
+    outcome.check(exact=True)
