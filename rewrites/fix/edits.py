@@ -105,8 +105,11 @@ def _identity(offer: Offer) -> _Identity:
 
 
 def _edits_of(answer: Offers, removes: Mapping[_Identity, Iterable[str]]) -> list[Edit]:
-    """Return the edits for one cause, best first; offers without an edit become advice."""
+    """Return the edits for one cause, best first; offers without an edit become advice.
+
+    What only a proof shows to be right is not offered: nothing was tried yet."""
     asked = [o for o in answer.offers if o.rewrite.replacements or _helps(o, answer.cause)]
+    asked = [offer for offer in asked if not offer.rewrite.needs_both_branches]
     inside = [offer for offer in asked if offer.rewrite.replacements and not offer.rule.boundary]
     asked = [offer for offer in asked if not (inside and offer.rule.boundary)]
     offers = {_identity(offer): offer for offer in asked}

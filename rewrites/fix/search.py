@@ -143,9 +143,12 @@ def search_edits(
 def _next_offers(state: SearchState, found: Sequence[Offers], level: Applicability) -> list[Offer]:
     """Return the best edit for each cause; if none is left, the boundaries of the next turn."""
     for turn in sorted({0, *(offer.rule.boundary for one in found for offer in one.offers)}):
-        offers = [state.best_offer(one, level, turn) for one in found]
-        if left := list({offer.key: offer for offer in offers if offer is not None}.values()):
-            return left
+        offers: dict[EditKey, Offer] = {}
+        for offer in (state.best_offer(one, level, turn) for one in found):
+            if offer is not None:
+                offers.setdefault(offer.key, offer)
+        if offers:
+            return list(offers.values())
     return []
 
 

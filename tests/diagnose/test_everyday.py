@@ -169,6 +169,7 @@ ROWS = [
         "random number",
         "Python's random generator",
         "torch.rand(())",
+        edit="FG702",
     ),
     Row(
         e.drop_path,
@@ -176,6 +177,7 @@ ROWS = [
         "random number",
         "Python's random generator",
         "torch.where",
+        edit="FG702",
     ),
     Row(
         e.shuffled,

@@ -85,6 +85,8 @@ _OF_DATA = frozenset(
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
+    if site.document.function(site.node) is None:
+        return None
     helper = find_helper(site)
     try:
         if isinstance(helper, cst.FunctionDef):

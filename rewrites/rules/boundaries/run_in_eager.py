@@ -43,6 +43,8 @@ _NOT = frozenset(
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
+    if site.document.function(site.node) is None:
+        return None
     helper = find_helper(site)
     if isinstance(helper, Refusal):
         return helper
