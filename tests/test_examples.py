@@ -123,7 +123,7 @@ def test_an_expensive_loss_is_explained_by_itself() -> None:
         ("hard.max() > 0.9", ("default", "fullgraph")),
     ]
     shown = str(found)
-    assert "(2 places: see" in shown  # lines of two places would read like one block
+    assert "(2 places, in the" in shown  # lines of two places would read like one block
     assert "lines 24–25: hard = torch.where(" in shown
 
 
