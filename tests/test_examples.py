@@ -123,7 +123,8 @@ def test_an_expensive_loss_is_explained_by_itself() -> None:
         ("hard.max() > 0.9", ("default", "fullgraph")),
     ]
     shown = str(found)
-    assert "(2 places, in the" in shown  # lines of two places would read like one block
+    assert "edit: lines 23–24: hard = torch.where(~equal, similar, 0)" in shown
+    assert "line 27: return pull + " in shown
     assert "lines 24–25: hard = torch.where(" in shown
 
 

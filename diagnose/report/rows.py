@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -13,6 +14,8 @@ from fullgraph.diagnose.report.wording import count, describe_count, rank_advice
 _WORST = {"skipped": 0, "prefix": 1, "resumed": 2}
 _FEW_LINES = 4
 """Number of new lines up to which an edit is shown as code."""
+_SHORT = 56
+"""Length up to which an `if` with its statement is one line of several."""
 _HUNK = re.compile(r"@@ -(\d+)")
 _IMPORT = re.compile(r"import\s|from\s\S+\simport\s")
 
@@ -163,22 +166,24 @@ def describe_edit(edit: Edit, cause: Cause) -> RowRemedy:
 
 def _describe_change(edit: Edit, cause: Cause) -> RowRemedy:
     new = [line for line in edit.after if line.strip() and not _IMPORT.match(line)]
-    if len(new) == 2 and new[0].endswith(":"):
-        new = [f"{new[0]} {new[1].strip()}"]
+    new = _join_header(new)
     last = cause.position.end_line or cause.position.line
     away = edit.file != cause.position.file or not cause.position.line <= edit.line <= last
-    replaced = _replaced_lines(edit.diff)
+    blocks = _changed_blocks(edit.diff)
     place = f"line {edit.line}: " if away and edit.file == cause.position.file else ""
-    if len(replaced) == 1 and len(replaced[0]) > 1:
-        place = f"lines {replaced[0].start}–{replaced[0].stop - 1}: "
+    if len(blocks) == 1 and len(blocks[0].old) > 1:
+        place = f"lines {_span(blocks[0].old)}: "
     why = edit.why[:1].upper() + edit.why[1:]
     if edit.settings and not edit.diff:
         return RowRemedy("set", "; ".join(edit.settings), True, edit.rule)
     if not new and edit.before:
         gone = " ".join(line.strip() for line in edit.before)
         return RowRemedy("delete", place + gone, True, edit.rule, edit.applicability, edit.why)
-    if len(replaced) > 1:  # lines from several places would read like one block
-        why = f"{why.rstrip('.')} ({len(replaced)} places, in the details)"
+    if len(blocks) > 1:
+        code = "\n".join(block.code for block in blocks)
+        why = f"{why.rstrip('.')} ({len(blocks)} places, in the details)"
+        if len(new) <= _FEW_LINES and edit.file == cause.position.file:
+            return RowRemedy("edit", code, True, edit.rule, edit.applicability, why, len(new))
     elif len(new) == 1:
         return RowRemedy("edit", place + new[0], True, edit.rule, edit.applicability, edit.why)
     elif 1 < len(new) <= _FEW_LINES:
@@ -188,23 +193,52 @@ def _describe_change(edit: Edit, cause: Cause) -> RowRemedy:
     return RowRemedy(label, why, False, edit.rule, edit.applicability, why, len(new))
 
 
-def _replaced_lines(diff: str) -> list[range]:
-    """Return the old lines that each block of a diff replaces.
+@dataclass(frozen=True)
+class _Block:
+    """Adjacent lines that a diff changes."""
 
-    Blocks of blank lines and imports alone do not count."""
-    found: list[range] = []
+    old: range
+    """Line numbers of what is replaced; empty, at the line that follows, for an insertion."""
+    new: tuple[str, ...]
+
+    @property
+    def code(self) -> str:
+        """Return "line 12: new code", further lines below the first."""
+        place = f"line {self.old.start}" if len(self.old) < 2 else f"lines {_span(self.old)}"
+        lines = textwrap.dedent("\n".join(self.new)).splitlines()
+        if sum(map(len, lines)) <= _SHORT:
+            lines = _join_header(lines)
+        return f"{place}: " + f"\n{' ' * (len(place) + 2)}".join(lines or ["(deleted)"])
+
+
+def _span(lines: range) -> str:
+    return f"{lines.start}–{lines.stop - 1}"
+
+
+def _join_header(lines: list[str]) -> list[str]:
+    """Return an `if` with one statement on one line."""
+    if len(lines) == 2 and lines[0].endswith(":"):
+        return [f"{lines[0]} {lines[1].strip()}"]
+    return lines
+
+
+def _changed_blocks(diff: str) -> list[_Block]:
+    """Return the blocks of a diff; those of blank lines and imports alone do not count."""
+    found: list[_Block] = []
     old = start = 0
     changed: list[str] = []
     for line in (*diff.split("\n")[2:], " "):
         if changed and line[:1] not in ("-", "+"):
-            if any(text.strip() and not _IMPORT.match(text.strip()) for text in changed):
-                found.append(range(start, old))
+            texts = [text[1:] for text in changed if text[1:].strip()]
+            if any(not _IMPORT.match(text.strip()) for text in texts):
+                new = tuple(text[1:] for text in changed if text[0] == "+" and text[1:].strip())
+                found.append(_Block(range(start, old), new))
             changed = []
         if match := _HUNK.match(line):
             old = int(match[1])
         elif line[:1] in ("-", "+"):
             start = start if changed else old
-            changed.append(line[1:])
+            changed.append(line)
             old += line[0] == "-"
         else:
             old += line[:1] == " "
