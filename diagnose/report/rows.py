@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -38,6 +38,9 @@ class RowRemedy:
     assumes: tuple[str, ...] = ()
     """What must hold for an unsafe edit, one clause each."""
 
+    after: str = ""
+    """The id of a cause whose edit changes one of the same lines."""
+
     @property
     def tag(self) -> str:
         """Return "FG201, unsafe"; "" without a rule."""
@@ -53,7 +56,10 @@ class RowRemedy:
     @property
     def condition(self) -> str:
         """Return "only if nobody needs this output"; "" for an edit that assumes nothing."""
-        return f"only if {', and '.join(self.assumes)}" if self.assumes else ""
+        clauses = [f"only if {', and '.join(self.assumes)}"] if self.assumes else []
+        if self.after:
+            clauses.append(f"edit {self.after} first, then explain again: it changes the same line")
+        return "; ".join(clauses)
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,19 @@ def cause_rows(explanation: ExplanationData) -> tuple[Row, ...]:
         group = tuple(c for c in left if c is cause or c.id in removed)
         left = [c for c in left if not any(c is taken for taken in group)]
         rows.append(Row(group, describe_effect(explanation, group), find_remedy(cause)))
-    return tuple(sorted(rows, key=lambda row: _weight(*row.causes)))
+    return tuple(_mark_overlaps(sorted(rows, key=lambda row: _weight(*row.causes))))
+
+
+def _mark_overlaps(rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield the rows; an edit of a line that an earlier row edits, too, names that row's cause."""
+    taken: dict[tuple[str, int], str] = {}
+    for row in rows:
+        edit = best_edit(row.first)
+        blocks = _changed_blocks(edit.diff) if edit is not None else []
+        lines = [(edit.file, line) for block in blocks for line in block.old] if edit else []
+        earlier = next((taken[line] for line in lines if line in taken), "")
+        taken.update(dict.fromkeys(lines, row.first.id))
+        yield replace(row, remedy=replace(row.remedy, after=earlier)) if earlier else row
 
 
 def _weight(*causes: Cause) -> tuple[int, ...]:

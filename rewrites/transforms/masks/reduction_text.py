@@ -34,7 +34,7 @@ class ReductionWriter:
         if name in ("max", "min") and made.options:
             self._require_values_only(made.call)
         if name in ("max", "min", "amax", "amin", "median"):
-            self.assumes["the mask selects something: of nothing there is an error"] = None
+            self.assumes["the mask selects an element: with none, the original raises"] = None
         if name in ("median", "nanmedian") and made.options:
             raise NotApplicable(
                 f"`{name}` of a dimension gives indices among the selected elements"

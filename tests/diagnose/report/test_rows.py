@@ -129,3 +129,12 @@ def test_an_edit_names_the_lines_of_each_place(edits, text):
     added = [line for line in after.splitlines() if line not in BEFORE.splitlines()]
     shown = describe_edit(replace(KEEP, diff=diff, after=tuple(added)), ITEM).text
     assert text in shown if text else ("line" not in shown)
+
+
+def test_an_edit_of_a_line_that_another_edit_changes_says_so():
+    diff = unified_diff("f.py", BEFORE, BEFORE.replace("x = 2", "x = 3"))
+    edit = replace(KEEP, diff=diff, removes=())
+    two = [replace(ITEM, id=id, edits=(edit,)) for id in ("C1", "C2")]
+    first, second = cause_rows(replace(TWO, causes=tuple(two)))
+    assert "changes the same line" not in first.remedy.condition
+    assert f"edit {first.first.id} first" in second.remedy.condition
