@@ -217,7 +217,7 @@ ROWS = [
         "FG113",
     ),
     Row(e.warned, 'warnings.warn("large")', "warning", "side effect", "is_compiling", "FG113"),
-    Row(e.slept, "time.sleep(0)", "clock", "it waits", "Leave `time.sleep(0)` out"),
+    Row(e.slept, "time.sleep(0)", "clock", "it waits", "Leave `time.sleep(0)` out", "FG814"),
     Row(
         e.timed, "time.perf_counter()", "clock", "reads the clock", "outside the compiled function"
     ),
@@ -258,6 +258,7 @@ ROWS = [
         "operating system",
         "garbage collector",
         "outside the compiled function",
+        "FG814",
     ),
     Row(
         e.processes,
@@ -283,7 +284,14 @@ ROWS = [
     Row(e.Locked, "self.lock", "lock or thread", "locks", "around the compiled call", "FG813"),
     Row(e.calls_c, "libc.abs", "C extension", "implemented in C", "custom_op"),
     Row(e.as_dict, "dataclasses.asdict(Pair(x + 1))", "copy", "copying", "Read the fields by name"),
-    Row(e.copied_dict, "copy.deepcopy(state)", "copy", "copying", "Copy the container alone"),
+    Row(
+        e.copied_dict,
+        "copy.deepcopy(state)",
+        "copy",
+        "copying",
+        "Copy the container alone",
+        "FG801",
+    ),
     Row(e.copied_tensor, "copy.deepcopy(x)", "copy", "copying", "`x.clone()`", "FG801"),
     Row(e.CopiedModule, "copy.deepcopy(self.lin)", "copy", "copying", "once in `__init__`"),
     Row(

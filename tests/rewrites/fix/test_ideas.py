@@ -37,7 +37,6 @@ def group():
     ("line", "idea"),
     [
         ("dist.barrier()", "call it before or after the compiled region"),
-        ("start = time.time()", "Read the clock outside the compiled function"),
         ("name = uuid.uuid4()", "Make the id in the caller"),
         ("y = np.interp(0.5, [0.0, 1.0], x.detach().numpy()[:2])", "torch.searchsorted"),
         ("y = np.vectorize(lambda v: v + 1)(x.numpy())", "call the function with the whole tensor"),
