@@ -117,8 +117,8 @@ def test_a_program_that_fullgraph_captures_is_verified_under_inductor():
     assert fullgraph.explain(noisy, x, verify=True).verification is None
 
 
-def test_a_difference_under_inductor_is_told(monkeypatch):
-    monkeypatch.setattr(torch._inductor.config.cpp, "inject_relu_bug_TESTING_ONLY", "accuracy")
+def test_a_difference_under_inductor_is_told():
+    torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"  # undone after each test
     found = fullgraph.explain(positive_sum, torch.tensor([1.0, -2.0, 3.0]), verify=True)
     assert found.verification is not None and not found.verification.ok
     assert "with Inductor it behaves differently" in found.verification.detail

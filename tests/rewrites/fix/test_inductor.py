@@ -40,10 +40,10 @@ def test_an_assumption_is_not_held_against_its_edit():
     assert fixes.after_unsafe.default.ok and fixes.whole.edits == "unsafe" and fixes.whole.check.ok
 
 
-def test_a_failure_that_the_original_shares_is_the_compilers(monkeypatch):
+def test_a_failure_that_the_original_shares_is_the_compilers():
     from torch._inductor import config
 
-    monkeypatch.setattr(config.cpp, "inject_relu_bug_TESTING_ONLY", "accuracy")
+    config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"  # undone after each test
     fixes = fix(dividing, X)
     assert [s.accepted for s in fixes.suggestions] == [True], fixes
     assert fixes.compiler_failure and "fullgraph bisect" in str(fixes)
