@@ -12,24 +12,17 @@ import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import cloudpickle
 import torch
 from torch._library.custom_ops import OPDEFS, CustomOpDef
-from torch.fx import Graph, GraphModule, Node
-from torch.fx.graph import CodeGen
-from torch.fx.node import map_aggregate, map_arg
+from torch.fx import GraphModule
 from torch.nn.utils import parametrize
 
 from fullgraph.compiler.errors import FullgraphError
-from fullgraph.compiler.private.operator_names import (
-    add_triton_constants,
-    add_triton_kernel,
-    triton_constants,
-    triton_function,
-    triton_kernel,
-)
+from fullgraph.compiler.private.operator_names import triton_function
+from fullgraph.compiler.private.pickled_graphs import graph_parts, rebuild_graph_module
 from fullgraph.compiler.private.tensors import compute_from_leaf, zero_tensor_like
 
 _PROTOCOL = 5
@@ -80,7 +73,7 @@ class _Pickler(cloudpickle.Pickler):
         if isinstance(thing, torch.memory_format):
             return getattr, (torch, str(thing).removeprefix("torch."))
         if isinstance(thing, GraphModule):
-            return _rebuild_graph_module, _graph_parts(thing)
+            return rebuild_graph_module, graph_parts(thing)
         if isinstance(thing, torch.Tensor):
             return _reduce_tensor(thing)
         if isinstance(thing, torch.nn.Module) and parametrize.is_parametrized(thing):
@@ -250,67 +243,7 @@ def _rebuild_in_inference(made: Callable[..., object], arguments: tuple[object, 
         return made(*arguments)
 
 
-# --- graphs ---
-
-
-class _NodeName(str):
-    """Name of a node, as an argument of another."""
-
-
-_INDEX_READERS = {"kernel_idx": triton_kernel, "constant_args_idx": triton_constants}
-"""Arguments that index tables of this process."""
-_INDEX_WRITERS = {"kernel_idx": add_triton_kernel, "constant_args_idx": add_triton_constants}
-
-
-def _graph_parts(module: GraphModule) -> tuple[object, ...]:
-    """Reduce a graph module to its nodes; its own `__reduce__` would retrace its code."""
-    nodes = module.graph.nodes
-    paths = {str(node.target) for node in nodes if node.op in ("get_attr", "call_module")}
-    heads = {path.partition(".")[0] for path in paths}
-    codegen = module.graph._codegen
-    hooks = [name for name in vars(module) if name.startswith(("_forward_", "_backward_"))]
-    return (
-        {name: getattr(module, name) for name in sorted(heads)},
-        [_node_fields(node) for node in nodes],
-        None if type(codegen) is CodeGen else codegen,
-        {name: vars(module)[name] for name in ("training", *hooks)},
-    )
-
-
-def _node_fields(node: Node) -> tuple[object, ...]:
-    """Return the fields of a node as data, with other nodes by name."""
-    args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda used: _NodeName(used.name))
-    known = {
-        name: look(cast(int, node.kwargs[name]))
-        for name, look in _INDEX_READERS.items()
-        if isinstance(node.target, torch._ops.HigherOrderOperator) and name in node.kwargs
-    }
-    custom = node.meta.get("custom")
-    return node.name, node.op, node.target, args, dict(kwargs), node.type, known, custom
-
-
-def _rebuild_graph_module(
-    attributes: dict[str, object], lines: list[tuple[Any, ...]], codegen: Any, state: dict[str, Any]
-) -> GraphModule:
-    """Build the graph module from its attributes and its nodes' fields."""
-    root = torch.nn.Module()
-    for name, value in attributes.items():
-        setattr(root, name, value)
-    graph = Graph()
-    made: dict[str, Node] = {}
-    for name, op, target, args, kwargs, kind, known, custom in lines:
-        args, kwargs = map_aggregate(
-            (args, kwargs), lambda thing: made[thing] if isinstance(thing, _NodeName) else thing
-        )
-        kwargs = {**kwargs, **{key: _INDEX_WRITERS[key](thing) for key, thing in known.items()}}
-        made[name] = graph.create_node(op, target, args, kwargs, name, kind)
-        if custom is not None:
-            made[name].meta["custom"] = custom
-    if codegen is not None:
-        graph.set_codegen(codegen)
-    module = GraphModule(root, graph)
-    vars(module).update(state)
-    return module
+# --- modules ---
 
 
 def _rebuild_parametrized(kind: type[torch.nn.Module], state: dict[str, Any]) -> torch.nn.Module:

@@ -1,0 +1,77 @@
+"""Graph modules as data for a pickle: their nodes, and what these need of this process."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.graph import CodeGen
+from torch.fx.node import map_aggregate, map_arg
+
+from fullgraph.compiler.private.operator_names import (
+    add_triton_constants,
+    add_triton_kernel,
+    triton_constants,
+    triton_kernel,
+)
+
+
+class _NodeName(str):
+    """Name of a node, as an argument of another."""
+
+
+_INDEX_READERS = {"kernel_idx": triton_kernel, "constant_args_idx": triton_constants}
+"""Arguments that index tables of this process."""
+_INDEX_WRITERS = {"kernel_idx": add_triton_kernel, "constant_args_idx": add_triton_constants}
+
+
+def graph_parts(module: GraphModule) -> tuple[object, ...]:
+    """Reduce a graph module to its nodes; its own `__reduce__` would retrace its code."""
+    nodes = module.graph.nodes
+    paths = {str(node.target) for node in nodes if node.op in ("get_attr", "call_module")}
+    heads = {path.partition(".")[0] for path in paths}
+    codegen = module.graph._codegen
+    hooks = [name for name in vars(module) if name.startswith(("_forward_", "_backward_"))]
+    return (
+        {name: getattr(module, name) for name in sorted(heads)},
+        [_node_fields(node) for node in nodes],
+        None if type(codegen) is CodeGen else codegen,
+        {name: vars(module)[name] for name in ("training", *hooks)},
+    )
+
+
+def _node_fields(node: Node) -> tuple[object, ...]:
+    """Return the fields of a node as data, with other nodes by name."""
+    args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda used: _NodeName(used.name))
+    known = {
+        name: look(cast(int, node.kwargs[name]))
+        for name, look in _INDEX_READERS.items()
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and name in node.kwargs
+    }
+    custom = node.meta.get("custom")
+    return node.name, node.op, node.target, args, dict(kwargs), node.type, known, custom
+
+
+def rebuild_graph_module(
+    attributes: dict[str, object], lines: list[tuple[Any, ...]], codegen: Any, state: dict[str, Any]
+) -> GraphModule:
+    """Build the graph module from its attributes and its nodes' fields."""
+    root = torch.nn.Module()
+    for name, value in attributes.items():
+        setattr(root, name, value)
+    graph = Graph()
+    made: dict[str, Node] = {}
+    for name, op, target, args, kwargs, kind, known, custom in lines:
+        args, kwargs = map_aggregate(
+            (args, kwargs), lambda thing: made[thing] if isinstance(thing, _NodeName) else thing
+        )
+        kwargs = {**kwargs, **{key: _INDEX_WRITERS[key](thing) for key, thing in known.items()}}
+        made[name] = graph.create_node(op, target, args, kwargs, name, kind)
+        if custom is not None:
+            made[name].meta["custom"] = custom
+    if codegen is not None:
+        graph.set_codegen(codegen)
+    module = GraphModule(root, graph)
+    vars(module).update(state)
+    return module
