@@ -19,6 +19,11 @@ def cause_key(cause: Cause) -> CauseKey:
     return position.file, position.function, cause.category, cause.expression
 
 
+def count_recompiles(explanation: Explanation) -> int:
+    """Return the number of recompiles over all calls."""
+    return sum(recompile.count for recompile in explanation.recompiles)
+
+
 def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> Check:
     """Return a check that edits removed the `mended` causes and added no cause, recompile or
     crash."""
@@ -37,8 +42,7 @@ def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause
     elif new.total() >= old.total() and not captured:
         added = next(iter(new - old))
         return Check(title, False, f"`{added[3]}` breaks instead")
-    recompiles = [sum(r.count for r in e.recompiles) for e in (before, after)]
-    if recompiles[1] > recompiles[0]:
+    if count_recompiles(after) > count_recompiles(before):
         return Check(title, False, "it recompiles more often")
     return Check(title, True, f"{old.total()} causes before, {new.total()} after")
 

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from fullgraph.compiler.sources import cell_name
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.rewrites.fix.recompiles import count_recompiles
+from fullgraph.rewrites.fix.causes import count_recompiles
 from fullgraph.rewrites.fix.results import FixResult, Suggestion
 from fullgraph.rewrites.proof import Proof, ProofState
 from fullgraph.rewrites.rule import Applicability

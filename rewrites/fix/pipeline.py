@@ -247,7 +247,8 @@ def fix(
             safe = unsafe = search_recompile_edits(safe, Applicability.SAFE, runs)
             if inductor:
                 safe = unsafe = undo_under_inductor(safe, runs)
-            whole = _better(whole, lambda: verify("safe", safe))
+            if safe.program is not before:
+                whole = _better(whole, lambda: verify("safe", safe))
             unsafe = base = search_edits(safe, Applicability.UNSAFE, runs, rounds)
             unsafe = search_recompile_edits(unsafe, Applicability.UNSAFE, runs)
             if inductor and unsafe.program is not safe.program:

@@ -12,8 +12,8 @@ from fullgraph.compiler.sources import is_user_code
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause, RecompileInfo
 from fullgraph.diagnose.taxonomy import RootKind
+from fullgraph.rewrites.fix.causes import count_recompiles
 from fullgraph.rewrites.fix.offers import Offer
-from fullgraph.rewrites.fix.recompiles import count_recompiles
 from fullgraph.rewrites.fix.search import EditedProgram, EditTrial, ProgramRuns, SearchState
 from fullgraph.rewrites.proof import Check, ProofState
 from fullgraph.rewrites.rule import Applicability

@@ -13,8 +13,9 @@ from fullgraph.compiler.private import mark_dynamic
 from fullgraph.compiler.program import CallArguments, Program
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.taxonomy import RootKind
+from fullgraph.rewrites.fix.causes import count_recompiles
 from fullgraph.rewrites.fix.config_ideas import Config
-from fullgraph.rewrites.proof import Check, copy_calls
+from fullgraph.rewrites.proof import Check, copy_calls, tensor_of_number
 
 _INT_ATTRIBUTES = "torch._dynamo.config.allow_unspec_int_on_nn_module"
 
@@ -70,7 +71,7 @@ class CompileSetting:
         for mark in self.marks:
             bounds = (mark.least, mark.greatest) if self.bounded else None
             mark_dynamic(given[mark.argument], mark.dimension, bounds)
-        new = {name: _as_tensor(given[name]) for name in self.tensors}
+        new = {name: tensor_of_number(given[name]) for name in self.tensors}
         names = [name for name, value in given.items() if name not in call.kwargs]
         args = tuple(new.get(name, value) for name, value in zip(names, call.args, strict=False))
         kwargs = {name: new.get(name, value) for name, value in call.kwargs.items()}
@@ -102,11 +103,6 @@ def arguments_of(program: Program, call: CallArguments) -> Mapping[str, Any]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     }
     return {name: value for name, value in bound.arguments.items() if name not in variadic}
-
-
-def count_recompiles(explanation: Explanation) -> int:
-    """Return the number of recompiles over all calls."""
-    return sum(recompile.count for recompile in explanation.recompiles)
 
 
 def find_recompile_setting(
@@ -184,8 +180,3 @@ def _values_by_name(program: Program) -> dict[str, list[Any]]:
     """Return the values of each argument that every call gives."""
     calls = [arguments_of(program, call) for call in program.calls]
     return {name: [c[name] for c in calls] for name in calls[0] if all(name in c for c in calls)}
-
-
-def _as_tensor(value: object) -> torch.Tensor:
-    """Return a number as a 0-d tensor that loses no digits."""
-    return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)

@@ -1,18 +1,24 @@
 """Proof that rewritten code behaves as the original does."""
 
-from fullgraph.rewrites.proof.comparison import FINITE, NEW_GRADIENT, NO_BACKWARD, NO_GRADIENT
+from fullgraph.rewrites.proof.comparison import (
+    FINITE_ORIGINAL,
+    NEW_GRADIENT,
+    NO_BACKWARD,
+    NO_GRADIENT,
+)
 from fullgraph.rewrites.proof.inputs import copy_calls
 from fullgraph.rewrites.proof.live_state import (
     convert_globals,
     convert_module,
     find_new_tensors,
     override_program,
+    tensor_of_number,
 )
 from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
 from fullgraph.rewrites.proof.prove import prove, share_failure, verify_inductor
 
 __all__ = [
-    "FINITE",
+    "FINITE_ORIGINAL",
     "NEW_GRADIENT",
     "NO_BACKWARD",
     "NO_GRADIENT",
@@ -26,5 +32,6 @@ __all__ = [
     "override_program",
     "prove",
     "share_failure",
+    "tensor_of_number",
     "verify_inductor",
 ]

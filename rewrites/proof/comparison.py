@@ -17,7 +17,7 @@ from fullgraph.rewrites.proof.proof import Check
 NO_GRADIENT = "a gradient of zero is as good as none"
 NEW_GRADIENT = "a result may ask for a gradient where it asked for none"
 NO_BACKWARD = "no gradient is asked of it, which would draw random numbers"
-FINITE = "its inputs are such that the original gives finite values"
+FINITE_ORIGINAL = "its inputs are such that the original gives finite values"
 GRAD_FN = "grad_fn"
 """What a rule exempts whose printed tensors may lack `grad_fn=` when compiled."""
 STATE_OF = "state of "
@@ -105,7 +105,7 @@ def compare_behaviours(
     if failed and all(_is_finite(one) for case, one in old.items() if case.is_given):
         finite = {case: one for case, one in old.items() if _is_finite(one)}
         if len(finite) < len(old):
-            checks |= {name: check(name, finite, FINITE) for name in failed}
+            checks |= {name: check(name, finite, FINITE_ORIGINAL) for name in failed}
     if not requires_gradient and "randomness" in checks and not checks["randomness"].ok:
         forward = {case: one for case, one in old.items() if not case.backward}
         again = check("randomness", forward, NO_BACKWARD)

@@ -78,7 +78,7 @@ def convert_module(module: torch.nn.Module, new: NewTensors) -> None:
     own = vars(module)
     tensors = (*module.parameters(), *module.buffers())
     device = tensors[0].device if tensors else None
-    made = {name: _as_tensor(own.pop(name), device) for name in names}
+    made = {name: tensor_of_number(own.pop(name), device) for name in names}
     own["_buffers"] = type(module._buffers)({**module._buffers, **made})
     own["_non_persistent_buffers_set"] = {*module._non_persistent_buffers_set, *names}
 
@@ -87,7 +87,7 @@ def convert_globals(space: dict[str, Any], names: tuple[str, ...]) -> None:
     """Make 0-d tensors of global numbers."""
     for name in names:
         if _is_number(space.get(name)):
-            space[name] = _as_tensor(space[name], None)
+            space[name] = tensor_of_number(space[name])
 
 
 def _numbers_of(module: torch.nn.Module, new: NewTensors) -> list[str]:
@@ -139,7 +139,7 @@ def _is_number(value: object) -> bool:
     return type(value) in (int, float)
 
 
-def _as_tensor(value: float, device: torch.device | None) -> torch.Tensor:
+def tensor_of_number(value: float, device: torch.device | None = None) -> torch.Tensor:
     """Return a number as a 0-d tensor that loses no digits."""
     dtype = torch.float64 if isinstance(value, float) else None
     return torch.tensor(value, dtype=dtype, device=device)

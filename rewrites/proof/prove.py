@@ -185,23 +185,32 @@ def _explore_variants(
     subject: Program, tests: Sequence[Position], special: bool, limit: float, strict: bool
 ) -> RecordedRun:
     """Run the original on the user's inputs, and on variants that take other branches."""
-    run = RecordedRun()
+    run = RecordedRun(sides={index: set() for index in range(len(tests))})
     before = snapshot(subject.objects())
     edits, tapes = _recording_edits(tests)
     shown: set[object] = set()
     start = time.monotonic()
+
+    def record(case: ProofInput) -> Behaviour:
+        """Record a case, leave no trace, and note the values of the conditions."""
+        for tape in tapes:
+            tape.clear()
+        behaviour = _record_case(subject, case, special, None)
+        before.restore()
+        for index, tape in enumerate(tapes):
+            run.sides[index] |= tape
+        return behaviour
+
+    def is_settled() -> bool:
+        """Return whether each condition was true and false."""
+        return all(len(sides) == 2 for sides in run.sides.values())
+
     with edit_functions(edits):
         for number, _ in enumerate(input_variants(subject.calls, special=special)):
-            for tape in tapes:
-                tape.clear()
-            behaviour = _record_case(subject, ProofInput(number, False), special, None)
-            before.restore()
-            taken = tuple(frozenset(tape) for tape in tapes)
-            for index, side in enumerate(taken):
-                run.sides.setdefault(index, set()).update(side)
+            behaviour = record(ProofInput(number, False))
             if number and behaviour.crashed and not strict:
                 continue
-            kind = (taken, behaviour.raised)
+            kind = (tuple(map(frozenset, tapes)), behaviour.raised)
             if number < CHOSEN or kind not in shown or number % 4 == 1:
                 shown.add(kind)
                 run.behaviours[ProofInput(number, False)] = behaviour
@@ -211,22 +220,15 @@ def _explore_variants(
                     before.restore()
                     if asked.raised == behaviour.raised:  # else the program accepts no gradients
                         run.behaviours[case] = asked
-            settled = all(len(run.sides.get(i, ())) == 2 for i in range(len(tapes)))
-            enough = len(run.behaviours) >= 3 * CHOSEN or (settled and number > CHOSEN)
+            enough = len(run.behaviours) >= 3 * CHOSEN or (is_settled() and number > CHOSEN)
             half = time.monotonic() - start > max(2.0, (limit - start) / 4)
             if enough or half:
                 break
-        for change in _BUFFER_CHANGES:
-            if settled or not has_float_buffers(subject):
+        for change in _BUFFER_CHANGES if has_float_buffers(subject) else ():
+            if is_settled():
                 break
-            for tape in tapes:
-                tape.clear()
             case = ProofInput(0, False, buffers=change)
-            run.behaviours[case] = _record_case(subject, case, special, None)
-            before.restore()
-            for index, tape in enumerate(tapes):
-                run.sides.setdefault(index, set()).update(tape)
-            settled = all(len(run.sides.get(i, ())) == 2 for i in range(len(tapes)))
+            run.behaviours[case] = record(case)
     return run
 
 

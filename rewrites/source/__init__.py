@@ -12,6 +12,8 @@ from fullgraph.rewrites.source.files import check_writable, write_files
 from fullgraph.rewrites.source.templates import (
     build_expression,
     build_statement,
+    inline_block,
+    leading_lines,
     parenthesize,
     round_trips,
     string_literal,
@@ -26,6 +28,8 @@ __all__ = [
     "build_statement",
     "check_writable",
     "dotted_name",
+    "inline_block",
+    "leading_lines",
     "parenthesize",
     "parse_document",
     "replace_nodes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import libcst as cst
 
@@ -46,6 +46,20 @@ def build_statement(template: str, **parts: cst.BaseExpression | str) -> cst.Bas
     new = _insert_nodes(tree, names, cst.parse_statement)
     assert isinstance(new, cst.BaseStatement)
     return new
+
+
+def leading_lines(line: cst.CSTNode) -> Sequence[cst.EmptyLine]:
+    """Return the comments and blank lines above a statement."""
+    return tuple(getattr(line, "leading_lines", ()))
+
+
+def inline_block(
+    block: cst.BaseCompoundStatement, statements: Sequence[cst.BaseStatement]
+) -> cst.FlattenSentinel[cst.BaseStatement]:
+    """Return statements that take the place of the block around them, with what is above it."""
+    first, *rest = statements
+    above = (*leading_lines(block), *leading_lines(first))
+    return cst.FlattenSentinel([first.with_changes(leading_lines=above), *rest])
 
 
 def with_keyword(call: cst.Call, name: str, value: cst.BaseExpression | str) -> cst.Call:

@@ -7,13 +7,16 @@ import libcst as cst
 from fullgraph.rewrites.source import Document, build_expression
 
 
+def eager_condition(document: Document) -> str:
+    """Return the code of the condition that is false while compiling."""
+    return f"not {document.imported_name('torch') or 'torch'}.compiler.is_compiling()"
+
+
 def run_in_eager_only(document: Document, *statements: cst.BaseStatement) -> cst.If:
     """Return neighbouring statements under a guard that is false while compiling."""
-    torch = document.imported_name("torch") or "torch"
     first = statements[0]
-    lines = getattr(first, "leading_lines", ())
     return cst.If(
-        build_expression(f"not {torch}.compiler.is_compiling()"),
+        build_expression(eager_condition(document)),
         cst.IndentedBlock([first.with_changes(leading_lines=()), *statements[1:]]),
-        leading_lines=lines,
+        leading_lines=getattr(first, "leading_lines", ()),
     )

@@ -85,9 +85,9 @@ _OF_DATA = frozenset(
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    if site.document.function(site.node) is None:
-        return None
     helper = find_helper(site)
+    if helper is None:
+        return None
     try:
         if isinstance(helper, cst.FunctionDef):
             edit = define_operator(site, helper)

@@ -25,6 +25,8 @@ and decorated functions.
 
 from __future__ import annotations
 
+import libcst as cst
+
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
@@ -43,10 +45,8 @@ _NOT = frozenset(
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    if site.document.function(site.node) is None:
-        return None
     helper = find_helper(site)
-    if isinstance(helper, Refusal):
+    if not isinstance(helper, cst.FunctionDef):
         return helper
     name, span = helper.name.value, site.document.position(helper)
     inside = [

@@ -25,6 +25,8 @@ that draw random numbers in Python or read tensors' values.
 
 from __future__ import annotations
 
+import libcst as cst
+
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
@@ -66,10 +68,8 @@ _OPAQUE = frozenset(
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    if site.document.function(site.node) is None:
-        return None
     helper = find_helper(site)
-    if isinstance(helper, Refusal):
+    if not isinstance(helper, cst.FunctionDef):
         return helper
     name = helper.name.value
     if reason := reads_values(site, helper):

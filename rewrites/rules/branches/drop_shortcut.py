@@ -39,7 +39,7 @@ import libcst.matchers as m
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import Replacement
+from fullgraph.rewrites.source import Replacement, inline_block
 from fullgraph.rewrites.transforms.branches.assignments import statements_of
 
 _WHY = "The condition only saves work: without it the results were the same on every input tried."
@@ -157,9 +157,7 @@ def _drop_operand(
         outer = site.document.parent(node)
         alone = not isinstance(outer, cst.IndentedBlock | cst.Module) or len(outer.body) == 1
         return None if alone else {node: cst.RemoveFromParent()}
-    first, *rest = statements_of(block)
-    lines = (*node.leading_lines, *getattr(first, "leading_lines", ()))
-    return {node: cst.FlattenSentinel([first.with_changes(leading_lines=lines), *rest])}
+    return {node: inline_block(node, statements_of(block))}
 
 
 RULE = Rule(

@@ -33,7 +33,13 @@ import libcst as cst
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import Replacement, build_expression, dotted_name, replace_nodes
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    dotted_name,
+    inline_block,
+    replace_nodes,
+)
 
 _BAR = re.compile(
     r"tqdm\.(\w+\.)*(tqdm|trange|tqdm_notebook|tnrange)|rich\.progress\.track|tqdm\.(\w+\.)*std\.tqdm"
@@ -113,25 +119,13 @@ def _drop_bar(site: Site, call: cst.Call) -> dict[cst.CSTNode, Replacement]:
         kept = [one for one in block.body.body if uses.get(one) is not cst.RemoveFromParent()]
         if not kept:
             raise NotApplicable("nothing would be left of its block")
-        return _in_block(block, kept, uses)
+        return {block: inline_block(block, [replace_nodes(one, uses) for one in kept])}
     if isinstance(parent, cst.Assign) and len(parent.targets) == 1:
         uses = _uses(site, call, parent.targets[0].target, iterable)
         return {document.statement(parent): cst.RemoveFromParent(), **uses}
     if iterable is None:
         raise NotApplicable("it has no iterable")
     return {call: iterable}
-
-
-def _in_block(
-    block: cst.With,
-    kept: list[cst.BaseStatement],
-    uses: dict[cst.CSTNode, Replacement],
-) -> dict[cst.CSTNode, Replacement]:
-    """Return the edit that puts a block's statements in its place, with their own edits."""
-    new = [replace_nodes(one, uses) for one in kept]
-    lines = (*block.leading_lines, *getattr(new[0], "leading_lines", ()))
-    new[0] = new[0].with_changes(leading_lines=lines)
-    return {block: cst.FlattenSentinel(new)}
 
 
 def _iterable_of(site: Site, call: cst.Call) -> cst.BaseExpression | None:

@@ -29,6 +29,7 @@ from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.rules.output.outline_output import WRITTEN
 from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.transforms.eager_only import eager_condition, run_in_eager_only
 from fullgraph.rewrites.transforms.outline import (
     find_outlined_statement,
     find_outlining_refusal,
@@ -42,16 +43,11 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return None
     if (refusal := find_outlining_refusal(site, statement)) is not None:
         return refusal
-    torch = site.document.imported_name("torch") or "torch"
-    eager = f"not {torch}.compiler.is_compiling()"
+    document = site.document
     if isinstance(statement, cst.If) and statement.orelse is None:
-        test = build_expression(f"{eager} and {{test}}", test=statement.test)
+        test = build_expression(f"{eager_condition(document)} and {{test}}", test=statement.test)
         return _only_eager({statement.test: test})
-    inside = statement.with_changes(leading_lines=())
-    guarded = cst.If(
-        build_expression(eager), cst.IndentedBlock([inside]), leading_lines=statement.leading_lines
-    )
-    return _only_eager({statement: guarded})
+    return _only_eager({statement: run_in_eager_only(document, statement)})
 
 
 def _only_eager(replacements: dict[cst.CSTNode, cst.CSTNode]) -> Rewrite:

@@ -26,7 +26,7 @@ import libcst as cst
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import PURE_CALLS, Site, torch_name, walk, word_set
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import Replacement, replace_nodes
+from fullgraph.rewrites.source import Replacement, inline_block, replace_nodes
 
 _MAKERS = word_set(
     """
@@ -67,12 +67,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
             edits[call] = _with_arguments(call, args)
     if not isinstance(block.body, cst.IndentedBlock):
         return Refusal("the block is on one line")
-    lines = list(replace_nodes(block.body, edits).body)
-    lines[0] = lines[0].with_changes(
-        leading_lines=[*block.leading_lines, *_leading_lines(lines[0])]
-    )
     return Rewrite(
-        {block: cst.FlattenSentinel(lines)},
+        {block: inline_block(block, replace_nodes(block.body, edits).body)},
         "`device=` says at each place what the block said for all.",
     )
 
@@ -89,12 +85,6 @@ def _with_arguments(call: cst.Call, args: Sequence[cst.Arg]) -> cst.BaseExpressi
         for place, arg in enumerate(args)
     ]
     return call.with_changes(args=spelled)
-
-
-def _leading_lines(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
-    """Return the comments and blank lines above a statement."""
-    found: Sequence[cst.EmptyLine] = getattr(line, "leading_lines", ())
-    return found
 
 
 def _is_device(site: Site, node: cst.BaseExpression) -> bool:

@@ -23,11 +23,9 @@ Refuses: values that the function reads, apart from the update.
 
 from __future__ import annotations
 
-import libcst as cst
-
 from fullgraph.rewrites.analysis import Site, find_state_uses
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.transforms.eager_only import run_in_eager_only
 
 CATEGORIES = frozenset({"recompile: number attribute", "recompile: global", "recompile: length"})
 
@@ -39,19 +37,9 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     functions = {site.document.function(statement) for statement in uses.updates}
     if any(site.document.function(read) in functions for read in uses.reads):
         return Refusal(f"`{uses.name}` is read where it is updated")
-    torch = site.document.imported_name("torch") or "torch"
-    eager = build_expression(f"not {torch}.compiler.is_compiling()")
-    guarded: dict[cst.CSTNode, cst.CSTNode] = {
-        statement: cst.If(
-            eager.deep_clone(),
-            cst.IndentedBlock([statement.with_changes(leading_lines=())]),
-            leading_lines=statement.leading_lines,
-        )
-        for statement in uses.updates
-    }
     last = uses.name.rpartition(".")[2]
     return Rewrite(
-        guarded,
+        {statement: run_in_eager_only(site.document, statement) for statement in uses.updates},
         f"The compiled program does not update `{uses.name}`, and does not guard on it.",
         Applicability.UNSAFE,
         (f"nobody needs `{uses.name}` of calls to the compiled program",),

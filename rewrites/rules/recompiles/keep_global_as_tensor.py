@@ -31,8 +31,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, find_state_uses
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
+from fullgraph.rewrites.transforms.number_tensor import rewrite_as_tensor, tensor_text
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -46,19 +47,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal(f"the file does not set `{name}` to a number")
     if not uses.updates or uses.writes:
         return Refusal(f"`{name}` is assigned a new value, and not updated in place")
-    torch = site.document.imported_name("torch") or "torch"
-    dtype = f", dtype={torch}.float64" if isinstance(value, cst.Float) else ""
-    return Rewrite(
-        {value: build_expression(f"{torch}.tensor({site.document.code(value)}{dtype})")},
-        f"`{name}` is an input of the graph and no longer a constant of it.",
-        Applicability.UNSAFE,
-        (
-            f"every reader of `{name}` accepts a 0-d tensor",
-            f"no backward runs after a later call has changed `{name}` in place",
-        ),
-        imports=("torch",),
-        numbers=True,
-    )
+    return rewrite_as_tensor({value: build_expression(tensor_text(site.document, value))}, name)
 
 
 RULE = Rule("FG853", "keep-global-as-tensor", frozenset({"recompile: global"}), rewrite)

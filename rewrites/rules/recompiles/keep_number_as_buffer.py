@@ -35,11 +35,9 @@ from __future__ import annotations
 import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, find_state_uses
-from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
+from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Document, Replacement, build_statement, dotted_name
-
-_READERS = "every reader of `{name}` accepts a 0-d tensor"
-_IN_PLACE = "no backward runs after a later call has changed `{name}` in place"
+from fullgraph.rewrites.transforms.number_tensor import rewrite_as_tensor, tensor_text
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
@@ -54,12 +52,8 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         return Refusal(f"no method of the class changes `{name}`")
     if not _follows_super(document, uses.initial):
         return Refusal(f"`{name}` is set before `super().__init__()`")
-    torch = document.imported_name("torch") or "torch"
-    number = document.code(value)
-    dtype = f", dtype={torch}.float64" if isinstance(value, cst.Float) else ""
-    register = build_statement(
-        f'self.register_buffer("{name[5:]}", {torch}.tensor({number}{dtype}), persistent=False)'
-    )
+    tensor = tensor_text(document, value)
+    register = build_statement(f'self.register_buffer("{name[5:]}", {tensor}, persistent=False)')
     replacements = _replace_assignment(document, uses.initial, name, register)
     for write in uses.writes:
         if not isinstance(write, cst.Assign) or len(write.targets) != 1:
@@ -69,14 +63,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
         fill = build_statement(f"{name}.fill_({{value}})", value=write.value)
         assert isinstance(fill, cst.SimpleStatementLine)
         replacements[write] = fill.body[0]
-    return Rewrite(
-        replacements,
-        f"`{name}` is an input of the graph and no longer a constant of it.",
-        Applicability.UNSAFE,
-        (_READERS.format(name=name), _IN_PLACE.format(name=name)),
-        imports=("torch",),
-        numbers=True,
-    )
+    return rewrite_as_tensor(replacements, name)
 
 
 def _value_of(statement: cst.Assign | cst.AnnAssign, name: str) -> cst.BaseExpression | None:

@@ -11,10 +11,14 @@ from fullgraph.rewrites.rule import Refusal
 _ENTRIES = ("forward", "__call__", "__init__")
 
 
-def find_helper(site: Site) -> cst.FunctionDef | Refusal:
-    """Return the function around a site, if it can get a boundary; else the reason."""
+def find_helper(site: Site) -> cst.FunctionDef | Refusal | None:
+    """Return the function around a site, if it can get a boundary; else the reason.
+
+    None for code outside of functions."""
     document = site.document
     helper = document.function(site.node)
+    if helper is None:
+        return None
     if not isinstance(helper, cst.FunctionDef):
         return Refusal("no function lies around it")
     name = helper.name.value

@@ -54,11 +54,11 @@ def values_assigned(
     return made
 
 
-def statements_of(suite: cst.BaseSuite) -> Sequence[cst.CSTNode]:
+def statements_of(suite: cst.BaseSuite) -> Sequence[cst.BaseStatement]:
     """Return the statements of a block; `if t: y = 1` has its statements on the same line."""
     if isinstance(suite, cst.SimpleStatementSuite):
         return [cst.SimpleStatementLine([small]) for small in suite.body]
-    return suite.body
+    return cst.ensure_type(suite, cst.IndentedBlock).body
 
 
 def _add_small_statement(

@@ -15,7 +15,7 @@ from fullgraph.rewrites.analysis import (
     names_read,
     walk,
 )
-from fullgraph.rewrites.source import Replacement, build_statement, replace_nodes
+from fullgraph.rewrites.source import Replacement, build_statement, leading_lines, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import (
     RETURN,
     statements_of,
@@ -25,7 +25,6 @@ from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.use_where import (
     Lines,
     WhereWriter,
-    leading_lines,
     lost_comments,
 )
 

@@ -22,7 +22,13 @@ from fullgraph.rewrites.analysis import (
     names_read,
     walk,
 )
-from fullgraph.rewrites.source import Replacement, build_statement, dotted_name, replace_nodes
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_statement,
+    dotted_name,
+    leading_lines,
+    replace_nodes,
+)
 from fullgraph.rewrites.transforms.branches.agreement import Agreement
 from fullgraph.rewrites.transforms.branches.assignments import (
     APPEND,
@@ -301,12 +307,6 @@ def in_place(branches: Branches, lines: Lines, parent: cst.CSTNode) -> Replaceme
         return cst.RemoveFromParent()
     first = lines[0].with_changes(leading_lines=[*kept, *leading_lines(lines[0])])
     return cst.FlattenSentinel([first, *lines[1:]])
-
-
-def leading_lines(line: cst.BaseStatement) -> Sequence[cst.EmptyLine]:
-    """Return the comments and blank lines above a statement."""
-    found = getattr(line, "leading_lines", ())
-    return tuple(found)
 
 
 def lost_comments(node: cst.CSTNode, lines: Lines) -> list[cst.EmptyLine]:

@@ -1,6 +1,6 @@
 """Pairs of a function and a rewrite of it that is wrong in one way, to see that the proof minds."""
 
-from fullgraph.rewrites.proof import NEW_GRADIENT, NO_GRADIENT
+from fullgraph.rewrites.proof import FINITE_ORIGINAL, NEW_GRADIENT, NO_GRADIENT
 
 HEAD = """\
 import logging
@@ -171,6 +171,11 @@ GRANTED = {
         "    if x.sum() > 0:\n        return x * 2\n    return torch.ones(4)",
         "    return torch.where(x.sum() > 0, x * 2, torch.ones(4))",
         (NEW_GRADIENT, NO_GRADIENT),
+    ),
+    "another value where the original is not finite": (
+        "    return (x + 2).log().sum()",
+        "    return torch.where(x > -2, x + 2, 1.0).log().sum()",
+        (FINITE_ORIGINAL,),
     ),
     "a global that one side alone uses": (
         "    if x.sum() > 0:\n        return x * weight\n    return x * 3",

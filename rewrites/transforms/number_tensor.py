@@ -1,0 +1,32 @@
+"""A Python number that outlives a call, kept as a 0-d tensor: an input of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import libcst as cst
+
+from fullgraph.rewrites.rule import Applicability, Rewrite
+from fullgraph.rewrites.source import Document, Replacement
+
+
+def tensor_text(document: Document, number: cst.Integer | cst.Float) -> str:
+    """Return the code of a 0-d tensor that loses no digits of a literal."""
+    torch = document.imported_name("torch") or "torch"
+    dtype = f", dtype={torch}.float64" if isinstance(number, cst.Float) else ""
+    return f"{torch}.tensor({document.code(number)}{dtype})"
+
+
+def rewrite_as_tensor(replacements: Mapping[cst.CSTNode, Replacement], name: str) -> Rewrite:
+    """Return the rewrite that makes the variable `name` a tensor, with what that assumes."""
+    return Rewrite(
+        replacements,
+        f"`{name}` is an input of the graph and no longer a constant of it.",
+        Applicability.UNSAFE,
+        (
+            f"every reader of `{name}` accepts a 0-d tensor",
+            f"no backward runs after a later call has changed `{name}` in place",
+        ),
+        imports=("torch",),
+        numbers=True,
+    )
