@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+from typing import TYPE_CHECKING
 
 from fullgraph.compiler.display.text import printable
+
+if TYPE_CHECKING:  # loaded when the first view is drawn
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 _HERE = Path(__file__).parent
 
@@ -16,11 +18,15 @@ _HERE = Path(__file__).parent
 @cache
 def style() -> Markup:
     """Return the style of an element of class `fullgraph`; it leaks nothing."""
+    from markupsafe import Markup
+
     return Markup((_HERE / "report.css").read_text(encoding="utf-8"))
 
 
 def jinja_environment(folder: Path) -> Environment:
     """Return an environment for the templates in `folder`: it escapes text, also the invisible."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(folder),
         autoescape=True,
@@ -35,6 +41,8 @@ def jinja_environment(folder: Path) -> Environment:
 
 def _format_prose(text: str) -> Markup:
     """Return `text` escaped, with the parts between backticks as code."""
+    from markupsafe import Markup, escape
+
     parts = printable(text).split("`")
     if len(parts) % 2 == 0:  # an unpaired backtick
         return escape("`".join(parts))
@@ -44,6 +52,8 @@ def _format_prose(text: str) -> Markup:
 
 def _escape_invisible(value: object) -> object:
     """Make every character of a text visible; leave markup unchanged."""
+    from markupsafe import Markup
+
     if isinstance(value, str) and not isinstance(value, Markup):
         return printable(value)
     return value

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-from jinja2 import Template
+from typing import TYPE_CHECKING
 
 from fullgraph.compiler.display.html import jinja_environment, style
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import torch
 
+from fullgraph.compiler.display import Table, View, mimebundle
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.fallback.graph_check import GraphFn
 from fullgraph.compiler.fallback.graph_trial import GraphTrial, example_inputs
@@ -136,8 +137,6 @@ class CompileReport(tuple[ReportedGraph, ...]):
         return f"<{type(self).__name__}: {self.verdict}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        from fullgraph.compiler.display import Table, View, mimebundle  # jinja2 takes a moment
-
         rows = [
             (
                 graph.name,
