@@ -4,9 +4,9 @@
 
 Each situation runs in a process of its own. Answers are added to
 benchmarks/results/field-<commit>.jsonl as they come: an interrupted run goes on where it stopped.
-A whole run leaves its tables beside it. Situations that are held out run only with `--held-out`,
-and then alone. `--verify` asks torch.compile alone, with neither explain nor fix, whether each one
-breaks or recompiles.
+A whole run leaves its tables beside it. Situations that are held out, those of the newest drawing,
+run only with `--held-out`, and then alone. `--verify` asks torch.compile alone, with neither
+explain nor fix, whether each one breaks or recompiles; with `--held-out` it asks about those only.
 
 Words of the tables: *found*, expected expressions that explain names; *no edit*, situations that
 are one graph as they are and of which fix says so; *setting*, *edit*, *unsafe* and *boundary*, what
@@ -302,6 +302,7 @@ def main() -> int:
         situation
         for name, situation in SITUATIONS.items()
         if (not options.only or name in options.only)
+        and (situation.held_out or not options.held_out)
         and (options.verify or situation.held_out == options.held_out)
     ]
     if options.verify:

@@ -1,6 +1,7 @@
 """The situations of `benchmarks/field` and their table agree."""
 
 import random
+from collections import Counter
 
 from benchmarks.field import HERE, SITUATIONS
 
@@ -23,6 +24,16 @@ def test_expected_text_stands_in_the_file():
             assert situation.lines_of(text), f"{situation.name}: {text}"
 
 
-def test_what_is_held_out_was_drawn():
-    drawn = random.Random(24).sample(sorted(SITUATIONS), 20)
-    assert {name for name, one in SITUATIONS.items() if one.held_out} == set(drawn)
+def drawing(number):
+    return {name for name, one in SITUATIONS.items() if one.drawn == number}
+
+
+def test_first_drawing_was_drawn_at_random():
+    names = sorted(set(SITUATIONS) - drawing(2))
+    assert drawing(1) == set(random.Random(24).sample(names, 20))
+
+
+def test_newest_drawing_is_held_out():
+    newest = max(one.drawn for one in SITUATIONS.values())
+    assert {name for name, one in SITUATIONS.items() if one.held_out} == drawing(newest)
+    assert Counter(SITUATIONS[name].kind for name in drawing(2)) == {"break": 14, "recompile": 6}

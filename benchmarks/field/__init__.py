@@ -26,6 +26,7 @@ class Situation:
     expects: tuple[str, ...]
     answer: str
     held_out: bool = False
+    drawn: int = 0
 
     @property
     def file(self) -> Path:
