@@ -14,7 +14,7 @@ from fullgraph.compiler.observe.instrumented_nodes import (
     context_managers_at,
     nodes_to_instrument,
 )
-from fullgraph.compiler.observe.summaries import SummaryRecorder, TensorSummary, ValueSummary
+from fullgraph.compiler.observe.summaries import SummaryRecorder
 from fullgraph.compiler.observe.value_copies import is_plain, signature
 from fullgraph.compiler.observe.values import (
     Elements,
@@ -36,9 +36,7 @@ __all__ = [
     "Observations",
     "ObservedExpression",
     "SummaryRecorder",
-    "TensorSummary",
     "ValueRecorder",
-    "ValueSummary",
     "branch_runs_code",
     "condition_around",
     "context_managers_at",

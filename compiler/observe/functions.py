@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.observe.summaries import SummaryRecorder, ValueSummary
+from fullgraph.compiler.facts import Term, ValueSummary
+from fullgraph.compiler.observe.meta_tensors import evaluate_on_meta
+from fullgraph.compiler.observe.summaries import SummaryRecorder
 from fullgraph.compiler.observe.values import run_without_compiling
 from fullgraph.compiler.sources import (
     ORIGINAL,
@@ -31,6 +33,10 @@ class FunctionValues:
     def at(self, position: Position) -> ValueSummary | None:
         """Return the values of the expression at `position`; None if there are none."""
         return self.values.get(replace(position, function=""))
+
+    def evaluate(self, term: Term) -> ValueSummary | None:
+        """Return the facts of a term, evaluated on meta tensors; None if unknown."""
+        return evaluate_on_meta(term)
 
 
 def observe_functions(run: Callable[[], object], places: Iterable[Position]) -> FunctionValues:

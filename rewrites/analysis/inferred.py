@@ -1,21 +1,20 @@
 """Facts of expressions that did not run, such as those of a branch that was not taken.
 
-They are evaluated on meta tensors, from the observed facts of the names in them.
+The source of facts evaluates them, from the observed facts of the names in them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from operator import getitem
 
 import libcst as cst
-import torch
 
-from fullgraph.compiler.observe import TensorSummary, ValueSummary
+from fullgraph.compiler.facts import Constant, Expression, Term, ValueSummary
 from fullgraph.rewrites.analysis.classes import buffer_value, numeric_attribute
 from fullgraph.rewrites.analysis.definitions import Bindings, Definitions, find_definitions
 from fullgraph.rewrites.analysis.flow import walk
-from fullgraph.rewrites.analysis.operators import BINARY, UNARY
+from fullgraph.rewrites.analysis.operators import BINARY, UNARY, Function
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import word_set
 from fullgraph.rewrites.source import dotted_name
@@ -25,13 +24,13 @@ _ATTRIBUTES = word_set(
     T data device dtype eps imag mT max min ndim real shape smallest_normal tiny
     """
 )
-_FUNCTIONS = ("torch.", "torch.nn.functional.", "torch.special.", "torch.linalg.", "torch.fft.")
+_MODULES = ("torch", "torch.nn.functional", "torch.special", "torch.linalg", "torch.fft")
 DEPTH = 12
 """Depth to which definitions and expressions are followed."""
 
 
 class UnknownValue(Exception):
-    """The value cannot be inferred."""
+    """The expression has no term."""
 
 
 def infer(site: Site, node: cst.CSTNode) -> ValueSummary | None:
@@ -40,7 +39,7 @@ def infer(site: Site, node: cst.CSTNode) -> ValueSummary | None:
         return seen
     if isinstance(node, cst.Name) and (known := find_definitions(site.document, node)) is not None:
         seen = _facts_of_use(site, known, known.reaching.get(node, frozenset()))
-    return seen or _facts_of(lambda: _value_of(site, node, 0))
+    return seen or _facts_of(site, lambda: _term_of(site, node, 0))
 
 
 def _facts_elsewhere(site: Site, node: cst.Attribute) -> ValueSummary | None:
@@ -59,21 +58,16 @@ def infer_variable(site: Site, variable: str, statement: cst.CSTNode) -> ValueSu
         return None
     bindings = known.before.get(statement, {}).get(variable, frozenset())
     used = _facts_of_use(site, known, bindings)
-    return used or _facts_of(lambda: _value_of_definitions(site, known, bindings, 0))
+    return used or _facts_of(site, lambda: _term_of_definitions(site, known, bindings, 0))
 
 
-def _facts_of(evaluate: Callable[[], object]) -> ValueSummary | None:
-    """Evaluate on meta tensors, and return the result as facts."""
+def _facts_of(site: Site, find_term: Callable[[], Term]) -> ValueSummary | None:
+    """Return the facts of the term that `find_term` returns; None if either is unknown."""
     try:
-        value = evaluate()
-    except Exception:  # torch rejects these operands: unknown
+        term = find_term()
+    except UnknownValue:
         return None
-    if isinstance(value, torch.Tensor):
-        return ValueSummary(("torch.Tensor",), 0, (_describe_tensor(value),))
-    builtin = type(value).__module__ == "builtins"
-    if value is None or (builtin and isinstance(value, int | float | str)):
-        return ValueSummary((type(value).__name__,), 0, (), (value,))
-    return None
+    return site.facts.evaluate(term)
 
 
 def is_tensor(site: Site, node: cst.CSTNode) -> bool | None:
@@ -94,104 +88,72 @@ def same_kind(one: ValueSummary, other: ValueSummary) -> bool:
     )
 
 
-def _describe_tensor(value: torch.Tensor) -> TensorSummary:
-    dtype = str(value.dtype).removeprefix("torch.")
-    shape = tuple(value.shape)
-    return TensorSummary(dtype, shape, "meta", value.requires_grad, value.is_leaf)
-
-
-def _value_of(site: Site, node: cst.CSTNode, depth: int) -> Any:
-    """Return the value on meta tensors. Raises UnknownValue, or what torch raises."""
+def _term_of(site: Site, node: cst.CSTNode, depth: int) -> Term:
+    """Return an expression as a term over observed facts. Raises UnknownValue."""
     if depth > DEPTH:
         raise UnknownValue
     seen = site.observed(node)
     if seen is not None:
-        return _make_value(seen)
+        return seen
     again = depth + 1
     match node:
-        case cst.Integer() | cst.Float() | cst.SimpleString():
+        case cst.Integer() | cst.Float():
             return node.evaluated_value
+        case cst.SimpleString() if isinstance(text := node.evaluated_value, str):
+            return text
         case cst.Name(value="True" | "False" | "None"):
             return {"True": True, "False": False, "None": None}[node.value]
         case cst.Name() | cst.Attribute() if site.document.qualified_name(node).startswith(
             "torch."
         ):
-            return _torch_constant(site.document.qualified_name(node))
+            return Constant(site.document.qualified_name(node))
         case cst.Name():
-            return _value_of_variable(site, node, again)
+            return _term_of_variable(site, node, again)
         case cst.Attribute() if node.attr.value in _ATTRIBUTES:
-            base = _value_of(site, node.value, again)
-            if isinstance(base, torch.finfo | torch.iinfo):
-                return getattr(base, node.attr.value)
-            if not isinstance(base, torch.Tensor):
-                raise UnknownValue
-            return (
-                torch.device("meta") if node.attr.value == "device" else _get_attribute(base, node)
-            )
+            return Expression("getattr", (_term_of(site, node.value, again), node.attr.value))
         case cst.Attribute() if (elsewhere := _facts_elsewhere(site, node)) is not None:
-            return _make_value(elsewhere)
+            return elsewhere
         case cst.Attribute() if given := buffer_value(site, node) or numeric_attribute(site, node):
-            return _value_of(site, given, again)
-        case cst.BinaryOperation():
-            left, right = (_value_of(site, part, again) for part in (node.left, node.right))
-            return BINARY[type(node.operator)](left, right)
-        case cst.Comparison(comparisons=[comparison]):
-            left = _value_of(site, node.left, again)
-            right = _value_of(site, comparison.comparator, again)
-            return BINARY[type(comparison.operator)](left, right)
-        case cst.UnaryOperation():
-            return UNARY[type(node.operator)](_value_of(site, node.expression, again))
+            return _term_of(site, given, again)
+        case cst.BinaryOperation() if type(node.operator) in BINARY:
+            operands = node.left, node.right
+            return _operation(site, BINARY[type(node.operator)], operands, again)
+        case cst.Comparison(comparisons=[one]) if type(one.operator) in BINARY:
+            operands = node.left, one.comparator
+            return _operation(site, BINARY[type(one.operator)], operands, again)
+        case cst.UnaryOperation() if type(node.operator) in UNARY:
+            return _operation(site, UNARY[type(node.operator)], (node.expression,), again)
         case cst.Tuple() | cst.List():
-            return [_value_of(site, element.value, again) for element in node.elements]
+            elements = tuple(_term_of(site, one.value, again) for one in node.elements)
+            return Expression("list", elements)
         case cst.Subscript(slice=[cst.SubscriptElement(slice=cst.Index(value=index))]):
-            return _value_of(site, node.value, again)[_value_of(site, index, again)]
+            return _operation(site, getitem, (node.value, index), again)
         case cst.Call():
-            return _value_of_call(site, node, again)
+            return _term_of_call(site, node, again)
     raise UnknownValue
 
 
-def _make_value(seen: ValueSummary) -> object:
-    """Return a value with these facts. Raises UnknownValue if they vary."""
-    if seen.is_tensor and len(seen.dtypes) == len(seen.shapes) == 1:
-        tensor = seen.tensors[0]
-        if tensor.layout == "strided":
-            dtype = getattr(torch, tensor.dtype)
-            made = torch.empty(tensor.shape, dtype=dtype, device="meta")
-            return made.requires_grad_(seen.requires_grad)
-    if not seen.tensors and len(seen.values) == 1 and len(seen.types) == 1:
-        return seen.values[0]
-    raise UnknownValue
-
-
-def _torch_constant(qualified: str) -> torch.dtype | float:
-    """Return a dtype or constant of torch."""
-    value = getattr(torch, qualified.removeprefix("torch."), None)
-    if not isinstance(value, torch.dtype | float):
-        raise UnknownValue
-    return value
-
-
-def _value_of_variable(site: Site, use: cst.Name, depth: int) -> object:
-    """Return a local name's value, from another use of its binding or from the assignment."""
+def _term_of_variable(site: Site, use: cst.Name, depth: int) -> Term:
+    """Return a local name as a term, from another use of its binding or from the assignment."""
     known = find_definitions(site.document, use)
     if known is None:
         raise UnknownValue
-    return _value_of_definitions(site, known, known.reaching.get(use, frozenset()), depth)
+    return _term_of_definitions(site, known, known.reaching.get(use, frozenset()), depth)
 
 
-def _value_of_definitions(site: Site, known: Definitions, bindings: Bindings, depth: int) -> object:
-    """Return the value that the definitions give a variable; raise UnknownValue."""
+def _term_of_definitions(site: Site, known: Definitions, bindings: Bindings, depth: int) -> Term:
+    """Return what the definitions give a variable, as a term. Raises UnknownValue."""
     if (seen := _facts_of_use(site, known, bindings)) is not None:
-        return _make_value(seen)
+        return seen
     for binding in bindings:
         parent = site.document.parents.get(binding)
         if isinstance(parent, cst.AugAssign) and isinstance(binding, cst.Name) and depth < DEPTH:
-            return _value_of_definitions(
+            return _term_of_definitions(
                 site, known, known.reaching.get(binding, frozenset()), depth + 1
             )
         assign = site.document.parents.get(parent) if parent is not None else None
         if isinstance(parent, cst.AssignTarget) and isinstance(assign, cst.Assign):
-            return _value_of(site, assign.value, depth)
+            return _term_of(site, assign.value, depth)
     raise UnknownValue
 
 
@@ -202,34 +164,31 @@ def _facts_of_use(site: Site, known: Definitions, bindings: Bindings) -> ValueSu
     return next((seen for use in uses if (seen := site.observed(use)) is not None), None)
 
 
-def _value_of_call(site: Site, call: cst.Call, depth: int) -> object:
-    """Return the result of a call of a torch function on meta tensors; raise UnknownValue."""
+def _operation(
+    site: Site, function: Function, operands: Iterable[cst.BaseExpression], depth: int
+) -> Expression:
+    """Return a function of Python's `operator` applied to operands, as a term."""
+    terms = tuple(_term_of(site, one, depth) for one in operands)
+    return Expression(f"operator.{function.__name__}", terms)
+
+
+def _term_of_call(site: Site, call: cst.Call, depth: int) -> Expression:
+    """Return a call of a torch function or of a tensor's method as a term. Raises UnknownValue."""
     if any(arg.star for arg in call.args):
         raise UnknownValue
-    args = [_value_of(site, arg.value, depth) for arg in call.args if arg.keyword is None]
-    kwargs = {
-        arg.keyword.value: _value_of(site, arg.value, depth)
+    operands = [_term_of(site, arg.value, depth) for arg in call.args if arg.keyword is None]
+    keywords = tuple(
+        (arg.keyword.value, _term_of(site, arg.value, depth))
         for arg in call.args
         if arg.keyword is not None
-    }
+    )
     qualified = site.document.qualified_name(call.func)
-    last = qualified.rpartition(".")[2]
-    if last.endswith("_") or "out" in kwargs:
+    module, _, last = qualified.rpartition(".")
+    if last.endswith("_") or "out" in dict(keywords):
         raise UnknownValue
-    with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        if qualified.rpartition(".")[0] + "." in _FUNCTIONS:
-            function: Any = torch
-            for part in qualified.split(".")[1:]:
-                function = getattr(function, part)
-            if "device" in kwargs:
-                kwargs["device"] = "meta"
-            return function(*args, **kwargs)
-        if isinstance(call.func, cst.Attribute):
-            base = _value_of(site, call.func.value, depth)
-            if isinstance(base, torch.Tensor):
-                return getattr(base, call.func.attr.value)(*args, **kwargs)
+    if module in _MODULES:
+        return Expression(qualified, tuple(operands), keywords)
+    if isinstance(call.func, cst.Attribute):
+        base = _term_of(site, call.func.value, depth)
+        return Expression(f"torch.Tensor.{call.func.attr.value}", (base, *operands), keywords)
     raise UnknownValue
-
-
-def _get_attribute(base: torch.Tensor, node: cst.Attribute) -> object:
-    return getattr(base, node.attr.value)

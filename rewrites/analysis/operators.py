@@ -8,7 +8,7 @@ from typing import Any
 
 import libcst as cst
 
-Function = Callable[[Any, Any], Any]
+Function = Callable[..., Any]
 
 ARITHMETIC: Mapping[type[cst.CSTNode], Function] = {
     cst.Add: operator.add,
@@ -35,7 +35,7 @@ BINARY: Mapping[type[cst.CSTNode], Function] = {
     cst.BitOr: operator.or_,
     cst.BitXor: operator.xor,
 }
-UNARY: Mapping[type[cst.CSTNode], Callable[[Any], Any]] = {
+UNARY: Mapping[type[cst.CSTNode], Function] = {
     cst.Minus: operator.neg,
     cst.Plus: operator.pos,
     cst.BitInvert: operator.invert,

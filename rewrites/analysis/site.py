@@ -8,7 +8,7 @@ from typing import Protocol
 import libcst as cst
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.observe import ValueSummary
+from fullgraph.compiler.facts import Term, ValueSummary
 from fullgraph.rewrites.source import Document, dotted_name
 
 
@@ -17,6 +17,9 @@ class Knowledge(Protocol):
 
     def at(self, position: Position) -> ValueSummary | None:
         """Return the facts of the expression at `position`; None if unknown."""
+
+    def evaluate(self, term: Term) -> ValueSummary | None:
+        """Return the facts of the value that a term has; None if unknown."""
 
 
 class NotApplicable(Exception):

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.observe import ValueSummary, observe_functions
+from fullgraph.compiler.facts import ValueSummary
+from fullgraph.compiler.observe import observe_functions
 from fullgraph.compiler.sources import read_source
 
 

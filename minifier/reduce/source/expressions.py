@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from fullgraph.compiler.observe import ValueSummary
+from fullgraph.compiler.facts import ValueSummary
 from fullgraph.minifier.reduce.source.observe import ObservedRun
 from fullgraph.minifier.reduce.source.source_tree import (
     SourceTree,

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from fullgraph.compiler.facts import ValueSummary
 from fullgraph.compiler.isolation import run_isolated
-from fullgraph.compiler.observe import SummaryRecorder, ValueSummary, recordable_expressions
+from fullgraph.compiler.observe import SummaryRecorder, recordable_expressions
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.extract.objects import Spelling
 from fullgraph.minifier.reduce.source.entry_point import FILE, entry_call, load_module

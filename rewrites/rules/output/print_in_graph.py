@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.compiler.observe import ValueSummary
+from fullgraph.compiler.facts import ValueSummary
 from fullgraph.diagnose.taxonomy import Category as C
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule

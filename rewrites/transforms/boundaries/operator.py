@@ -10,7 +10,7 @@ from pathlib import Path
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.compiler.observe import ValueSummary
+from fullgraph.compiler.facts import ValueSummary
 from fullgraph.rewrites.analysis import NotApplicable, Site, walk
 from fullgraph.rewrites.source import Document, Replacement, replace_nodes
 from fullgraph.rewrites.transforms.boundaries.fake_kernel import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from fullgraph.compiler.events import Position
-from fullgraph.compiler.observe import TensorSummary, ValueSummary
+from fullgraph.compiler.facts import TensorSummary, Term, ValueSummary
 from fullgraph.rewrites.analysis import Knowledge, NotApplicable, Site, find_definitions, walk
 from fullgraph.rewrites.source import Replacement, build_expression, replace_nodes
 from fullgraph.rewrites.transforms.branches.branches import leaves_early
@@ -189,6 +189,10 @@ class _Facts:
     def at(self, position: Position) -> ValueSummary | None:
         """Return what is known about a position: inferred here, else observed."""
         return self.known[position] if position in self.known else self.seen.at(position)
+
+    def evaluate(self, term: Term) -> ValueSummary | None:
+        """Return what is known about the value of a term."""
+        return self.seen.evaluate(term)
 
 
 def _exchange_calls(

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import libcst as cst
 
-from fullgraph.compiler.observe import ValueSummary
+from fullgraph.compiler.facts import ValueSummary
 from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.compiler.observe import ValueSummary
+from fullgraph.compiler.facts import ValueSummary
 from fullgraph.rewrites.analysis import Site, find_definitions, walk
 from fullgraph.rewrites.source import Replacement, build_expression
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.compiler.observe import ValueSummary
+from fullgraph.compiler.facts import ValueSummary
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.source import Document, dotted_name
 

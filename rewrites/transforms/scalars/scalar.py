@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fullgraph.compiler.observe import TensorSummary
+from fullgraph.compiler.facts import TensorSummary
 from fullgraph.rewrites.analysis import NotApplicable
 
 NARROW = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32)

@@ -9,7 +9,7 @@ import libcst as cst
 import libcst.matchers as m
 import torch
 
-from fullgraph.compiler.observe import ValueSummary
+from fullgraph.compiler.facts import ValueSummary
 from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,
