@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.fix.causes import CauseKey, cause_key, check_causes
@@ -14,22 +13,19 @@ Config = Mapping[str, object]
 """Values by the names of configuration: "torch._dynamo.config.allow_rnn" to True."""
 
 
-@dataclass(frozen=True)
-class ConfigRun:
-    """The program explained and proved under a configuration."""
-
-    explanation: Explanation
-    proof: Proof
-
-
 def prove_config_ideas(
-    state: SearchState, run: Callable[[Config], ConfigRun], is_late: Callable[[], bool]
+    state: SearchState,
+    explain: Callable[[Config], Explanation],
+    prove: Callable[[Config], Proof],
+    is_late: Callable[[], bool],
 ) -> dict[tuple[CauseKey, str], Proof]:
     """Prove each suggested setting on its own, for the causes that remain.
 
-    Returns proofs by cause and rule code. `run` raises AttributeError where torch lacks a name.
+    Returns proofs by cause and rule code. A setting that does not remove its cause is not proved.
+    `explain` raises AttributeError where torch lacks a name.
     """
-    runs: dict[str, ConfigRun | Proof] = {}
+    explanations: dict[str, Explanation | Proof] = {}
+    runs: dict[str, Proof] = {}
     proofs: dict[tuple[CauseKey, str], Proof] = {}
     explanation = state.program.explanation
     for cause in explanation.causes:
@@ -39,21 +35,25 @@ def prove_config_ideas(
             if not config or is_late():
                 continue
             key = repr(dict(config))
-            if key not in runs:
-                runs[key] = _run_or_fail(run, config)
-            done = runs[key]
-            if isinstance(done, ConfigRun):
-                check = check_causes(explanation, done.explanation, [cause])
-                result = done.proof.state if check.ok else ProofState.FAILED
-                done = Proof(result, (*done.proof.checks, check), done.proof.inputs)
+            if key not in explanations:
+                explanations[key] = _explain_or_fail(explain, config)
+            done = explanations[key]
+            if isinstance(done, Explanation):
+                check = check_causes(explanation, done, [cause])
+                if check.ok and key not in runs:
+                    runs[key] = prove(config)
+                proof = runs[key] if check.ok else Proof(ProofState.FAILED)
+                done = Proof(proof.state, (*proof.checks, check), proof.inputs)
             proofs[cause_key(cause), offer.rule.code] = done
     return proofs
 
 
-def _run_or_fail(run: Callable[[Config], ConfigRun], config: Config) -> ConfigRun | Proof:
-    """Run the program under a configuration; return a failed proof if torch lacks the setting."""
+def _explain_or_fail(
+    explain: Callable[[Config], Explanation], config: Config
+) -> Explanation | Proof:
+    """Explain the program with a setting; return a failed proof if torch lacks it."""
     try:
-        return run(config)
+        return explain(config)
     except AttributeError:
         detail = f"this torch has no setting {', '.join(config)}"
         return Proof(ProofState.FAILED, (Check("setting", False, detail),))

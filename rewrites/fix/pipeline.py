@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from fullgraph.compiler.sources import index_live_functions, is_user_code
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.rewrites.fix.causes import CauseKey
-from fullgraph.rewrites.fix.config_ideas import Config, ConfigRun, prove_config_ideas
+from fullgraph.rewrites.fix.config_ideas import Config, prove_config_ideas
 from fullgraph.rewrites.fix.edits import observe_program
 from fullgraph.rewrites.fix.fixes import Fixes
 from fullgraph.rewrites.fix.offers import (
@@ -47,6 +47,7 @@ from fullgraph.rewrites.proof import (
     Check,
     Proof,
     ProofState,
+    RunMemo,
     override_program,
     prove,
     share_failure,
@@ -136,19 +137,40 @@ def fix(
     def seconds_left() -> float:
         return max(PROOF_SECONDS, seconds - (time.monotonic() - start))
 
+    memo = RunMemo()
+    proved: dict[Hashable, Sequence[Offer]] = {}
+    proposed: dict[Hashable, list[Offers]] = {}
+    explained: dict[Hashable, Explanation] = {}
+
     def propose_edits(edited: EditedProgram) -> list[Offers]:
         """Return the offers for the causes of an edited program."""
-        report_progress("recording eager values")
-        return _propose_with_facts(program, edited, rules, seconds_left())
+        key = _key_of(edited.texts), edited.explanation.causes
+        if key not in proposed:
+            report_progress("recording eager values")
+            found = _propose_with_facts(program, edited, rules, seconds_left())
+            if is_late():
+                return found
+            proposed[key] = found
+        return proposed[key]
 
     def prove_edits(base: Texts, texts: Texts, offers: Sequence[Offer]) -> Proof:
         """Prove all edits of `offers` together."""
         report_progress(f"proving {_names_of(offers)}")
+        if not base:
+            proved[_key_of(texts)] = offers
+        return run_proof(base, texts, offers)
+
+    def run_proof(
+        base: Texts, texts: Texts, offers: Sequence[Offer], inductor: bool = False
+    ) -> Proof:
+        """Prove all edits of `offers` together; runs that are known are not repeated."""
         rewrites = [offer.rewrite for offer in offers]
         return prove(
             program,
             texts,
             base=base,
+            inductor=inductor,
+            memo=memo,
             tests=[o.document.position(test) for o in offers for test in o.rewrite.tests],
             seconds=seconds_left(),
             numbers=any(rewrite.numbers for rewrite in rewrites),
@@ -167,15 +189,21 @@ def fix(
     def prove_under_inductor(texts: Texts, offers: Sequence[Offer]) -> Proof:
         """Prove under Inductor; a failure that the original shares is the compiler's."""
         report_progress("running under Inductor")
-        proof = prove(
-            program,
-            texts,
-            seconds=seconds_left(),
-            inductor=True,
-            numbers=any(offer.rewrite.numbers for offer in offers),
-            strict=False,
-            exempt=_exempt(offers),
-        )
+        key = _key_of(texts)
+        inductor = not runs_whole(texts, offers)
+        if key in proved:  # in one step from the original: its runs in eager are known
+            proof = run_proof({}, texts, proved[key], inductor)
+        else:
+            proof = prove(
+                program,
+                texts,
+                seconds=seconds_left(),
+                inductor=inductor,
+                numbers=any(offer.rewrite.numbers for offer in offers),
+                strict=False,
+                exempt=_exempt(offers),
+                memo=memo,
+            )
         failed = [check for check in proof.checks if not check.ok]
         if [check.name for check in failed] != ["inductor"]:
             return proof
@@ -184,20 +212,46 @@ def fix(
         failures.append(original.detail)
         return replace(proof, state=ProofState.PROVED)
 
+    verified: dict[Hashable, Check] = {}
+
+    def check_fullgraph(texts: Texts, offers: Sequence[Offer]) -> Check:
+        """Run edited texts under `fullgraph=True` with Inductor, once."""
+        key = _key_of(texts)
+        if key not in verified:
+            report_progress("running under fullgraph=True with Inductor")
+            with override_program(program.target, texts):
+                exempt = _exempt(offers)
+                verified[key] = verify_inductor(program, seconds_left(), exempt=exempt)
+        return verified[key]
+
+    def runs_whole(texts: Texts, offers: Sequence[Offer]) -> bool:
+        """Return whether edited texts are one graph in both modes and run so under Inductor.
+
+        That run includes the one in default mode: the graph is the same.
+        """
+        after = explained.get(_key_of(texts))
+        if after is None or after.default.breaks or after.recompiles or not after.fullgraph.ok:
+            return False
+        needed = whole is None or not whole.check.ok  # else `verify` would not run it
+        return needed and not is_late() and check_fullgraph(texts, offers).ok
+
     def verify(edits: str, state: SearchState) -> FullgraphRun | None:
         """Run a program that is one graph under `fullgraph=True` with Inductor."""
-        whole = inductor and known[0].causes and state.program.explanation.fullgraph.ok
-        if not whole or is_late():
+        one_graph = inductor and known[0].causes and state.program.explanation.fullgraph.ok
+        if not one_graph or is_late():
             return None
-        report_progress("running under fullgraph=True with Inductor")
-        with override_program(program.target, state.program.texts):
-            exempt = _exempt(state.accepted)
-            return FullgraphRun(edits, verify_inductor(program, seconds_left(), exempt=exempt))
+        return FullgraphRun(edits, check_fullgraph(state.program.texts, state.accepted))
 
     def explain_edits(texts: Texts, offers: Sequence[Offer]) -> Explanation:
         """Return the explanation of the program with edited texts."""
-        report_progress(f"explaining after {_names_of(offers)}")
-        return _explain_with(program, texts, seconds_left())
+        key = _key_of(texts)
+        if key not in explained:
+            report_progress(f"explaining after {_names_of(offers)}")
+            found = _explain_with(program, texts, seconds_left())
+            if is_late():
+                return found
+            explained[key] = found
+        return explained[key]
 
     def explain_with_setting(setting: CompileSetting) -> Explanation:
         report_progress(f"trying {setting}")
@@ -217,13 +271,16 @@ def fix(
                 backend="inductor" if inductor else "eager",
             )
 
-    def run_with_config(config: Config) -> ConfigRun:
-        """Explain and prove the program under a configuration."""
+    def explain_with_config(config: Config) -> Explanation:
         report_progress(f"trying {', '.join(config)}")
+        with patch_config(config):
+            return _explain_with(program, unsafe.program.texts, seconds_left())
+
+    def prove_with_config(config: Config) -> Proof:
+        report_progress(f"proving {', '.join(config)}")
         texts = unsafe.program.texts
         with patch_config(config):
-            explanation = _explain_with(program, texts, seconds_left())
-            return ConfigRun(explanation, prove(program, texts, base=texts, seconds=seconds_left()))
+            return prove(program, texts, base=texts, seconds=seconds_left())
 
     runs = ProgramRuns(propose_edits, prove_edits, prove_under_inductor, explain_edits, is_late)
     with progress_line("Explaining …") as show:
@@ -255,7 +312,7 @@ def fix(
                 unsafe = undo_under_inductor(unsafe, runs)
                 whole = _better(whole, lambda: verify("unsafe", unsafe))
             if whole is None or not whole.check.ok:
-                ideas = prove_config_ideas(unsafe, run_with_config, is_late)
+                ideas = prove_config_ideas(unsafe, explain_with_config, prove_with_config, is_late)
             if unsafe.program.explanation.recompiles:
                 base = unsafe  # else the setting stands beside the edits
             if base.program.explanation.recompiles:
@@ -296,6 +353,10 @@ def _better(
 ) -> FullgraphRun | None:
     """Return the run that is known if it succeeded, else the result of `run`, if there is one."""
     return known if known is not None and known.check.ok else run() or known
+
+
+def _key_of(texts: Texts) -> Hashable:
+    return frozenset(texts.items())
 
 
 def _exempt(offers: Iterable[Offer]) -> frozenset[str]:

@@ -16,6 +16,7 @@ from fullgraph.rewrites.proof.live_state import (
 )
 from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
 from fullgraph.rewrites.proof.prove import prove, share_failure, verify_inductor
+from fullgraph.rewrites.proof.run_memo import RunMemo
 
 __all__ = [
     "FINITE_ORIGINAL",
@@ -25,6 +26,7 @@ __all__ = [
     "Check",
     "Proof",
     "ProofState",
+    "RunMemo",
     "convert_globals",
     "convert_module",
     "copy_calls",

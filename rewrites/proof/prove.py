@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -41,6 +41,7 @@ from fullgraph.rewrites.proof.inputs import (
 )
 from fullgraph.rewrites.proof.live_state import override_program
 from fullgraph.rewrites.proof.proof import Check, Proof, ProofState
+from fullgraph.rewrites.proof.run_memo import RecordedRun, RunMemo
 
 CHOSEN = 16
 """Minimum number of inputs to compare on, if time allows."""
@@ -50,15 +51,6 @@ _BUFFER_CHANGES = ((0.0, 0.0), (1.0, 100.0), (-1.0, 0.0))
 """Factors and summands for a module's buffers, to reach a branch which no input reaches."""
 _NUMBER = re.compile(r"[\d.]+(?:e[+-]?\d+)?")
 _SPECIAL = ("nan", "inf", "finite", "assert", "raise")
-
-
-@dataclass
-class RecordedRun:
-    """Behaviours of a program on some inputs."""
-
-    behaviours: dict[ProofInput, Behaviour] = field(default_factory=dict)
-    sides: dict[int, set[bool]] = field(default_factory=dict)
-    """The values that each condition had, by its index."""
 
 
 def prove(
@@ -73,6 +65,7 @@ def prove(
     strict: bool = True,
     exempt: Collection[str] = (),
     both: bool = False,
+    memo: RunMemo | None = None,
 ) -> Proof:
     """Prove that the program behaves with `texts` (by file) as it does with `base`.
 
@@ -82,9 +75,10 @@ def prove(
     the new code runs under torch.compile, with `inductor` under Inductor too, and is compared with
     its own eager run. With `numbers` a 0-d tensor may replace a scalar. Unless `strict`, derived
     inputs on which an operator of the original raises are skipped. What is `exempt` may change: see
-    `Rewrite.exempts`. With `both` the proof fails unless both branches were reached.
+    `Rewrite.exempts`. With `both` the proof fails unless both branches were reached. Runs
+    that `memo` holds are not repeated.
     """
-    base = base or {}
+    base, memo = base or {}, memo or RunMemo()
     limit = time.monotonic() + seconds
 
     def left() -> float:
@@ -94,9 +88,9 @@ def prove(
         titles = [_condition_text(test) for test in tests]
         lines = (*titles, *_changed_lines(base, texts))
         special = any(word in line for word in _SPECIAL for line in lines)
-        old = _run_proof_job(
-            subject, left(), lambda: _explore_variants(subject, tests, special, limit, strict)
-        )
+        explore = partial(_explore_variants, subject, tests, special, limit, strict)
+        run = partial(_run_proof_job, subject, left(), explore)
+        old = memo.explore(base, tests, (special, strict), run)
     if old.value is None:
         return _failed_proof("eager", f"the original did not run: {_failure_text(old)}")
     cases = list(old.value.behaviours)
@@ -109,7 +103,14 @@ def prove(
     with override_program(subject.target, texts) as overlay:
         if overlay.refused:
             return _failed_proof("overlay", overlay.refused[0])
-        new = _run_proof_job(subject, left(), lambda: _run_inputs(subject, cases, special, None))
+        new = memo.run_eager(
+            texts,
+            cases,
+            special,
+            lambda new: _run_proof_job(
+                subject, left(), partial(_run_inputs, subject, new, special, None)
+            ),
+        )
         if new.value is None:
             return _failed_proof("eager", f"the new code did not run: {_failure_text(new)}")
     ran = old.value.behaviours, new.value.behaviours
@@ -125,8 +126,10 @@ def prove(
     for backend, some in (("eager", few), ("inductor", few[:1] if inductor else [])):
         if some and all(check.ok for check in checks):
             job = partial(_run_inputs, subject, some, special, backend)
+            on_inductor = backend == "inductor"
+            run = partial(_run_proof_job, subject, left(), job, inductor=on_inductor)
             with override_program(subject.target, texts):
-                done = _run_proof_job(subject, left(), job, inductor=backend == "inductor")
+                done = memo.run_compiled(texts, some, special, backend, run)
             checks.append(_check_compiled(backend, done, new.value.behaviours, exempt))
     ok = all(check.ok for check in checks)
     assumes = tuple(dict.fromkeys(clause for check in checks for clause in check.assumes))
