@@ -30,9 +30,8 @@ def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause
     title = "causes"
     if after.error or after.crashes:
         return Check(title, False, after.error or "the compiler crashes on the new code")
-    old, new = (Counter(map(cause_key, explanation.causes)) for explanation in (before, after))
-    staying = [c for c in mended if new[cause_key(c)] >= max(old[cause_key(c)], 1)]
-    if staying:
+    old, new = (_count_causes(explanation) for explanation in (before, after))
+    if staying := staying_causes(before, after, mended):
         return Check(title, False, f"`{staying[0].expression}` still breaks")
     captured = after.fullgraph.ok and before.fullgraph.ok is False
     outside = [c for c in after.causes if c.category in (Category.DISABLED, Category.DYNAMIC_SHAPE)]
@@ -45,6 +44,16 @@ def check_causes(before: Explanation, after: Explanation, mended: Iterable[Cause
     if count_recompiles(after) > count_recompiles(before):
         return Check(title, False, "it recompiles more often")
     return Check(title, True, f"{old.total()} causes before, {new.total()} after")
+
+
+def staying_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> list[Cause]:
+    """Return the `mended` causes that an explanation has still, a partial one too."""
+    old, new = (_count_causes(explanation) for explanation in (before, after))
+    return [c for c in mended if new[cause_key(c)] >= max(old[cause_key(c)], 1)]
+
+
+def _count_causes(explanation: Explanation) -> Counter[CauseKey]:
+    return Counter(map(cause_key, explanation.causes))
 
 
 def replaces_causes(before: Explanation, after: Explanation, mended: Iterable[Cause]) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,8 @@ from fullgraph.compiler.program import Loss, Program, parse_program
 from fullgraph.compiler.sources import index_live_functions, is_user_code
 from fullgraph.diagnose.explain import explanations
 from fullgraph.diagnose.explanation import Explanation
-from fullgraph.rewrites.fix.causes import CauseKey
+from fullgraph.diagnose.explanation_data import Cause
+from fullgraph.rewrites.fix.causes import CauseKey, staying_causes
 from fullgraph.rewrites.fix.config_ideas import Config, prove_config_ideas
 from fullgraph.rewrites.fix.edits import observe_program
 from fullgraph.rewrites.fix.fixes import Fixes
@@ -271,10 +273,15 @@ def fix(
                 backend="inductor" if inductor else "eager",
             )
 
-    def explain_with_config(config: Config) -> Explanation:
+    def explain_with_config(config: Config, causes: Sequence[Cause]) -> Explanation:
+        """Explain with a setting, until it is known that none of `causes` is removed."""
         report_progress(f"trying {', '.join(config)}")
-        with patch_config(config):
-            return _explain_with(program, unsafe.program.texts, seconds_left())
+        old, texts = unsafe.program.explanation, unsafe.program.texts
+        with patch_config(config), closing(_explanations_with(program, texts, seconds_left())) as e:
+            for found in e:
+                if len(staying_causes(old, found, causes)) == len(causes):
+                    break
+        return found
 
     def prove_with_config(config: Config) -> Proof:
         report_progress(f"proving {', '.join(config)}")
@@ -379,7 +386,7 @@ def _explain_with(program: Program, texts: Texts, seconds: float) -> Explanation
     return last
 
 
-def _explanations_with(program: Program, texts: Texts, seconds: float) -> Iterator[Explanation]:
+def _explanations_with(program: Program, texts: Texts, seconds: float) -> Generator[Explanation]:
     """Yield the explanations of the program with edited texts, as they grow."""
     with override_program(program.target, texts):
         yield from explanations(program, seconds=min(UNMASK_SECONDS, seconds), limit=seconds)
