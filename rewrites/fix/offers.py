@@ -121,14 +121,22 @@ def _offers_for(
     """
     offers: list[Offer] = []
     refusals: list[str] = []
-    sites = list(_sites_of(cause, facts, causes))
+    places = _sites_of(cause, facts, causes)
+    sites: list[Site] = []
+
+    def innermost_first() -> Iterator[Site]:
+        """Yield the places; an outer file is parsed only if no inner place is edited."""
+        yield from tuple(sites)
+        for site in places:
+            sites.append(site)
+            yield site
+
+    rules = [rule for rule in rules if cause.category in rule.categories]
     edits = [rule for rule in rules if not rule.boundary]
     for group in (edits, *([rule] for rule in rules if rule.boundary)):
-        for site in sites:
+        for site in innermost_first() if group else ():
             found = []
             for rule in group:
-                if cause.category not in rule.categories:
-                    continue
                 answer = rule.rewrite(site)
                 if isinstance(answer, Refusal):
                     refusals.append(f"{rule.code}: {answer.reason}")
