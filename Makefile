@@ -43,6 +43,7 @@ docs: $(READY)
 	@$(BIN)/python -m fullgraph.rewrites.pages
 	@$(BIN)/python docs/diagrams.py
 	@$(BIN)/python docs/api.py
+	@$(BIN)/python docs/operators.py
 
 $(READY): pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)

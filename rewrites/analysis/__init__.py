@@ -28,12 +28,20 @@ from fullgraph.rewrites.analysis.purity import (
 )
 from fullgraph.rewrites.analysis.site import Knowledge, NotApplicable, Site
 from fullgraph.rewrites.analysis.state_uses import StateUses, find_state_uses
-from fullgraph.rewrites.analysis.torch_names import ACTIVATIONS, PURE_CALLS, word_set
+from fullgraph.rewrites.analysis.torch_names import (
+    ELEMENTWISE,
+    IN_PLACE,
+    LAYERS_WITHOUT_PARAMETERS,
+    PURE_CALLS,
+    word_set,
+)
 
 __all__ = [
-    "ACTIVATIONS",
     "ARITHMETIC",
     "COMPARED",
+    "ELEMENTWISE",
+    "IN_PLACE",
+    "LAYERS_WITHOUT_PARAMETERS",
     "PURE_CALLS",
     "Definitions",
     "Hazard",

@@ -21,7 +21,7 @@ from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.analysis.site import Site
-from fullgraph.rewrites.analysis.torch_names import PURE_CALLS, word_set
+from fullgraph.rewrites.analysis.torch_names import PURE_CALLS, RAISING, word_set
 
 _DIVISIONS = word_set(
     """
@@ -43,11 +43,6 @@ _NOWHERE = word_set(
     acosh addcdiv atan2 binary_cross_entropy cdist cholesky cosine_similarity cross_entropy
     cumprod det digamma dist eig eigh float_power hypot inv inverse lgamma logdet logit
     lstsq nll_loss pinv pow prod qr slogdet solve std std_mean svd var xlogy
-    """
-)
-_RAISING = word_set(
-    """
-    cholesky cross_entropy eig eigh inv inverse lstsq nll_loss pinv qr solve svd
     """
 )
 _INDICES = word_set(
@@ -119,7 +114,7 @@ def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
         if isinstance(one, cst.BinaryOperation):
             yield from _operator_hazards(site, one)
         elif isinstance(one, cst.Call):
-            smooth = torch_name(site, one) in _AT_ONE | _AT_ZERO | (_NOWHERE - _RAISING)
+            smooth = torch_name(site, one) in _AT_ONE | _AT_ZERO | (_NOWHERE - RAISING)
             if not (smooth and _gives_index(site, one)):
                 yield from _call_hazards(site, one)
         elif isinstance(one, cst.Subscript):

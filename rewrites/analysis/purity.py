@@ -20,11 +20,11 @@ from fullgraph.rewrites.analysis.inferred import infer, is_tensor
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import (
     EFFECTS,
-    ELEMENTWISE,
     OWNERS,
     PURE_CALLS,
+    RAISING,
     RANDOM,
-    STATEFUL_LAYERS,
+    STATEFUL,
     VIEWS,
 )
 
@@ -44,20 +44,6 @@ def draws_random_numbers(site: Site, call: cst.Call) -> bool:
     return _call_effect(site, call, frozenset()).endswith("random numbers")
 
 
-def is_elementwise(site: Site, node: cst.CSTNode) -> bool:
-    """Return whether each result element depends only on operand elements at its index."""
-    for one in walk(node):
-        if isinstance(one, cst.Call) and torch_name(site, one) not in ELEMENTWISE:
-            return False
-        if isinstance(one, cst.Subscript) and is_tensor(site, one.value) is not False:
-            return False
-        if isinstance(one, cst.BinaryOperation) and isinstance(one.operator, cst.MatrixMultiply):
-            return False
-        if isinstance(one, cst.Lambda | cst.ListComp | cst.GeneratorExp | cst.Await | cst.Yield):
-            return False
-    return True
-
-
 def is_new_tensor(site: Site, node: cst.BaseExpression) -> bool:
     """Return whether the value is a new tensor without aliases."""
     match node:
@@ -71,7 +57,7 @@ def is_new_tensor(site: Site, node: cst.BaseExpression) -> bool:
                 return called not in VIEWS
             kind = class_of(site, node.func)
             last = kind.rpartition(".")[2]
-            return kind.startswith("torch.nn.") and last not in VIEWS and last != "Sequential"
+            return kind.startswith("torch.nn.") and last not in VIEWS
     return False
 
 
@@ -88,7 +74,7 @@ def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
                 called = torch_name(site, one)
                 if called == "item" and _is_single(site, one):
                     continue
-                if called in ("item", "multinomial", "gather", "index_select", "embedding"):
+                if called in RAISING:
                     return site.document.code(one)
             if isinstance(one, cst.BinaryOperation) and isinstance(
                 one.operator, cst.Divide | cst.FloorDivide | cst.Modulo
@@ -152,10 +138,10 @@ def _call_effect(site: Site, call: cst.Call, within: frozenset[str]) -> str:
         return f"`{text}` changes a tensor in place"
     called = torch_name(site, call)
     if called:
-        if called in RANDOM and not _not_training(call):
-            return f"`{text}` draws random numbers"
         if called.endswith("_") and not called.endswith("__"):
             return f"`{text}` changes a tensor in place"
+        if called in RANDOM and not _not_training(call):
+            return f"`{text}` draws random numbers"
         return f"`{text}` has an effect" if called in EFFECTS else ""
     qualified = site.callee_name(call)
     if qualified in PURE_CALLS:
@@ -183,8 +169,8 @@ def _layer_effect(site: Site, call: cst.Call, kind: str, text: str) -> str:
             return f"it is not known what is in `{site.document.code(call.func)}`"
         effects = (_layer_effect(site, call, one, text) for one in inside)
         return next((one for one in effects if one), "")
-    if last.startswith(STATEFUL_LAYERS):
-        what = "running statistics" if "Norm" in last else "random numbers"
+    if last in STATEFUL | RANDOM:
+        what = "running statistics" if last in STATEFUL else "random numbers"
         return f"`{text}` may use {what}"
     return "" if last != "ModuleList" else f"it is not known what `{text}` changes"
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from fullgraph.compiler.facts import ValueSummary
 from fullgraph.rewrites.analysis import (
-    ACTIVATIONS,
+    LAYERS_WITHOUT_PARAMETERS,
     NotApplicable,
     Site,
     class_of,
@@ -95,7 +95,7 @@ class Agreement:
         parent = self.site.document.parents.get(node)
         if isinstance(parent, cst.Call) and parent.func is node:
             kind = class_of(self.site, node).rpartition(".")[2]
-            return bool(kind) and not (kind in ACTIVATIONS or kind.startswith("_"))
+            return bool(kind) and not (kind in LAYERS_WITHOUT_PARAMETERS or kind.startswith("_"))
         seen = infer(self.site, node)
         return seen is not None and seen.requires_grad
 

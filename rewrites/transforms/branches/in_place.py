@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import libcst as cst
 
-from fullgraph.rewrites.analysis import NotApplicable, Site, infer, is_tensor, word_set
+from fullgraph.rewrites.analysis import ELEMENTWISE, IN_PLACE, NotApplicable, Site, infer, is_tensor
 from fullgraph.rewrites.source import build_expression, dotted_name, replace_nodes
 from fullgraph.rewrites.transforms.branches.assignments import OPERATORS
 from fullgraph.rewrites.transforms.branches.choice import Choice
@@ -20,12 +20,7 @@ _NEUTRAL: dict[type[cst.BaseAugOp], str] = {
 _METHODS = {"add_": "0", "sub_": "0", "mul_": "1", "div_": "1"}
 """In-place methods, each with the operand that changes nothing."""
 _FILLS = ("copy_", "fill_", "zero_")
-_ELEMENTWISE = word_set(
-    """
-    abs add addcdiv addcmul ceil clamp clamp_max clamp_min clip div exp floor lerp log logical_and
-    logical_not logical_or masked_fill mul neg pow round sigmoid sqrt sub tanh
-    """
-)
+_ELEMENTWISE = frozenset(name for name in ELEMENTWISE if f"{name}_" in IN_PLACE)
 """Methods with an in-place form, such as `add_`, that computes each element the same way."""
 Old = Callable[[str, cst.BaseExpression], cst.BaseExpression]
 """Return what a name held before its new value; may raise NotApplicable."""

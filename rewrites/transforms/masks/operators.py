@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from fullgraph.rewrites import analysis
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.source import dotted_name
 
@@ -22,16 +23,7 @@ CONSTANT = frozenset(
 LINEAR = frozenset({"add", "sub", "subtract", "neg", "negative"})
 SCALED = frozenset({"mul", "multiply", "div", "divide", "true_divide"})
 """Linear if the other factor is a number."""
-CURVED = frozenset(
-    {"abs", "absolute", "square", "relu", "sigmoid", "tanh", "sin", "cos", "tan", "clamp", "clip"}
-    | {"clamp_min", "clamp_max", "softplus", "gelu", "silu", "elu", "selu", "leaky_relu"}
-    | {"logsigmoid", "hardtanh", "relu6", "mish", "nan_to_num", "maximum", "minimum", "fmin"}
-    | {"fmax", "lerp", "where", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt"}
-    | {"rsqrt", "reciprocal", "pow", "acos", "asin", "atan", "atan2", "arccos", "arcsin"}
-    | {"arctan", "arctan2", "sinh", "cosh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv"}
-    | {"logit", "xlogy", "hypot", "remainder", "fmod", "floor_divide", "lgamma", "digamma"}
-    | {"logaddexp", "copysign"}
-)
+CURVED = analysis.ELEMENTWISE - SAME - CONSTANT - LINEAR - SCALED
 ELEMENTWISE = SAME | CONSTANT | LINEAR | SCALED | CURVED
 FLATTENING = frozenset({"view", "reshape", "flatten", "ravel"})
 ROWWISE = frozenset({"softmax", "log_softmax", "normalize", "cosine_similarity", "cumsum"})
