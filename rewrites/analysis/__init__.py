@@ -18,6 +18,7 @@ from fullgraph.rewrites.analysis.flow import (
     walk,
 )
 from fullgraph.rewrites.analysis.inferred import infer, infer_variable, is_tensor
+from fullgraph.rewrites.analysis.operation import Operation, operation_of
 from fullgraph.rewrites.analysis.operators import ARITHMETIC, COMPARED
 from fullgraph.rewrites.analysis.purity import (
     draws_random_numbers,
@@ -47,6 +48,7 @@ __all__ = [
     "Hazard",
     "Knowledge",
     "NotApplicable",
+    "Operation",
     "Site",
     "StateUses",
     "always_exits",
@@ -70,6 +72,7 @@ __all__ = [
     "names_bound_before",
     "names_mutated",
     "names_read",
+    "operation_of",
     "parameter_names",
     "side_effect_of",
     "split_statements",

@@ -19,15 +19,12 @@ from fullgraph.rewrites.analysis.classes import (
 )
 from fullgraph.rewrites.analysis.flow import walk
 from fullgraph.rewrites.analysis.inferred import infer, is_tensor
+from fullgraph.rewrites.analysis.operation import Operation, operation_of
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import PURE_CALLS, RAISING, word_set
 
-_DIVISIONS = word_set(
-    """
-    div divide floor_divide fmod remainder true_divide
-    """
-)
+_DIVISIONS = word_set("div floor_divide fmod remainder")
 _AT_ONE = word_set(
     """
     log log10 log1p log2 reciprocal rsqrt sqrt
@@ -55,9 +52,9 @@ _LINEAR = word_set(
     """
     abs add all any ceil clamp clamp_max clamp_min clip clone contiguous detach eq expand
     flatten float floor full full_like ge gt hardtanh isfinite isinf isnan le logical_and
-    logical_not logical_or lt masked_fill maximum minimum nan_to_num ne neg negative ones
-    ones_like permute relu relu6 reshape round sigmoid sign squeeze sub subtract tanh to
-    transpose unsqueeze view where zeros zeros_like
+    bitwise_and bitwise_not bitwise_or logical_not logical_or lt masked_fill maximum minimum
+    nan_to_num ne neg ones ones_like permute positive relu relu6 reshape round sigmoid sign
+    squeeze sub tanh to transpose unsqueeze view where zeros zeros_like
     """
 )
 """Operators that keep finite values finite and gradients bounded."""
@@ -91,18 +88,16 @@ def has_nan_free_gradient(site: Site, *nodes: cst.CSTNode) -> bool:
 
     True for sums, comparisons, clamping and selecting; False for products and all else.
     """
-    for node in nodes:
-        for one in walk(node):
-            if isinstance(one, cst.Call) and torch_name(site, one) not in _LINEAR:
+    for one in (one for node in nodes for one in walk(node)):
+        found = operation_of(site, one) if isinstance(one, cst.BaseExpression) else None
+        if found is None:
+            if isinstance(one, cst.Call | cst.BinaryOperation):
                 return False
-            if isinstance(one, cst.BinaryOperation):
-                sums = cst.Add | cst.Subtract | cst.BitAnd | cst.BitOr
-                numbers = cst.Integer | cst.Float
-                scaled = isinstance(one.left, numbers) or isinstance(one.right, numbers)
-                if not isinstance(one.operator, sums) and not (
-                    scaled and isinstance(one.operator, cst.Multiply)
-                ):
-                    return False
+        elif found.name == "mul":
+            if not any(isinstance(part, cst.Integer | cst.Float) for part in found.operands):
+                return False
+        elif found.name not in _LINEAR or found.in_place:
+            return False
     return True
 
 
@@ -111,12 +106,11 @@ def _hazards(site: Site, node: cst.CSTNode) -> Iterator[Hazard]:
     for one in walk(node):
         if isinstance(one, cst.BaseExpression) and _is_of_numbers(site, one):
             continue
-        if isinstance(one, cst.BinaryOperation):
-            yield from _operator_hazards(site, one)
+        found = operation_of(site, one) if isinstance(one, cst.BaseExpression) else None
+        if found is not None:
+            yield from _operation_hazards(site, found)
         elif isinstance(one, cst.Call):
-            smooth = torch_name(site, one) in _AT_ONE | _AT_ZERO | (_NOWHERE - RAISING)
-            if not (smooth and _gives_index(site, one)):
-                yield from _call_hazards(site, one)
+            yield from _call_hazards(site, one)
         elif isinstance(one, cst.Subscript):
             yield from _index_hazards(site, one)
 
@@ -150,46 +144,36 @@ def _is_of_numbers(site: Site, node: cst.BaseExpression) -> bool:
     return False
 
 
-def _operator_hazards(site: Site, one: cst.BinaryOperation) -> Iterator[Hazard]:
-    """Yield a division whose divisor may be 0, or a power that may be infinite."""
-    match one.operator:
-        case cst.Divide() | cst.FloorDivide() | cst.Modulo():
-            if not _is_away_from_zero(site, one.right):
-                yield Hazard(one, one.right, NeutralValue.ONE)
-        case cst.Power():
-            if not _is_positive_integer(one.right):
-                yield Hazard(one, one.left, NeutralValue.ONE)
+def _operation_hazards(site: Site, found: Operation) -> Iterator[Hazard]:
+    """Yield a division whose divisor may be 0, and what may be infinite or raise."""
+    name, operands, node = found.name, found.operands, found.node
+    assert isinstance(node, cst.BaseExpression)
+    known = _AT_ONE | _AT_ZERO | _NOWHERE
+    if name in known - RAISING and isinstance(node, cst.Call) and _gives_index(site, node):
+        return
+    if name in _DIVISIONS and len(operands) > 1:
+        if not _is_away_from_zero(site, operands[1]):
+            yield Hazard(node, operands[1], NeutralValue.ONE)
+    elif name == "pow" and len(operands) == 2:
+        if not _is_positive_integer(operands[1]):
+            yield Hazard(node, operands[0], NeutralValue.ONE)
+    elif name in known:
+        neutral = NeutralValue.ONE if name in _AT_ONE else NeutralValue.ZERO
+        operand = operands[0] if operands else node
+        yield Hazard(node, operand, None if name in _NOWHERE else neutral)
 
 
 def _call_hazards(site: Site, call: cst.Call) -> Iterator[Hazard]:
-    """Yield the hazards of a call, of a module's forward too."""
-    called = torch_name(site, call)
-    if not called:
-        kind = class_of(site, call.func)
-        function = called_function(site, call) or (
-            method_of_class(site, kind, "forward") if kind else None
-        )
-        if function is not None and any(_hazards(site, function.body)):
-            yield Hazard(call, call, None)
-        unknown = function is None and kind.rpartition(".")[2] in ("Sequential", "")
-        if unknown and site.callee_name(call) not in PURE_CALLS:
-            yield Hazard(call, call, None)
-        return
-    called = called.removesuffix("_")
-    values = [arg.value for arg in call.args if arg.keyword is None]
-    operands = values
-    if isinstance(call.func, cst.Attribute) and is_tensor(site, call.func.value):
-        operands = [call.func.value, *values]
-    if called in _DIVISIONS and len(operands) > 1:
-        if not _is_away_from_zero(site, operands[1]):
-            yield Hazard(call, operands[1], NeutralValue.ONE)
-    elif called == "pow" and len(operands) == 2:
-        if not _is_positive_integer(operands[1]):
-            yield Hazard(call, operands[0], NeutralValue.ONE)
-    elif called in _AT_ONE | _AT_ZERO | _NOWHERE:
-        operand = operands[0] if operands else call
-        neutral = NeutralValue.ONE if called in _AT_ONE else NeutralValue.ZERO
-        yield Hazard(call, operand, None if called in _NOWHERE else neutral)
+    """Yield the hazards of a call of a function or module of the project, or of unknown code."""
+    kind = class_of(site, call.func)
+    function = called_function(site, call) or (
+        method_of_class(site, kind, "forward") if kind else None
+    )
+    if function is not None and any(_hazards(site, function.body)):
+        yield Hazard(call, call, None)
+    unknown = function is None and kind.rpartition(".")[2] in ("Sequential", "")
+    if unknown and site.callee_name(call) not in PURE_CALLS:
+        yield Hazard(call, call, None)
 
 
 def _is_away_from_zero(site: Site, node: cst.BaseExpression) -> bool:
