@@ -147,7 +147,7 @@ def way_of(situation: Situation, fixes: Any, whole: list[bool], compiles: list[l
     captured = fixes.whole.edits if fixes.whole and fixes.whole.check.ok else ""
     ideas = [made for made in fixes.suggestions if not made.diff]
     settings = {made.cause for made in ideas if made.proof.state.value == "proved"}
-    found = fixes.recompile_setting
+    found = fixes.call_setting
     if situation.kind == "recompile":
         if found is not None and found.check.ok and not found.after:
             return "setting"
@@ -159,7 +159,8 @@ def way_of(situation: Situation, fixes: Any, whole: list[bool], compiles: list[l
         good = [False, whole[1] or captured == "safe", whole[2] or captured == "unsafe"]
     if not any(good[1:]):
         left = {unfixed.cause for unfixed in fixes.unfixed}
-        return "setting" if left and left <= settings else "stays"
+        works = found is not None and found.check.ok and is_whole(found.explanation)
+        return "setting" if works or (left and left <= settings) else "stays"
     diff = fixes.diff(unsafe=not good[1])
     if any(name in diff for name in BOUNDARIES):
         return "boundary"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,8 @@ class Program:
     mode: str | None
     dynamic: bool | None
     options: CompileOptions | None
+    eager_calls: int = 0
+    """The first of the calls, which run in eager when the others are compiled."""
 
     @property
     def name(self) -> str:
@@ -68,11 +71,25 @@ class Program:
 
         `after` receives the number of each call that has returned.
         """
+        function = self.after_eager_calls(function)
         for number, call in enumerate(self.calls):
             output = function(*call.args, **call.kwargs)
             if self.loss is not None and self.loss is not False:
                 self.backward(output)
             after(number)
+
+    def after_eager_calls(self, compiled: Callable[..., object]) -> Callable[..., object]:
+        """Return a function whose first `eager_calls` calls are in eager, the others `compiled`."""
+        if not self.eager_calls:
+            return compiled
+        numbers = itertools.count()
+
+        def call(*args: object, **kwargs: object) -> object:
+            """Make one call."""
+            function = self.target if next(numbers) < self.eager_calls else compiled
+            return function(*args, **kwargs)
+
+        return call
 
     def backward(self, output: object) -> None:
         """Run the backward pass of one call's output.

@@ -148,7 +148,9 @@ def trace_here(
     recording = recorder.recording
     after = _module_numbers(program.target)
     counters = tuple(name for name, value in after.items() if before.get(name, value) != value)
-    return Trace(recording, calls[0] if calls else len(recording.events), raised, counters)
+    first = program.eager_calls
+    end = calls[first] if len(calls) > first else len(recording.events)
+    return Trace(recording, end, raised, counters)
 
 
 def _describe_error(error: BaseException) -> RaisedError:

@@ -50,6 +50,13 @@ def verdict(fixes: FixResult) -> str:
             f"graphs {_graph_count(fixes.after_unsafe)}, "
             f"causes {len(fixes.after_unsafe.causes)}"
         )
+    found = fixes.call_setting
+    if (
+        found is not None
+        and found.check.ok
+        and len(found.explanation.causes) < found.rank_before[0]
+    ):
+        line += f"; with a setting causes {len(found.explanation.causes)}"
     if count_recompiles(fixes.before):
         line += f"; {_describe_counts(fixes, len(safe), len(unsafe))}"
     return line + end
@@ -70,7 +77,7 @@ def _describe_counts(fixes: FixResult, safe: int, unsafe: int) -> str:
             known = count_recompiles(explanation)
             edits += f" → {known} with {_format_count(number, kind)}"
     line = _format_count(count_recompiles(fixes.before), "recompile")
-    found = fixes.recompile_setting
+    found = fixes.call_setting
     if found is None or not found.check.ok:
         return line + edits
     setting = f" → {found.after} with a setting"
@@ -155,7 +162,7 @@ def _whole_dict(fixes: FixResult) -> dict[str, object] | None:
 
 
 def _recompiles_dict(fixes: FixResult) -> dict[str, object]:
-    found = fixes.recompile_setting
+    found = fixes.call_setting
     numbers = [count_recompiles(e) for e in (fixes.before, fixes.after, fixes.after_unsafe)]
     counts: dict[str, object] = dict(zip(("before", "after", "after_unsafe"), numbers, strict=True))
     if found is None:
@@ -164,13 +171,17 @@ def _recompiles_dict(fixes: FixResult) -> dict[str, object]:
     return {**counts, "setting": {"code": str(found.setting), "after": found.after, **check}}
 
 
-def describe_recompiles(fixes: FixResult) -> str:
-    """Return the setting that makes the program recompile less; "" without recompiles."""
+def describe_setting(fixes: FixResult) -> str:
+    """Return the setting with which the program breaks or recompiles less; "" without one."""
     left = count_recompiles(fixes.after_unsafe)
-    found = fixes.recompile_setting
+    found = fixes.call_setting
     if found is None:
         return f"{_format_count(left, 'recompile')}: no setting was found to help." if left else ""
-    line = f"`{found.setting}`: {_format_count(found.before, 'recompile')} → {found.after}"
+    (causes, recompiles), after = found.rank_before, found.rank
+    counts = [f"{_format_count(causes, 'cause')} → {after[0]}"] if causes != after[0] else []
+    if recompiles or not counts:
+        counts.append(f"{_format_count(recompiles, 'recompile')} → {after[1]}")
+    line = f"`{found.setting}`: {', '.join(counts)}"
     if not found.check.ok:
         return f"{line}, but {found.check.detail}."
     how = "with Inductor" if found.check.name == "inductor" else "compiled"
@@ -224,8 +235,8 @@ def _report_blocks(fixes: FixResult, console: Console) -> Iterator[RenderableTyp
     yield Text(verdict(fixes), style="bold")
     if whole := describe_whole(fixes):
         yield Text(whole, style="green" if fixes.whole and fixes.whole.check.ok else "yellow")
-    if recompiles := describe_recompiles(fixes):
-        yield Text(recompiles)
+    if setting := describe_setting(fixes):
+        yield Text(setting)
     if failure := describe_compiler_failure(fixes):
         yield Text(failure, style="red")
     for suggestion in fixes.suggestions:

@@ -9,7 +9,7 @@ from fullgraph.compiler.display import Section, Table, View
 from fullgraph.rewrites.fix.edits import changed_lines
 from fullgraph.rewrites.fix.fix_report import (
     describe_compiler_failure,
-    describe_recompiles,
+    describe_setting,
     describe_whole,
     format_place,
     proof_sentence,
@@ -20,7 +20,7 @@ from fullgraph.rewrites.rule import Applicability
 
 _ADDED = re.compile(r"(?:^\+.*\n?)+", re.MULTILINE)
 """A block of added lines in a diff."""
-_LINES_BELOW = (describe_whole, describe_recompiles, describe_compiler_failure)
+_LINES_BELOW = (describe_whole, describe_setting, describe_compiler_failure)
 _LINES = 4
 """Lines of new code in the table."""
 

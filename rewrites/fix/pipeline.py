@@ -32,9 +32,9 @@ from fullgraph.rewrites.fix.offers import (
 )
 from fullgraph.rewrites.fix.recompile_edits import search_recompile_edits
 from fullgraph.rewrites.fix.recompiles import (
+    CheckedSetting,
     CompileSetting,
-    RecompileSetting,
-    find_recompile_setting,
+    find_setting,
 )
 from fullgraph.rewrites.fix.results import FullgraphRun, list_suggestions, list_unfixed
 from fullgraph.rewrites.fix.search import (
@@ -269,7 +269,7 @@ def fix(
                 seconds_left(),
                 fullgraph=False,
                 exempt=exempt,
-                original=program if setting.tensors else None,
+                original=program if setting.tensors or setting.warm_up else None,
                 backend="inductor" if inductor else "eager",
             )
 
@@ -304,7 +304,7 @@ def fix(
         safe = unsafe = base = SearchState(before)
         ideas: Mapping[tuple[CauseKey, str], Proof] = {}
         whole: FullgraphRun | None = None
-        setting: RecompileSetting | None = None
+        setting: CheckedSetting | None = None
         try:
             whole = verify("none", safe)
             safe = base = search_edits(safe, Applicability.SAFE, runs, rounds)
@@ -320,10 +320,11 @@ def fix(
                 whole = _better(whole, lambda: verify("unsafe", unsafe))
             if whole is None or not whole.check.ok:
                 ideas = prove_config_ideas(unsafe, explain_with_config, prove_with_config, is_late)
-            if unsafe.program.explanation.recompiles:
+            broken = bool(unsafe.program.explanation.causes) and not (whole and whole.check.ok)
+            if unsafe.program.explanation.recompiles or broken:
                 base = unsafe  # else the setting stands beside the edits
-            if base.program.explanation.recompiles:
-                setting = find_recompile_setting(
+            if base.program.explanation.recompiles or broken:
+                setting = find_setting(
                     base.program.explanation,
                     program,
                     explain=explain_with_setting,
@@ -340,7 +341,7 @@ def fix(
         after=safe.program.explanation,
         after_unsafe=unsafe.program.explanation,
         whole=whole,
-        recompile_setting=setting,
+        call_setting=setting,
         compiler_failure=failures[0] if failures else "",
         suggestions=list_suggestions(unsafe, ideas),
         unfixed=list_unfixed(unsafe, rules, ended_by, whole, setting),

@@ -1,4 +1,4 @@
-"""Settings that make a program recompile less, each tried on the calls of the user."""
+"""Settings at the call with which a program breaks or recompiles less, each tried."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from fullgraph.rewrites.fix.config_ideas import Config
 from fullgraph.rewrites.proof import Check, copy_calls, tensor_of_number
 
 _INT_ATTRIBUTES = "torch._dynamo.config.allow_unspec_int_on_nn_module"
+_MADE_LATE = {RootKind.NONE, RootKind.OBJECT, RootKind.FLAG, RootKind.KEYS, RootKind.LENGTH}
+"""Roots of recompiles that the first call alone may change."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,17 @@ class CompileSetting:
     """Whether the marks have the least and greatest size as bounds."""
     tensors: tuple[str, ...] = ()
     """Number arguments that become 0-d tensors."""
+    warm_up: bool = False
+    """Whether the first call is made once more before all others, in eager, so that what it makes
+    is there when the program is compiled."""
 
     def __str__(self) -> str:
         """Return the code that sets it."""
         lines = [f"{name} = {value!r}" for name, value in self.config.items()]
         lines += [mark.code(self.bounded) for mark in self.marks]
         lines += [f"{name} = torch.tensor({name})" for name in self.tensors]
+        if self.warm_up:
+            lines += ["model(*inputs)", "model = torch.compile(model)"]
         if self.dynamic is not None:
             lines.append(f"torch.compile(model, dynamic={self.dynamic})")
         return "; ".join(lines)
@@ -60,6 +67,9 @@ class CompileSetting:
         """Return `program` compiled with this setting; its configuration is the caller's."""
         if self.dynamic is not None:
             program = replace(program, dynamic=self.dynamic)
+        if self.warm_up:
+            calls = copy_calls(program.calls)
+            program = replace(program, calls=(calls[0], *program.calls), eager_calls=1)
         if not self.marks and not self.tensors:
             return program
         calls = copy_calls(program.calls)
@@ -79,14 +89,35 @@ class CompileSetting:
 
 
 @dataclass(frozen=True)
-class RecompileSetting:
-    """The setting that left the fewest recompiles, and the check of a run with Inductor."""
+class CheckedSetting:
+    """A setting, what it changes, and the check of a run with Inductor."""
 
     setting: CompileSetting
-    before: int
-    """Recompiles over the user's calls without the setting."""
-    after: int
+    base: Explanation
+    """The program without the setting."""
+    explanation: Explanation
+    """The program with it."""
     check: Check
+
+    @property
+    def before(self) -> int:
+        """Recompiles over the user's calls without the setting."""
+        return count_recompiles(self.base)
+
+    @property
+    def after(self) -> int:
+        """Recompiles over the user's calls with the setting."""
+        return count_recompiles(self.explanation)
+
+    @property
+    def rank_before(self) -> tuple[int, int]:
+        """Causes, then recompiles, without the setting."""
+        return len(self.base.causes), self.before
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Causes, then recompiles, with the setting."""
+        return len(self.explanation.causes), self.after
 
 
 def arguments_of(program: Program, call: CallArguments) -> Mapping[str, Any]:
@@ -105,19 +136,18 @@ def arguments_of(program: Program, call: CallArguments) -> Mapping[str, Any]:
     return {name: value for name, value in bound.arguments.items() if name not in variadic}
 
 
-def find_recompile_setting(
+def find_setting(
     explanation: Explanation,
     program: Program,
     explain: Callable[[CompileSetting], Explanation],
     verify: Callable[[CompileSetting], Check],
     is_late: Callable[[], bool],
-) -> RecompileSetting | None:
-    """Return the shortest setting that leaves the fewest recompiles and no new cause.
+) -> CheckedSetting | None:
+    """Return the shortest setting that leaves the fewest causes, then the fewest recompiles.
 
     `verify` runs the program with it under Inductor. None if no setting helps.
     """
-    before = count_recompiles(explanation)
-    found: list[RecompileSetting] = []
+    found: list[CheckedSetting] = []
     for setting in _candidates(explanation, program):
         if is_late():
             break
@@ -125,21 +155,24 @@ def find_recompile_setting(
             trial = explain(setting)
         except AttributeError:  # a setting that this torch does not have
             continue
-        after = count_recompiles(trial)
-        worse = trial.error or trial.crashes or len(trial.causes) > len(explanation.causes)
-        if not worse and after < min([before, *(one.after for one in found if one.check.ok)]):
-            found.append(RecompileSetting(setting, before, after, verify(setting)))
-            if found[-1].check.ok and after == 0:
+        made = CheckedSetting(setting, explanation, trial, Check("setting", True))
+        if trial.error or trial.crashes or made.after > made.before:
+            continue
+        if made.rank < min([made.rank_before, *(one.rank for one in found if one.check.ok)]):
+            found.append(replace(made, check=verify(setting)))
+            if found[-1].check.ok and found[-1].rank == (0, 0):
                 break
-    return min(found, key=lambda one: (not one.check.ok, one.after), default=None)
+    return min(found, key=lambda one: (not one.check.ok, one.rank), default=None)
 
 
 def _candidates(explanation: Explanation, program: Program) -> Iterator[CompileSetting]:
-    """Yield settings that may help against the guards that failed, the shortest first."""
+    """Yield settings that may help against causes and failed guards, the shortest first."""
     kinds = {recompile.category for recompile in explanation.recompiles}
     marks = tuple(_differing_dimensions(program)) if RootKind.SIZE in kinds else ()
     tensors = tuple(_differing_numbers(program)) if RootKind.ARGUMENT in kinds else ()
     config = {_INT_ATTRIBUTES: True} if RootKind.ATTRIBUTE in kinds else {}
+    if explanation.causes or kinds & _MADE_LATE:
+        yield CompileSetting(warm_up=True)
     if marks:
         yield CompileSetting(marks=marks)
         yield CompileSetting(marks=marks, bounded=True)

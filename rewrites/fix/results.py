@@ -12,10 +12,10 @@ from pathlib import Path
 from fullgraph.compiler.sources import cell_name, is_user_code, read_source
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
-from fullgraph.rewrites.fix.causes import CauseKey, cause_key
+from fullgraph.rewrites.fix.causes import CauseKey, cause_key, count_recompiles
 from fullgraph.rewrites.fix.offers import Offer
 from fullgraph.rewrites.fix.recompile_edits import expert_advice, recompile_causes
-from fullgraph.rewrites.fix.recompiles import RecompileSetting
+from fullgraph.rewrites.fix.recompiles import CheckedSetting
 from fullgraph.rewrites.fix.search import SearchState
 from fullgraph.rewrites.proof import Check, Proof, ProofState
 from fullgraph.rewrites.rule import Applicability, Rule
@@ -86,8 +86,8 @@ class FixResult:
     whole: FullgraphRun | None = None
     """The run with the fewest edits under `fullgraph=True` that succeeded, else the last one; None
     if `fullgraph=True` captures no version of the program, or Inductor was not to run."""
-    recompile_setting: RecompileSetting | None = None
-    """A setting with which the program, edits included, recompiles less over the user's calls."""
+    call_setting: CheckedSetting | None = None
+    """A setting with which the program, edits included, breaks or recompiles less."""
     compiler_failure: str = ""
     """How the unchanged program fails under Inductor, where edits fail in the same way."""
     suggestions: tuple[Suggestion, ...] = ()
@@ -142,17 +142,20 @@ def list_unfixed(
     rules: Collection[Rule],
     ended_by: str | None,
     whole: FullgraphRun | None = None,
-    setting: RecompileSetting | None = None,
+    setting: CheckedSetting | None = None,
 ) -> tuple[Unfixed, ...]:
     """Return the causes that remain in the edited program, each with the reason, then the roots
-    of recompiles unless `setting` removes them.
+    of recompiles; without those that `setting` removes.
 
     `rules` are those that were asked; `ended_by` is what ended the search early: "the time limit".
     With a `whole` that succeeded, causes of default mode need no edit.
     """
     captured = whole is not None and whole.check.ok
-    solved = setting is not None and setting.check.ok and not setting.after
-    roots = [] if solved else recompile_causes(state.program.explanation)
+    works = setting is not None and setting.check.ok
+    remaining = setting.explanation if works and setting else state.program.explanation
+    keys = set(map(cause_key, remaining.causes))
+    causes = [one for one in state.program.explanation.causes if cause_key(one) in keys]
+    roots = recompile_causes(state.program.explanation) if count_recompiles(remaining) else []
     return tuple(
         Unfixed(
             cause.expression,
@@ -161,7 +164,7 @@ def list_unfixed(
             _line_on_disk(cause, state),
             _CAPTURED if captured else _reason_unfixed(cause, state, rules, ended_by),
         )
-        for cause in (*state.program.explanation.causes, *roots)
+        for cause in (*causes, *roots)
     )
 
 

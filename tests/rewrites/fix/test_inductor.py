@@ -61,7 +61,7 @@ class Counting(torch.nn.Module):
 
 def test_recompiles_end_with_the_setting_that_was_tried():
     fixes = fix(Counting(), X, calls=[X] * 3)
-    found = fixes.recompile_setting
+    found = fixes.call_setting
     assert (found.before, found.after, found.check.ok) == (3, 0, True)
     assert "allow_unspec_int_on_nn_module = True" in str(found.setting)
     assert fixes.to_dict()["recompiles"]["setting"]["after"] == 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -212,7 +213,40 @@ def test_recompiles(name):
         assert counts["after_unsafe"] == case.after and not fixes.unfixed
         assert f"→ {case.after} with 1 unsafe edit" in fixes.verdict
     elif case.answer:
-        found = fixes.recompile_setting
+        found = fixes.call_setting
         assert (str(found.setting), found.before, found.after) == (case.answer, case.before, 0)
     else:
         assert any(case.reason in cause.reason for cause in fixes.unfixed)
+
+
+class Cached(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.arange(4.0)
+
+    @cached_property
+    def scale(self):
+        return float(self.table.max())
+
+    def forward(self, x):
+        return x * self.scale
+
+
+WARM = "model(*inputs); model = torch.compile(model)"
+
+
+def test_a_first_call_in_eager_makes_what_is_made_late():
+    fixes = fix(Cached(), X, inductor=False)
+    assert fixes.before.causes and not fixes.unfixed
+    assert str(fixes.call_setting.setting) == WARM and fixes.call_setting.rank == (0, 0)
+    assert f"`{WARM}`:" in str(fixes) and "with a setting causes 0" in fixes.verdict
+
+    fixes = fix(r.Table(), X, calls=[X] * 2, inductor=False)
+    assert str(fixes.call_setting.setting) == WARM and fixes.call_setting.rank == (0, 0)
+
+
+def test_a_first_call_that_changes_later_results_is_no_setting():
+    fixes = fix(r.Late(), X, calls=[X] * 2, inductor=False)
+    found = fixes.call_setting
+    assert str(found.setting) == WARM and not found.check.ok
+    assert "eager behaves differently" in found.check.detail and fixes.unfixed
