@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -19,7 +19,8 @@ def patched(subject: Any, texts: Mapping[str, str]) -> Any:
 
     A module becomes a copy of the same tree that shares parameters and buffers; its classes from
     the edited files are copies, too. A function becomes a new one. Everything else of the program
-    goes on running the original.
+    goes on running the original; names that an edit adds and an operator of its needs stay in the
+    file's globals, since an operator cannot be copied.
     """
     if not texts:
         return subject
@@ -40,6 +41,8 @@ def patched(subject: Any, texts: Mapping[str, str]) -> Any:
         for name, value in tuple(space.items()):
             if isinstance(value, FunctionType | type):
                 space[name] = copies.of(value)
+    for function in before:
+        _lend_names(spaces[id(function.__globals__)], function.__globals__)
     if not isinstance(subject, torch.nn.Module):
         return copies.of(subject)
     copy = copies.module(subject)
@@ -193,6 +196,40 @@ class _Copies:
         for cell in cells:
             cell.cell_contents = copy
         return copy
+
+
+def _lend_names(space: Mapping[str, object], real: dict[str, object]) -> None:
+    """Give `real`, the globals of a file, the names in `space` that functions inside of new
+    operators look up there."""
+    added = [name for name in space if name not in real]
+    for function in _functions_inside([space[name] for name in added]):
+        if function.__globals__ is real:
+            real.update({n: space[n] for n in _names_in(function.__code__) if n in added})
+
+
+def _functions_inside(values: Sequence[object]) -> Iterator[FunctionType]:
+    """Yield functions, and those in their closures and in attributes of custom operators."""
+    waiting, seen = list(values), set[int]()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, FunctionType):
+            yield value
+            waiting += [
+                cell.cell_contents for cell in value.__closure__ or () if cell != CellType()
+            ]
+        elif isinstance(value, torch.library.CustomOpDef):
+            waiting += vars(value).values()
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """Yield the names that a function and those inside it look up."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
 
 
 def _is_torchs(kind: type) -> bool:

@@ -100,3 +100,26 @@ def test_modules_in_containers_and_helper_objects_are_edited(tmp_path, monkeypat
     assert (float(net(x)), float(copy(x))) == (16, 81)
     assert copy.log is net.log and list(copy.state_dict()) == list(net.state_dict())
     del sys.modules["holder"]
+
+
+OPERATOR = """\
+import torch
+import math
+
+def shift():
+    return math.pi
+
+@torch.library.custom_op("patched_net::inner", mutates_args=())
+def inner_op(x: torch.Tensor) -> torch.Tensor:
+    return x + shift()
+"""
+
+
+def test_a_new_operator_finds_the_names_that_are_new_with_it(net, tmp_path):
+    edited = NET.replace("import torch\n", OPERATOR, 1).replace(
+        "return x + 1", "return inner_op(x)"
+    )
+    copy = patched(net, {str(tmp_path / "net.py"): edited})
+    x = torch.ones(1)
+    assert copy(x).item() == pytest.approx(2 * (1 + torch.pi)) and net(x).item() == 4
+    assert not hasattr(sys.modules["net"], "inner_op")
