@@ -9,6 +9,7 @@ import libcst as cst
 
 from fullgraph.rewrites.analysis.classes import class_of
 from fullgraph.rewrites.analysis.inferred import is_tensor
+from fullgraph.rewrites.analysis.operators import BINARY, UNARY
 from fullgraph.rewrites.analysis.purity import torch_name
 from fullgraph.rewrites.analysis.site import Site
 from fullgraph.rewrites.analysis.torch_names import word_set
@@ -19,21 +20,14 @@ def _pairs(text: str) -> dict[str, str]:
     return {key: value for key, _, value in (one.partition(":") for one in word_set(text))}
 
 
-_NAMES = _pairs(
-    """
-    Add:add BitAnd:bitwise_and BitInvert:bitwise_not BitOr:bitwise_or BitXor:bitwise_xor Divide:div
-    Equal:eq FloorDivide:floor_divide GreaterThan:gt GreaterThanEqual:ge LessThan:lt
-    LessThanEqual:le MatrixMultiply:matmul Minus:neg Modulo:remainder Multiply:mul NotEqual:ne
-    Plus:positive Power:pow Subtract:sub
-    """
-)
-"""Functions of Python's operators, by libcst class."""
 _ALIASES = _pairs(
     """
-    absolute:abs divide:div greater:gt greater_equal:ge less:lt less_equal:le mod:remainder
-    multiply:mul negative:neg not_equal:ne power:pow subtract:sub true_divide:div
+    absolute:abs and_:bitwise_and divide:div floordiv:floor_divide greater:gt greater_equal:ge
+    invert:bitwise_not less:lt less_equal:le mod:remainder multiply:mul negative:neg not_equal:ne
+    or_:bitwise_or pos:positive power:pow subtract:sub true_divide:div truediv:div xor:bitwise_xor
     """
 )
+"""Names of torch for other names of its functions, and for those of Python's `operator`."""
 _LAYERS = _pairs(
     """
     ELU:elu GELU:gelu Hardtanh:hardtanh LeakyReLU:leaky_relu Mish:mish ReLU:relu ReLU6:relu6
@@ -72,9 +66,15 @@ def operation_of(site: Site, node: cst.CSTNode) -> Operation | None:
         case _:
             return None
     operator = one.operator if isinstance(node, cst.Comparison) else node.operator
-    name = _NAMES.get(type(operator).__name__.removesuffix("Assign"))
     in_place = isinstance(node, cst.AugAssign)
-    return Operation(name, tuple(operands), {}, in_place, node) if name is not None else None
+    kind = (
+        getattr(cst, type(operator).__name__.removesuffix("Assign")) if in_place else type(operator)
+    )
+    function = BINARY.get(kind) or UNARY.get(kind)
+    if function is None:
+        return None
+    name = _ALIASES.get(function.__name__, function.__name__)
+    return Operation(name, tuple(operands), {}, in_place, node)
 
 
 def _operation_of_call(site: Site, call: cst.Call) -> Operation | None:
