@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Cause
@@ -27,37 +27,30 @@ def prove_config_ideas(
     `explain` gets all causes of a setting, and may end once each is known to stay. It raises
     AttributeError where torch lacks a name.
     """
-    explanations: dict[str, Explanation | Proof] = {}
-    runs: dict[str, Proof] = {}
-    proofs: dict[tuple[CauseKey, str], Proof] = {}
-    explanation = state.program.explanation
-    asked = list(_ideas_of(state))
-    for cause, offer in asked:
-        config = offer.rewrite.settings
-        if is_late():
-            break
-        key = repr(dict(config))
-        if key not in explanations:
-            causes = [one for one, other in asked if repr(dict(other.rewrite.settings)) == key]
-            explanations[key] = _explain_or_fail(explain, config, causes)
-        done = explanations[key]
-        if isinstance(done, Explanation):
-            check = check_causes(explanation, done, [cause])
-            if check.ok and key not in runs:
-                runs[key] = prove(config)
-            proof = runs[key] if check.ok else Proof(ProofState.FAILED)
-            done = Proof(proof.state, (*proof.checks, check), proof.inputs)
-        proofs[cause_key(cause), offer.rule.code] = done
-    return proofs
-
-
-def _ideas_of(state: SearchState) -> Iterator[tuple[Cause, Offer]]:
-    """Yield the offers of settings, each with its cause."""
+    groups: dict[str, list[tuple[Cause, Offer]]] = {}
     for cause in state.program.explanation.causes:
         answer = state.offers.get(cause_key(cause))
         for offer in answer.offers if answer is not None else ():
             if offer.rewrite.settings:
-                yield cause, offer
+                key = repr(dict(offer.rewrite.settings))
+                groups.setdefault(key, []).append((cause, offer))
+    proofs: dict[tuple[CauseKey, str], Proof] = {}
+    for group in groups.values():
+        if is_late():
+            break
+        config = group[0][1].rewrite.settings
+        after = _explain_or_fail(explain, config, [cause for cause, _ in group])
+        run: Proof | None = None
+        for cause, offer in group:
+            done = after
+            if isinstance(done, Explanation):
+                check = check_causes(state.program.explanation, done, [cause])
+                if check.ok:
+                    run = run or prove(config)
+                proof = run if check.ok and run is not None else Proof(ProofState.FAILED)
+                done = Proof(proof.state, (*proof.checks, check), proof.inputs)
+            proofs[cause_key(cause), offer.rule.code] = done
+    return proofs
 
 
 def _explain_or_fail(

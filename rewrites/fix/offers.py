@@ -121,20 +121,10 @@ def _offers_for(
     """
     offers: list[Offer] = []
     refusals: list[str] = []
-    places = _sites_of(cause, facts, causes)
-    sites: list[Site] = []
-
-    def innermost_first() -> Iterator[Site]:
-        """Yield the places; an outer file is parsed only if no inner place is edited."""
-        yield from tuple(sites)
-        for site in places:
-            sites.append(site)
-            yield site
-
     rules = [rule for rule in rules if cause.category in rule.categories]
     edits = [rule for rule in rules if not rule.boundary]
     for group in (edits, *([rule] for rule in rules if rule.boundary)):
-        for site in innermost_first() if group else ():
+        for site in _sites_of(cause, facts, causes) if group else ():
             found = []
             for rule in group:
                 answer = rule.rewrite(site)
@@ -152,7 +142,7 @@ def _offers_for(
 
 
 def _sites_of(cause: Cause, facts: Knowledge, causes: tuple[Position, ...]) -> Iterator[Site]:
-    """Yield the places where a cause may be removed, innermost first."""
+    """Yield the places where a cause may be removed, innermost first, each parsed when asked."""
     places = edit_places(cause)
     for number, place in enumerate(places):
         document = _parse_file(place.file)

@@ -41,8 +41,8 @@ def patched(subject: Any, texts: Mapping[str, str]) -> Any:
         for name, value in tuple(space.items()):
             if isinstance(value, FunctionType | type):
                 space[name] = copies.of(value)
-    for function in before:
-        _lend_names(spaces[id(function.__globals__)], function.__globals__)
+    for real in {id(one.__globals__): one.__globals__ for one in before}.values():
+        _lend_names(spaces[id(real)], real)
     if not isinstance(subject, torch.nn.Module):
         return copies.of(subject)
     copy = copies.module(subject)

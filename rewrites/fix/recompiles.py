@@ -68,8 +68,8 @@ class CompileSetting:
         if self.dynamic is not None:
             program = replace(program, dynamic=self.dynamic)
         if self.warm_up:
-            calls = copy_calls(program.calls)
-            program = replace(program, calls=(calls[0], *program.calls), eager_calls=1)
+            calls = (*copy_calls(program.calls[:1]), *program.calls)
+            program = replace(program, calls=calls, eager_calls=1)
         if not self.marks and not self.tensors:
             return program
         calls = copy_calls(program.calls)

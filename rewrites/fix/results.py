@@ -151,8 +151,9 @@ def list_unfixed(
     With a `whole` that succeeded, causes of default mode need no edit.
     """
     captured = whole is not None and whole.check.ok
-    works = setting is not None and setting.check.ok
-    remaining = setting.explanation if works and setting else state.program.explanation
+    remaining = state.program.explanation
+    if setting is not None and setting.check.ok:
+        remaining = setting.explanation
     keys = set(map(cause_key, remaining.causes))
     causes = [one for one in state.program.explanation.causes if cause_key(one) in keys]
     roots = recompile_causes(state.program.explanation) if count_recompiles(remaining) else []
