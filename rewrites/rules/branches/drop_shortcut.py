@@ -30,8 +30,6 @@ Refuses: conditions of an `elif` or a loop, and branches that raise.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TypeGuard
 
 import libcst as cst
 import libcst.matchers as m
@@ -41,27 +39,16 @@ from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, inline_block
 from fullgraph.rewrites.transforms.branches.assignments import statements_of
+from fullgraph.rewrites.transforms.branches.operands import ConditionOperand, find_operand
 
 _WHY = "The condition only saves work: without it the results were the same on every input tried."
 _LEAVES = cst.Return | cst.Continue | cst.Break
-_Operator = cst.BooleanOperation | cst.UnaryOperation
 _RANDOM = re.compile(r"\brand\w*\(|\bnormal_?\(|\buniform_?\(|\bbernoulli\w*\(|\bmultinomial\(")
 
 
-@dataclass(frozen=True)
-class _Condition:
-    """A data-dependent part of a condition."""
-
-    branch: cst.If | cst.IfExp
-    operand: cst.BaseExpression
-    """What is dropped: the operand of the innermost `and` or `or` around the site, or the test."""
-    path: tuple[_Operator, ...]
-    """`and`, `or` and `not` around the operand, innermost first."""
-
-
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = _find_condition(site)
-    if found is None:
+    found = find_operand(site)
+    if found is None or isinstance(found.branch, cst.Assert):
         return None
     node = found.branch
     if isinstance(node, cst.If) and isinstance(site.document.parent(node), cst.If):
@@ -98,28 +85,6 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     )
 
 
-def _find_condition(site: Site) -> _Condition | None:
-    """Return the condition of an `if` or conditional expression that the site is part of."""
-    chain: list[cst.CSTNode] = [site.node]
-    for outer in site.document.ancestors(site.node):
-        if isinstance(outer, cst.If | cst.IfExp) and outer.test is chain[-1]:
-            path: list[_Operator] = []
-            while len(path) < len(chain) and _combines_conditions(part := chain[-len(path) - 1]):
-                path.append(part)
-            operand = chain[-len(path) - 1] if len(path) < len(chain) else site.node
-            assert isinstance(operand, cst.BaseExpression)
-            return _Condition(outer, operand, tuple(reversed(path)))
-        if isinstance(outer, cst.BaseStatement | cst.Lambda | cst.BaseComp):
-            return None
-        chain.append(outer)
-    return None
-
-
-def _combines_conditions(node: cst.CSTNode) -> TypeGuard[_Operator]:
-    negates = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
-    return negates or isinstance(node, cst.BooleanOperation)
-
-
 def _wanted_value(node: cst.If | cst.IfExp) -> bool | None:
     """Return the value of the condition that selects the branch which is right in any case."""
     if isinstance(node, cst.IfExp):
@@ -139,7 +104,7 @@ def _is_constant(node: cst.BaseExpression) -> bool:
 
 
 def _drop_operand(
-    site: Site, found: _Condition, value: bool
+    site: Site, found: ConditionOperand, value: bool
 ) -> dict[cst.CSTNode, Replacement] | None:
     """Return the edits that give the operand a constant value; None where a block gets empty."""
     inner: cst.CSTNode = found.operand
