@@ -48,9 +48,9 @@ _RANDOM = re.compile(r"\brand\w*\(|\bnormal_?\(|\buniform_?\(|\bbernoulli\w*\(|\
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
     found = find_operand(site)
-    if found is None or isinstance(found.branch, cst.Assert):
+    node = None if found is None else found.branch
+    if found is None or not isinstance(node, cst.If | cst.IfExp):
         return None
-    node = found.branch
     if isinstance(node, cst.If) and isinstance(site.document.parent(node), cst.If):
         return Refusal("an `elif` depends on the conditions before it")
     wanted = _wanted_value(node)
@@ -64,7 +64,7 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     value = wanted
     for operator in found.path:
         value ^= isinstance(operator, cst.UnaryOperation)
-    replacements = _drop_operand(site, found, value)
+    replacements = _drop_operand(site, found, node, value)
     if replacements is None:
         return Refusal("nothing would be left of its block")
     code = site.document.code(found.operand)
@@ -104,7 +104,7 @@ def _is_constant(node: cst.BaseExpression) -> bool:
 
 
 def _drop_operand(
-    site: Site, found: ConditionOperand, value: bool
+    site: Site, found: ConditionOperand, node: cst.If | cst.IfExp, value: bool
 ) -> dict[cst.CSTNode, Replacement] | None:
     """Return the edits that give the operand a constant value; None where a block gets empty."""
     inner: cst.CSTNode = found.operand
@@ -114,7 +114,6 @@ def _drop_operand(
         elif isinstance(operator.operator, cst.And) is value:
             return {operator: operator.right if operator.left is inner else operator.left}
         inner = operator
-    node = found.branch
     if isinstance(node, cst.IfExp):
         return {node: node.body if value else node.orelse}
     block = node.body if value else node.orelse.body if isinstance(node.orelse, cst.Else) else None
