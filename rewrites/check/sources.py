@@ -1,0 +1,194 @@
+"""Source files as `ast` trees: found, read and parsed, or refused with one sentence."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import io
+import json
+import os
+import tokenize
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+
+from fullgraph.rewrites.analysis import word_set
+from fullgraph.rewrites.check.finding import Unreadable
+
+LARGEST = 5_000_000
+"""Bytes of the largest file that is read."""
+SKIPPED_FOLDERS = word_set(
+    """
+    .bzr .direnv .eggs .git .hg .ipynb_checkpoints .mypy_cache .nox .pytest_cache .ruff_cache .svn
+    .tox .venv __pycache__ __pypackages__ build dist node_modules site-packages venv
+    """
+)
+
+
+class CannotRead(Exception):
+    """A file cannot be checked; the message is one sentence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A file's text and tree."""
+
+    path: Path
+    name: str
+    """The path as it is shown."""
+    text: str
+    tree: ast.Module
+    cells: tuple[int, ...] = ()
+    """Lines before each code cell of a notebook; empty for a module."""
+
+    def place(self, line: int) -> tuple[int | None, int]:
+        """Return the number of the cell that holds a line, from 1, and the line in it."""
+        if not self.cells:
+            return None, line
+        number = sum(before < line for before in self.cells)
+        return number, line - self.cells[number - 1]
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
+
+
+@dataclass
+class Found:
+    """Files under the paths of a check, and the paths that could not be read."""
+
+    files: list[Path] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+
+def find_files(paths: Iterable[str | os.PathLike[str]], exclude: Iterable[str] = ()) -> Found:
+    """Return the Python files and notebooks under `paths`, each once, in order of their names.
+
+    `exclude` are patterns of `fnmatch` for a path or one of its parts.
+    """
+    found, seen = Found(), set()
+    patterns = tuple(exclude)
+    for path in map(Path, paths):
+        try:
+            inside = list(_files_under(path, patterns)) if path.is_dir() else [path]
+            if not path.exists():
+                reason = "it is a link in a loop" if path.is_symlink() else "there is no such file"
+                raise CannotRead(f"{reason}.")
+        except (OSError, CannotRead, ValueError) as error:
+            found.unreadable.append(Unreadable(str(path), _sentence(error)))
+            continue
+        for file in inside:
+            key = os.path.realpath(file)
+            if key not in seen:
+                seen.add(key)
+                found.files.append(file)
+    return found
+
+
+def _files_under(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files of a folder; links to folders are not followed."""
+    for around, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in SKIPPED_FOLDERS and not _is_excluded(Path(around, name), patterns)
+        )
+        for name in sorted(files):
+            if name.endswith((".py", ".ipynb")):
+                path = Path(around, name)
+                if not _is_excluded(path, patterns):
+                    yield path
+
+
+def _is_excluded(path: Path, patterns: tuple[str, ...]) -> bool:
+    return any(
+        fnmatch(path.as_posix(), one) or any(fnmatch(part, one) for part in path.parts)
+        for one in patterns
+    )
+
+
+@contextmanager
+def no_garbage_collection() -> Iterator[None]:
+    """Context without the garbage collector, which would visit every tree again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.freeze()
+            gc.enable()
+
+
+def read_source(path: Path, name: str | None = None) -> Source:
+    """Read and parse a file. Raises CannotRead with one sentence."""
+    text = read_text(path)
+    cells: tuple[int, ...] = ()
+    if path.suffix == ".ipynb":
+        text, cells = _code_cells(text)
+    return Source(path, name or str(path), text, parse(text), cells)
+
+
+def read_text(path: Path) -> str:
+    """Return a file's text in its declared encoding, with "\\n" line ends. Raises CannotRead."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise CannotRead(f"it is larger than {LARGEST // 1_000_000} MB.")
+        data = path.read_bytes()
+        if b"\0" in data:
+            raise CannotRead("it holds null bytes.")
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return io.TextIOWrapper(io.BytesIO(data), encoding, newline=None).read()
+    except CannotRead:
+        raise
+    except (SyntaxError, UnicodeError, LookupError) as error:
+        raise CannotRead(f"it is not text in its encoding: {_sentence(error)}") from None
+    except (OSError, ValueError) as error:
+        raise CannotRead(_sentence(error)) from None
+
+
+def parse(text: str) -> ast.Module:
+    """Return the tree of a text. Raises CannotRead with one sentence."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        raise CannotRead(f"line {error.lineno} is not valid Python: {error.msg}.") from None
+    except (RecursionError, MemoryError):
+        raise CannotRead("it is nested too deeply.") from None
+    except ValueError as error:
+        raise CannotRead(_sentence(error)) from None
+
+
+def _code_cells(text: str) -> tuple[str, tuple[int, ...]]:
+    """Return the code of a notebook as one text, and the number of lines before each cell."""
+    try:
+        notebook = json.loads(text)
+        sources = [one["source"] for one in notebook["cells"] if one["cell_type"] == "code"]
+        codes = ["".join(one) if isinstance(one, list) else str(one) for one in sources]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise CannotRead("it is not a notebook.") from None
+    lines: list[str] = []
+    before = []
+    for code in codes:
+        before.append(len(lines))
+        magic = code.lstrip().startswith("%%")
+        lines += ["" if magic else _without_magic(line) for line in code.split("\n")]
+    return "\n".join(lines), tuple(before)
+
+
+def _without_magic(line: str) -> str:
+    """Return a line of a notebook; `pass` in place of a command for IPython or the shell."""
+    code = line.lstrip()
+    indent = line[: len(line) - len(code)]
+    return f"{indent}pass" if code.startswith(("%", "!", "?")) or code.endswith("?") else line
+
+
+def _sentence(error: BaseException) -> str:
+    """Return what an error says, as a sentence without a path."""
+    text = getattr(error, "strerror", None) or str(error).partition("\n")[0] or "cannot be read"
+    return text if text.endswith(".") else f"{text}."
