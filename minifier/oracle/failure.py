@@ -13,6 +13,7 @@ from types import TracebackType
 import torch
 
 from fullgraph.compiler.numerics import NOTHING, Mismatch
+from fullgraph.minifier.oracle.signatures import normalize_message, strip_qualifiers
 
 TORCH = Path(torch.__file__).parent
 SLOW_FACTOR = 1.5
@@ -91,7 +92,7 @@ def failure_of_difference(rung: str, found: Mismatch) -> Failure:
     """
     pair: tuple[str, ...] = ()
     if found.aspect in ("dtype", "layout", "requires_grad", "type"):
-        pair = (found.expected, found.got)
+        pair = (strip_qualifiers(found.expected), strip_qualifiers(found.got))
     elif found.aspect == "keys" and found.kind == "mutation":
         pair = ("lost" if found.got == NOTHING else "left",)
     signature = (found.aspect, *pair)
@@ -142,14 +143,3 @@ def _message_of(exception: BaseException) -> str:
     for end in ("\nfrom user code", "\nSet TORCH", "\n\nWhile executing", "\nOriginal traceback"):
         text = text.partition(end)[0]
     return text.strip()
-
-
-def normalize_message(message: str) -> str:
-    """Return a message with numbers, shapes, paths and generated names removed."""
-    line = next((line for line in message.splitlines() if line.strip()), "")
-    line = re.sub(r"0x[0-9a-fA-F]+", "X", line)
-    line = re.sub(r"(?:/[\w.+-]+){2,}", "PATH", line)
-    line = re.sub(r"(?<=[a-zA-Z_])\d+|\d+", "N", line)
-    line = re.sub(r"-?\bN(?:\.N)?(?:e[+-]?N)?\b", "N", line)
-    line = re.sub(r"([\[(])N(?:, ?N)*,?([\])])", r"\1N\2", line)
-    return line.strip()[:200]

@@ -20,7 +20,8 @@ from pathlib import Path
 
 from fullgraph.compiler.isolation import ClippedText, run_isolated
 from fullgraph.compiler.private import non_default_config, reset_config
-from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind, normalize_message
+from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind
+from fullgraph.minifier.oracle.signatures import normalize_message
 from fullgraph.minifier.repro.script import ScriptCheck, backend_below, backend_of, lower_backend
 
 NAME = "repro.py"

@@ -7,8 +7,8 @@ from fullgraph.minifier.oracle.failure import (
     Kind,
     failure_of_difference,
     failure_of_exception,
-    normalize_message,
 )
+from fullgraph.minifier.oracle.signatures import normalize_message, strip_qualifiers
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,23 @@ from fullgraph.minifier.oracle.failure import (
         ("no file /tmp/a1/b2/c.py here", "no file /home/x/y.py here"),
         ("object at 0x7f00 failed", "object at 0x1 failed"),
         ("first line\nof this", "first line\nof that"),
+        ("a 'candidate.Proxy' has no len()", "a 'case.Proxy' has no len()"),
+        ("a '__main__.Proxy' has no len()", "a 'build.<locals>.Proxy' has no len()"),
+        ("a 'pack.models.Net.<locals>.Proxy' fails", "a 'Proxy_2' fails"),
+        ("in candidate.py", "in /tmp/tmp1x/case.py"),
+        ("name '___stack0' is not defined", "name '___stack1' is not defined"),
+        ("guard on L['x'].shape[0]", "guard on L['self'].items[3].shape[1]"),
+        ("got L_x_ in torch_dynamo_resume_in_run_at_3", "got L_self_w_ in __resume_at_12_3"),
+        ("__compiled_fn_3_0a1b failed", "__compiled_fn_11_9f failed"),
     ],
 )
 def test_numbers_shapes_paths_and_names_do_not_count(one, other):
     assert normalize_message(one) == normalize_message(other)
+
+
+def test_a_librarys_names_keep_their_modules():
+    assert strip_qualifiers("torch.float32 of case.Proxy") == "torch.float32 of Proxy"
+    assert strip_qualifiers("aten.add.Tensor") != strip_qualifiers("aten.sub.Tensor")
 
 
 def test_words_count():
@@ -68,6 +81,13 @@ def test_where_a_result_differs_does_not_count_but_what_does():
     far = failure_of_difference("inductor", Mismatch("result", "output[0]", "value", "1", "2"))
     assert nan.same(other) and not nan.same(far)
     assert nan.kind is Kind.RESULT
+
+
+def test_a_type_is_the_same_in_another_module():
+    def kind(got):
+        return failure_of_difference("dynamo", Mismatch("metadata", "output", "type", "list", got))
+
+    assert kind("Row").same(kind("build.<locals>.Row")) and not kind("Row").same(kind("Column"))
 
 
 def test_dtypes_count():
