@@ -130,6 +130,7 @@ def minify(
             "minify",
             on_message,
             place=(_journal_path(path, out is not None, name), name),
+            log=path.with_suffix(".log"),
             options=SandboxOptions(seconds, memory, jobs),
             deadline=None if budget is None else start + budget,
             repro_after=repro_after,
@@ -148,12 +149,15 @@ def _minify_case(
     on_message: Emit,
     *,
     place: tuple[Path, str],
+    log: Path,
     options: SandboxOptions,
     deadline: float | None,
     repro_after: GraphLevel | None,
     source: str | None,
 ) -> Minified:
-    """Minify in a process where forking is safe; `place` is the journal's path and name."""
+    """Minify in a process where forking is safe; `place` is the journal's path and name.
+
+    `log` is the file for tracebacks of reducers that fail."""
     journal = Journal(*place)
     with closing(journal), options.sandbox() as sandbox:
         oracle = Oracle(sandbox, journal, deadline=deadline)
@@ -164,7 +168,12 @@ def _minify_case(
             expect_failure(found, oracle)
             sandbox.load(rungs)
             reduction = Reduction(
-                case, rungs, rung_of(rungs, found.failure), oracle, seconds=options.seconds
+                case,
+                rungs,
+                rung_of(rungs, found.failure),
+                oracle,
+                seconds=options.seconds,
+                log=log,
             )
             if repro_after:
                 reduction = replace(reduction, levels=(repro_after,))
@@ -190,10 +199,15 @@ def _run_reduction(
     if outcome.status == "ok" and outcome.value is not None:
         return outcome.value
     error = outcome.error
-    ending = error.traceback or error.message if error else outcome.status
+    ending = f"{error.type}: {error.message}".partition("\n")[0] if error else outcome.status
+    where = f"kept in {kept}"
+    if error and error.traceback and reduction.log is not None:
+        with reduction.log.open("a") as file:
+            file.write(f"minify:\n{error.traceback}\n")
+        where += f", the traceback in {reduction.log}"
     raise FullgraphError(
         f"minify itself ended with {ending}: this is a bug of fullgraph, and what was found out is "
-        f"kept in {kept}."
+        f"{where}."
     )
 
 

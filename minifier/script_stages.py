@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -33,17 +33,19 @@ from fullgraph.minifier.reduce.stages import (
     reduce_text,
     replace_modules_by_stubs,
     source_candidate,
-    tolerate_reducer_errors,
+    tolerate_errors,
 )
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import script as repro
-from fullgraph.minifier.repro.build_parts import ProgramFacts, program
+from fullgraph.minifier.repro.build_parts import UNKNOWN, ProgramFacts, program
 from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.culprit import Culprit, find_culprit
 from fullgraph.minifier.rungs.ladder_run import ReductionRefused, check_reproducible, run_again
 
 START = 120.0
 """Seconds that an interpreter may take before the failing call."""
+_SEED = 1729
+"""A seed that no program is likely to set, so that a program that sets one is seen to."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,11 @@ def make_minified(reduction: Reduction, found: Bisection, text: str | None) -> M
 
 
 def _best_script(reduction: Reduction, text: str | None) -> DraftScript | None:
-    """Return the first standalone script, from a graph or from source; else the first script."""
+    """Return the first standalone script, from a graph or from source.
+
+    Without one, return the first script that passes its controls: one that fails in eager, or one
+    rung below, shows no failure of the compiler.
+    """
     made = []
     for make in (_script_from_graph, functools.partial(_script_from_source, text=text)):
         try:
@@ -87,7 +93,7 @@ def _best_script(reduction: Reduction, text: str | None) -> DraftScript | None:
         if draft.standing.ok or not draft.standing.tried:
             return draft
         made.append(draft)
-    return made[0] if made else None
+    return next((draft for draft in made if not draft.standing.fails_control), None)
 
 
 def _script_from_graph(reduction: Reduction) -> DraftScript | None:
@@ -129,7 +135,7 @@ def _smaller_text(reduction: Reduction) -> str | None:
     Otherwise the program is restored.
     """
     notes, undo = list(reduction.notes), None
-    with tolerate_reducer_errors(reduction):
+    with tolerate_errors(reduction, "modules"):
         undo = replace_modules_by_stubs(reduction)
     if undo is None:
         return None
@@ -170,14 +176,17 @@ def _run_for_facts(text: str, case: Case) -> ProgramFacts:
     """Run the source, and return facts about its inputs and outputs."""
     job = functools.partial(_facts_of_run, text, case)
     found = run_isolated(job, where="fork", seconds=60).value
-    return found or ProgramFacts("tuple", False, False)
+    return found or UNKNOWN
 
 
 def _facts_of_run(text: str, case: Case, _: object) -> ProgramFacts:
     """Run the source in this process, and return facts about its inputs and outputs."""
     module = load_module(text)
     inputs = module.build()[1] if hasattr(module, "build") else module.inputs
+    seed_generators(_SEED)
+    states = random_states()
     made = case_of_text(text, case)
+    random_inputs = has_drawn_random_numbers(states)
     seed_generators(0)
     states, before = random_states(), snapshot(made.objects)
     found = run_and_record(made.target, made.args, made.kwargs, module=made.module).outputs
@@ -188,6 +197,7 @@ def _facts_of_run(text: str, case: Case, _: object) -> ProgramFacts:
         isinstance(found.get("output"), RecordedTensor),
         has_drawn_random_numbers(states),
         before.has_changed() or any(name and not name.startswith("output") for name in aliases),
+        random_inputs,
     )
 
 
@@ -253,17 +263,29 @@ class _ScriptWriter:
             part = find_culprit(candidate, self._oracle) if steady else None
             sizes = _count_calls(candidate)
             standing = waiting.result()
+            if standing.fails_control:
+                for other in self._independent_scripts(parts, needed):
+                    again = self._begin_standalone_check(other, check, pool).result()
+                    if again.ok:
+                        text, standing = other, again
+                        break
         if standing.ok and not steady:
             reason = f"It fails only sometimes: {self._failure}, but not in {len(last)} tries."
             standing = replace(standing, ok=False, reason=reason)
         return DraftScript(text, check, before, standing, part, sizes)
+
+    def _independent_scripts(self, parts: ProgramText, needed: Iterable[str]) -> Iterator[str]:
+        """Yield scripts whose calls share less: not their inputs, then not their definitions."""
+        parts = replace(parts, mutates=True, random=True, random_inputs=True)
+        yield self.script(parts, needed)[0]
+        yield self.script(replace(parts, anew=True), needed)[0]
 
     def _begin_standalone_check(
         self, text: str, check: repro.ScriptCheck, pool: ThreadPoolExecutor
     ) -> Future[fresh.StandaloneCheck]:
         """Begin to check in fresh interpreters whether a script is standalone.
 
-        A fork checks first whether it passes one rung down.
+        Forks check first whether it passes in eager and one rung down.
         """
         sandbox = self._oracle.sandbox
 
@@ -275,7 +297,7 @@ class _ScriptWriter:
                 check,
                 seconds=START + self._reduction.seconds,
                 environment=compiler_environment(),
-                passes_below=fresh.passes_below(text, sandbox.seconds),
+                passes_controls=fresh.passes_controls(text, sandbox.seconds),
                 beside=sandbox.jobs > 1,
             )
 
@@ -301,9 +323,13 @@ def _with_draft(reduction: Reduction, found: Bisection, draft: DraftScript | Non
     if draft is None:
         return result
     ops, aten = draft.sizes
+    text = draft.text
+    if not draft.standing.ok:
+        first, _, rest = text.partition("\n")
+        text = f"{first}\n# Not standalone: {draft.standing.reason}\n{rest}"
     return replace(
         result,
-        text=draft.text,
+        text=text,
         check=draft.check,
         ops=ops,
         ops_aten=aten,

@@ -44,6 +44,10 @@ class ProgramText:
     """Expression for each input by its name in results: "input[2]", or "input" for all."""
     random: bool = False
     """Whether it draws random numbers, so that each call needs the same seed."""
+    anew: bool = False
+    """Whether calls change what its definitions hold, so that each call needs its own."""
+    random_inputs: bool = False
+    """Whether the statements of its inputs draw random numbers."""
     tolerance: Tolerance = SCALAR
     """Tolerance for its outputs."""
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from fullgraph.compiler.isolation import snapshot
-from fullgraph.compiler.private import tree_leaves, tree_map
+from fullgraph.compiler.private import is_functorch_wrapped, tree_leaves, tree_map
 from fullgraph.minifier.extract.stubs import Passing, Recording
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.subsets import find_smallest, take_most
@@ -71,7 +71,7 @@ class ModuleOutput:
     """The outputs of a module in the recorded run."""
 
     values: tuple[Any, ...]
-    """The output of each call, with copied tensors."""
+    """The output of each call, with copied tensors; empty if a transform of torch.func made one."""
     argument: int | str | None
     """Position or name of the argument that each output looks like, or None."""
     weight: int
@@ -187,6 +187,8 @@ def _replace(
     paths = [path for path in level if not base.touches(path)]
     if kind is StubKind.IDENTITY:
         paths = [path for path in paths if recorded.outputs[path].argument is not None]
+    else:
+        paths = [path for path in paths if recorded.outputs[path].values]
     take_most(
         problem,
         paths,
@@ -199,6 +201,8 @@ def make_stub(output: ModuleOutput, kind: StubKind) -> nn.Module:
     """Return a stub for a module with this recorded output. Raises KeyError if no stub is
     possible."""
     if kind is StubKind.RECORDED:
+        if not output.values:
+            raise KeyError("a transform of torch.func made the output")
         return Recording(output.values)
     if output.argument is None:
         raise KeyError("no argument looks like the output")
@@ -234,7 +238,10 @@ class _CallRecorder:
             if known is not None:
                 argument = known.argument if known.argument in like else None
                 weight += known.weight
-            values = (*(known.values if known else ()), tree_map(_detached_copy, value))
+            values: tuple[Any, ...] = ()
+            transformed = any(map(_is_transformed, tree_leaves(value)))  # it does not live on
+            if not transformed and (known is None or known.values):
+                values = (*(known.values if known else ()), tree_map(_detached_copy, value))
             self.outputs[path] = ModuleOutput(values, argument, weight)
 
         return hook
@@ -255,6 +262,11 @@ class _CallRecorder:
 
         with Count():
             yield
+
+
+def _is_transformed(leaf: Any) -> bool:
+    """Return whether a leaf is a tensor that a transform of torch.func wraps."""
+    return isinstance(leaf, torch.Tensor) and is_functorch_wrapped(leaf)
 
 
 def _detached_copy(leaf: Any) -> Any:

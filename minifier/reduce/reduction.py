@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from fullgraph.compiler.ladder import RUNGS, Rung
@@ -13,6 +15,9 @@ from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.oracle import Oracle
 from fullgraph.minifier.oracle.sandbox import SECONDS
+
+_TOLD = 120
+"""Characters of an error in a note."""
 
 
 class OnProgress(Protocol):
@@ -45,11 +50,24 @@ class Reduction:
     script_of: Callable[[Any], str] = str
     """Returns the script of a reduced graph or text."""
     notes: list[str] = field(default_factory=list)
+    log: Path | None = None
+    """File for the tracebacks of reducers that failed; None: they are dropped."""
 
     @property
     def program(self) -> Candidate:
         """Return the whole program as the oracle runs it."""
         return Candidate("program", self.case, (self.rung,))
+
+    def skip(self, reducer: str, error: Exception) -> None:
+        """Note in one line that a reducer failed, and append its traceback to the log."""
+        told = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:_TOLD]
+        line = f"The reducer of {reducer} failed and was skipped ({told})."
+        if self.log is not None:
+            line = f"{line[:-1]}: the traceback is in {self.log.name}."
+            with self.log.open("a") as file:
+                file.write(f"{reducer}:\n{''.join(traceback.format_exception(error))}\n")
+        if line not in self.notes:
+            self.notes.append(line)
 
     def candidate(self, name: str, program: Case | Callable[[], Case]) -> Candidate:
         """Return a candidate that must fail on the failing rung and pass one rung below."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -42,7 +41,6 @@ from fullgraph.minifier.reduce.source.entry_point import entry_call, load_module
 from fullgraph.minifier.reduce.source.passes import reduce_source
 from fullgraph.minifier.rungs.ladder_run import ReductionRefused, check_reproducible, run_again
 
-OURS = "The reducer itself failed: "
 OVER = "The budget was over while something could still be taken away."
 
 
@@ -69,11 +67,14 @@ def find_smallest_graph(reduction: Reduction) -> Reduced | None:
     before = problem.start.ops
     needed = tuple(non_default_config())
     try:
-        with tolerate_reducer_errors(reduction):
+        with tolerate_errors(reduction, "graphs"):
             reduce_graph(problem)
-            reduction.on_progress("inputs", before, problem.current.ops)
+        reduction.on_progress("inputs", before, problem.current.ops)
+        with tolerate_errors(reduction, "inputs"):
             reduce_inputs(problem)
+        with tolerate_errors(reduction, "graphs"):
             reduce_graph(problem)
+        with tolerate_errors(reduction, "settings"):
             needed = _find_needed_settings(problem)
     except OutOfBudget:
         reduction.notes.append(OVER)
@@ -81,14 +82,14 @@ def find_smallest_graph(reduction: Reduction) -> Reduced | None:
 
 
 @contextmanager
-def tolerate_reducer_errors(reduction: Reduction) -> Iterator[None]:
-    """Note an internal error inside the block, and continue with the result so far."""
+def tolerate_errors(reduction: Reduction, reducer: str) -> Iterator[None]:
+    """Skip the rest of the block if a reducer raises; the result so far stays."""
     try:
         yield
     except OutOfBudget:
         raise
-    except Exception:
-        reduction.notes.append(OURS + traceback.format_exc())
+    except Exception as error:
+        reduction.skip(reducer, error)
 
 
 def _find_problem(reduction: Reduction) -> Problem[BoundGraph] | None:
@@ -131,7 +132,7 @@ def _find_failing_problem(
 def _isolate_failing_calls(reduction: Reduction, graph: BoundGraph) -> Problem[BoundGraph] | None:
     """Return a problem of the calls that fail alone, each time and without a loss; else None."""
     problem = graph_problem(reduction, graph, None)
-    with suppress(OutOfBudget), tolerate_reducer_errors(reduction):
+    with suppress(OutOfBudget), tolerate_errors(reduction, "single calls"):
         isolate_calls(problem)
     if problem.current is graph:
         return None
@@ -282,7 +283,8 @@ def reduce_text(reduction: Reduction, text: str) -> str:
     candidate = functools.partial(source_candidate, reduction)
     problem = Problem(text, reduction.oracle, candidate, on_step)
     try:
-        reduce_source(problem)
+        with tolerate_errors(reduction, "source"):
+            reduce_source(problem, reduction.skip)
     except OutOfBudget:
         reduction.notes.append(OVER)
     return problem.current

@@ -23,6 +23,12 @@ class ProgramFacts:
     """Whether it draws random numbers."""
     mutates: bool = False
     """Whether it changes its inputs or itself, or returns memory of either."""
+    random_inputs: bool = False
+    """Whether its inputs, or the program itself, are made of random numbers."""
+
+
+UNKNOWN = ProgramFacts("tuple", tensor=False, random=True, mutates=True, random_inputs=True)
+"""What to assume of a program that could not be run."""
 
 
 def program(text: str, facts: ProgramFacts) -> ProgramText:
@@ -34,7 +40,13 @@ def program(text: str, facts: ProgramFacts) -> ProgramText:
     lines = sorted({line for node in imports for line in _split_import(node)} - {"import torch"})
     if facts.tensor:
         found = replace(found, outputs=1, loss="{}.sum()")
-    return replace(found, imports=tuple(lines), random=facts.random, mutates=facts.mutates)
+    return replace(
+        found,
+        imports=tuple(lines),
+        random=facts.random,
+        mutates=facts.mutates,
+        random_inputs=facts.random_inputs,
+    )
 
 
 def _split_import(node: ast.Import | ast.ImportFrom) -> list[str]:

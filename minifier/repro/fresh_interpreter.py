@@ -94,9 +94,14 @@ class StandaloneCheck:
     """One sentence about what is wrong; "" if it is ok."""
     ran: ScriptRun
     below: ScriptRun | None = None
-    """Outcome of the run with the backend one rung down."""
+    """Outcome of the control that must pass: one rung down, or without compilation."""
     tried: bool = True
     """Whether it could be run at all."""
+
+    @property
+    def fails_control(self) -> bool:
+        """Whether the script fails on rungs that are right, too."""
+        return self.below is not None and not self.below.passed
 
 
 def run(
@@ -241,51 +246,58 @@ def check_standalone(
     python: str = sys.executable,
     environment: Mapping[str, str] | None = None,
     beside: bool = True,
-    passes_below: bool = False,
+    passes_controls: bool = False,
 ) -> StandaloneCheck:
-    """Return whether a script fails as `check` says, and passes one rung below.
+    """Return whether a script fails as `check` says, and passes its controls.
 
-    Below Dynamo it must pass with compilation disabled. `environment` is as in `run`; `beside` says
-    whether both may run at once; `passes_below` that it is known to pass one rung down.
+    The controls are the rung below and eager, without compilation. `environment` is as in `run`;
+    `beside` says whether the runs may overlap; `passes_controls` that the controls are known to
+    pass.
     """
     backend = backend_of(text)
     if backend is None:
         return StandaloneCheck(
             False, "The script names no backend, or more than one.", ScriptRun(None)
         )
-    other = backend_below(backend) or _NONE
+    controls = [] if passes_controls else _controls_of(backend)
     alone = functools.partial(run, text, seconds=seconds, python=python, environment=environment)
-    if passes_below:
-        ran, under = alone(), ScriptRun(0)
-    else:
-        with ThreadPoolExecutor(2 if beside and check.kind not in NOT_BESIDE else 1) as pool:
-            ran, under = pool.map(lambda name: alone(backend=name), (None, other))
+    with ThreadPoolExecutor(2 if beside and check.kind not in NOT_BESIDE else 1) as pool:
+        ran, *under = pool.map(lambda name: alone(backend=name), (None, *controls))
+    for name, control in zip(controls, under, strict=True):
+        if not control.passed:
+            what = "without compilation" if name == _NONE else f'with backend="{name}"'
+            reason = f"The script fails {what} too: it {_describe_ending(control)}."
+            return StandaloneCheck(False, reason, ran, control)
     if not shows_failure(ran, check):
         return StandaloneCheck(
             False, f"Run alone, the script does not fail so: it {_describe_ending(ran)}.", ran
         )
-    if not under.passed:
-        what = "without compilation" if other == _NONE else f'with backend="{other}"'
-        return StandaloneCheck(
-            False, f"The script fails {what} too: it {_describe_ending(under)}.", ran, under
-        )
-    return StandaloneCheck(True, "", ran, under)
+    return StandaloneCheck(True, "", ran, under[0] if under else ScriptRun(0))
 
 
-def passes_below(text: str, seconds: float) -> bool:
-    """Return whether a script passes one rung below, in a fork of this process.
+def _controls_of(backend: str) -> list[str]:
+    """Return the backends with which a script must pass: eager, and the rung below."""
+    return list(dict.fromkeys((_NONE, backend_below(backend) or _NONE)))
 
-    The fork gets an empty folder and a fresh interpreter's modes and settings; below Dynamo,
-    compilation is disabled. It is faster than a fresh interpreter, which must decide if this fails:
-    a fork has more, such as registered operators.
+
+def passes_controls(text: str, seconds: float) -> bool:
+    """Return whether a script passes in eager and one rung below, in forks of this process.
+
+    A fork gets an empty folder and a fresh interpreter's modes and settings. It is faster than a
+    fresh interpreter, which must decide if this fails: a fork has more, such as registered
+    operators.
     """
     backend = backend_of(text)
-    if backend is None:
-        return False
-    other = backend_below(backend)
-    text = text if other is None else lower_backend(text, other)
+    return backend is not None and all(
+        _passes_in_fork(text, name, seconds) for name in _controls_of(backend)
+    )
+
+
+def _passes_in_fork(text: str, backend: str, seconds: float) -> bool:
+    """Return whether a script passes with another backend, or without compilation."""
+    text = text if backend == _NONE else lower_backend(text, backend)
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
-        job = functools.partial(_run_in_child, text, folder, other is None)
+        job = functools.partial(_run_in_child, text, folder, backend == _NONE)
         return run_isolated(job, where="fork", seconds=seconds).status == "ok"
 
 

@@ -119,7 +119,7 @@ def script(
         "\n".join(header + imports),
         *sources.texts,
         "\n".join([*lines, *program.prelude.splitlines()]),
-        program.function,
+        "" if program.anew else program.function,
         "\n".join(body.setup),
         "\n".join(body.lines),
     ]
@@ -188,7 +188,9 @@ class _Body:
         self._twice = compares and (program.mutates or check.kind is Kind.MUTATION)
         names = ", ".join(self._names_used)
         self.setup = self._inputs
-        if self._twice and len(self._inputs) > _REPEATED:
+        if program.anew:
+            self.setup, self._inputs = self._make_program()
+        elif self._twice and len(self._inputs) > _REPEATED:
             self.setup = ["def make_inputs():", *_indent_lines([*self._inputs, f"return {names}"])]
             self._inputs = [f"{names} = make_inputs()"]
         elif self._twice:
@@ -197,6 +199,14 @@ class _Body:
         if program.under:
             lines = [f"with {', '.join(program.under)}:", *_indent_lines(lines)]
         self.lines = [line if line.startswith("#") else syntax.fold_line(line) for line in lines]
+
+    def _make_program(self) -> tuple[list[str], list[str]]:
+        """Return a function that defines the program and its inputs, and the call of it."""
+        names = ", ".join(dict.fromkeys([self._eager, *self._names_used]))
+        lines = [*self._program.function.splitlines(), *self._inputs, f"return {names}"]
+        own = re.compile(r"^(\s+)global (?=\w)")  # a name of the outer function now
+        lines = [own.sub(r"\1nonlocal ", line) for line in lines]
+        return ["def make_program():", *_indent_lines(lines)], [f"{names} = make_program()"]
 
     @property
     def _names_used(self) -> list[str]:
@@ -227,9 +237,12 @@ class _Body:
     # --- one side ---
 
     def _lines_before_call(self) -> list[str]:
-        """Return the lines before a call: its own inputs, the seed."""
+        """Return the lines before a call: its own inputs, seeded, and the seed of the call."""
+        seed = ["torch.manual_seed(0)"]
         lines = list(self._inputs) if self._twice else []
-        return [*lines, "torch.manual_seed(0)"] if self._program.random else lines
+        if lines and self._program.random_inputs and "manual_seed" not in self._program.inputs:
+            lines = [*seed, *lines]
+        return [*lines, *seed] if self._program.random else lines
 
     def _with_backward(self, call: str) -> str:
         """Return the call with its backward, if there is a loss."""
@@ -390,4 +403,4 @@ _ASPECTS = {
 
 
 def _indent_lines(lines: Sequence[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
+    return [f"    {line}" if line else "" for line in lines]

@@ -16,6 +16,9 @@ from torch import nn
 from fullgraph import FullgraphError, minify
 from fullgraph.cli import main
 from fullgraph.compiler.isolation import pause_openmp, preload_inductor
+from fullgraph.minifier import script_stages
+from fullgraph.minifier.reduce import stages
+from fullgraph.minifier.reduce.source import statements
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 
 pytestmark = pytest.mark.compiles
@@ -387,6 +390,70 @@ def test_what_fails_only_with_several_threads(inductor, two_threads, jobs):
     check(found, 2)
     assert "relu" in found.text and "torch.set_num_threads(2)" in found.text
     assert "It fails with 2 threads, and not with one." in str(found.bisection)
+
+
+def test_a_reducer_that_raises_is_skipped_with_one_line(tmp_path, monkeypatch):
+    def broken(problem):
+        raise RuntimeError("no such luck\nat all")
+
+    monkeypatch.setattr(stages, "reduce_inputs", broken)
+
+    def backend(graph, inputs):
+        assert torch.relu not in calls(graph), "wrong"
+        return graph
+
+    out = tmp_path / "repro.py"
+    found = minify(several, torch.randn(8), backend=backend, jobs=1, out=out)
+    assert found.ops == 1 and "relu" in found.text
+    (line,) = [note for note in found.notes if "inputs" in note]
+    assert line == (
+        "The reducer of inputs failed and was skipped (RuntimeError: no such luck): "
+        "the traceback is in repro.log."
+    )
+    assert "Traceback" not in str(found)
+    log = out.with_suffix(".log").read_text()
+    assert "in broken" in log and "at all" in log
+
+
+def test_a_pass_of_source_that_raises_is_skipped(tmp_path, monkeypatch):
+    def broken(tree):
+        raise ValueError(f"{len(tree.text)} characters")
+
+    monkeypatch.setattr(statements, "at_depth", lambda level: broken)
+    found = minify(forgetful, (torch.randn(4), []), backend="eager", out=tmp_path / "repro.py")
+    assert found.standalone and "cos" not in found.text, found
+    (line,) = [note for note in found.notes if "skipped" in note]
+    assert line.startswith("The reducer of source (broken) failed and was skipped (ValueError: ")
+    assert "Traceback" in (tmp_path / "repro.log").read_text()
+
+
+def remember(x, seen=[]):  # noqa: B006
+    seen.append(x)
+    return len(seen) + torch.compiler.is_compiling()
+
+
+def test_what_the_first_call_leaves_in_a_default_does_not_reach_the_second():
+    found = minify(lambda x: x.sin() + remember(x) * remember(x), torch.randn(3), backend="eager")
+    assert found.standalone, found
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_a_script_that_fails_its_control_is_not_handed_over(passes, monkeypatch):
+    control = fresh.ScriptRun(0 if passes else 1)
+    alone = fresh.StandaloneCheck(False, "It does not stand.", fresh.ScriptRun(0), control)
+
+    def draft(reduction, **given):
+        return script_stages.DraftScript(
+            "# here\nimport torch\n", None, 3, alone, None, (1, 1), "operators"
+        )
+
+    monkeypatch.setattr(script_stages, "_script_from_graph", draft)
+    monkeypatch.setattr(script_stages, "_script_from_source", draft)
+    found = minify(lambda x: x + torch.compiler.is_compiling(), torch.randn(3), backend="eager")
+    assert "It does not stand." in found.notes and not found.standalone
+    assert found.text == (
+        "# here\n# Not standalone: It does not stand.\nimport torch\n" if passes else ""
+    )
 
 
 def test_a_folder_that_is_not_there(tmp_path):

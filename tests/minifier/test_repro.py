@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import venv
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -110,7 +111,7 @@ def test_what_a_text_is_called_with_is_looked_at_under_its_name(fault: str, inpu
     form = "dict" if inputs.startswith(("{", "dict")) else "tuple" if inputs[0] == "(" else "one"
     parts = unbuilt.program(source, unbuilt.ProgramFacts(form, True, False))
     made = script(parts, check, backend="eager")
-    assert fresh.passes_below(made, SECONDS), made
+    assert fresh.passes_controls(made, SECONDS), made
     with pytest.raises(AssertionError):
         exec(made, {})
 
@@ -158,13 +159,50 @@ def test_inputs_that_change_are_made_anew() -> None:
 
 
 @pytest.mark.compiles
+@pytest.mark.parametrize(
+    "more", [{"random_inputs": True}, {"random_inputs": True, "random": True}, {"random": True}]
+)
+def test_both_calls_get_the_same_random_inputs(more: dict[str, bool]) -> None:
+    drawn = "x = torch.randn(5, 5)" if "random_inputs" in more else "x = torch.ones(5, 5)"
+    body = "x.add_(1 + torch.compiler.is_compiling()); return x + torch.rand(5)"
+    body = body if "random" in more else body.replace(" + torch.rand(5)", "")
+    parts = program(body, drawn, mutates=True, **more)
+    made = script(parts, ScriptCheck(Kind.RESULT, where="output[0]"), backend="eager")
+    assert fresh.passes_controls(made, SECONDS), made
+    with pytest.raises(AssertionError, match="expected tensor"):
+        exec(made, {})
+    shared = script(
+        replace(parts, random=False, random_inputs=False),
+        ScriptCheck(Kind.RESULT, where="output[0]"),
+        backend="eager",
+    )
+    assert not fresh.passes_controls(shared, SECONDS), shared
+
+
+@pytest.mark.compiles
+def test_what_definitions_hold_is_made_anew_where_calls_change_it() -> None:
+    function = (
+        "count = 0\n\n\ndef add(x, seen=[]):\n    global count\n    count += 1\n"
+        "    seen.append(x)\n    return len(seen) + count\n\n\n"
+        "def f(x):\n    return x + add(x) + torch.compiler.is_compiling()"
+    )
+    parts = replace(program("", "x = torch.ones(3)", mutates=True), function=function)
+    check = ScriptCheck(Kind.RESULT, where="output[0]")
+    assert not fresh.passes_controls(script(parts, check, backend="eager"), SECONDS)
+    made = script(replace(parts, anew=True), check, backend="eager")
+    assert fresh.passes_controls(made, SECONDS), made
+    with pytest.raises(AssertionError, match="expected tensor"):
+        exec(made, {})
+
+
+@pytest.mark.compiles
 def test_what_the_function_finds_outside_is_made_anew_with_its_inputs() -> None:
     lines = ["count = [0]", "rows = [[n] for n in range(3)]", "x = torch.tensor(rows)", "y = 2"]
     body = "for n in range(2): count[0] += torch.compiler.is_compiling()\n    return x + count[0]"
     parts = program(body, "\n".join(lines), mutates=True)
     made = script(parts, ScriptCheck(Kind.RESULT, where="output"), backend="eager")
     assert made.count("count, x = make_inputs()") == 2
-    assert fresh.passes_below(made, SECONDS), made
+    assert fresh.passes_controls(made, SECONDS), made
     with pytest.raises(AssertionError, match="expected tensor"):
         exec(made, {})
 
@@ -236,7 +274,7 @@ def test_fails_alone_and_not_without_the_compiler(
     check: ScriptCheck, body: str, more: dict[str, object]
 ) -> None:
     made = text(check, body, **more)
-    assert fresh.passes_below(made, SECONDS), made
+    assert fresh.passes_controls(made, SECONDS), made
     found = fresh.check_standalone(made, check, seconds=SECONDS)
     assert found.ok, f"{found.reason}\n{made}\n{found.ran.output}"
 
@@ -250,8 +288,8 @@ def test_one_rung_down_modes_and_settings_are_those_of_a_fresh_interpreter() -> 
     made += "assert torch.is_grad_enabled() and not config.capture_scalar_outputs\n"
     made += "import os; assert not os.listdir()\n"
     with torch.no_grad(), torch._dynamo.config.patch(capture_scalar_outputs=True):
-        assert fresh.passes_below(made, SECONDS)
-        assert not fresh.passes_below(made + "assert False\n", SECONDS)
+        assert fresh.passes_controls(made, SECONDS)
+        assert not fresh.passes_controls(made + "assert False\n", SECONDS)
 
 
 @pytest.mark.compiles
@@ -266,7 +304,7 @@ def test_a_script_that_passes_does_not_stand() -> None:
 def test_a_script_that_needs_no_compiler_to_fail_does_not_stand() -> None:
     check = ScriptCheck(Kind.EXCEPTION, got="RuntimeError: x")
     found = fresh.check_standalone(text(check, "return x.reshape(3)"), check, seconds=SECONDS)
-    assert not found.ok
+    assert not found.ok and found.fails_control
 
 
 @pytest.mark.compiles

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.source import (
     constants,
@@ -15,13 +17,16 @@ from fullgraph.minifier.reduce.source.formatting import normalize
 from fullgraph.minifier.reduce.source.proposals import ProposalSearch
 
 
-def reduce_source(problem: Problem[str]) -> None:
+def reduce_source(
+    problem: Problem[str], on_error: Callable[[str, Exception], None] | None = None
+) -> None:
     """Reduce the current text with all passes, guided by values observed in eager.
 
-    Large pieces go first; in the end no single statement can be removed. Raises OutOfBudget,
-    libcst.ParserSyntaxError.
+    Large pieces go first; in the end no single statement can be removed. `on_error` receives the
+    name and the exception of a pass that fails, which is skipped; without it, the exception is
+    raised. Raises OutOfBudget, libcst.ParserSyntaxError.
     """
-    search = ProposalSearch(problem)
+    search = ProposalSearch(problem, on_error)
     _remove_unneeded(search)
     focus.focus_on_callee(search)
     search.apply_most(statements.remove_unexecuted(search.facts))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import libcst as cst
 
 from fullgraph.minifier.emit.spacing import space_definitions
+from fullgraph.minifier.oracle.oracle import OutOfBudget
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.source.entry_point import find_entry
 from fullgraph.minifier.reduce.source.formatting import (
@@ -25,8 +27,11 @@ Propose = Callable[[SourceTree], Sequence[TreeEdit]]
 class ProposalSearch:
     """Search that applies proposed edits to a `Problem[str]`, without texts that cannot run."""
 
-    def __init__(self, problem: Problem[str]) -> None:
-        self.problem = problem
+    def __init__(
+        self, problem: Problem[str], on_error: Callable[[str, Exception], None] | None = None
+    ) -> None:
+        """`on_error` receives the name of a pass that fails, and its exception."""
+        self.problem, self._on_error = problem, on_error
         self.drops_unreachable = True
         """Whether what is not reached goes along with every change."""
         tree = ast.parse(problem.current)
@@ -76,19 +81,34 @@ class ProposalSearch:
             text = self.with_edits(tree, edits)
             return [] if text is None else [text]
 
-        take_most(self.problem, propose(tree), build, lambda edit: edit.size, chunk=chunk)
+        with self._tolerating(propose):
+            take_most(self.problem, propose(tree), build, lambda edit: edit.size, chunk=chunk)
         return self.problem.current != start
 
     def apply_each(self, propose: Propose) -> bool:
         """Apply the proposed edits one after the other, each to the result of the one before."""
         start, index = self.problem.current, 0
-        while True:
-            tree, before = self.tree, self.problem.current
-            edits = propose(tree)[index:]
-            numbers: dict[str, int] = {}
-            if not self.problem.first(self._edited_texts(tree, edits, numbers)):
-                return before != start
-            index += numbers[self.problem.current]
+        with self._tolerating(propose):
+            while True:
+                tree = self.tree
+                edits = propose(tree)[index:]
+                numbers: dict[str, int] = {}
+                if not self.problem.first(self._edited_texts(tree, edits, numbers)):
+                    break
+                index += numbers[self.problem.current]
+        return self.problem.current != start
+
+    @contextmanager
+    def _tolerating(self, propose: Propose) -> Iterator[None]:
+        """Skip the rest of a pass that raises, if somebody listens; the text so far stays."""
+        try:
+            yield
+        except OutOfBudget:
+            raise
+        except Exception as error:
+            if self._on_error is None:
+                raise
+            self._on_error(f"source ({getattr(propose, '__name__', 'edits')})", error)
 
     def _edited_texts(
         self, tree: SourceTree, edits: Sequence[TreeEdit], numbers: dict[str, int]

@@ -22,6 +22,8 @@ from fullgraph.minifier.reduce.modules import (
 )
 from tests.minifier.fake_oracle import judged
 
+RECORDED = StubKind.RECORDED
+
 
 @contextmanager
 def apply(module: nn.Module, plan: ModulePlan, recorded: ModuleRecording) -> Iterator[None]:
@@ -180,3 +182,42 @@ def test_keyword_arguments_pass_too() -> None:
     recorded = record_modules(model, lambda: model(x))
     with apply(model, ModulePlan((("inner", StubKind.IDENTITY),)), recorded):
         assert torch.equal(model(x), x)
+
+
+class Transformed(nn.Module):
+    """Calls a module inside transforms of torch.func, and another outside."""
+
+    def __init__(self, transform: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), nn.Linear(4, 4)
+        self.transform = transform
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.outer(self.transform(self.inner, x))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f, x: torch.func.grad(lambda v: f(v).sum())(x),
+        lambda f, x: torch.func.jvp(f, (x,), (x,))[1],
+        lambda f, x: torch.func.vmap(f)(x),
+        lambda f, x: torch.func.vjp(f, x)[1](x)[0],
+        lambda f, x: f(x) + torch.func.vmap(torch.func.grad(lambda v: f(v).sum()))(x),
+    ],
+)
+def test_modules_inside_transforms_are_recorded_without_their_outputs(
+    transform: Callable[..., torch.Tensor],
+) -> None:
+    model, x = Transformed(transform), torch.randn(3, 4)
+    expected = model(x)
+    recorded = record_modules(model, lambda: model(x))
+    assert set(recorded.outputs) == {"inner", "inner.0", "inner.1", "outer"}
+    assert recorded.outputs["inner"].argument == 0 and not recorded.outputs["inner"].values
+    for path in ("inner", "outer"):
+        with apply(model, ModulePlan(((path, StubKind.IDENTITY),)), recorded):
+            assert model(x).shape == expected.shape
+    with pytest.raises(KeyError), apply(model, ModulePlan((("inner", RECORDED),)), recorded):
+        pass
+    with apply(model, ModulePlan((("outer", RECORDED),)), recorded):
+        assert torch.equal(model(x), expected)
