@@ -44,7 +44,11 @@ def add(commands: Commands) -> None:
         choices=("dynamo", "aot"),
         help="reduce Dynamo's graph or AOTAutograd's; default: the first that fails alone",
     )
-    parser.add_argument("--issue", action="store_true", help="print the text for an issue tracker")
+    parser.add_argument(
+        "--issue",
+        action="store_true",
+        help="print the text for an issue tracker; with --json, as one of its fields",
+    )
     parser.add_argument(
         "--redact", action="store_true", help="rename what is not needed for the failure"
     )
@@ -78,7 +82,8 @@ def _run_minify(args: argparse.Namespace) -> int:
     if found.text and args.redact:
         found = found.redacted()
     if args.json:
-        print(json.dumps(found.to_dict(), indent=1))
+        issue = {"issue": found.issue()} if args.issue and found.text else {}
+        print(json.dumps({**found.to_dict(), **issue}, indent=1))
     elif args.issue and found.text:
         print(found.issue())
     else:
