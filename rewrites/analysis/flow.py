@@ -175,9 +175,23 @@ def live_in(code: Iterable[cst.CSTNode]) -> set[str]:
     for one in code:
         parts = one.body if isinstance(one, cst.SimpleStatementLine) else (one,)
         for part in parts:
-            live |= (_loop_reads(part) if isinstance(part, cst.For) else names_read(part)) - written
+            live |= _reads_first(part) - written
             written |= names_surely_bound(part)
     return live
+
+
+def _reads_first(node: cst.CSTNode) -> set[str]:
+    """Return the names that a statement reads before it definitely binds them."""
+    match node:
+        case cst.For():
+            return _loop_reads(node)
+        case cst.If():
+            other = node.orelse.body if isinstance(node.orelse, cst.Else) else None
+            inside = live_in(split_statements(node.body))
+            inside |= live_in(split_statements(other)) if other is not None else set()
+            inside |= _reads_first(node.orelse) if isinstance(node.orelse, cst.If) else set()
+            return {*names_read(node.test), *inside}
+    return {*names_read(node)}
 
 
 def _loop_reads(loop: cst.For) -> set[str]:

@@ -12,8 +12,10 @@ from fullgraph.rewrites.analysis import (
     Site,
     infer,
     is_tensor,
+    may_raise,
     names_bound,
     names_read,
+    side_effect_of,
     walk,
 )
 from fullgraph.rewrites.source import build_statement, dotted_name, parenthesize, replace_nodes
@@ -51,7 +53,17 @@ def values_assigned(
     uses = [one.value for line in body for one in walk(line) if isinstance(one, cst.Name)]
     if again := sorted(name for name in lists if uses.count(name) > 1):
         raise NotApplicable(f"the branch uses `{again[0]}`, to which it appends")
-    return made
+    return BranchValues(made.values, _drop_unread(site, made))
+
+
+def _drop_unread(site: Site, made: BranchValues) -> list[cst.BaseStatement]:
+    """Return the branch's own statements without pure assignments to names that nothing reads."""
+    kept: list[cst.BaseStatement] = []
+    for line in reversed(made.own):
+        read = names_read(*kept, *made.values.values()).intersection(names_bound(line))
+        if read or side_effect_of(site, line) or may_raise(site, line):
+            kept.insert(0, line)
+    return kept
 
 
 def statements_of(suite: cst.BaseSuite) -> Sequence[cst.BaseStatement]:

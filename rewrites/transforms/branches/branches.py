@@ -82,14 +82,41 @@ def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
     return outer.body[outer.body.index(node) + 1 :] if fits else ()
 
 
+def find_guarded_skip(site: Site, node: cst.If) -> Branches | None:
+    """Return the branches of `if guard: …; if t: continue` for its inner `if`, `node`.
+
+    They are the branches of the outer `if`, which is their `node`; None for other code.
+    """
+    block = site.document.parent(node)
+    outer = site.document.parents.get(block)
+    body = statements_of(node.body)
+    last = body[-1] if body else None
+    if (
+        not isinstance(outer, cst.If)
+        or outer.orelse is not None
+        or node.orelse is not None
+        or statements_of(outer.body)[-1] is not node
+        or not isinstance(last, cst.SimpleStatementLine)
+        or not isinstance(last.body[-1], cst.Continue)
+        or len(last.body) > 1
+    ):
+        return None
+    holder = site.document.parent(outer)
+    loop = site.document.parents.get(holder)
+    if not isinstance(holder, cst.IndentedBlock) or not isinstance(loop, cst.For | cst.While):
+        return None
+    rest = holder.body[holder.body.index(outer) + 1 :]
+    return Branches(outer, body[:-1], rest, rest) if rest else None
+
+
 def leaves_early(site: Site, node: cst.CSTNode) -> bool:
     """Return whether the `if` raises or leaves a loop, except by skipping the rest of an
     iteration."""
-    end = (
-        skipped_statements(site, node) and statements_of(node.body)[-1]
-        if isinstance(node, cst.If)
-        else None
-    )
+    end = None
+    if isinstance(node, cst.If) and (
+        skipped_statements(site, node) or find_guarded_skip(site, node)
+    ):
+        end = statements_of(node.body)[-1]
     last = end.body[-1] if isinstance(end, cst.SimpleStatementLine) else None
     kinds = cst.Raise | cst.Break | cst.Continue
     return any(isinstance(one, kinds) and one is not last for one in walk(node))

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import libcst as cst
 
 from fullgraph.rewrites.analysis import NotApplicable, Site, side_effect_of
 from fullgraph.rewrites.rule import Refusal, Rewrite
-from fullgraph.rewrites.source import Replacement, replace_nodes
+from fullgraph.rewrites.source import Replacement, leading_lines, replace_nodes
 from fullgraph.rewrites.transforms.branches import early_return as early
 from fullgraph.rewrites.transforms.branches.agreement import rewrite_assuming
-from fullgraph.rewrites.transforms.branches.branches import find_branches, leaves_early
+from fullgraph.rewrites.transforms.branches.assignments import statements_of
+from fullgraph.rewrites.transforms.branches.branches import (
+    Branches,
+    find_branches,
+    find_guarded_skip,
+    leaves_early,
+)
 from fullgraph.rewrites.transforms.branches.predicate import Predicate, find_condition, predicate_of
 from fullgraph.rewrites.transforms.branches.use_cond import CondWriter
-from fullgraph.rewrites.transforms.branches.use_where import WhereWriter, in_place
+from fullgraph.rewrites.transforms.branches.use_where import (
+    WhereWriter,
+    in_place,
+    lost_comments,
+)
 
 Node = cst.If | cst.IfExp
 
@@ -65,6 +76,8 @@ def edits_for_branch(
                 )
             }
         return {node: new}
+    if (skip := find_guarded_skip(writer.site, node)) is not None:
+        return _edits_for_guarded_skip(writer, node, skip, condition)
     found = find_branches(writer.site, node)
     if early.is_early_return(node) and not found.rest:
         if isinstance(writer, WhereWriter):
@@ -73,6 +86,32 @@ def edits_for_branch(
     lines = writer.branch(found, condition)
     block = in_place(found, lines, writer.site.document.parent(node))
     return {node: block, **{one: cst.RemoveFromParent() for one in found.rest}}
+
+
+def _edits_for_guarded_skip(
+    writer: WhereWriter | CondWriter, node: cst.If, found: Branches, condition: Predicate
+) -> dict[cst.CSTNode, Replacement]:
+    """Return the edits for `if guard: …; if t: continue`, whose guard stays an `if`.
+
+    Raises NotApplicable."""
+    outer = found.node
+    if condition.guard is not None:
+        raise NotApplicable("its test mixes several tests of Python with several of tensors")
+    lines = writer.branch(found, replace(condition, guard=outer.test))
+    made = lines[-1] if lines else None
+    if len(lines) != 1 or not isinstance(made, cst.If) or made.test is not outer.test:
+        raise NotApplicable("more than the guarded block would change")
+    if isinstance(writer, WhereWriter):
+        writer.tests[:] = [node.test if test is outer.test else test for test in writer.tests]
+    kept = [*node.leading_lines, *lost_comments(node, lines)]
+    first, *others = statements_of(made.body)
+    assert isinstance(first, cst.BaseStatement)
+    first = first.with_changes(leading_lines=[*kept, *leading_lines(first)])
+    body = [*statements_of(outer.body)[:-1], first, *others]
+    new = made.with_changes(
+        body=outer.body.with_changes(body=body), leading_lines=outer.leading_lines
+    )
+    return {outer: new, **{one: cst.RemoveFromParent() for one in found.rest}}
 
 
 def _line_of(site: Site, node: cst.IfExp) -> cst.SimpleStatementLine:

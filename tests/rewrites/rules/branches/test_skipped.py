@@ -109,6 +109,45 @@ def test_layers_that_are_skipped():
     outcome.check((X,), zero_is_none=True)
 
 
+def test_a_skip_under_a_condition_of_python():
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layers = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))\n\n"
+        "    def forward(self, x):\n        for layer in self.layers:\n"
+        "            # layers are skipped\n            if self.training:\n"
+        "                threshold = x.mean()\n                if threshold > 0.1:  # often\n"
+        "                    continue\n"
+        "            y = layer(x)\n            x = x + y\n        return x\n"
+    )
+    outcome = rewritten(source, -X)
+    assert (
+        "            # layers are skipped\n            if self.training:\n"
+        "                threshold = x.mean()\n                # often\n"
+        "                y = layer(x)\n"
+        "                x = torch.where(threshold > 0.1, x, x + y)\n"
+        "            else:\n                y = layer(x)\n                x = x + y\n        return"
+    ) in outcome.source, (outcome.source, outcome.refusals)
+    outcome.check((X,), zero_is_none=True)
+
+
+def test_what_only_one_branch_assigns_and_nothing_reads_goes():
+    before = (
+        "for i in range(2):\n    skip = x.sum() > i\n    if skip:\n        scale = None\n"
+        "    else:\n        scale = x.mean()\n        x = x * scale\nreturn x"
+    )
+    after = (
+        "for i in range(2):\n    skip = x.sum() > i\n    scale = x.mean()\n"
+        "    x = torch.where(skip, x, x * scale)\nreturn x"
+    )
+    outcome = rewritten(_function(before), _leaf(X))
+    assert outcome.source.startswith(_function(after).rstrip("\n")), (
+        outcome.source,
+        outcome.refusals,
+    )
+    outcome.check((_leaf(-X),))
+
+
 def test_what_a_bare_return_skips():
     source = (
         "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
