@@ -23,6 +23,7 @@ from fullgraph.compiler.isolation.isolated_job import (
     run_isolated_together,
 )
 from fullgraph.compiler.isolation.job_outcome import JobError, JobOutcome, JobProcess
+from fullgraph.compiler.isolation.object_graph import references
 from fullgraph.compiler.isolation.openmp import pause_openmp
 from fullgraph.compiler.isolation.output_capture import ClippedText
 from fullgraph.compiler.isolation.preload import (
@@ -73,6 +74,7 @@ __all__ = [
     "process_states",
     "process_with_own_memory",
     "random_states",
+    "references",
     "run_isolated",
     "run_isolated_together",
     "running_fork_server",

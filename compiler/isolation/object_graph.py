@@ -111,6 +111,24 @@ class ObjectWalk:
         self._waiting.append((path, thing))
 
 
+def references(thing: object) -> list[tuple[str, object]]:
+    """Return the objects that `thing` refers to, each with what it adds to the path.
+
+    Atoms are left out, and what is inside tensors and classes.
+    """
+    if isinstance(thing, torch.Tensor | type):
+        return []
+    found: list[tuple[str, object]] = []
+    for part in _parts(thing):
+        if isinstance(part, _ClassPart):
+            continue
+        try:
+            found += part.children(part.read())
+        except Exception:  # an object may lie about its class, or refuse
+            continue
+    return [(suffix, child) for suffix, child in found if not isinstance(child, _ATOMS)]
+
+
 def _readable_path(expression: str) -> str:
     """Shorten "._parameters['weight']" to ".weight"."""
     return _MODULE_DICTS.sub(r".\1", expression)

@@ -6,16 +6,18 @@ import inspect
 import itertools
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from types import FunctionType
+from types import CellType, FunctionType
 
 import torch
 from torch import nn
 
 from fullgraph.compiler.isolation import run_isolated
 from fullgraph.compiler.sources import Owner, owner_of
+from fullgraph.minifier.extract.sharing import SharedObjects
+from fullgraph.minifier.extract.true_types import attributes_of, has_type, is_module
 
 Arguments = dict[str, tuple[object, bool]]
 """By parameter: the value, and whether it is passed by keyword."""
@@ -24,6 +26,10 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), tor
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _TRIES, _SEEN, _SECONDS = 2000, 10, 3.0
 _OMIT = object()
+_CONTAINERS = (tuple, list, dict, set, frozenset, deque, str, bytes, int, float, complex)
+"""Types that have content besides attributes."""
+_DEPTH = 6
+"""Depth to which nested containers and closures are compared."""
 
 
 def find_constructor_arguments(value: object) -> Arguments | None:
@@ -33,7 +39,7 @@ def find_constructor_arguments(value: object) -> Arguments | None:
     the object holds. Each choice is tried on the meta device, a user's class in a child process.
     """
     kind = type(value)
-    wanted = structure_of(value)
+    wanted, places = structure_of(value), SharedObjects([value]).places
 
     def find_choice(say: Callable[[object], None]) -> int | None:
         """Return the index of the first choice that reproduces the structure."""
@@ -42,7 +48,8 @@ def find_constructor_arguments(value: object) -> Arguments | None:
             if time.monotonic() - start > _SECONDS:
                 return None
             try:
-                if structure_of(_construct(value, choice)) == wanted:
+                made = _construct(value, choice)
+                if structure_of(made) == wanted and SharedObjects([made]).places == places:
                     return number
             except Exception:  # a constructor may refuse what it is offered
                 continue
@@ -64,7 +71,7 @@ def _construct(value: object, choice: Arguments) -> object:
     named = {name: each for name, (each, keyword) in choice.items() if keyword}
     with torch.device("meta"), torch.random.fork_rng(devices=[]):
         made = type(value)(*positional, **named)
-    if isinstance(made, nn.Module) and isinstance(value, nn.Module):
+    if is_module(made) and is_module(value):
         made.to(cast(value)[0])
     return made
 
@@ -142,7 +149,7 @@ def _plain_guesses(value: object, parameter: inspect.Parameter, kind: type) -> l
     """
     if kind is bool:
         return [False, True]
-    modules = list(value.modules()) if isinstance(value, nn.Module) else [value]
+    modules = list(value.modules()) if is_module(value) else [value]
     held: Counter[object] = Counter()
     like: Counter[object] = Counter()
     for module in modules:
@@ -152,7 +159,7 @@ def _plain_guesses(value: object, parameter: inspect.Parameter, kind: type) -> l
                     held[one] += 1
                     alike = SequenceMatcher(None, name, parameter.name).ratio()
                     like[one] = max(like[one], round(10 * alike) if alike > 0.6 else 0)
-    if isinstance(value, nn.Module):
+    if is_module(value):
         named = value._modules.get(parameter.name)
         for one in vars(named).values() if named is not None else ():
             if type(one) is kind:
@@ -165,17 +172,18 @@ def _plain_guesses(value: object, parameter: inspect.Parameter, kind: type) -> l
 
 def _known_argument(value: object, parameter: inspect.Parameter) -> tuple[bool, object]:
     """Return whether an argument is known, and its value."""
-    name, own = parameter.name, vars(value) if hasattr(value, "__dict__") else {}
-    if isinstance(value, nn.Module):
+    name, own = parameter.name, attributes_of(value)
+    if is_module(value):
         own = {**own, **value._parameters, **value._buffers, **value._modules}
         if name in ("device", "dtype"):
             return False, None
         if name == "bias" and isinstance(value, nn.MultiheadAttention):
             return True, value.in_proj_bias is not None
+    name = name if name in own else f"_{name}"
     if name not in own:
         return False, None
     held = own[name]
-    if isinstance(held, nn.Module) and type(parameter.default) in (int, float, bool):
+    if is_module(held) and type(parameter.default) in (int, float, bool):
         return False, None
     if isinstance(parameter.default, bool) and (held is None or isinstance(held, torch.Tensor)):
         return True, held is not None
@@ -197,12 +205,13 @@ def cast(module: nn.Module) -> tuple[torch.dtype | None, str | None]:
 
 def structure_of(value: object) -> object:
     """Return what a constructor determines: classes, plain attributes and shapes."""
-    if isinstance(value, nn.Module):
+    if is_module(value):
         return [
             (path, type(module), _comparable_attributes(vars(module)), _tensor_metadata(module))
             for path, module in value.named_modules()
         ]
-    return type(value), _comparable_attributes(getattr(value, "__dict__", {}))
+    content = _comparable_value(value) if has_type(value, *_CONTAINERS) else None
+    return type(value), content, _comparable_attributes(attributes_of(value))
 
 
 def _comparable_attributes(held: Mapping[str, object]) -> dict[str, object]:
@@ -216,17 +225,36 @@ def _comparable_attributes(held: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _comparable_value(value: object) -> object:
+def _comparable_value(value: object, depth: int = 0) -> object:
     """Return a value in a form that is equal for equal objects; else its type."""
-    if isinstance(value, tuple | list):
-        return [_comparable_value(each) for each in value]
-    if isinstance(value, torch.Tensor):
+    if depth > _DEPTH:
+        return type(value)
+    if has_type(value, tuple, list, deque):
+        return [_comparable_value(each, depth + 1) for each in value]
+    if has_type(value, torch.Tensor):
         return value.dtype, tuple(value.shape)
-    if isinstance(value, (*_PLAIN, FunctionType, type)):
+    if has_type(value, FunctionType):
+        return _comparable_function(value, depth + 1)
+    if has_type(value, *_PLAIN, type, set, frozenset):
         return value
-    if isinstance(value, Mapping):
-        return {key: _comparable_value(each) for key, each in value.items()}
+    if has_type(value, dict):
+        return {key: _comparable_value(each, depth + 1) for key, each in dict.items(value)}
     return type(value)
+
+
+def _comparable_function(function: FunctionType, depth: int) -> object:
+    """Return a function's code, with the defaults and the closure in comparable form."""
+    cells = [cell for cell in function.__closure__ or () if not _is_empty(cell)]
+    held = [cell.cell_contents for cell in cells]
+    return function.__code__, _comparable_value([function.__defaults__, *held], depth)
+
+
+def _is_empty(cell: CellType) -> bool:
+    """Return whether a closure cell has no content yet."""
+    try:
+        return cell.cell_contents is cell
+    except ValueError:
+        return True
 
 
 def _tensor_metadata(module: nn.Module) -> dict[str, object]:

@@ -51,7 +51,8 @@ class Sources:
     future: bool = False
     """Whether some source relied on annotations that are not evaluated."""
     _bound: dict[str, object] = field(default_factory=dict)
-    _pieces: dict[tuple[str, int], str] = field(default_factory=dict)
+    _pieces: dict[tuple[object, ...], str] = field(default_factory=dict)
+    """Names by file, line and closure cells."""
 
     def name(self, thing: object) -> str | None:
         """Return the script's name for a module, class or function; None for other objects.
@@ -155,7 +156,8 @@ class Sources:
 
     def _copy_definition(self, place: Origin, thing: object, wanted: str = "") -> str:
         """Copy a definition after what it needs; return its name in the script."""
-        key = place.source.file, first_line(place.node)
+        start = first_line(place.node)
+        key: tuple[object, ...] = place.source.file, start, *_cells_of(thing)
         if key in self._pieces and not isinstance(place.node, ast.Lambda):
             return self._pieces[key]
         own = getattr(place.node, "name", "") or wanted or "function"
@@ -251,6 +253,8 @@ class Sources:
 
     def _assign_global(self, name: str, value: object, text: str) -> str:
         """Assign `text` to an unused global like `name` and return that."""
+        if self._bound.get(text, self) is value:  # it has a variable already
+            return text
         free = self._unused_name(name, value)
         if free not in self._bound:
             self._bound[free] = value
@@ -266,6 +270,13 @@ class Sources:
                     self._pieces[key] = getattr(statement, "name", "")
                     text = text_of(Origin(place.source, statement, place.names))
                     self.texts.append(self._define_globals(text, place.names, {}))
+
+
+def _cells_of(thing: object) -> list[int]:
+    """Return the ids of a function's closure cells: functions made by one `def` may differ."""
+    function = unwrap_function(thing)
+    cells = getattr(function, "__closure__", None) if isinstance(function, FunctionType) else None
+    return [id(cell) for cell in cells or ()]
 
 
 def _is_constant(value: object) -> bool:

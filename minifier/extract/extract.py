@@ -7,23 +7,31 @@ import importlib
 import inspect
 import keyword
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
 
 from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.isolation import references, run_isolated
 from fullgraph.minifier.emit.literals import imports, literal
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.emit.spacing import space_definitions
+from fullgraph.minifier.emit.syntax import names
 from fullgraph.minifier.extract.definitions import Sources
 from fullgraph.minifier.extract.objects import Spelling
+from fullgraph.minifier.extract.sharing import SharedObjects
+from fullgraph.minifier.extract.true_types import attributes_of, has_type, is_module
 
 _INTERNAL = frozenset(vars(nn.Module()))
 """Attributes that every module has."""
+_SECONDS = 20.0
+"""Time limit for running a text to see what it shares."""
 
 
 def standalone(
@@ -39,10 +47,44 @@ def standalone(
     Modules are made by their constructors where the arguments can be recovered. Weights and inputs
     are drawn from a seed, or keep their values with `exact`. Raises Unwritable.
     """
-    writer = _BuildWriter(exact)
-    inputs = writer.inputs(target, args, dict(kwargs or {}))
-    model = writer.model(target)
-    return writer.text(model, inputs)
+    roots = (target, tuple(args), dict(kwargs or {}))
+    shared = SharedObjects(roots)
+    text = _write(roots, exact, None)
+    if not shared or _sharing_of(text) == shared.places:
+        return text
+    return _write(roots, exact, shared)
+
+
+def _write(
+    roots: tuple[Any, tuple[object, ...], dict[str, object]],
+    exact: bool,
+    shared: SharedObjects | None,
+) -> str:
+    """Return the source; with `shared`, objects in several places are one there, too."""
+    flat, cyclic = False, dict[int, object]()
+    while True:
+        writer = _BuildWriter(exact, shared, flat, cyclic)
+        try:
+            inputs = writer.inputs(*roots)
+            return writer.text(writer.model(roots[0]), inputs)
+        except _NeededByDefinition:
+            flat = True
+        except _RefersToItself as error:
+            cyclic[id(error.value)] = error.value
+
+
+def _sharing_of(text: str) -> frozenset[frozenset[str]] | None:
+    """Return where a text's program holds shared objects; None if it cannot run."""
+
+    def run(_: object) -> frozenset[frozenset[str]]:
+        module = sys.modules["program"] = ModuleType("program")
+        exec(compile(text, "program.py", "exec", dont_inherit=True), vars(module))
+        model, inputs = module.build()
+        named = isinstance(inputs, dict)
+        given: tuple[object, ...] = () if named else inputs
+        return SharedObjects((model, given, inputs if named else {})).places
+
+    return run_isolated(run, where="fork", seconds=_SECONDS).value
 
 
 def from_builder(build: Callable[[], object]) -> str:
@@ -99,12 +141,24 @@ def _assigned_names(tree: ast.Module) -> dict[str, type[ast.stmt]]:
 class _BuildWriter:
     """Writer of the source of `build()`."""
 
-    def __init__(self, exact: bool) -> None:
-        self.exact = exact
+    def __init__(
+        self,
+        exact: bool,
+        shared: SharedObjects | None = None,
+        flat: bool = False,
+        cyclic: Mapping[int, object] | None = None,
+    ) -> None:
+        """`flat` writes the statements among the definitions, which may need what they make; a
+        constructor's arguments would need `cyclic` objects, by id, themselves."""
+        self.cyclic = cyclic or {}
+        self.exact, self.flat = exact, flat
+        self.shared_objects = shared
         self.sources = Sources(self._spell)
-        self.spelling = Spelling(self.sources.name, self._construction, exact=exact)
-        self.lines: list[str] = []
-        """The statements of `build`."""
+        self.spelling = Spelling(
+            self.sources.name, self._construction, place=self._place, exact=exact
+        )
+        self.lines: list[str] = self.sources.texts if flat else []
+        """The statements of `build`, or of the module."""
         self.shared: set[int] = set()
         """Modules that are in more than one place, by id."""
         self.made: dict[int, tuple[object, str]] = {}
@@ -113,10 +167,10 @@ class _BuildWriter:
 
     def text(self, model: str, inputs: str) -> str:
         """Return the script: definitions, and a `build` that returns model and inputs."""
-        body = [*self.lines, f"return {model}, {inputs}"]
-        if any("torch." in line or "nn." in line for line in body):
+        body = [*([] if self.flat else self.lines), f"return {model}, {inputs}"]
+        if any("torch." in line or "nn." in line for line in (*body, *self.lines)):
             self.sources.name(torch)
-            body.insert(0, "torch.manual_seed(0)")
+            (self.lines if self.flat else body).insert(0, "torch.manual_seed(0)")
         for line in imports("\n".join(body)):
             self.sources.name(importlib.import_module(line.split()[-1]))
         indented = "\n".join(f"    {line}" for line in body)
@@ -127,10 +181,10 @@ class _BuildWriter:
         holder = getattr(target, "__self__", None)
         if inspect.ismethod(target) and holder is not None:
             return f"{self.model(holder)}.{target.__name__}"
-        if isinstance(target, nn.Module):
+        if is_module(target):
             self.shared = _shared_modules(target)
         made = self.spelling.of(target)
-        if not isinstance(target, nn.Module):
+        if not is_module(target):
             return made
         finish = [
             *_mode_statements(target),
@@ -146,7 +200,7 @@ class _BuildWriter:
     def inputs(self, target: Any, args: Sequence[object], kwargs: dict[str, object]) -> str:
         """Return the second value that `build` returns: a tuple, or a dict of keyword arguments."""
         if kwargs:
-            function = target.forward if isinstance(target, nn.Module) else target
+            function = target.forward if is_module(target) else target
             bound = inspect.signature(function).bind(*args, **kwargs)
             if bound.kwargs:
                 if bound.args and len(bound.arguments) != len(bound.args) + len(bound.kwargs):
@@ -158,26 +212,49 @@ class _BuildWriter:
         return self.spelling.of(tuple(args))
 
     def _spell(self, value: object) -> str:
-        return self.spelling.of(value)
+        """Return an expression for a value that a definition needs."""
+        before = len(self.lines)
+        text = self.spelling.of(value)
+        variables = {name for _, name in self.made.values() if name}
+        is_local = len(self.lines) > before or variables.intersection(names(text, ast.Load))
+        if is_local and not self.flat:
+            raise _NeededByDefinition
+        return text
+
+    def _place(self, value: object) -> str | None:
+        """Return the variable of a container or tensor that several objects hold."""
+        if self.shared_objects is None or value not in self.shared_objects:
+            return None
+        if id(value) in self.made:
+            return self.made[id(value)][1]
+        name = self.sources.reserve_name(self.shared_objects.name_of(value), value)
+        self.made[id(value)] = value, name
+        if not has_type(value, list, dict, set) or not any(references(value)):
+            self.lines.append(f"{name} = {self.spelling.content(value)}")
+            return name
+        self.lines.append(f"{name} = {self.spelling.content(type(value)())}")  # may be in a cycle
+        method = "extend" if isinstance(value, list) else "update"
+        self.lines.append(f"{name}.{method}({self.spelling.content(value)})")
+        return name
 
     def _construction(self, value: object) -> str | None:
         """Return a constructor call for an object; None if no arguments reproduce it."""
         known = self.made.get(id(value))
         if known is not None:
             if not known[1]:
-                raise Unwritable(f"A {type(value).__name__} refers to itself.")
+                raise _RefersToItself(value)
             return known[1]
-        if isinstance(value, nn.Module):
+        if is_module(value):
             made = self.spelling.container(value)
             if made is not None:
                 return self._assign_variable(value, made) if id(value) in self.shared else made
-        elif not hasattr(value, "__dict__"):
+        elif not _is_rebuildable(type(value)):
             return None
         self.made[id(value)] = value, ""
-        made = self.spelling.constructor(value)
+        made = None if id(value) in self.cyclic else self.spelling.constructor(value)
         if made is None:
             made = self._by_hand(value)
-        elif not isinstance(value, nn.Module) or id(value) in self.shared:
+        elif not is_module(value) or id(value) in self.shared:
             made = self._assign_variable(value, made)
         if made.isidentifier():
             self.made[id(value)] = value, made
@@ -188,12 +265,13 @@ class _BuildWriter:
     def _by_hand(self, value: object) -> str:
         """Create an object without calling its constructor, attribute by attribute."""
         kind = self.spelling.of(type(value))
-        name = self._assign_variable(value, f"{kind}.__new__({kind})")
-        held = dict(vars(value))
-        if isinstance(value, nn.Module):
+        name = self._assign_variable(value, self._empty(value, kind))
+        self._fill(value, name)
+        held = attributes_of(value)
+        if is_module(value):
             self.lines.append(f"{self.sources.name(nn.Module)}.__init__({name})")
             held = {k: v for k, v in held.items() if k not in _INTERNAL}
-            held |= value._parameters | value._modules
+            held |= {**value._parameters, **value._modules}
             for key, buffer in value._buffers.items():
                 end = ", persistent=False" if key in value._non_persistent_buffers_set else ""
                 text = self.spelling.of(buffer)
@@ -207,8 +285,25 @@ class _BuildWriter:
                 raise
             plain = key.isidentifier() and not keyword.iskeyword(key)
             line = f"{name}.{key} = {text}" if plain else f"setattr({name}, {key!r}, {text})"
+            if type(value).__setattr__ not in (object.__setattr__, nn.Module.__setattr__):
+                base = self.sources.name(nn.Module) if is_module(value) else "object"
+                line = f"{base}.__setattr__({name}, {key!r}, {text})"
             self.lines.append(line)
         return name
+
+    def _empty(self, value: object, kind: str) -> str:
+        """Return an expression for an object of the class `kind` without attributes."""
+        base = next((base for base in _CONTENT if has_type(value, base)), None)
+        if base is None:
+            return f"{kind}.__new__({kind})"
+        return f"{base.__name__}.__new__({kind}, {self.spelling.of(_PLAIN_COPY[base](value))})"
+
+    def _fill(self, value: Any, name: str) -> None:
+        """Write the statement that gives a derived list, dict or set its content."""
+        for base, method in ((dict, "update"), (list, "extend"), (set, "update")):
+            content = _PLAIN_COPY[base](value) if has_type(value, base) else None
+            if content:
+                self.lines.append(f"{base.__name__}.{method}({name}, {self.spelling.of(content)})")
 
     def _assign_variable(self, value: object, made: str) -> str:
         """Bind `made` to a variable named after its type."""
@@ -217,6 +312,40 @@ class _BuildWriter:
         self.lines.append(f"{name} = {made}")
         self.made[id(value)] = value, name
         return name
+
+
+class _NeededByDefinition(Exception):
+    """Raised where a class or function needs an object that only `build` would make."""
+
+
+class _RefersToItself(Exception):
+    """Raised where an object's constructor would need the object itself."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__()
+        self.value = value
+
+
+_PLAIN_COPY: Mapping[type, Callable[[Any], object]] = {
+    int: lambda value: int.__add__(value, 0),
+    float: lambda value: float.__add__(value, 0.0),
+    complex: lambda value: complex.__add__(value, 0j),
+    str: lambda value: "".join(str.__iter__(value)),
+    bytes: lambda value: bytes.__getitem__(value, slice(None)),
+    tuple: lambda value: tuple(tuple.__iter__(value)),
+    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
+    list: lambda value: list(list.__iter__(value)),
+    set: lambda value: set(set.__iter__(value)),
+    dict: lambda value: dict(dict.items(value)),
+}
+"""The content of a builtin type's object, whatever a derived class overrides."""
+_CONTENT = tuple(_PLAIN_COPY)[:7]
+"""Immutable types, whose content is given to `__new__`."""
+
+
+def _is_rebuildable(kind: type) -> bool:
+    """Return whether objects of a class are attributes and content that can be assigned."""
+    return "__dict__" in dir(kind) or any("__slots__" in vars(base) for base in kind.__mro__[:-1])
 
 
 def _shared_modules(module: nn.Module) -> set[int]:

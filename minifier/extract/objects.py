@@ -8,6 +8,7 @@ import enum
 import functools
 import inspect
 import sys
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -19,11 +20,13 @@ from fullgraph.minifier.emit.literals import literal
 from fullgraph.minifier.emit.program_text import Unwritable
 from fullgraph.minifier.emit.syntax import constant
 from fullgraph.minifier.extract import constructor_arguments as constructing
+from fullgraph.minifier.extract.true_types import has_type, is_module
 
 SHORT = 60
 """Characters of an exact literal; a longer tensor is drawn at random instead."""
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+_DISPLAYED = (tuple, list, set, frozenset, dict, slice, deque, OrderedDict, defaultdict, Counter)
 _NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType)
 _SAID_BY_REPR = (torch.dtype, torch.memory_format, torch.layout, torch.Size, range)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -39,17 +42,19 @@ class Spelling:
         name: Name,
         construction: Name = lambda value: None,
         *,
+        place: Name = lambda value: None,
         exact: bool = False,
     ) -> None:
         """`name` returns the name of a class, function or module; `construction` an expression for
-        an object that only its maker can build; both return None for what they do not know. With
-        `exact`, tensors keep their values at any length."""
-        self.name, self.construction, self.exact = name, construction, exact
+        an object that only its maker can build; `place` the variable of a container or tensor that
+        several objects hold. They return None for what they do not know. With `exact`, tensors
+        keep their values at any length."""
+        self.name, self.construction, self.place, self.exact = name, construction, place, exact
 
     def of(self, value: object) -> str:
         """Return an expression that reproduces `value`. Raises Unwritable."""
         text = self._spell_value(value)
-        if not isinstance(value, nn.Module):
+        if not is_module(value):
             return text
         dtype, device = constructing.cast(value)
         if device is not None or dtype is not None:
@@ -58,38 +63,48 @@ class Spelling:
 
     def _spell_value(self, value: object) -> str:
         """Return an expression for a value that has no name in the script yet."""
-        if isinstance(value, enum.Enum):
+        if has_type(value, enum.Enum):
             return f"{self._spell_name(type(value))}.{value.name}"
-        if isinstance(value, _SAID_BY_REPR):
+        if has_type(value, *_SAID_BY_REPR):
             return repr(value)
         if type(value) in _PLAIN:
             return ast.unparse(constant(value))
-        if isinstance(value, torch.device):
+        if has_type(value, torch.device):
             return f"torch.device({str(value)!r})"
-        if isinstance(value, torch.Tensor):
-            return self._spell_tensor(value)
-        if type(value) in (tuple, list, set, frozenset, dict, slice):
-            return self._spell_container(value)
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
+        if type(value) in _DISPLAYED or has_type(value, torch.Tensor):
+            return self.place(value) or self.content(value)
+        if has_type(value, tuple) and hasattr(value, "_fields"):
             return f"{self._spell_name(type(value))}({self._spell_items(value)})"
         if type(value).__module__ == "numpy":
             return self._spell_array(value)
-        if isinstance(value, functools.partial):
+        if has_type(value, functools.partial):
             made = [self.of(value.func), *map(self.of, value.args)]
             made += [f"{key}={self.of(each)}" for key, each in value.keywords.items()]
             return f"{self._spell_name(functools)}.partial({', '.join(made)})"
-        if isinstance(value, MethodType):
+        if has_type(value, MethodType):
             return f"{self.of(value.__self__)}.{value.__name__}"
-        if isinstance(value, _NAMED):
+        if has_type(value, *_NAMED):
             return self._spell_name(value)
-        known = self.name(value) or self.construction(value)
-        if known is None and isinstance(value, nn.Module):
+        known = self._named(value) or self.construction(value)
+        if known is None and is_module(value):
             known = self.container(value) or self.constructor(value)
         if known is None and dataclasses.is_dataclass(value):
             known = self._dataclass(value)
         if known is None:
             raise Unwritable(f"a {type(value).__qualname__} cannot be written as source")
         return known
+
+    def content(self, value: Any) -> str:
+        """Return a tensor or a builtin container as an expression that makes a new one."""
+        return (
+            self._spell_tensor(value)
+            if has_type(value, torch.Tensor)
+            else self._spell_container(value)
+        )
+
+    def _named(self, value: object) -> str | None:
+        """Return the script's name for an object that has one; a proxy has none."""
+        return None if type(value) is not value.__class__ else self.name(value)
 
     def _spell_name(self, value: object) -> str:
         """Return the script's name for a class or function. Raises Unwritable."""
@@ -105,7 +120,15 @@ class Spelling:
             return f"slice({self._spell_items((value.start, value.stop, value.step))})"
         if isinstance(value, dict):
             pairs = (f"{self.of(key)}: {self.of(each)}" for key, each in value.items())
-            return f"{{{', '.join(pairs)}}}"
+            display = f"{{{', '.join(pairs)}}}"
+            if type(value) is dict:
+                return display
+            first = [self.of(value.default_factory)] if type(value) is defaultdict else []
+            return self._call(type(value), *first, *([display] if value else []))
+        if isinstance(value, deque):
+            limit = [] if value.maxlen is None else [f"maxlen={value.maxlen}"]
+            items = [f"[{self._spell_items(value)}]"] if value or limit else []
+            return self._call(deque, *items, *limit)
         if isinstance(value, set | frozenset):
             inner = f"{{{', '.join(sorted(map(self.of, value)))}}}" if value else "set()"
             return f"frozenset({inner})" if isinstance(value, frozenset) else inner
@@ -113,6 +136,9 @@ class Spelling:
         if isinstance(value, list):
             return f"[{inner}]"
         return f"({inner},)" if len(value) == 1 else f"({inner})"
+
+    def _call(self, kind: type, *arguments: str) -> str:
+        return f"{self._spell_name(kind)}({', '.join(arguments)})"
 
     def _spell_items(self, values: Any) -> str:
         return ", ".join(self.of(each) for each in values)

@@ -1,0 +1,59 @@
+"""Containers and tensors that a program holds in several places."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from fullgraph.compiler.isolation import references
+
+_WITH_IDENTITY = (list, dict, set, deque, torch.Tensor)
+"""Exact types of values that are written out where they occur, unless they are shared."""
+
+
+class SharedObjects:
+    """Objects that are reached from `roots` through more than one reference."""
+
+    def __init__(self, roots: Sequence[object]) -> None:
+        self._held: dict[int, object] = {}
+        """Every object of the walk by id, held so that the ids stay their own."""
+        self._paths: dict[int, list[str]] = {}
+        """How each container and tensor is reached."""
+        for path, child in _walk(roots, self._held):
+            if type(child) in _WITH_IDENTITY:
+                self._paths.setdefault(id(child), []).append(path)
+
+    def __contains__(self, thing: object) -> bool:
+        return len(self._paths.get(id(thing), ())) > 1
+
+    def __bool__(self) -> bool:
+        return any(len(paths) > 1 for paths in self._paths.values())
+
+    @property
+    def places(self) -> frozenset[frozenset[str]]:
+        """Return the paths of each shared object; equal for programs that share alike."""
+        return frozenset(frozenset(paths) for paths in self._paths.values() if len(paths) > 1)
+
+    def name_of(self, thing: object) -> str:
+        """Return the attribute or variable that holds an object; "shared" if there is none."""
+        for path in self._paths.get(id(thing), ()):
+            found = re.search(r"([a-zA-Z]\w*)(?:\.cell_contents)?$", path)
+            if found and found[1] not in ("cell_contents", "key"):
+                return found[1]
+        return "shared"
+
+
+def _walk(roots: Sequence[object], held: dict[int, object]) -> Iterator[tuple[str, object]]:
+    """Yield each reference below `roots` with its path; follow each object once."""
+    waiting = deque((str(number), root) for number, root in enumerate(roots))
+    held.update((id(root), root) for root in roots)
+    while waiting:
+        path, thing = waiting.popleft()
+        for suffix, child in references(thing):
+            yield path + suffix, child
+            if id(child) not in held:
+                held[id(child)] = child
+                waiting.append((path + suffix, child))
