@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ from fullgraph.compiler.private import GraphLevel
 from fullgraph.compiler.results import Loss
 from fullgraph.minifier.bisect.bisect import SandboxOptions, make_case, run_where_forks_are_safe
 from fullgraph.minifier.emit.program_text import Unwritable
+from fullgraph.minifier.extract.call_site import text_of_call
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.identity import reduction_id
@@ -87,7 +89,8 @@ def minify(
         jobs: how many candidates are tried at a time; as many as there are cores.
         out: where the script is written; a fresh temporary folder if not given.
         source: a Python text with a `build()` that returns (model, inputs), to be reduced where
-            no graph shows the failure; made from the live program if not given.
+            no graph shows the failure; if not given, made from the live program, or else from the
+            file of the caller.
         progress: told how far it is.
 
     Everything runs in forked processes, as with `bisect`; nothing here changes. What was found out
@@ -111,6 +114,7 @@ def minify(
         command="minify",
     )
     start = time.monotonic()
+    call_text = text_of_call(sys._getframe(1)) if source is None else None
     path = _script_path(out)
     name = reduction_id(case, rungs)
     best = [""]
@@ -135,6 +139,7 @@ def minify(
             deadline=None if budget is None else start + budget,
             repro_after=repro_after,
             source=source,
+            call_text=call_text,
         )
     found = replace(found, seconds=time.monotonic() - start)
     if not found.text:
@@ -154,10 +159,12 @@ def _minify_case(
     deadline: float | None,
     repro_after: GraphLevel | None,
     source: str | None,
+    call_text: str | None,
 ) -> Minified:
     """Minify in a process where forking is safe; `place` is the journal's path and name.
 
-    `log` is the file for tracebacks of reducers that fail."""
+    `log` is the file for tracebacks of reducers that fail, `call_text` the program as the user's
+    file makes it."""
     journal = Journal(*place)
     with closing(journal), options.sandbox() as sandbox:
         oracle = Oracle(sandbox, journal, deadline=deadline)
@@ -173,6 +180,7 @@ def _minify_case(
                 rung_of(rungs, found.failure),
                 oracle,
                 seconds=options.seconds,
+                call_text=call_text,
                 log=log,
             )
             if repro_after:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -20,7 +20,7 @@ from fullgraph.minifier.emit.emit import source as written
 from fullgraph.minifier.emit.program_text import ProgramText, Unwritable
 from fullgraph.minifier.extract.extract import standalone
 from fullgraph.minifier.minified import Minified
-from fullgraph.minifier.oracle.candidate import Candidate
+from fullgraph.minifier.oracle.candidate import Candidate, Report
 from fullgraph.minifier.oracle.case import Case
 from fullgraph.minifier.oracle.failure import Kind
 from fullgraph.minifier.oracle.identity import digest
@@ -79,8 +79,16 @@ def _best_script(reduction: Reduction, text: str | None) -> DraftScript | None:
     Without one, return the first script that passes its controls: one that fails in eager, or one
     rung below, shows no failure of the compiler.
     """
-    made = []
-    for make in (_script_from_graph, functools.partial(_script_from_source, text=text)):
+    made: list[DraftScript] = []
+    makers: list[Callable[[Reduction], DraftScript | None]] = [
+        _script_from_graph,
+        functools.partial(_script_from_source, text=text),
+    ]
+    if reduction.call_text is not None:
+        makers.append(functools.partial(_script_from_text, text=reduction.call_text))
+    start = len(reduction.notes)
+    for make in makers:
+        attempt = len(reduction.notes)
         try:
             draft = make(reduction)
         except Unwritable as error:
@@ -88,9 +96,11 @@ def _best_script(reduction: Reduction, text: str | None) -> DraftScript | None:
             continue
         if draft is None:
             continue
-        if not draft.standing.ok:
-            reduction.notes.append(draft.standing.reason)
-        if draft.standing.ok or not draft.standing.tried:
+        if draft.standing.ok:
+            del reduction.notes[start:attempt]  # what was wrong with other scripts
+            return draft
+        reduction.notes.append(draft.standing.reason)
+        if not draft.standing.tried:
             return draft
         made.append(draft)
     return next((draft for draft in made if not draft.standing.fails_control), None)
@@ -116,8 +126,21 @@ def _script_from_source(reduction: Reduction, text: str | None) -> DraftScript |
     check_reproducible(reduction.program, reduction.oracle.expected, reduction.oracle)
     before = _smaller_text(reduction) if text is None else None
     before = before or _failing_text(reduction, text)
-    if before is None:
-        return None
+    return None if before is None else _script_from_failing_text(reduction, before)
+
+
+def _script_from_text(reduction: Reduction, text: str) -> DraftScript | None:
+    """Return a script from a text, reduced; None if it does not show the failure."""
+    check_reproducible(reduction.program, reduction.oracle.expected, reduction.oracle)
+    report = _run_text(reduction, text)
+    if reduction.oracle.expected.same(report.failure):
+        return _script_from_failing_text(reduction, text)
+    reduction.notes.append("The file that makes the program does not show the failure.")
+    return None
+
+
+def _script_from_failing_text(reduction: Reduction, before: str) -> DraftScript:
+    """Return a script from source that shows the failure, reduced."""
     writer = _ScriptWriter(reduction)
     usual = ProgramFacts("tuple", False, False)
     after = reduce_text(
@@ -161,15 +184,23 @@ def _failing_text(reduction: Reduction, text: str | None) -> str | None:
         except Unwritable as error:
             ending = error
             continue
+        except Exception as error:
+            reduction.skip("live objects", error)
+            continue
         if found is None:
             continue
-        candidate = replace(source_candidate(reduction, found), rungs=(reduction.rung,))
-        report = oracle.report(candidate).result()
+        report = _run_text(reduction, found)
         if oracle.expected.same(report.failure):
             return found
         ending = report.broken or report.failure or ending
     reduction.notes.append(f"The source alone does not show the failure ({ending}).")
     return None
+
+
+def _run_text(reduction: Reduction, text: str) -> Report:
+    """Run a text on the failing rung alone."""
+    candidate = replace(source_candidate(reduction, text), rungs=(reduction.rung,))
+    return reduction.oracle.report(candidate).result()
 
 
 def _run_for_facts(text: str, case: Case) -> ProgramFacts:

@@ -67,6 +67,13 @@ class Sources:
             return self._import_object(thing)
         return None
 
+    def define_names(self, text: str, names: Mapping[str, object]) -> str:
+        """Return `text` with these of its global names defined in the script.
+
+        Raises Unwritable."""
+        self._bound.update((name, None) for name in global_names(text) - names.keys())
+        return self._define_globals(text, names, {})
+
     def reserve_name(self, stem: str, thing: object) -> str:
         """Return an unused name for a variable of the script, reserved for `thing`."""
         name = self._unused_name(stem, thing)

@@ -50,6 +50,8 @@ class Reduction:
     script_of: Callable[[Any], str] = str
     """Returns the script of a reduced graph or text."""
     notes: list[str] = field(default_factory=list)
+    call_text: str | None = None
+    """The program as the file that called makes it, if that can be told."""
     log: Path | None = None
     """File for the tracebacks of reducers that failed; None: they are dropped."""
 

@@ -456,6 +456,36 @@ def test_a_script_that_fails_its_control_is_not_handed_over(passes, monkeypatch)
     )
 
 
+MOCKED = """\
+from unittest.mock import MagicMock
+
+import torch
+from fullgraph import minify
+
+
+class Model(torch.nn.Module):
+    def __init__(self, settings):
+        super().__init__()
+        self.settings = settings
+
+    def forward(self, x):
+        return x.sin() * 2 if isinstance(self.settings, list) else x
+
+
+found = minify(Model(MagicMock(spec=list)), torch.randn(3), backend="eager", out=out)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_that_cannot_be_rebuilt_comes_from_the_file_that_calls(tmp_path):
+    file = tmp_path / "program.py"
+    file.write_text(MOCKED)
+    space = {"__name__": "__main__", "out": tmp_path / "repro.py"}
+    exec(compile(MOCKED, str(file), "exec"), space)
+    check(space["found"], 0)
+    assert "MagicMock(spec=list)" in space["found"].text
+
+
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(FullgraphError, match="no folder"):
         minify(torch.relu, torch.randn(3), out=tmp_path / "none" / "repro.py")
