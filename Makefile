@@ -44,6 +44,7 @@ docs: $(READY)
 	@$(BIN)/python docs/diagrams.py
 	@$(BIN)/python docs/api.py
 	@$(BIN)/python docs/operators.py
+	@$(BIN)/python docs/constructs.py
 
 $(READY): pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)

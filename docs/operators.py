@@ -15,6 +15,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -119,14 +120,77 @@ def properties_of(name: str) -> set[str]:
         found.add("data-dependent")
     if torch.Tag.reduction in tags:
         found.add("reduction")
+    calls = []
     if not name.endswith("_") and name not in EFFECTS and not kernels:
         calls = list(sampled_calls(name, every))
         found |= properties_of_calls(calls)
     if name in UNTAGGED and not name.startswith(("_", "new_")):
         found.add("elementwise")
+    found |= results_of(name, every, kernels, calls)
     if {"random", "data-dependent", "in-place"} & found or "out" in name.split("_"):
         found.discard("elementwise")
     return found
+
+
+def results_of(
+    name: str,
+    every: list[torch._ops.OpOverload],
+    kernels: list[torch._ops.OpOverload],
+    calls: list[Call],
+) -> set[str]:
+    """Return what a function gives, as words: "gives-tensor", "gives-tensors", "gives-list".
+
+    From the schemas of its overloads, else from samples. "gives-bool-tensor" where floats give
+    booleans, "gives-value" for a Python value, "dynamic-shape" where its size depends on data.
+    """
+    found = set()
+    for overload in every:
+        kinds = [str(one.type) for one in overload._schema.returns]
+        if len(kinds) > 1 and set(kinds) == {"Tensor"}:
+            found.add("gives-tensors")
+        else:
+            found |= {RESULTS[kind] for kind in kinds[:1] if kind in RESULTS}
+    for operators, tensors, result in calls:
+        if not every:
+            found.add(kind_of(result))
+        if any(torch.Tag.dynamic_output_shape in one.tags for one in operators):
+            found.add("dynamic-shape")
+        if is_bool(result) and tensors[0].dtype == torch.float32:
+            found.add("gives-bool-tensor")
+    if any(torch.Tag.dynamic_output_shape in one.tags for one in kernels):
+        found.add("dynamic-shape")
+    if name not in EFFECTS and any(map(is_bool, results_on_meta(name))):
+        found.add("gives-bool-tensor")
+    return found - {""}
+
+
+def is_bool(result: object) -> bool:
+    """Return whether a result is a tensor of booleans."""
+    return isinstance(result, torch.Tensor) and result.dtype == torch.bool
+
+
+def results_on_meta(name: str) -> Iterator[object]:
+    """Yield the results of a name for floats without memory, which runs no kernel."""
+    for module, count in itertools.product((torch, torch.Tensor), (1, 2, 3)):
+        if is_public(module, name):
+            tensors = [torch.ones(3, 3, device="meta") for _ in range(count)]
+            with suppress(Exception):  # no function of such arguments
+                yield getattr(module, name)(*tensors)
+
+
+RESULTS = {"Tensor": "gives-tensor", "List[Tensor]": "gives-list"} | dict.fromkeys(
+    ("bool", "int", "float", "Scalar", "SymInt", "ScalarType", "Device"), "gives-value"
+)
+
+
+def kind_of(result: object) -> str:
+    """Return the word for a result."""
+    if isinstance(result, torch.Tensor):
+        return "gives-tensor"
+    elements = list(result) if isinstance(result, tuple | list) else []
+    if elements and all(isinstance(one, torch.Tensor) for one in elements):
+        return "gives-tensors" if isinstance(result, tuple) else "gives-list"
+    return "" if result is None else "gives-value"
 
 
 def needs_dropout(overload: torch._ops.OpOverload) -> bool:

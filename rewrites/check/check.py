@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from fullgraph.rewrites.check.constructs import Table, known_versions, load_table
+from fullgraph.rewrites.check.entries import find_entries
 from fullgraph.rewrites.check.finding import CheckResult, Finding, Unreadable
-from fullgraph.rewrites.check.selection import is_selected
+from fullgraph.rewrites.check.interpreter import Interpreter
+from fullgraph.rewrites.check.project import Project
+from fullgraph.rewrites.check.report import findings_of
+from fullgraph.rewrites.check.selection import is_selected, is_silenced
 from fullgraph.rewrites.check.sources import (
     CannotRead,
     Source,
@@ -16,6 +22,9 @@ from fullgraph.rewrites.check.sources import (
     read_source,
 )
 from fullgraph.rewrites.check.versions import running_python, short_version, torch_version
+
+RECURSION = 4000
+"""Python's recursion limit while the interpreter follows nested calls."""
 
 
 def check(
@@ -44,8 +53,10 @@ def check(
                 sources.append(read_source(path))
             except CannotRead as error:
                 unreadable.append(Unreadable(str(path), str(error)))
-        version = torch_version(torch, found.files[:1], ["2.13"])
-        findings = _check_sources(sources)
+        known = [one for one, _ in known_versions()]
+        version = torch_version(torch, found.files[:1], known)
+        table = load_table(version, short_version(python) if python else running_python())
+        findings = _check_sources(sources, table)
     shown = [one for one in findings if is_selected(one, select, ignore, strict)]
     return CheckResult(
         findings=tuple(sorted(shown, key=lambda one: one.place)),
@@ -57,8 +68,24 @@ def check(
     )
 
 
-def _check_sources(sources: Iterable[Source]) -> list[Finding]:
-    return []
+def _check_sources(sources: Iterable[Source], table: Table) -> list[Finding]:
+    """Return the findings of files that are checked together."""
+    project = Project(sources)
+    interpreter = Interpreter(project)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, RECURSION))
+    try:
+        for module in project.checked:
+            for entry in find_entries(module):
+                interpreter.run_entry(entry.function, entry.owner, entry.context)
+    finally:
+        sys.setrecursionlimit(limit)
+    found = findings_of(interpreter.notes.values(), table, project.checked)
+    return [
+        one.finding
+        for one in found
+        if not is_silenced(one.finding, one.module.lines, one.node.lineno)
+    ]
 
 
 def paths_of(result: CheckResult) -> list[Path]:

@@ -1,0 +1,1 @@
+"""Programs of one construct each, which `docs/constructs.py` traces."""

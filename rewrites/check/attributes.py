@@ -1,0 +1,172 @@
+"""Attributes of values and elements of modules."""
+
+from __future__ import annotations
+
+import ast
+
+from fullgraph.rewrites.analysis import word_set
+from fullgraph.rewrites.check.machine import Machine
+from fullgraph.rewrites.check.operations import tensor_attribute
+from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Scope
+from fullgraph.rewrites.check.values import (
+    BOOL,
+    PLAIN,
+    STR,
+    TENSOR,
+    UNKNOWN,
+    ClassObject,
+    Data,
+    External,
+    Function,
+    Instance,
+    Layer,
+    Literal,
+    Mapping,
+    Method,
+    ModuleObject,
+    Object,
+    Plain,
+    Sequence,
+    Super,
+    Tensor,
+    Unknown,
+    Value,
+    join,
+    join_all,
+)
+
+_LAYER_TENSORS = frozenset({"weight", "bias", "running_mean", "running_var", "in_proj_weight"})
+_MODULE_METHODS = word_set("""
+    add_module apply buffers children cpu cuda double eval extra_repr float get_buffer get_parameter
+    get_submodule half load_state_dict modules named_buffers named_children named_modules
+    named_parameters parameters register_buffer register_forward_hook register_forward_pre_hook
+    register_full_backward_hook register_module register_parameter requires_grad_ state_dict to
+    train type zero_grad append extend insert items keys values __call__
+    """)
+
+
+class Attributes(Machine):
+    """Layer of the interpreter: attribute lookup."""
+
+    inner: dict[ast.AST, FunctionDefinition]
+    comprehensions = 0
+    """Number of comprehensions around the expression that is evaluated."""
+    seen_value: Value = UNKNOWN
+    """Value of the condition that was evaluated last."""
+
+    def attribute(self, value: Value, name: str, node: ast.Attribute) -> Value:
+        """Return an attribute of a value."""
+        if len(value) == 1:
+            return self._attribute_of(value[0], name, node)
+        return join_all(self._attribute_of(one, name, node) for one in value) or UNKNOWN
+
+    def _attribute_of(self, one: object, name: str, node: ast.Attribute) -> Value:
+        match one:
+            case Unknown():
+                return UNKNOWN
+            case Tensor():
+                found = tensor_attribute(one, name)
+                if found is not None:
+                    self.note(node, f"attribute:{name}", one.proved, self.frame_statement())
+                    return found
+                return (Method((one,), name),)
+            case Instance(kind=kind):
+                return self.instance_attribute(kind, name)
+            case Super(kind=kind, after=after):
+                method = kind.method(name, after)
+                return (Function(method, (Instance(kind),)),) if method else UNKNOWN
+            case External(name=module):
+                return self.external_attribute(module, name)
+            case ModuleObject(module=module):
+                known = module.find(name)
+                if known is None and name in module.assigned:
+                    return self.global_value(module, name)
+                if known is None:
+                    inside = self.project.module(f"{module.name}.{name}")
+                    return (ModuleObject(inside),) if inside is not None else UNKNOWN
+                return self.value_of_definition(known)
+            case ClassObject(kind=kind):
+                return self._class_attribute(kind, name)
+            case Layer():
+                return self._layer_attribute(one, name)
+            case Data():
+                return (Method((one,), name),)
+            case Plain(kind="dtype") | Plain(kind="device"):
+                return BOOL if name.startswith("is_") else STR
+            case Sequence() | Mapping() | Object() | Plain() | Literal():
+                return (Method((one,), name),)
+        return UNKNOWN
+
+    def frame_statement(self) -> tuple[ast.AST, ...]:
+        """Return the statement that is being evaluated."""
+        return (self.frame.statement,) if self.frame.statement is not None else ()
+
+    def external_attribute(self, module: str, name: str) -> Value:
+        """Return an attribute of an external module or class."""
+        if module == "builtins.super":
+            return UNKNOWN
+        return self.external(f"{module}.{name}")
+
+    def instance_attribute(self, kind: ClassDefinition, name: str) -> Value:
+        """Return an attribute of an instance of a class of the project."""
+        if name == "training":
+            return BOOL
+        method = kind.method(name)
+        if method is not None:
+            return self._bound(method, kind)
+        found = self.class_attribute(kind, name)
+        if found is not None:
+            return found
+        if name in _MODULE_METHODS and kind.is_open is False:
+            return (Method((Instance(kind),), name),)
+        return UNKNOWN
+
+    def _bound(self, method: FunctionDefinition, kind: ClassDefinition) -> Value:
+        """Return a method of an instance: bound, or the value of a property."""
+        decorators = method.decorators
+        if any(one.rpartition(".")[2] in ("property", "cached_property") for one in decorators):
+            return self.call_function(Function(method, (Instance(kind),)), [], {})
+        if "staticmethod" in decorators:
+            return (Function(method),)
+        if "classmethod" in decorators:
+            return (Function(method, (ClassObject(kind),)),)
+        return (Function(method, (Instance(kind),)),)
+
+    def _class_attribute(self, kind: ClassDefinition, name: str) -> Value:
+        method = kind.method(name)
+        if method is not None:
+            if "classmethod" in method.decorators:
+                return (Function(method, (ClassObject(kind),)),)
+            return (Function(method),)
+        if name == "apply" and kind.has_base(["torch.autograd.Function"]):
+            return (Method((ClassObject(kind),), "apply"),)
+        found = self.class_attribute(kind, name)
+        return found if found is not None else UNKNOWN
+
+    def _layer_attribute(self, layer: Layer, name: str) -> Value:
+        if name == "training":
+            return BOOL
+        if name in _LAYER_TENSORS:
+            return TENSOR if name == "weight" else join(TENSOR, UNKNOWN)
+        if name in ("in_features", "out_features", "num_embeddings", "embedding_dim", "p", "eps"):
+            return PLAIN
+        if name in _MODULE_METHODS:
+            return (Method((layer,), name),)
+        return UNKNOWN
+
+    def elements_of_module(self, one: object) -> Value:
+        """Return the join of what iterating over a module or another object gives."""
+        if isinstance(one, Layer) and one.element:
+            return one.element
+        if isinstance(one, Instance):
+            method = one.kind.method("__iter__")
+            if method is not None:
+                made = self.call_function(Function(method, (one,)), [], {})
+                return join_all(s.element for s in made if isinstance(s, Sequence)) or UNKNOWN
+        return UNKNOWN
+
+
+def first_parameter(function: Scope) -> str:
+    """Return the name of the first positional parameter; "" without one."""
+    args = function.args.posonlyargs + function.args.args
+    return args[0].arg if args else ""

@@ -1,0 +1,5 @@
+"""What breaks on which version of torch and Python: tables that `docs/constructs.py` writes."""
+
+from fullgraph.rewrites.check.constructs.table import Row, Table, known_versions, load_table
+
+__all__ = ["Row", "Table", "known_versions", "load_table"]

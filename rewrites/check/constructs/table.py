@@ -1,0 +1,73 @@
+"""The table of constructs for a version of torch and Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_NAME = re.compile(r"torch-(\d+\.\d+)-python-(\d+\.\d+)\.json")
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a construct does when it is compiled."""
+
+    modes: tuple[str, ...]
+    """"default" and "fullgraph": the modes in which it is a cause."""
+    category: str = ""
+    """Category of the cause, as `explain` has it."""
+    frame: str = ""
+    """What happens to the frame: "resumed", "prefix", "skipped"."""
+    expression: str = ""
+    """The expression that the cause names in the traced program."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows by key: "branch.if", "method:item", "call:time.time"."""
+
+    torch: str
+    python: str
+    rows: Mapping[str, Row]
+
+    def find(self, construct: str) -> Row | None:
+        """Return the row of a construct that is a cause; None for others."""
+        row = self.rows.get(construct)
+        return row if row is not None and row.modes else None
+
+
+def known_versions() -> list[tuple[str, str]]:
+    """Return the versions of torch and Python that have a table."""
+    names = (_NAME.fullmatch(path.name) for path in Path(__file__).parent.iterdir())
+    return sorted(((one[1], one[2]) for one in names if one), key=lambda pair: _key(*pair))
+
+
+@cache
+def load_table(torch: str, python: str) -> Table:
+    """Return the table for a version: the newest that is not newer, else the oldest."""
+    versions = known_versions()
+    torches = sorted({one for one, _ in versions}, key=_key)
+    nearest = _nearest(torch, torches)
+    pythons = [other for one, other in versions if one == nearest]
+    chosen = _nearest(python, pythons)
+    path = Path(__file__).with_name(f"torch-{nearest}-python-{chosen}.json")
+    rows = json.loads(path.read_text(encoding="utf-8"))["constructs"]
+    return Table(
+        nearest,
+        chosen,
+        {key: Row(**{**row, "modes": tuple(row["modes"])}) for key, row in rows.items()},
+    )
+
+
+def _nearest(version: str, known: list[str]) -> str:
+    """Return the newest known version that is not newer; the oldest if all are."""
+    older = [one for one in known if _key(one) <= _key(version)]
+    return max(older, key=_key) if older else min(known, key=_key)
+
+
+def _key(*versions: str) -> tuple[int, ...]:
+    return tuple(int(part) for version in versions for part in version.split("."))

@@ -1,0 +1,337 @@
+"""Abstract interpreter: functions and classes of the project."""
+
+from __future__ import annotations
+
+import ast
+
+from fullgraph.rewrites.check.annotations import value_of_annotation
+from fullgraph.rewrites.check.evidence import Evidence, evidence_for
+from fullgraph.rewrites.check.machine import FUEL, Env, Frame, Machine, OutOfFuel
+from fullgraph.rewrites.check.project import (
+    ClassDefinition,
+    FunctionDefinition,
+    Module,
+    Project,
+)
+from fullgraph.rewrites.check.statements import Statements
+from fullgraph.rewrites.check.values import (
+    LIKELY_TENSOR,
+    NONE,
+    TENSOR,
+    UNKNOWN,
+    Function,
+    Instance,
+    Layer,
+    Literal,
+    Mapping,
+    Object,
+    Plain,
+    Value,
+    is_unknown,
+    join,
+    join_all,
+    sequence_of,
+)
+
+DEPTH = 20
+"""Number of nested calls that are followed."""
+CONTEXTS = 12
+"""Number of different arguments for which a function is evaluated."""
+
+
+class Interpreter(Statements):
+    """The whole interpreter."""
+
+    def __init__(self, project: Project) -> None:
+        Machine.__init__(self, project)
+        self.inner = {}
+        self.contexts: dict[int, int] = {}
+        self.written: dict[int, dict[str, Value]] = {}
+        self.static_modules: dict[int, FunctionDefinition] = {}
+
+    # Functions.
+
+    def call_function(
+        self, function: Function, args: list[Value], keywords: dict[str, Value]
+    ) -> Value:
+        definition = function.definition
+        depth = sum(frame.function is definition for frame in self.frames)
+        if depth > 1 or len(self.frames) > DEPTH:
+            return UNKNOWN
+        env = self._bind(
+            definition, [*([function.receiver] if function.receiver else []), *args], keywords
+        )
+        closed = function.scope is None
+        key = (id(definition), bool(self.silent), tuple(env.items())) if closed else None
+        if key is not None and key in self.summaries:
+            return self.summaries[key]
+        number = self.contexts[id(definition)] = self.contexts.get(id(definition), 0) + 1
+        if number > CONTEXTS and closed:
+            return UNKNOWN
+        if key is not None:
+            self.summaries[key] = UNKNOWN  # for a recursive call
+        result = self.run_function(definition, env, function.receiver, function.scope)
+        if key is not None:
+            self.summaries[key] = result
+        return result
+
+    def run_function(
+        self,
+        definition: FunctionDefinition,
+        env: Env,
+        receiver: Value = (),
+        scope: dict[str, Value] | None = None,
+    ) -> Value:
+        """Evaluate the body of a function and return its result."""
+        frame = Frame(definition, definition.module, env, receiver, scope)
+        self.frames.append(frame)
+        outer = self.comprehensions
+        self.comprehensions = 0
+        try:
+            if isinstance(definition.node, ast.Lambda):
+                return self.evaluate(definition.node.body)
+            self.run_block(definition.node.body)
+            if frame.env is not None:
+                frame.returned.append(NONE)
+            if frame.yielded:
+                return sequence_of(join_all(frame.yielded) or UNKNOWN, "generator")
+            return join_all(frame.returned) or UNKNOWN
+        finally:
+            self.comprehensions = outer
+            self.frames.pop()
+
+    def _bind(
+        self, definition: FunctionDefinition, args: list[Value], keywords: dict[str, Value]
+    ) -> Env:
+        """Return the parameters of a call by name."""
+        parameters = definition.node.args
+        names = [one.arg for one in (*parameters.posonlyargs, *parameters.args)]
+        env: Env = dict(zip(names, args, strict=False))
+        rest = dict(keywords)
+        for one in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs):
+            if one.arg in rest:
+                env[one.arg] = rest.pop(one.arg)
+            if is_unknown(env.get(one.arg, NONE)) and one.annotation is not None:
+                env[one.arg] = value_of_annotation(one.annotation, definition.module)
+        self._bind_defaults(definition, env)
+        if parameters.vararg is not None:
+            extra = args[len(names) :]
+            env[parameters.vararg.arg] = sequence_of(join_all(extra) or UNKNOWN, "tuple")
+        if parameters.kwarg is not None:
+            env[parameters.kwarg.arg] = (Mapping(tuple(rest.items()), ()),)
+        for name in (*names, *(one.arg for one in parameters.kwonlyargs)):
+            env.setdefault(name, UNKNOWN)
+        return env
+
+    def _bind_defaults(self, definition: FunctionDefinition, env: Env) -> None:
+        for name, default in defaults_of(definition.node):
+            if name not in env:
+                env[name] = self.evaluate_global(definition.module, default)
+
+    # Entries.
+
+    def run_entry(
+        self, function: FunctionDefinition, owner: ClassDefinition | None, context: bool
+    ) -> None:
+        """Evaluate a function that no checked code calls; stop quietly where it takes too long."""
+        self.fuel = FUEL
+        receiver: Value = (Instance(owner),) if owner is not None else ()
+        if context:
+            receiver = (Object("torch.autograd.function.FunctionCtx"),)
+        try:
+            env = self.parameters_of_entry(function, receiver)
+            self.run_function(function, env, receiver if owner is not None else ())
+        except (OutOfFuel, RecursionError):
+            self.frames.clear()
+            self.silent = self.comprehensions = 0
+
+    def parameters_of_entry(
+        self, definition: FunctionDefinition, receiver: Value, compiled: bool = True
+    ) -> Env:
+        """Return what the parameters of a function that nobody calls may be."""
+        node, module = definition.node, definition.module
+        defaults = dict(defaults_of(node))
+        env: Env = {}
+        names = [*node.args.posonlyargs, *node.args.args]
+        if receiver and names:
+            env[names[0].arg] = receiver
+            names = names[1:]
+        for one in (*names, *node.args.kwonlyargs):
+            value = value_of_annotation(one.annotation, module)
+            if one.annotation is None and compiled:
+                value = self._guess(definition, one.arg, defaults.get(one.arg))
+            elif one.arg in defaults and _is_none(defaults[one.arg]):
+                value = join(value, NONE)
+            env[one.arg] = value
+        if node.args.vararg is not None:
+            env[node.args.vararg.arg] = sequence_of(UNKNOWN, "tuple")
+        if node.args.kwarg is not None:
+            env[node.args.kwarg.arg] = (Mapping((), UNKNOWN),)
+        return env
+
+    def _guess(self, definition: FunctionDefinition, name: str, default: ast.expr | None) -> Value:
+        """Return what a parameter without annotation may be, from its default and its uses."""
+        if isinstance(default, ast.Constant) and default.value is not None:
+            return (Plain(type(default.value).__name__),)
+        seen = evidence_for(definition, name)
+        if seen is Evidence.NONE and self._is_passed_to_tensor_code(definition, name):
+            seen = Evidence.TENSOR
+        if seen is Evidence.OTHER:
+            return UNKNOWN
+        value = TENSOR if seen is Evidence.TENSOR else LIKELY_TENSOR
+        if default is not None:
+            if not _is_none(default):
+                return UNKNOWN
+            value = join(value if seen is Evidence.TENSOR else UNKNOWN, NONE)
+        return value
+
+    def _is_passed_to_tensor_code(self, definition: FunctionDefinition, name: str) -> bool:
+        """Return whether a method hands a parameter to a layer of torch.nn, or to a function that
+        needs a tensor."""
+        owner = definition.owner
+        for node in definition.nodes:
+            if not isinstance(node, ast.Call) or not node.args:
+                continue
+            first = node.args[0]
+            if not (isinstance(first, ast.Name) and first.id == name):
+                continue
+            function = node.func
+            if (
+                owner is not None
+                and isinstance(function, ast.Attribute)
+                and isinstance(function.value, ast.Name)
+                and function.value.id == "self"
+            ):
+                value = self.quiet_attribute(owner, function.attr)
+                if any(self._needs_tensor(one) for one in value):
+                    return True
+        return False
+
+    def quiet_attribute(self, kind: ClassDefinition, name: str) -> Value:
+        """Return an attribute of an instance without noting anything."""
+        self.silent += 1
+        try:
+            return self.instance_attribute(kind, name)
+        finally:
+            self.silent -= 1
+
+    def _needs_tensor(self, one: object, depth: int = 0) -> bool:
+        """Return whether calling a value needs a tensor as its first argument."""
+        if isinstance(one, Layer):
+            if one.name.endswith((".Sequential", ".ModuleList")):
+                return any(self._needs_tensor(o, depth + 1) for o in one.element) and depth < 3
+            return not one.name.endswith((".Identity", ".ModuleDict", ".Module"))
+        method = None
+        if isinstance(one, Instance):
+            method = one.kind.method("forward")
+        elif isinstance(one, Function) and one.receiver:
+            method = one.definition
+        if method is None or depth > 2:
+            return False
+        parameters = method.node.args.args[1:]
+        if not parameters:
+            return False
+        if parameters[0].annotation is not None:
+            return value_of_annotation(parameters[0].annotation, method.module) == TENSOR
+        return evidence_for(method, parameters[0].arg) is Evidence.TENSOR
+
+    # Globals and attributes.
+
+    def evaluate_global(self, module: Module, node: ast.expr) -> Value:
+        if isinstance(node, ast.Constant):
+            return NONE if node.value is None else (Literal(node.value, type(node.value).__name__),)
+        if id(module) not in self.static_modules:
+            body = ast.parse("def module(): pass").body[0]
+            assert isinstance(body, ast.FunctionDef)
+            self.static_modules[id(module)] = FunctionDefinition(body, module)
+        self.frames.append(Frame(self.static_modules[id(module)], module, {}))
+        self.silent += 1
+        try:
+            return self.evaluate(node)
+        finally:
+            self.silent -= 1
+            self.frames.pop()
+
+    def class_attribute(self, kind: ClassDefinition, name: str) -> Value | None:
+        if id(kind) not in self.attributes:
+            self.attributes[id(kind)] = {}
+            self._initialise(kind)
+        found = self.attributes[id(kind)].get(name)
+        if found is None:
+            found = self._attribute_of_body(kind, name)
+        if name in kind.written_outside_init:
+            written = self.written.get(id(kind), {}).get(name, UNKNOWN)
+            return join(found, written) if found is not None else written
+        return found
+
+    def _attribute_of_body(self, kind: ClassDefinition, name: str) -> Value | None:
+        """Return an attribute that a class body assigns or annotates."""
+        for one in kind.order:
+            if isinstance(one, str):
+                continue
+            if name in one.assigned:
+                return _as_attribute(self.evaluate_global(one.module, one.assigned[name]))
+            if name in one.annotated:
+                return value_of_annotation(one.annotated[name], one.module)
+        return None
+
+    def _initialise(self, kind: ClassDefinition) -> None:
+        """Evaluate `__init__`, whose assignments give the attributes."""
+        method = kind.method("__init__")
+        if method is None or len(self.frames) > DEPTH:
+            return
+        self.silent += 1
+        fuel = self.fuel
+        try:
+            env = self.parameters_of_entry(method, (Instance(kind),), compiled=False)
+            for name, default in defaults_of(method.node):
+                if env[name] == UNKNOWN and not isinstance(default, ast.Constant):
+                    env[name] = self.evaluate_global(method.module, default)
+                elif env[name] == UNKNOWN and not _is_none(default):
+                    assert isinstance(default, ast.Constant)
+                    env[name] = (Plain(type(default.value).__name__),)
+            self.run_function(method, env, (Instance(kind),))
+        finally:
+            self.fuel = fuel
+            self.silent -= 1
+
+    def set_attribute(self, kind: ClassDefinition, name: str, value: Value) -> None:
+        inside = any(frame.function.name == "__init__" for frame in self.frames)
+        table = self.attributes.setdefault(id(kind), {})
+        value = _as_attribute(value)
+        if not inside:
+            table = self.written.setdefault(id(kind), {})
+        old = table.get(name)
+        table[name] = value if old is None else join(old, value)
+
+
+def _as_attribute(value: Value) -> Value:
+    """Return the value of an attribute, which other code may set: literals are only types."""
+    if any(isinstance(one, Literal) and one.value is not None for one in value):
+        return join_all(
+            (Plain(one.kind),) if isinstance(one, Literal) and one.value is not None else (one,)
+            for one in value
+        )
+    return value
+
+
+def defaults_of(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+) -> list[tuple[str, ast.expr]]:
+    """Return the parameters that have a default, with it."""
+    positional = [*node.args.posonlyargs, *node.args.args]
+    count = len(node.args.defaults)
+    found = [
+        (one.arg, default)
+        for one, default in zip(
+            positional[len(positional) - count :], node.args.defaults, strict=True
+        )
+    ]
+    for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+        if default is not None:
+            found.append((one.arg, default))
+    return found
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

@@ -1,0 +1,430 @@
+"""The files of a check as modules: imports, definitions and names across files."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from fullgraph.rewrites.check.sources import CannotRead, Source, read_source
+
+_NEVER_READ = frozenset({"", "torch", "numpy", "builtins"})
+"""Packages that stay external wherever they lie."""
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+MODULES_READ = 2000
+"""Files that are read because a checked file imports from them."""
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionDefinition:
+    """A function, method or lambda."""
+
+    node: Scope
+    module: Module
+    owner: ClassDefinition | None = None
+    prefix: str = ""
+    """Qualified name of what is around it, with a dot: "Net."."""
+
+    @property
+    def name(self) -> str:
+        return getattr(self.node, "name", "<lambda>")
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.prefix}{self.name}"
+
+    @cached_property
+    def decorators(self) -> tuple[str, ...]:
+        """Qualified names of the decorators, without their arguments."""
+        found = getattr(self.node, "decorator_list", ())
+        called = (one.func if isinstance(one, ast.Call) else one for one in found)
+        return tuple(self.module.qualified(dotted(one)) or dotted(one) or "?" for one in called)
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Nodes of its body, without those of functions and classes inside."""
+        return tuple(own_nodes(self.node))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassDefinition:
+    """A class of a module."""
+
+    node: ast.ClassDef
+    module: Module
+    prefix: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @cached_property
+    def own_methods(self) -> dict[str, FunctionDefinition]:
+        """Methods that the class itself defines; the last one of a name."""
+        inside = f"{self.prefix}{self.name}."
+        return {
+            one.name: FunctionDefinition(one, self.module, self, inside)
+            for one in statements_of(self.node.body)
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            and not any(dotted(d).endswith((".setter", "overload")) for d in one.decorator_list)
+        }
+
+    @cached_property
+    def assigned(self) -> dict[str, ast.expr]:
+        """Class attributes and the expressions assigned to them."""
+        found: dict[str, ast.expr] = {}
+        for one in statements_of(self.node.body):
+            if isinstance(one, ast.Assign):
+                found |= {t.id: one.value for t in one.targets if isinstance(t, ast.Name)}
+            elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and one.value:
+                found[one.target.id] = one.value
+        return found
+
+    @cached_property
+    def annotated(self) -> dict[str, ast.expr]:
+        """Class attributes and their annotations."""
+        return {
+            one.target.id: one.annotation
+            for one in statements_of(self.node.body)
+            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+        }
+
+    @cached_property
+    def bases(self) -> tuple[ClassDefinition | str, ...]:
+        """Base classes: definitions of the project, or qualified names of others."""
+        found: list[ClassDefinition | str] = []
+        for node in self.node.bases:
+            name = dotted(node.value if isinstance(node, ast.Subscript) else node)
+            known = self.module.find(name)
+            if isinstance(known, ClassDefinition) and known is not self:
+                found.append(known)
+            else:
+                found.append(known if isinstance(known, str) else name or "?")
+        return tuple(found)
+
+    @cached_property
+    def order(self) -> tuple[ClassDefinition | str, ...]:
+        """The class and its bases, in the order in which attributes are looked up."""
+        found: list[ClassDefinition | str] = []
+        self._collect(found, 0)
+        return tuple(found)
+
+    def _collect(self, found: list[ClassDefinition | str], depth: int) -> None:
+        if self in found or depth > 40:
+            return
+        found.append(self)
+        for base in self.bases:
+            if isinstance(base, ClassDefinition):
+                base._collect(found, depth + 1)
+            elif base not in found:
+                found.append(base)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a base is not known, so that attributes may come from it."""
+        return any(isinstance(one, str) and one not in _CLOSED for one in self.order)
+
+    def method(self, name: str, after: ClassDefinition | None = None) -> FunctionDefinition | None:
+        """Return a method by the order of bases; only those behind `after` if given."""
+        order = self.order
+        start = order.index(after) + 1 if after is not None and after in order else 0
+        for one in order[start:]:
+            if isinstance(one, ClassDefinition) and name in one.own_methods:
+                return one.own_methods[name]
+        return None
+
+    @cached_property
+    def written_outside_init(self) -> frozenset[str]:
+        """Attributes of `self` that methods other than `__init__` assign."""
+        known = (one.own_writes for one in self.order if isinstance(one, ClassDefinition))
+        return frozenset().union(*known)
+
+    @cached_property
+    def own_writes(self) -> frozenset[str]:
+        """Attributes of `self` that the class's own methods other than `__init__` assign."""
+        return frozenset(
+            attribute
+            for name, method in self.own_methods.items()
+            if name not in ("__init__", "__new__")
+            for attribute, _ in self_writes(method.node)
+        )
+
+    def has_base(self, names: Iterable[str]) -> bool:
+        """Return whether one of the qualified names is a base."""
+        wanted = frozenset(names)
+        return any(one in wanted for one in self.order if isinstance(one, str))
+
+
+_CLOSED = frozenset(
+    {"torch.nn.Module", "object", "abc.ABC", "typing.Generic", "torch.nn.modules.Module"}
+)
+
+
+@dataclass(eq=False)
+class Module:
+    """A file as a module of the project."""
+
+    source: Source
+    name: str
+    """Dotted name: "pkg.model"."""
+    project: Project = field(repr=False)
+
+    @property
+    def package(self) -> str:
+        """Dotted name of the package that relative imports start from."""
+        is_package = self.source.path.name == "__init__.py"
+        return self.name if is_package else self.name.rpartition(".")[0]
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """Lines of the text, as the tree counts them."""
+        return self.source.lines
+
+    @cached_property
+    def statements(self) -> list[ast.stmt]:
+        """Statements of the module, those in `if`, `try` and `with` included."""
+        return list(statements_of(self.source.tree.body))
+
+    @cached_property
+    def imports(self) -> dict[str, str]:
+        """Qualified names by imported names."""
+        return dict(imported_names(self.statements, self.package))
+
+    @cached_property
+    def stars(self) -> tuple[str, ...]:
+        """Modules of which all names are imported."""
+        return tuple(
+            absolute_module(one, self.package)
+            for one in statements_of(self.source.tree.body, types=False)
+            if isinstance(one, ast.ImportFrom) and one.names[0].name == "*"
+        )
+
+    @cached_property
+    def definitions(self) -> dict[str, FunctionDefinition | ClassDefinition]:
+        """Functions and classes at the top level."""
+        found: dict[str, FunctionDefinition | ClassDefinition] = {}
+        for one in self.statements:
+            if isinstance(one, ast.ClassDef):
+                found[one.name] = ClassDefinition(one, self)
+            elif isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
+                dotted(decorator).endswith("overload") for decorator in one.decorator_list
+            ):
+                found[one.name] = FunctionDefinition(one, self)
+        return found
+
+    @cached_property
+    def assigned(self) -> dict[str, list[ast.expr]]:
+        """Global names, and all expressions that the module assigns to each."""
+        found: dict[str, list[ast.expr]] = {}
+        for one in self.statements:
+            targets = one.targets if isinstance(one, ast.Assign) else []
+            if isinstance(one, ast.AnnAssign) and one.value is not None:
+                targets = [one.target]
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(one.value)  # type: ignore[attr-defined]
+        return found
+
+    @cached_property
+    def written_globals(self) -> frozenset[str]:
+        """Names that functions of the module declare `global`."""
+        if "global " not in self.source.text:
+            return frozenset()
+        every = walk(self.source.tree)
+        return frozenset(n for one in every if isinstance(one, ast.Global) for n in one.names)
+
+    def qualified(self, name: str) -> str:
+        """Return the qualified name of a dotted name; "" if the file does not import it."""
+        first, _, rest = name.partition(".")
+        known = self.imports.get(first)
+        if known is None:
+            return ""
+        return f"{known}.{rest}" if rest else known
+
+    def find(self, name: str) -> FunctionDefinition | ClassDefinition | Module | str | None:
+        """Return what a dotted name of this module means.
+
+        A definition or module of the project, or the qualified name of something else; None if the
+        name is not known.
+        """
+        if not name:
+            return None
+        first, _, rest = name.partition(".")
+        if first in self.definitions:
+            return self.definitions[first] if not rest else None
+        if (qualified := self.qualified(name)) != "":
+            return self.project.find(qualified)
+        for star in self.stars:
+            inside = self.project.module(star)
+            if inside is not None and inside is not self and (known := inside.find(name)):
+                return known
+        return None
+
+
+class Project:
+    """The checked files, and files around them that they import from."""
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self.checked: list[Module] = []
+        self._modules: dict[str, Module | None] = {}
+        self._by_path: dict[Path, Module] = {}
+        self._roots: dict[Path, set[str]] = {}
+        """Folders that imports start from, and the packages of checked files in each."""
+        self._finding: set[str] = set()
+        for source in sources:
+            module = self._add(source)
+            self.checked.append(module)
+
+    def _add(self, source: Source) -> Module:
+        path = source.path.absolute()
+        root, name = _package_of(path)
+        self._roots.setdefault(root, set()).add(name.partition(".")[0])
+        module = Module(source, name, self)
+        self._by_path[path] = module
+        self._modules.setdefault(name, module)
+        return module
+
+    def module(self, name: str) -> Module | None:
+        """Return the module of a dotted name, read now if it lies under a root of the project."""
+        if name not in self._modules:
+            self._modules[name] = self._read(name)
+        return self._modules[name]
+
+    def _read(self, name: str) -> Module | None:
+        parts = name.split(".")
+        if parts[0] in _NEVER_READ or len(self._modules) > MODULES_READ:
+            return None
+        for root, packages in self._roots.items():
+            if root.name in ("site-packages", "dist-packages") and parts[0] not in packages:
+                continue
+            base = root.joinpath(*parts)
+            for path in (base.with_suffix(".py"), base / "__init__.py"):
+                if path in self._by_path:
+                    return self._by_path[path]
+                try:
+                    if path.is_file():
+                        module = Module(read_source(path), name, self)
+                        self._by_path[path] = module
+                        return module
+                except (CannotRead, OSError, ValueError):
+                    return None
+        return None
+
+    def find(self, qualified: str) -> FunctionDefinition | ClassDefinition | Module | str | None:
+        """Return what a qualified name means: a definition, a module, or the name itself."""
+        if qualified in self._finding:  # an import of itself
+            return qualified
+        self._finding.add(qualified)
+        try:
+            parts = qualified.split(".")
+            for cut in range(len(parts), 0, -1):
+                module = self.module(".".join(parts[:cut]))
+                if module is None:
+                    continue
+                if cut == len(parts):
+                    return module
+                return module.find(".".join(parts[cut:])) or qualified
+            return qualified
+        finally:
+            self._finding.discard(qualified)
+
+
+def _package_of(path: Path) -> tuple[Path, str]:
+    """Return the folder that imports start from, and the dotted name of a file."""
+    parts = [] if path.name == "__init__.py" else [path.stem]
+    folder = path.parent
+    while (folder / "__init__.py").is_file() and folder != folder.parent:
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, ".".join(parts)
+
+
+def dotted(node: ast.AST | None) -> str:
+    """Return "a.b.c" for a variable or a path of attributes on one; "" for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+def statements_of(body: Iterable[ast.stmt], types: bool = True) -> Iterator[ast.stmt]:
+    """Yield statements, and those in `if`, `try` and `with` blocks among them.
+
+    Without `types`, blocks under `if TYPE_CHECKING:` are left out.
+    """
+    for one in body:
+        yield one
+        if not types and isinstance(one, ast.If) and dotted(one.test).endswith("TYPE_CHECKING"):
+            continue
+        if isinstance(one, ast.If | ast.Try | ast.With | ast.For | ast.While):
+            for name in ("body", "orelse", "finalbody"):
+                yield from statements_of(getattr(one, name, ()), types)
+            for handler in getattr(one, "handlers", ()):
+                yield from statements_of(handler.body, types)
+
+
+def imported_names(statements: Iterable[ast.stmt], package: str) -> Iterator[tuple[str, str]]:
+    """Yield the names that imports bind, with their qualified names."""
+    for one in statements:
+        if isinstance(one, ast.Import):
+            for alias in one.names:
+                first = alias.name.partition(".")[0]
+                yield (alias.asname, alias.name) if alias.asname else (first, first)
+        elif isinstance(one, ast.ImportFrom):
+            module = absolute_module(one, package)
+            for alias in one.names:
+                if alias.name != "*":
+                    yield alias.asname or alias.name, f"{module}.{alias.name}".lstrip(".")
+
+
+def absolute_module(node: ast.ImportFrom, package: str) -> str:
+    """Return the absolute name of the module that is imported from."""
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".") if package else []
+    parts = parts[: len(parts) - node.level + 1]
+    return ".".join([*parts, node.module] if node.module else parts)
+
+
+def walk(node: ast.AST, stop: tuple[type[ast.AST], ...] = ()) -> Iterator[ast.AST]:
+    """Yield a node and all below it, not those below nodes of the types `stop`; no contexts."""
+    todo = [node]
+    while todo:
+        one = todo.pop()
+        yield one
+        if stop and one is not node and isinstance(one, stop):
+            continue
+        for value in one.__dict__.values():
+            if value.__class__ is list:
+                todo.extend(inner for inner in value if isinstance(inner, ast.AST))
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                todo.append(value)
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a function's body, without those of functions and classes inside."""
+    nodes = walk(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
+    next(nodes)
+    yield from nodes
+
+
+def self_writes(function: Scope) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the attributes of the first parameter that a method assigns, with the targets."""
+    args = function.args.posonlyargs + function.args.args
+    if not args:
+        return
+    first = args[0].arg
+    for node in walk(function):
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store | ast.Del)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == first
+        ):
+            yield node.attr, node

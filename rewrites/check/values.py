@@ -1,0 +1,335 @@
+"""Abstract values: what an expression may be, as a small tuple of alternatives.
+
+A `Value` has one alternative where the source decides, more after a join. `UNKNOWN` is one of them:
+nothing is reported for it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module
+
+LIMIT = 6
+"""Number of alternatives above which a value is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor, or a NumPy array, which Dynamo traces as one."""
+
+    proved: bool = True
+    dtype: str = ""
+    """"bool", "int", "float"; "" if unknown."""
+    dynamic: bool = False
+    """Whether its shape depends on data."""
+    array: bool = False
+    """Whether it is a NumPy array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A Python value that depends on the elements of a tensor, such as `t.item()`."""
+
+    proved: bool = True
+    kind: str = ""
+    """"int", "float", "bool", "list"; "" if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A known Python constant."""
+
+    value: Any
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A Python value that does not depend on a tensor's elements."""
+
+    kind: str = ""
+    """"int", "float", "bool", "str", "size", "dtype", "device"; "" if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A tuple, list, set or iterator."""
+
+    kind: str
+    items: tuple[Value, ...] | None = None
+    """Its elements in order, if their number is known."""
+    element: Value = ()
+    """The join of its elements; empty if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A dict."""
+
+    items: tuple[tuple[object, Value], ...] = ()
+    """Values of the known keys."""
+    element: Value = ()
+    """The join of the values of other keys; empty if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """An instance of a class of the project."""
+
+    kind: ClassDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Super:
+    """`super()` in a method of `after`, for an instance of `kind`."""
+
+    kind: ClassDefinition
+    after: ClassDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A module of torch.nn."""
+
+    name: str
+    """"torch.nn.Linear"."""
+    element: Value = ()
+    """The modules in a container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function, method or lambda of the project."""
+
+    definition: FunctionDefinition
+    receiver: Value = ()
+    """The first argument of a bound method."""
+    scope: dict[str, Value] | None = field(default=None, compare=False)
+    """Names of the function around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassObject:
+    """A class of the project."""
+
+    kind: ClassDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleObject:
+    """A module of the project."""
+
+    module: Module
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A function, class or module outside of the project, by its qualified name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An instance of an external class, by its qualified name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A bound method of a value that is not an instance of the project."""
+
+    receiver: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Nothing is known."""
+
+
+Value = tuple[Any, ...]
+
+UNKNOWN: Value = (Unknown(),)
+TENSOR: Value = (Tensor(),)
+BOOL_TENSOR: Value = (Tensor(dtype="bool"),)
+LIKELY_TENSOR: Value = (Tensor(proved=False),)
+NONE: Value = (Literal(None, "NoneType"),)
+TRUE: Value = (Literal(True, "bool"),)
+FALSE: Value = (Literal(False, "bool"),)
+PLAIN: Value = (Plain(),)
+INT: Value = (Plain("int"),)
+FLOAT: Value = (Plain("float"),)
+BOOL: Value = (Plain("bool"),)
+STR: Value = (Plain("str"),)
+SIZE: Value = (Plain("size"),)
+
+
+def literal(value: object) -> Value:
+    """Return a Python constant as a value."""
+    if value is None:
+        return NONE
+    if value is True:
+        return TRUE
+    return FALSE if value is False else (Literal(value, type(value).__name__),)
+
+
+def join(*values: Value) -> Value:
+    """Return a value with the alternatives of all."""
+    first = values[0]
+    if all(one is first or one == first for one in values[1:]):
+        return first
+    found: list[Any] = []
+    for value in values:
+        for one in value:
+            if one not in found:
+                _add(found, one)
+    return tuple(found) if len(found) <= LIMIT else UNKNOWN
+
+
+def _add(found: list[Any], new: Any) -> None:
+    """Add an alternative; tensors, data, literals and containers are merged with their like."""
+    for number, old in enumerate(found):
+        merged = _merge(old, new)
+        if merged is not None:
+            found[number] = merged
+            return
+    found.append(new)
+
+
+def _merge(old: Any, new: Any) -> Any:
+    """Return one alternative for two; None where both must be kept."""
+    if type(old) is not type(new):
+        if isinstance(old, Literal) and isinstance(new, Plain) and old.kind == new.kind:
+            return new
+        if isinstance(old, Plain) and isinstance(new, Literal) and old.kind == new.kind:
+            return old
+        return None
+    if isinstance(old, Tensor):
+        dtype = old.dtype if old.dtype == new.dtype else ""
+        both = old.dynamic or new.dynamic
+        return Tensor(old.proved and new.proved, dtype, both, old.array and new.array)
+    if isinstance(old, Data):
+        return Data(old.proved and new.proved, old.kind if old.kind == new.kind else "")
+    if isinstance(old, Literal):
+        return Plain(old.kind) if old.kind == new.kind else None
+    if isinstance(old, Plain):
+        return Plain("")
+    if isinstance(old, Sequence):
+        return _merge_sequences(old, new)
+    if isinstance(old, Mapping):
+        return _merge_mappings(old, new)
+    if isinstance(old, Layer) and old.name == new.name:
+        return Layer(old.name, join(old.element, new.element) if old.element else new.element)
+    return None
+
+
+def _merge_sequences(old: Sequence, new: Sequence) -> Sequence:
+    kind = old.kind if old.kind == new.kind else "list"
+    if old.items is not None and new.items is not None and len(old.items) == len(new.items):
+        items = tuple(join(a, b) for a, b in zip(old.items, new.items, strict=True))
+        return Sequence(kind, items, join_all(items))
+    return Sequence(kind, None, join_all((old.element, new.element)))
+
+
+def _merge_mappings(old: Mapping, new: Mapping) -> Mapping:
+    ours, theirs = dict(old.items), dict(new.items)
+    keys = [key for key in ours if key in theirs]
+    items = tuple((key, join(ours[key], theirs[key])) for key in keys)
+    rest = [v for k, v in (*ours.items(), *theirs.items()) if k not in keys]
+    return Mapping(items, join_all((old.element, new.element, *rest)))
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    """Return the join of the values that are not empty; empty if there are none."""
+    present = [value for value in values if value]
+    return join(*present) if present else ()
+
+
+def make_sequence(kind: str, items: Iterable[Value]) -> Value:
+    """Return a sequence of known elements."""
+    parts = tuple(items)
+    if len(parts) > 64:
+        return (Sequence(kind, None, join_all(parts)),)
+    return (Sequence(kind, parts, join_all(parts)),)
+
+
+def sequence_of(element: Value, kind: str = "list") -> Value:
+    """Return a sequence of unknown length."""
+    return (Sequence(kind, None, element),)
+
+
+def weakened(value: Value) -> Value:
+    """Return a value whose tensors and data are likely, not proved."""
+    if any(isinstance(one, Tensor | Data) and one.proved for one in value):
+        return tuple(
+            replace(one, proved=False) if isinstance(one, Tensor | Data) else one for one in value
+        )
+    return value
+
+
+def tensors_in(value: Value) -> list[Tensor]:
+    """Return the alternatives that are tensors."""
+    return [one for one in value if isinstance(one, Tensor)]
+
+
+def data_in(value: Value) -> list[Data]:
+    """Return the alternatives that depend on data and are Python values."""
+    return [one for one in value if isinstance(one, Data)]
+
+
+def is_tensor(value: Value) -> bool:
+    """Return whether a value is a tensor in every alternative."""
+    return bool(value) and all(isinstance(one, Tensor) for one in value)
+
+
+def is_proved(value: Value) -> bool:
+    """Return whether every alternative is a proved tensor or proved data."""
+    return bool(value) and all(isinstance(one, Tensor | Data) and one.proved for one in value)
+
+
+def is_unknown(value: Value) -> bool:
+    """Return whether nothing is known in some alternative."""
+    return not value or any(isinstance(one, Unknown) for one in value)
+
+
+def without_none(value: Value) -> Value:
+    """Return the alternatives other than None."""
+    return tuple(one for one in value if not (isinstance(one, Literal) and one.value is None))
+
+
+def only_none(value: Value) -> Value:
+    """Return a value known to be None; empty if it cannot be."""
+    return NONE if any(may_be_none(one) for one in value) else ()
+
+
+def may_be_none(one: Any) -> bool:
+    """Return whether an alternative can be None."""
+    return isinstance(one, Unknown) or (isinstance(one, Literal) and one.value is None)
+
+
+def truth(value: Value) -> bool | None:
+    """Return the truth value that all alternatives share; None if they differ or are unknown."""
+    found = {_truth_of(one) for one in value}
+    return found.pop() if len(found) == 1 else None
+
+
+def _truth_of(one: Any) -> bool | None:
+    if isinstance(one, Literal):
+        return bool(one.value)
+    if isinstance(one, Function | ClassObject | ModuleObject | External | Method | Super):
+        return True
+    if isinstance(one, Sequence) and one.items is not None:
+        return bool(one.items)
+    return None
+
+
+def constant_of(node: ast.expr) -> Value:
+    """Return the value of a literal expression; unknown for others."""
+    return literal(node.value) if isinstance(node, ast.Constant) else UNKNOWN

@@ -1,0 +1,38 @@
+"""The table of constructs says what the running torch does."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fullgraph.diagnose.taxonomy import Category, RootKind
+from fullgraph.rewrites.check.codes import CODES
+from fullgraph.rewrites.check.constructs import known_versions, load_table
+
+SCRIPT = Path(__file__).parents[3] / "docs/constructs.py"
+
+
+@pytest.mark.slow
+@pytest.mark.compiles
+@pytest.mark.timeout(900)
+def test_every_construct_does_on_the_running_torch_what_the_table_says():
+    done = subprocess.run([sys.executable, str(SCRIPT), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_categories_are_those_of_explain():
+    for versions in known_versions():
+        rows = load_table(*versions).rows.values()
+        assert {row.category for row in rows if row.modes} <= {str(one) for one in Category}
+
+
+def test_every_category_has_a_code():
+    assert {*map(str, Category), *map(str, RootKind)} == set(CODES)
+    assert len(set(CODES.values())) == len(CODES)
+
+
+def test_versions_without_a_table_use_the_nearest():
+    newest = max(known_versions())
+    assert load_table("9.9", "3.99").torch == newest[0]
+    assert load_table("1.0", "3.0").rows
