@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from fullgraph.compiler.display import Section, View, mimebundle
 from fullgraph.minifier.oracle.sandbox import SECONDS
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import issue as tracker
-from fullgraph.minifier.repro.script import ScriptCheck
+from fullgraph.minifier.repro.script import ScriptCheck, count_lines
 from fullgraph.minifier.rungs.bisection import Bisection
 
 
@@ -43,6 +43,10 @@ class Minified:
     """Whether a fresh interpreter in an empty folder fails in the same way."""
     notes: tuple[str, ...] = ()
     """Facts about the result, one sentence each."""
+    ran: fresh.ScriptRun | None = None
+    """The script's run in a fresh interpreter."""
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+    """The script's outcome by backend, as in {'backend="eager"': "passes"}."""
     path: Path | None = field(default=None)
     """Where the script was written."""
 
@@ -54,8 +58,7 @@ class Minified:
     @property
     def lines(self) -> int:
         """Return the number of lines of the script, without comments and blank lines."""
-        lines = (line.strip() for line in self.text.splitlines())
-        return sum(1 for line in lines if line and not line.startswith("#"))
+        return count_lines(self.text)
 
     def redacted(self, *, seconds: float = SECONDS) -> Minified:
         """Return a copy with names, strings and numbers replaced where they are not needed.
@@ -107,7 +110,9 @@ class Minified:
         if not self.text:
             return self.bisection.verdict
         operators = "1 operator" if self.ops == 1 else f"{self.ops} operators"
-        size = f"{self.before} {self.unit} → {operators}, {self.lines} lines"
+        size = f"{self.before} lines → {self.lines}"
+        if self.unit == "operators" and self.ops:
+            size = f"{self.before} operators → {operators}, {self.lines} lines"
         alone = "stands alone" if self.standalone else "does NOT stand alone"
         return f"{size}; {self.candidates} candidates, {self.seconds:.0f} s; {alone}"
 

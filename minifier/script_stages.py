@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fullgraph.compiler.isolation import (
     compiler_environment,
@@ -37,10 +37,17 @@ from fullgraph.minifier.reduce.stages import (
 )
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import script as repro
+from fullgraph.minifier.repro.backend_outcomes import find_outcomes
 from fullgraph.minifier.repro.build_parts import UNKNOWN, ProgramFacts, program
 from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.culprit import Culprit, find_culprit
 from fullgraph.minifier.rungs.ladder_run import ReductionRefused, check_reproducible, run_again
+from fullgraph.minifier.simplify import (
+    ScriptProblem,
+    begin_trial,
+    format_script,
+    simplify_script,
+)
 
 START = 120.0
 """Seconds that an interpreter may take before the failing call."""
@@ -61,6 +68,8 @@ class DraftScript:
     """Calls in Dynamo's graphs and in the ATen graphs."""
     unit: str = "operators"
     """The unit of `before`."""
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+    """The script's outcome by backend."""
 
 
 def make_minified(reduction: Reduction, found: Bisection, text: str | None) -> Minified:
@@ -148,7 +157,7 @@ def _script_from_failing_text(reduction: Reduction, before: str) -> DraftScript:
     )
     candidate = source_candidate(reduction, after)
     parts = program(after, _run_for_facts(after, reduction.case))
-    draft = writer.draft(parts, tuple(non_default_config()), candidate, len(before.splitlines()))
+    draft = writer.draft(parts, tuple(non_default_config()), candidate, repro.count_lines(before))
     return replace(draft, unit="lines")
 
 
@@ -288,22 +297,72 @@ class _ScriptWriter:
         text, check = self.script(parts, needed)
         self._reduction.on_progress("script", before, before, lambda: text)
         with ThreadPoolExecutor(1) as pool:
-            waiting = self._begin_standalone_check(text, check, pool)
-            if self._oracle.sandbox.jobs == 1:
-                waiting.result()
-            part = find_culprit(candidate, self._oracle) if steady else None
-            sizes = _count_calls(candidate)
-            standing = waiting.result()
+            text, check, standing = self._settle(text, check, pool, steady)
             if standing.fails_control:
                 for other in self._independent_scripts(parts, needed):
-                    again = self._begin_standalone_check(other, check, pool).result()
-                    if again.ok:
-                        text, standing = other, again
+                    found = self._settle(other, check, pool, steady)
+                    if found[-1].ok:
+                        text, check, standing = found
                         break
+        part = find_culprit(candidate, self._oracle) if steady else None
+        sizes = _count_calls(candidate)
+        outcomes = self._run_on_backends(text, check)
         if standing.ok and not steady:
             reason = f"It fails only sometimes: {self._failure}, but not in {len(last)} tries."
             standing = replace(standing, ok=False, reason=reason)
-        return DraftScript(text, check, before, standing, part, sizes)
+        return DraftScript(text, check, before, standing, part, sizes, outcomes=outcomes)
+
+    def _settle(
+        self, text: str, check: repro.ScriptCheck, pool: ThreadPoolExecutor, steady: bool
+    ) -> tuple[str, repro.ScriptCheck, fresh.StandaloneCheck]:
+        """Return a script simplified and checked; as it was where only that stands alone."""
+        short, shown = self._simplify(text, check) if steady else (text, check)
+        short = format_script(short)
+        standing = self._begin_standalone_check(short, shown, pool).result()
+        if standing.ok or not standing.tried or shown is check:
+            return short, shown, standing
+        text = format_script(text)
+        return text, check, self._begin_standalone_check(text, check, pool).result()
+
+    def _run_on_backends(self, text: str, check: repro.ScriptCheck) -> Mapping[str, str]:
+        """Return the script's outcome on each rung that a script can name."""
+        if not self._named or check.kind in (Kind.HANG, Kind.MEMORY, Kind.SLOW):
+            return {}
+        backends = [rung.backend for rung in self._reduction.rungs]
+        names = [name for name in backends if isinstance(name, str) and not is_local_backend(name)]
+        sandbox = self._oracle.sandbox
+        cache = sandbox.load(self._reduction.rungs)
+        return find_outcomes(text, names, seconds=sandbox.seconds, cache=cache)
+
+    def _simplify(self, text: str, check: repro.ScriptCheck) -> tuple[str, repro.ScriptCheck]:
+        """Return the script as a person would write it, with the values that it shows."""
+        if not self._named or check.kind in (Kind.HANG, Kind.MEMORY, Kind.SLOW):
+            return text, check
+        sandbox = self._oracle.sandbox
+        cache = sandbox.load((self._rung,))
+        trial = functools.partial(begin_trial, seconds=sandbox.seconds, cache=cache)
+        start = trial(text, check, strict=False)()
+        if start is None:
+            return text, check
+        shown = {text: start}
+
+        def begin(candidate: str) -> Callable[[], bool]:
+            """Begin to try a text, and keep what it shows."""
+            wait = trial(candidate, start)
+
+            def finish() -> bool:
+                """Return whether the text still shows the failure."""
+                found = wait()
+                if found is not None:
+                    shown[candidate] = found
+                return found is not None
+
+            return finish
+
+        problem = ScriptProblem(text, begin, oracle=self._oracle)
+        simplify_script(problem)
+        found = shown[problem.current]
+        return repro.replace_comment(problem.current, check, found), found
 
     def _independent_scripts(self, parts: ProgramText, needed: Iterable[str]) -> Iterator[str]:
         """Yield scripts whose calls share less: not their inputs, then not their definitions."""
@@ -367,6 +426,8 @@ def _with_draft(reduction: Reduction, found: Bisection, draft: DraftScript | Non
         before=draft.before,
         unit=draft.unit,
         standalone=draft.standing.ok,
+        ran=draft.standing.ran,
+        outcomes=draft.outcomes,
     )
 
 

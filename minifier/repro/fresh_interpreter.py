@@ -19,17 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fullgraph.compiler.isolation import ClippedText, run_isolated
-from fullgraph.compiler.private import non_default_config, reset_config
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind
 from fullgraph.minifier.oracle.signatures import normalize_message
+from fullgraph.minifier.repro.forked_script import DISABLE, NAME, execute_script
 from fullgraph.minifier.repro.script import ScriptCheck, backend_below, backend_of, lower_backend
 
-NAME = "repro.py"
 _OURS = re.compile(r"PYTHON(?!HASHSEED)|TORCHDYNAMO|TORCH_COMPILE|TORCHINDUCTOR|TORCH_LOGS|TRITON_")
 """Environment variables that would change what a script does."""
 _NONE = "none"
 """Pseudo-backend: no compilation at all."""
-_DISABLE = "TORCHDYNAMO_DISABLE"  # TORCH_COMPILE_DISABLE minds fullgraph=True
 _POLL = 0.1
 _SITE = """\
 import atexit, gc, os, sys
@@ -119,7 +117,7 @@ def run(
     start = time.monotonic()
     variables = {k: v for k, v in os.environ.items() if not _OURS.match(k)}
     if backend == _NONE:
-        variables[_DISABLE] = "1"
+        variables[DISABLE] = "1"
     elif backend is not None:
         text = lower_backend(text, backend)
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
@@ -295,25 +293,14 @@ def passes_controls(text: str, seconds: float) -> bool:
 
 def _passes_in_fork(text: str, backend: str, seconds: float) -> bool:
     """Return whether a script passes with another backend, or without compilation."""
-    text = text if backend == _NONE else lower_backend(text, backend)
     with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
-        job = functools.partial(_run_in_child, text, folder, backend == _NONE)
+        job = functools.partial(_run_in_child, text, folder, None if backend == _NONE else backend)
         return run_isolated(job, where="fork", seconds=seconds).status == "ok"
 
 
-def _run_in_child(text: str, folder: str, eager: bool, _: object) -> None:
-    """Run a script in a forked child, under the settings of a fresh interpreter.
-
-    `eager` disables compilation.
-    """
-    if eager:
-        os.environ[_DISABLE] = "1"
-    os.chdir(folder)
-    code = compile(text, NAME, "exec")
-    for name in non_default_config():
-        reset_config(name)
-    with ThreadPoolExecutor(1) as pool:  # modes are a thread's own
-        pool.submit(exec, code, {"__name__": "__main__"}).result()
+def _run_in_child(text: str, folder: str, backend: str | None, _: object) -> None:
+    """Execute a script in a forked child with another backend; None disables compilation."""
+    execute_script(text, folder, backend)
 
 
 def _describe_ending(ran: ScriptRun) -> str:

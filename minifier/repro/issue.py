@@ -1,30 +1,38 @@
-"""Text of an issue: what is wrong, the script, the error, versions, and where it begins."""
+"""Text of an issue: what is wrong, the script, its outcome by backend, the error, versions."""
 
 from __future__ import annotations
 
-import ast
-import importlib.metadata
-import platform
 import re
-import shutil
-import subprocess
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Protocol
 
-import torch
+import torch.utils.collect_env
 
 from fullgraph.minifier.oracle.failure import Failure, Kind
-from fullgraph.minifier.repro.script import ScriptCheck, backend_of
+from fullgraph.minifier.repro.backend_outcomes import PASSES
+from fullgraph.minifier.repro.fresh_interpreter import ScriptRun
+from fullgraph.minifier.repro.operator_names import operators
+from fullgraph.minifier.repro.script import ScriptCheck, backend_of, compared_expressions
 from fullgraph.minifier.rungs.bisection import Bisection
+from fullgraph.minifier.rungs.culprit import Culprit
 
 _FRAMES = 6
 """Frames shown at the end of a traceback."""
 _ENDS = 26
 """Lines shown of the beginning and of the end of a long text."""
 _LINE = 200
-"""Characters shown of a line."""
-_WIDE = 88
-"""Characters of each part of a title."""
+"""Characters of the longest line that is shown."""
+_WIDE = 100
+"""Characters of an error in a title."""
+_SHORT = 40
+"""Characters of a value in a title."""
+_STAGES = {
+    "eager": "Dynamo",
+    "aot_eager": "AOTAutograd",
+    "aot_eager_decomp_partition": "AOTAutograd's decompositions or its partitioner",
+    "inductor": "Inductor",
+}
+"""The stage that each backend is the first to run."""
 
 
 class CheckedScript(Protocol):
@@ -37,7 +45,11 @@ class CheckedScript(Protocol):
     @property
     def text(self) -> str: ...
     @property
-    def standalone(self) -> bool: ...
+    def ran(self) -> ScriptRun | None: ...
+    @property
+    def outcomes(self) -> Mapping[str, str]: ...
+    @property
+    def ops_aten(self) -> int: ...
 
 
 def issue(found: CheckedScript) -> str:
@@ -46,33 +58,36 @@ def issue(found: CheckedScript) -> str:
     if failure is None or check is None:
         return ""
     backend = backend_of(found.text) or failure.rung
-    title = title_of(check, backend, operators(found.text))
+    describe = [summarize(check, backend, found.text), _name_stage(backend, found.outcomes)]
+    culprit = found.bisection.culprit
+    if culprit is not None:
+        describe.append(describe_culprit(culprit, found.ops_aten))
     parts = [
-        title,
-        f"### Describe the bug\n\n{_summary_sentence(check, failure, found)}",
+        title_of(check, backend, operators(found.text)),
+        f"### 🐛 Describe the bug\n\n{' '.join(filter(None, describe))}",
         f"```python\n{found.text.rstrip()}\n```",
-        _backend_table(found),
-        f"### Error\n\n```\n{shorten_traceback(failure.details or failure.message)}\n```",
-        "### Versions\n\n" + "\n".join(f"- {line}" for line in versions()),
+        _backend_table(found.outcomes),
+        f"### Error logs\n\n```\n{_error_of(found.ran, failure)}\n```",
+        f"### Versions\n\n```\n{versions()}\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...]) -> str:
     """Return the issue's title: what fails, and with which operators."""
-    what = ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+    what = ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
     of = f" of {what}" if what else ""
-    start = f"torch.compile(backend={backend!r})".replace("'", '"')
+    values = f": {check.got} instead of {check.expected}"
+    values = values if max(len(check.got), len(check.expected)) <= _SHORT else ""
     match check.kind:
-        case Kind.RESULT:
-            told = f"wrong result{of}: {check.got} instead of {check.expected}"
-        case Kind.METADATA:
-            told = f"wrong {check.aspect}{of}: {check.got} instead of {check.expected}"
+        case Kind.RESULT | Kind.METADATA:
+            aspect = check.aspect if check.aspect not in ("nan", "infinite", "value") else "result"
+            told = f"wrong {aspect}{of}{values}"
         case Kind.GRADIENT:
-            told = f"wrong gradient{of}: {check.got} instead of {check.expected}"
+            told = f"wrong gradient{of}{values}"
         case Kind.MUTATION:
             place = "an input" if check.where.startswith("input[") else check.where
-            told = f"wrong value left in {place} by {what or 'the program'}"
+            told = f"wrong value left in {place} by {what or 'the program'}{values}"
         case Kind.CRASH:
             told = f"{' '.join(check.signature) or 'crash'}{of and f' in {what}'}"
         case Kind.HANG:
@@ -80,126 +95,127 @@ def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...]) -> str:
         case Kind.MEMORY:
             told = f"runs out of memory{of and f' in {what}'}"
         case Kind.BREAK:
-            told = f"graph break: {_clip_line(check.got)}"
+            told = f"graph break: {first_clauses(check.got)}"
         case Kind.RECOMPILE:
             told = f"compiles again at every call{of}"
         case Kind.SLOW:
             told = f"slower than eager{of}: {check.got}"
         case _:
-            told = f"{_clip_line(check.got)}{of and f' ({what})'}"
-    return f"{start}: {told}"
+            told = f"{first_clauses(check.got)}{of and f' ({what})'}"
+    return f'torch.compile(backend="{backend}"): {told}'
 
 
-def operators(text: str) -> tuple[str, ...]:
-    """Return the distinct operators that a script's functions call, in order.
-
-    "torch.cat", "Tensor.exp"; if they call nothing, Python's operators: "add"."""
-    every = ast.walk(ast.parse(text))
-    functions = [n for n in every if isinstance(n, ast.FunctionDef) and n.name != "inputs"]
-    nodes = [node for function in functions for node in ast.walk(function)]
-    calls = [n for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
-    calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
-    names = [_public_name(call.func) for call in calls if isinstance(call.func, ast.Attribute)]
-    signs = [type(node.op).__name__.lower() for node in nodes if isinstance(node, ast.BinOp)]
-    return tuple(dict.fromkeys(names or signs))
+def first_clauses(text: str) -> str:
+    """Return the first line of an error, up to the last whole clause that fits into a title."""
+    line = text.strip().partition("\n")[0].rstrip(".")
+    if len(line) <= _WIDE:
+        return line
+    ends = [end.start() for end in re.finditer(r"(?:\. |: |; |, | \()", line)]
+    fitting = [end for end in ends if end <= _WIDE]
+    return line[: fitting[-1]] if fitting else line.partition(" ")[0].rstrip(":")
 
 
-def _public_name(function: ast.Attribute) -> str:
-    """Return "torch.name" for a function, "Tensor.name" for a method."""
-    whole = ast.unparse(function)
-    return whole if whole.startswith("torch.") else f"Tensor.{function.attr}"
-
-
-def _clip_line(text: str) -> str:
-    """Return the first line of a text, shortened."""
-    line = text.strip().partition("\n")[0]
-    return line if len(line) <= _WIDE else line[: _WIDE - 2].rstrip() + " …"
-
-
-def _summary_sentence(check: ScriptCheck, failure: Failure, found: CheckedScript) -> str:
-    """Return a sentence: eager's result, the compiled program's, and the first failing backend."""
+def summarize(check: ScriptCheck, backend: str, text: str) -> str:
+    """Return a sentence on what the compiled script does, and what eager does."""
+    compiled = f'`torch.compile(backend="{backend}")`'
+    pair = f"{_code(check.got)} under {compiled} and {_code(check.expected)} in eager"
     match check.kind:
-        case Kind.RESULT | Kind.METADATA | Kind.GRADIENT | Kind.MUTATION:
-            aspect = "" if check.aspect == "value" else f" ({check.aspect})"
-            told = f"{check.where}{aspect}: eager gives {check.expected}, compiled {check.got}."
+        case Kind.RESULT | Kind.METADATA:
+            index = check.where.removeprefix("output") if check.where.startswith("output[") else ""
+            subject = f"result `{index}`" if index.removeprefix("[0]") else "result"
+            element = check.aspect in ("nan", "infinite", "value")
+            told = f"The {subject} is" if element else f"The {check.aspect} of the {subject} is"
+            return f"{told} {pair}."
+        case Kind.GRADIENT:
+            return f"The gradient of `{_place_of(text) or check.where}` is {pair}."
+        case Kind.MUTATION:
+            return f"After the call, `{_place_of(text) or check.where}` is {pair}."
         case Kind.CRASH:
-            told = f"Eager runs; the compiled program dies of {' '.join(check.signature)}."
-        case _:
-            told = f"Eager runs; compiled: {_clip_line(failure.message)}"
-    lower = _last_good(found)
-    began = f" `{lower}` is right; it begins at `{failure.rung}`." if lower else ""
-    alone = "The script is self-contained." if found.standalone else ""
-    return f"{told}{began} {alone}".strip()
+            return f"The script runs in eager. The process dies under {compiled}."
+        case Kind.BREAK:
+            return "The program has a graph break, so that it raises under `fullgraph=True`."
+        case Kind.RECOMPILE:
+            return f"The program is compiled again at every call under {compiled}."
+        case Kind.HANG:
+            return f"The script runs in eager. It does not end under {compiled}."
+        case Kind.MEMORY:
+            return f"The script runs in eager. It runs out of memory under {compiled}."
+        case Kind.SLOW:
+            return f"Under {compiled} the program is {check.got.rstrip('.')}."
+    return f"The script runs in eager. It raises under {compiled}: {_code(check.got)}."
 
 
-def _last_good(found: CheckedScript) -> str:
-    """Return the last rung before the failing one."""
-    good = ""
-    for name, ended in found.bisection.rungs.items():
-        if ended is not None and ended.failure is not None:
-            return good
-        good = name
-    return good
+def _code(text: str) -> str:
+    return f"`{text.rstrip('.')}`"
 
 
-def _backend_table(found: CheckedScript) -> str:
-    """Return the outcomes of all rungs as a Markdown table."""
-    rows = [f"| {name} | {told} |" for name, told in found.bisection.table()]
-    lines = ["| backend | outcome |", "|---|---|", *rows]
-    if found.bisection.culprit:
-        lines += ["", f"Without this part it does not fail: {found.bisection.culprit}."]
-    return "\n".join(lines)
+def _place_of(text: str) -> str:
+    """Return what a script compares, without `.grad`; "" if it is a result."""
+    compared = compared_expressions(text)
+    place = compared[0].removesuffix(".grad") if compared is not None else ""
+    return "" if place == "got" else place
+
+
+def _name_stage(backend: str, outcomes: Mapping[str, str]) -> str:
+    """Return a sentence on the stage that fails: the first one whose backend does."""
+    good = [name for name, told in outcomes.items() if told == PASSES]
+    stage = _STAGES.get(backend)
+    if stage is None or not good:
+        return ""
+    below = "without compilation" if len(good) == 1 else f"with `{good[-1]}`"
+    return f"The script passes {below}, so that the failure begins in {stage}."
+
+
+def describe_culprit(culprit: Culprit, ops_aten: int) -> str:
+    """Return a sentence on the part without which the failure was seen to disappear; "" if vague.
+
+    An operator without its lowering runs as ATen's kernel, which also ends every fusion with it: in
+    a graph of several operators this names no cause."""
+    if culprit.number is None:
+        return f"It passes where {culprit.what.removesuffix(' fixes it')} (high confidence)."
+    if culprit.part == "lowerings" and ops_aten != 1:
+        return ""
+    what = f" of `{culprit.what}`" if culprit.what else ""
+    part = culprit.part.replace("_", " ").removesuffix("s")
+    sure = "high" if ops_aten == 1 else "medium"
+    return f"It passes without the {part}{what} ({sure} confidence)."
+
+
+def _backend_table(outcomes: Mapping[str, str]) -> str:
+    """Return the outcomes of the script as a Markdown table; "" if there are none."""
+    if not outcomes:
+        return ""
+    rows = [
+        f"| {f'`{name}`' if '=' in name else name} | {told.replace('|', chr(92) + '|')} |"
+        for name, told in outcomes.items()
+    ]
+    return "\n".join(["| `torch.compile` | the script |", "|---|---|", *rows])
+
+
+def _error_of(ran: ScriptRun | None, failure: Failure) -> str:
+    """Return what the script prints as it fails, from its traceback on."""
+    text = ran.output if ran is not None and ran.output else failure.details or failure.message
+    starts = [text.find(start) for start in ("Traceback (most recent", "Fatal Python error")]
+    begin = min((start for start in starts if start >= 0), default=0)
+    return shorten_traceback(text[begin:])
 
 
 def shorten_traceback(text: str) -> str:
     """Return a traceback's last frames without folders; of a C++ compiler's output, the errors."""
     text = re.sub(r'File "[^"]*/site-packages/', 'File "', text)
     text = re.sub(r"/(?:tmp|home|root|Users|work)/[^\s\"':]*/", "", text)
-    lines = [line if len(line) <= _LINE else line[:_LINE] + " …" for line in text.splitlines()]
+    lines = [line for line in text.splitlines() if len(line) <= _LINE]
     starts = [i for i, line in enumerate(lines) if line.startswith('  File "')]
     if len(starts) > _FRAMES + 1:
-        lines[starts[0] : starts[-_FRAMES]] = ["  …"]
+        count = len(starts) - _FRAMES
+        lines[starts[0] : starts[-_FRAMES]] = [f"  [{count} frames are left out]"]
     if len(lines) > 2 * _ENDS:
         middle = [line for line in lines[_ENDS:-_ENDS] if re.search(r"\berror: ", line)]
-        lines[_ENDS:-_ENDS] = ["…", *middle[:3], "…"] if middle else ["…"]
+        count = len(lines) - 2 * _ENDS - len(middle[:3])
+        lines[_ENDS:-_ENDS] = [*middle[:3], f"[{count} lines are left out]"]
     return "\n".join(lines).strip()
 
 
-def versions() -> list[str]:
-    """Return what `torch.utils.collect_env` lists first: torch, the machine, compilers."""
-    lines = [
-        f"PyTorch {torch.__version__} (git {str(torch.version.git_version)[:10]})",
-        f"CUDA {torch.version.cuda or 'none'}, ROCm {torch.version.hip or 'none'}",
-        f"Python {platform.python_version()} on {platform.platform()}",
-        f"CPU {_processor_name()}, capability {torch.backends.cpu.get_cpu_capability()}",
-    ]
-    if torch.version.cuda and torch.cuda.is_available():
-        lines.append(f"GPU {torch.cuda.get_device_name(0)}")
-    compiler = _compiler_version()
-    if compiler:
-        lines.append(compiler)
-    for name in ("triton", "numpy"):
-        try:
-            lines.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return lines
-
-
-def _processor_name() -> str:
-    """Return the model name of the processor."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return platform.processor() or platform.machine()
-    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    return found[1] if found else platform.machine()
-
-
-def _compiler_version() -> str:
-    """Return the first line of the C++ compiler's version; "" without one."""
-    path = shutil.which("g++") or shutil.which("clang++")
-    if path is None:
-        return ""
-    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    return told.stdout.partition("\n")[0]
+def versions() -> str:
+    """Return versions and machine as `python -m torch.utils.collect_env` prints them."""
+    return str(torch.utils.collect_env.get_pretty_env_info()).strip()

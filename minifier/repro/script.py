@@ -27,8 +27,8 @@ _LIMITS = {Kind.HANG: 60.0, Kind.MEMORY: float(32 << 30)}
 """Default limits: seconds of a hang, bytes of address space."""
 _START = 20.0
 """Seconds that are always granted before a hang: the compiler is loaded first."""
-_COMMENT = 160
-"""Characters of an error in a comment."""
+_COMMENT = 84
+"""Characters of a line of comment."""
 _TIMES = 10
 """Calls that are timed together for a slow program."""
 
@@ -112,9 +112,10 @@ def script(
     compiled = f'torch.compile({program.callee}, backend="{backend}"'
     compiled += "" if dynamic is None else f", dynamic={dynamic}"
     compiled += ", fullgraph=True)" if fullgraph or check.kind is Kind.BREAK else ")"
-    body = _Body(program, check, compiled, backend)
+    body = _Body(program, check, compiled)
     header = [f"# {environment if environment is not None else surroundings()}"]
-    imports = sorted({*program.imports, *body.imports, *sources.imports.values(), "import torch"})
+    every = {*program.imports, *body.imports, *sources.imports.values(), "import torch"}
+    imports = sorted(every, key=lambda line: (line.startswith("from"), line))
     parts = [
         "\n".join(header + imports),
         *sources.texts,
@@ -124,6 +125,30 @@ def script(
         "\n".join(body.lines),
     ]
     return _join_parts(parts)
+
+
+def describe_check(check: ScriptCheck) -> list[str]:
+    """Return the values or the error that a script shows, as lines of comment."""
+    if check.kind in (Kind.RESULT, Kind.METADATA, Kind.GRADIENT, Kind.MUTATION):
+        index = check.where.removeprefix("output") if check.where.startswith("output[") else ""
+        place = f"output {index}: " if index.removeprefix("[0]") else ""
+        told = f"{place}expected {check.expected}, got {check.got}"
+    else:
+        told = check.got
+    lines = textwrap.wrap(told, _COMMENT, break_long_words=False, break_on_hyphens=False)
+    return [f"# {line}" for line in lines]
+
+
+def replace_comment(text: str, old: ScriptCheck, new: ScriptCheck) -> str:
+    """Return a script whose comment tells the values of `new` instead of those of `old`."""
+    before, after = describe_check(old), describe_check(new)
+    lines = text.split("\n")
+    for start, line in enumerate(lines):
+        indent = line[: len(line) - len(line.lstrip())]
+        end = start + len(before)
+        if before and lines[start:end] == [indent + one for one in before]:
+            return "\n".join([*lines[:start], *(indent + one for one in after), *lines[end:]])
+    return text
 
 
 def lower_backend(text: str, backend: str) -> str:
@@ -146,6 +171,25 @@ def backend_below(backend: str) -> str | None:
         return "aot_eager" if backend.startswith("aot_") else "eager"
     found = names[names.index(backend) - 1]
     return found if isinstance(found, str) else None
+
+
+def compared_expressions(text: str) -> tuple[str, str, bool] | None:
+    """Return what the last statement compares, as source, and whether by `assert_close`."""
+    statement = ast.parse(text).body[-1]
+    while isinstance(statement, ast.With):
+        statement = statement.body[-1]
+    match statement:
+        case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
+            return ast.unparse(left), ast.unparse(right), False
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="assert_close"), args=[one, other])):
+            return ast.unparse(one), ast.unparse(other), True
+    return None
+
+
+def count_lines(text: str) -> int:
+    """Return the number of lines of a text, without comments and blank lines."""
+    lines = (line.strip() for line in text.splitlines())
+    return sum(1 for line in lines if line and not line.startswith("#"))
 
 
 def surroundings() -> str:
@@ -176,11 +220,9 @@ def _join_parts(parts: Sequence[str]) -> str:
 class _Body:
     """Writer of the statements after the function: inputs, calls, an assertion."""
 
-    def __init__(
-        self, program: ProgramText, check: ScriptCheck, compiled: str, backend: str
-    ) -> None:
+    def __init__(self, program: ProgramText, check: ScriptCheck, compiled: str) -> None:
         self._program, self._check, self._compiled = program, check, compiled
-        self._eager, self._backend = program.callee, backend
+        self._eager = program.callee
         self.imports: list[str] = []
         made = [] if program.target.isidentifier() else [f"model = {program.target}"]
         self._inputs = [*made, *program.inputs.splitlines()]
@@ -279,9 +321,7 @@ class _Body:
             self.imports.append("import resource")
             yield f"resource.setrlimit(resource.RLIMIT_AS, ({limit:.0f}, {limit:.0f}))"
         call = self._call_of(self._compiled)
-        if self._check.got:
-            told = textwrap.shorten(self._check.got, _COMMENT, placeholder=" …")
-            yield f"# {self._backend}: {told}"
+        yield from describe_check(self._check)
         yield from self._call_side(
             self._compiled, self._with_backward(call) if self._check.backward else call
         )
@@ -360,7 +400,7 @@ class _Body:
         for variable, side in (("expected", self._eager), ("got", "compiled")):
             timed = f"timeit.repeat(lambda: {self._call_of(side)}, repeat=5, number={_TIMES})"
             yield f"{variable} = min({timed})"
-        yield f"# {self._backend}: {self._check.got}"
+        yield from describe_check(self._check)
         most = f"{SLOW_FACTOR:g} * expected + {SLOW_OVERHEAD * _TIMES:g}"
         yield f'assert got < {most}, f"eager {{expected}} s, compiled {{got}} s"'
 
@@ -372,9 +412,7 @@ class _Body:
             tol = self._program.tolerance
             if check.tol is not None:
                 tol = Tolerance(check.tol, check.tol)
-            other = "compiled" if self._backend == "eager" else self._backend
-            told = f"{check.where}: eager gives {check.expected}, {other} {check.got}"
-            yield f"# {told}"
+            yield from describe_check(check)
             yield (
                 f"torch.testing.assert_close({got}, {expected}, "
                 f"rtol={tol.rtol:g}, atol={tol.atol:g}, equal_nan=True, "

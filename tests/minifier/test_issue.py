@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 
 from fullgraph.minifier.minified import Minified
 from fullgraph.minifier.oracle.attempt import RungOutcome
 from fullgraph.minifier.oracle.failure import Failure, Kind
 from fullgraph.minifier.repro import issue as tracker
+from fullgraph.minifier.repro.backend_outcomes import find_outcomes
+from fullgraph.minifier.repro.fresh_interpreter import ScriptRun
+from fullgraph.minifier.repro.operator_names import operators
 from fullgraph.minifier.repro.script import ScriptCheck
 from fullgraph.minifier.rungs.bisection import Bisection
+from fullgraph.minifier.rungs.culprit import Culprit
 
 SCRIPT = """\
 # torch 2.13.0
@@ -24,25 +30,57 @@ x = torch.zeros(3)
 got = torch.compile(f, backend="inductor")(x)
 """
 CHECK = ScriptCheck(Kind.RESULT, "nan", "0", aspect="nan", where="output[0]")
+OUTCOMES = {
+    "not compiled": "passes",
+    'backend="eager"': "passes",
+    'backend="inductor"': "fails: differs from eager",
+}
+RAN = ScriptRun(
+    1,
+    output="""\
+warning: noise
+Traceback (most recent call last):
+  File "repro.py", line 11, in <module>
+AssertionError: Tensor-likes are not close!
+""",
+)
 
 
-@pytest.mark.compiles
-def test_an_issue_has_what_a_maintainer_asks_for() -> None:
-    failure = Failure("inductor", Kind.RESULT, ("nan",), "output[0] (nan): expected nan, got 0")
+def found(culprit: Culprit | None = None) -> Minified:
+    failure = Failure(
+        "inductor", Kind.RESULT, ("nan",), "output[0] (nan): expected -371.5, got 814.5"
+    )
     rungs = {
         "eager": RungOutcome("eager", None, 0.1),
         "inductor": RungOutcome("inductor", failure, 3.0),
     }
-    found = Minified(Bisection("2.13.0", rungs), CHECK, SCRIPT, standalone=True)
-    text = tracker.issue(found)
+    bisection = Bisection("2.13.0", rungs, culprit)
+    return Minified(bisection, CHECK, SCRIPT, standalone=True, ran=RAN, outcomes=OUTCOMES)
+
+
+@pytest.mark.compiles
+def test_an_issue_has_what_a_maintainer_asks_for() -> None:
+    text = tracker.issue(found())
     title, *_ = text.splitlines()
     assert title == (
         'torch.compile(backend="inductor"): wrong result of torch.nn.functional.softshrink, '
         "Tensor.exp: 0 instead of nan"
     )
-    assert "output[0] (nan): eager gives nan, compiled 0. `eager` is right" in text
-    assert SCRIPT.strip() in text and "| inductor |" in text
-    assert "### Versions" in text and "PyTorch " in text
+    assert (
+        'The result is `0` under `torch.compile(backend="inductor")` and `nan` in eager. '
+        'The script passes with `backend="eager"`, so that the failure begins in Inductor.\n'
+    ) in text
+    assert SCRIPT.strip() in text
+    assert '| `backend="inductor"` | fails: differs from eager |' in text
+    assert "AssertionError: Tensor-likes are not close!" in text and "noise" not in text
+    assert "### Versions\n\n```\nPyTorch version: " in text and "Is debug build:" in text
+
+
+@pytest.mark.compiles
+def test_values_are_those_of_the_script_and_nothing_is_cut() -> None:
+    text = tracker.issue(found())
+    assert "371" not in text and "814" not in text  # of the whole program
+    assert "…" not in text and "dynamo" not in text.partition("### Versions")[0]
 
 
 def test_titles_say_what_is_wrong() -> None:
@@ -53,7 +91,85 @@ def test_titles_say_what_is_wrong() -> None:
     assert title(ScriptCheck(Kind.EXCEPTION, got="KeyError: 3")) == "KeyError: 3 (Tensor.exp)"
     stride = ScriptCheck(Kind.METADATA, "(1, 2)", "(2, 1)", aspect="stride")
     assert title(stride) == "wrong stride of Tensor.exp: (2, 1) instead of (1, 2)"
+    none = ScriptCheck(Kind.GRADIENT, "tensor([[1.]])", "None", aspect="type")
+    assert title(none) == "wrong gradient of Tensor.exp: None instead of tensor([[1.]])"
+    long = ScriptCheck(Kind.RESULT, "tensor([" + "1., " * 30 + "])", "0")
+    assert title(long) == "wrong result of Tensor.exp"
     assert all(title(ScriptCheck(kind)) for kind in Kind)
+
+
+def test_a_long_error_ends_at_a_clause() -> None:
+    error = "CppCompileError: error: no match for operator+ (operand types are " + "x" * 99 + ")"
+    assert tracker.first_clauses(error) == "CppCompileError: error: no match for operator+"
+    assert tracker.first_clauses("KeyError: 3.\nmore") == "KeyError: 3"
+    assert tracker.first_clauses("KeyError: " + "x" * 999) == "KeyError"
+
+
+def test_sentences_for_every_kind() -> None:
+    for kind in Kind:
+        check = ScriptCheck(kind, "1", "KeyError: 3.", where="input[0]")
+        told = tracker.summarize(check, "aot_eager", SCRIPT)
+        assert told.endswith(".") and ".." not in told and told[0].isupper()
+
+
+def test_a_culprit_is_named_only_where_it_explains_the_failure() -> None:
+    lowering = Culprit("inductor", "lowerings", 8, "sub")
+    assert tracker.describe_culprit(lowering, ops_aten=9) == ""
+    assert tracker.describe_culprit(lowering, ops_aten=1) == (
+        "It passes without the lowering of `sub` (high confidence)."
+    )
+    setting = Culprit("inductor", "layout", None, "layout_optimization=False fixes it")
+    assert tracker.describe_culprit(setting, ops_aten=9) == (
+        "It passes where layout_optimization=False (high confidence)."
+    )
+
+
+OPERATORS = {
+    "torch.autograd.Function.apply": """
+        class Scale(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x
+
+        def f(x):
+            return Scale.apply(x)
+        """,
+    "torch.nn.functional.gelu": "def f(x): return F.gelu(torch.ones(2))",
+    "numpy.percentile": "def f(x): return np.percentile(x, [1])",
+    "torch.nn.Linear": "def f(x): return nn.Linear(1, 1)(x)",
+    "Tensor.exp": "def f(x): return x.exp()",
+    "torch.ones": "def f(): return torch.ones(2)",
+    "add": "def f(x): return x + 1",
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_have_their_public_names(name: str) -> None:
+    imports = "import torch\nimport numpy as np\nimport torch.nn.functional as F\n"
+    text = imports + "from torch import nn\n" + dedent(OPERATORS[name])
+    assert operators(text) == (name,)
+
+
+def test_counts_are_honest() -> None:
+    bisection = found().bisection
+    of_lines = Minified(bisection, CHECK, SCRIPT, ops=0, before=76, unit="lines")
+    assert of_lines.verdict.startswith("76 lines → 5; ")
+    of_graph = Minified(bisection, CHECK, SCRIPT, ops=1, before=98)
+    assert of_graph.verdict.startswith("98 operators → 1 operator, 5 lines; ")
+
+
+@pytest.mark.compiles
+def test_outcomes_by_backend_are_those_of_the_script() -> None:
+    text = (
+        "import torch\n\n\ndef f(x):\n"
+        "    return x.reshape(3) if torch.compiler.is_compiling() else x\n\n\n"
+        'torch.compile(f, backend="eager")(torch.ones(2))\n'
+    )
+    told = find_outcomes(text, ["eager", "aot_eager"], seconds=60)
+    assert list(told) == ["not compiled", 'backend="eager"', 'backend="aot_eager"']
+    assert told["not compiled"] == "passes"
+    assert "fails: TorchRuntimeError: RuntimeError when" in told['backend="eager"']
 
 
 def test_a_traceback_is_shortened_and_tells_no_home() -> None:

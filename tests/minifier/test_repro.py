@@ -59,7 +59,7 @@ def test_a_wrong_result() -> None:
 
         expected = f(x)
         got = torch.compile(f, backend="eager")(x)
-        # output[0]: eager gives 1, compiled 2
+        # expected 1, got 2
         torch.testing.assert_close(
             {close}
         )
@@ -133,9 +133,7 @@ def test_settings_go_before_the_program_and_the_backend_stands_alone() -> None:
         "torch._inductor.config.coordinate_descent_tuning = True",
         "torch._inductor.config.cpp.simdlen = 8",
     ]
-    assert made.endswith(
-        '# inductor: Bad: it is\ntorch.compile(f, backend="inductor", dynamic=True)(x)\n'
-    )
+    assert made.endswith('# Bad: it is\ntorch.compile(f, backend="inductor", dynamic=True)(x)\n')
 
 
 def test_the_backend_can_be_exchanged() -> None:
@@ -286,7 +284,7 @@ def test_one_rung_down_modes_and_settings_are_those_of_a_fresh_interpreter() -> 
     )
     made += "\nimport torch._dynamo.config as config\n"
     made += "assert torch.is_grad_enabled() and not config.capture_scalar_outputs\n"
-    made += "import os; assert not os.listdir()\n"
+    made += "import os; assert os.listdir() == ['repro.py']\n"
     with torch.no_grad(), torch._dynamo.config.patch(capture_scalar_outputs=True):
         assert fresh.passes_controls(made, SECONDS)
         assert not fresh.passes_controls(made + "assert False\n", SECONDS)

@@ -1,0 +1,67 @@
+"""Outcome of a script with each backend, in the words of an issue."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Mapping, Sequence
+
+from fullgraph.compiler.isolation import Emit, JobOutcome, run_isolated
+from fullgraph.minifier.oracle.failure import failure_of_exception
+from fullgraph.minifier.repro.forked_script import execute_script
+
+NOT_COMPILED = "not compiled"
+PASSES = "passes"
+
+
+def find_outcomes(
+    text: str, backends: Sequence[str], *, seconds: float, cache: str | None = None
+) -> Mapping[str, str]:
+    """Run a script without compilation and with each backend, each in a forked child.
+
+    Returns the outcomes in words: "passes", "fails: KeyError: 3"."""
+    return {
+        words_for(backend): _find_outcome(text, backend, seconds, cache)
+        for backend in (None, *backends)
+    }
+
+
+def words_for(backend: str | None) -> str:
+    """Return a backend as an argument of `torch.compile`; None is no compilation."""
+    return NOT_COMPILED if backend is None else f'backend="{backend}"'
+
+
+def _find_outcome(text: str, backend: str | None, seconds: float, cache: str | None) -> str:
+    """Run a script with one backend in a forked child, and return the outcome in words."""
+    with tempfile.TemporaryDirectory(prefix="repro-", ignore_cleanup_errors=True) as folder:
+        job = functools.partial(_run_in_child, text, folder, backend)
+        return _words_of(run_isolated(job, where="fork", seconds=seconds, cache=cache))
+
+
+def _run_in_child(text: str, folder: str, backend: str | None, emit: Emit) -> None:
+    """Execute a script in a forked child, and emit the exception that ends it."""
+    try:
+        execute_script(text, folder, backend)
+    except Exception as error:
+        emit(failure_of_exception(backend or "", error).message)
+
+
+def _words_of(outcome: JobOutcome[None]) -> str:
+    """Return how a script ended."""
+    if outcome.messages:
+        line = str(outcome.messages[0]).strip().partition("\n")[0]
+        return "fails: differs from eager" if _is_assertion(line) else f"fails: {line}"
+    match outcome.status:
+        case "ok":
+            return PASSES
+        case "signal":
+            return f"fails: the process dies of {outcome.signal}"
+        case "timeout":
+            return f"fails: it does not end within {outcome.seconds:.0f} s"
+        case "memory":
+            return "fails: it runs out of memory"
+    return f"fails: {outcome.error.type if outcome.error else outcome.status}"
+
+
+def _is_assertion(line: str) -> bool:
+    return line.startswith("AssertionError")

@@ -1,0 +1,48 @@
+"""Execute a script in a forked child as a fresh interpreter would."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+from fullgraph.compiler.private import non_default_config, reset_config
+from fullgraph.minifier.repro.script import lower_backend
+
+NAME = "repro.py"
+DISABLE = "TORCHDYNAMO_DISABLE"  # TORCH_COMPILE_DISABLE minds fullgraph=True
+
+
+def execute_script(
+    text: str, folder: str, backend: str | None, names: dict[str, object] | None = None
+) -> None:
+    """Execute a script in this process, which must be a forked child; raise what it raises.
+
+    It becomes the main program of an empty folder, with the modes and settings of a fresh
+    interpreter, and with another backend: None disables compilation. `names` gets its variables.
+    """
+    if backend is None:
+        os.environ[DISABLE] = "1"
+    else:
+        os.environ.pop(DISABLE, None)
+        text = lower_backend(text, backend)
+    os.chdir(folder)
+    Path(NAME).write_text(text, encoding="utf-8")  # tracebacks and Dynamo read it
+    torch.compiler.reset()
+    for name in non_default_config():
+        reset_config(name)
+    main = ModuleType("__main__")
+    main.__file__ = NAME
+    sys.modules["__main__"] = main
+    code = compile(text, NAME, "exec", dont_inherit=True)
+    try:
+        with ThreadPoolExecutor(1) as pool:  # modes are a thread's own
+            pool.submit(exec, code, vars(main)).result()
+    finally:
+        Path(NAME).unlink(missing_ok=True)
+        if names is not None:
+            names.update(vars(main))

@@ -1,0 +1,77 @@
+"""The operators that a script calls, by their public names."""
+
+from __future__ import annotations
+
+import ast
+
+import torch
+
+_FACTORIES = {
+    "is_compiling",
+    "ones",
+    "zeros",
+    "empty",
+    "full",
+    "tensor",
+    "arange",
+    "randn",
+    "rand",
+    "randint",
+}
+"""Functions of torch that compute nothing: a title names them only if nothing else is called."""
+_FUNCTION = "torch.autograd.Function"
+
+
+def operators(text: str) -> tuple[str, ...]:
+    """Return the distinct operators that a script's functions and classes call, in order.
+
+    "torch.cat", "Tensor.exp", "numpy.percentile", "torch.autograd.Function.apply"; if they call
+    nothing, Python's operators: "add"."""
+    tree = ast.parse(text)
+    modules = dict(_imported_names(tree))
+    functions = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        and any(ast.unparse(base).endswith("Function") for base in node.bases)
+    }
+    scopes = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name != "make_inputs"
+    ]
+    nodes = [node for scope in scopes for node in ast.walk(scope)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
+    names = [name for call in calls if (name := _public_name(call.func, modules, functions))]
+    named = [name for name in names if name.rpartition(".")[2] not in _FACTORIES]
+    signs = [type(node.op).__name__.lower() for node in nodes if isinstance(node, ast.BinOp)]
+    return tuple(dict.fromkeys(named or signs or names))
+
+
+def _imported_names(tree: ast.Module) -> dict[str, str]:
+    """Return the full name of each module or function that a script imports."""
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                root = alias.name.partition(".")[0]
+                found[alias.asname or root] = alias.name if alias.asname else root
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return found
+
+
+def _public_name(function: ast.expr, modules: dict[str, str], functions: set[str]) -> str:
+    """Return the public name of what a call calls; "" for what the script itself defines."""
+    if isinstance(function, ast.Call):
+        return ""
+    head, *rest = ast.unparse(function).split(".")
+    if head in modules:
+        return ".".join([modules[head], *rest])
+    if head in functions and rest == ["apply"]:
+        return f"{_FUNCTION}.apply"
+    if isinstance(function, ast.Attribute) and head not in ("self", "ctx", "super()"):
+        return f"Tensor.{function.attr}" if hasattr(torch.Tensor, function.attr) else ""
+    return ""

@@ -1,0 +1,103 @@
+"""Proposals for classes: plain constructor calls, static methods, functions for stateless ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import libcst as cst
+from libcst import matchers as m
+
+from fullgraph.minifier.reduce.source.source_tree import (
+    CurrentNode,
+    Replacement,
+    SourceTree,
+    TreeEdit,
+    replace_expression,
+)
+
+_NEW = re.compile(r"(?P<name>\w+) = (?P<kind>[\w.]+)\.__new__\((?P=kind)\)")
+_STATIC = ("forward", "backward", "setup_context", "jvp", "vmap")
+_STATICMETHOD = cst.Decorator(cst.Name("staticmethod"))
+
+
+def call_constructors(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `x = K()` for `x = K.__new__(K)`, and no `nn.Module.__init__(x)` after it."""
+    found = []
+    lines = tree.nodes_of_kind(cst.SimpleStatementLine)
+    for line in lines:
+        made = _NEW.fullmatch(tree.code(line).strip())
+        if made is None:
+            continue
+        call = cst.parse_statement(f"{made['name']} = {made['kind']}()")
+        changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {
+            line: lambda now, call=call: call  # type: ignore[misc]
+        }
+        begun = re.compile(rf"[\w.]+\.__init__\({made['name']}\)")
+        for other in lines:
+            if begun.fullmatch(tree.code(other).strip()):
+                changes[other] = lambda now: cst.RemoveFromParent()
+        found.append(TreeEdit(changes))
+    return found
+
+
+def static_methods(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `@staticmethod` on the methods of each subclass of `autograd.Function`."""
+    found = []
+    for kind in tree.nodes_of_kind(cst.ClassDef):
+        bases = [tree.code(base.value) for base in kind.bases]
+        if not any(base.rpartition(".")[2] == "Function" for base in bases):
+            continue
+        methods = [
+            one
+            for one in kind.body.body
+            if isinstance(one, cst.FunctionDef) and one.name.value in _STATIC and not one.decorators
+        ]
+        if methods:
+            found.append(TreeEdit({one: _as_static(one) for one in methods}))
+    return found
+
+
+def _as_static(method: cst.FunctionDef) -> Callable[[CurrentNode], Replacement]:
+    """Return the change that makes a method static."""
+
+    def change(now: CurrentNode) -> Replacement:
+        """Return the method, as other edits left it, with the decorator."""
+        return now(method).with_changes(decorators=[_STATICMETHOD])
+
+    return change
+
+
+def drop_attributes(tree: SourceTree) -> list[TreeEdit]:
+    """Propose the argument in place of each call of an attribute, `self.layer(x)`."""
+    found = []
+    for call in tree.nodes_of_kind(cst.Call):
+        if m.matches(call, m.Call(m.Attribute(m.Name("self")), [m.Arg(keyword=None, star="")])):
+            found.append(replace_expression(tree, call, tree.code(call.args[0].value)))
+    return found
+
+
+def inline_empty_functions(tree: SourceTree) -> list[TreeEdit]:
+    """Propose no calls of a function that does nothing."""
+    found = []
+    for function in tree.nodes_of_kind(cst.FunctionDef):
+        if tree.parents[function] is not tree.module or not _does_nothing(tree, function):
+            continue
+        changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {}
+        for call in tree.nodes_of_kind(cst.Call):
+            if tree.code(call.func) != function.name.value:
+                continue
+            parent = tree.parents[call]
+            if isinstance(parent, cst.Expr):
+                changes[tree.parents[parent]] = lambda now: cst.RemoveFromParent()
+            else:
+                changes[call] = lambda now: cst.Name("None")
+        if changes:
+            found.append(TreeEdit(changes))
+    return found
+
+
+def _does_nothing(tree: SourceTree, function: cst.FunctionDef) -> bool:
+    """Return whether a function's body is `pass` or `return None`."""
+    body = [tree.code(one).strip() for one in function.body.body]
+    return not function.decorators and body in (["pass"], ["return"], ["return None"])

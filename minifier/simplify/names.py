@@ -1,0 +1,49 @@
+"""Proposals for names: `x` for the only input, no underscore left by a conversion."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import libcst as cst
+
+from fullgraph.minifier.reduce.source.source_tree import SourceTree, TreeEdit, replace_always
+from fullgraph.minifier.simplify.variables import mentions
+
+_INPUT = "x"
+
+
+def rename_input(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `x` for the only parameter of a script's only function, and for its input."""
+    functions = [one for one in tree.module.body if isinstance(one, cst.FunctionDef)]
+    if len(functions) != 1 or len(functions[0].params.params) != 1:
+        return []
+    name = functions[0].params.params[0].name.value
+    assigned = any(
+        isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == name
+        for line in ast.parse(tree.text).body
+    )
+    if name == _INPUT or not assigned or mentions(tree, tree.module, _INPUT):
+        return []
+    return [_rename(tree, name, _INPUT)]
+
+
+def strip_underscores(tree: SourceTree) -> list[TreeEdit]:
+    """Propose each function's name without the underscore at its end, where that is free."""
+    return list(_without_underscores(tree))
+
+
+def _without_underscores(tree: SourceTree) -> Iterator[TreeEdit]:
+    for function in tree.module.body:
+        if isinstance(function, cst.FunctionDef) and function.name.value.endswith("_"):
+            name = function.name.value
+            short = name.rstrip("_")
+            if short.isidentifier() and not mentions(tree, tree.module, short):
+                yield _rename(tree, name, short)
+
+
+def _rename(tree: SourceTree, old: str, new: str) -> TreeEdit:
+    """Return the edit that renames a variable or function everywhere."""
+    return TreeEdit(
+        {node: replace_always(cst.Name(new)) for node in mentions(tree, tree.module, old)}
+    )

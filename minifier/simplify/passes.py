@@ -1,0 +1,61 @@
+"""Simplifier of a finished script: the order of its passes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import libcst as cst
+
+from fullgraph.minifier.oracle.problem import Problem
+from fullgraph.minifier.reduce.source import definitions, statements
+from fullgraph.minifier.simplify import (
+    construction,
+    expressions,
+    gradients,
+    names,
+    numbers,
+    settings,
+    variables,
+)
+from fullgraph.minifier.simplify.script_search import ScriptSearch
+
+_ROUNDS = 4
+"""Passes over a script; each may enable edits for the next."""
+
+
+def simplify_script(problem: Problem[str]) -> None:
+    """Simplify the current script with all passes, until none changes it.
+
+    Nearly every proposal keeps the failure, so that each pass tries all of them at once first."""
+    with suppress(cst.ParserSyntaxError):
+        search = ScriptSearch(problem)
+        for _ in range(_ROUNDS):
+            before = problem.current
+            _run_passes(search)
+            if problem.current == before:
+                return
+
+
+def _run_passes(search: ScriptSearch) -> None:
+    """Run each pass once."""
+    search.apply(settings.drop_settings, settings.drop_options)
+    search.apply(
+        construction.call_constructors,
+        construction.static_methods,
+        construction.inline_empty_functions,
+        variables.unpack_tuples,
+        numbers.fold_constants,
+        numbers.fill_empty_tensors,
+        numbers.fill_empty_lists,
+    )
+    search.apply(gradients.compare_input_gradient)
+    search.apply(
+        statements.unread_assignments,
+        variables.inline_once_read,
+        variables.inline_names,
+    )
+    search.apply(definitions.classes_to_functions)
+    search.apply(variables.drop_parameters, numbers.whole_numbers)
+    search.apply(numbers.round_literals)
+    search.apply(expressions.known_sizes, expressions.whole_tensors)
+    search.apply(names.rename_input, names.strip_underscores)

@@ -1,0 +1,130 @@
+"""Search over simplifications of a script, each tried in a forked child."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+
+import libcst as cst
+
+from fullgraph.minifier.oracle.oracle import Oracle
+from fullgraph.minifier.oracle.problem import Problem
+from fullgraph.minifier.reduce.source.proposals import Propose
+from fullgraph.minifier.reduce.source.source_tree import SourceTree, TreeEdit
+from fullgraph.minifier.reduce.subsets import take_most
+
+Begin = Callable[[str], Callable[[], bool]]
+"""Starts a trial of a text, and returns a function that waits for its verdict."""
+
+
+class ScriptProblem(Problem[str]):
+    """A failing script to simplify; every text is tried once."""
+
+    def __init__(self, text: str, begin: Begin, *, oracle: Oracle | None = None) -> None:
+        """With an `oracle`, its budget, its number of jobs and its counts hold here too."""
+        self.start = self.current = text
+        self._begin, self._of_reduction = begin, oracle
+        self._known: dict[str, bool] = {text: True}
+
+    def first(self, candidates: Iterable[str]) -> bool:
+        drawn = iter(candidates)
+        ahead: deque[tuple[str, Callable[[], bool]]] = deque()
+        accepted = ""
+        while True:
+            room = 0 if accepted else self._jobs - len(ahead)
+            for text in islice(drawn, room):
+                ahead.append((text, self._verdict_of(text)))
+            if not ahead:
+                break
+            text, wait = ahead.popleft()
+            self._known[text] = wait()
+            if self._known[text] and not accepted:
+                accepted = self.current = text
+        return bool(accepted)
+
+    def fails(self, candidate: str) -> bool:
+        self._known[candidate] = self._verdict_of(candidate)()
+        return self._known[candidate]
+
+    def _verdict_of(self, text: str) -> Callable[[], bool]:
+        """Start a trial of `text` unless its verdict is known."""
+        if text in self._known:
+            return lambda: self._known[text]
+        oracle = self._of_reduction
+        if oracle is not None:
+            if oracle.is_out_of_budget():
+                return lambda: False
+            oracle.counts.calls += 1
+            oracle.counts.candidates += 1
+        return self._begin(text)
+
+    @property
+    def _jobs(self) -> int:
+        return max(1, self._of_reduction.sandbox.jobs) if self._of_reduction is not None else 1
+
+
+class ScriptSearch:
+    """Search that applies proposed edits to a script for as long as it still fails."""
+
+    def __init__(self, problem: Problem[str]) -> None:
+        self.problem = problem
+
+    def apply(self, *proposers: Propose) -> bool:
+        """Apply as many proposed edits together as possible. Return whether any was."""
+        start = self.problem.current
+        tree = SourceTree(start)
+        edits = [edit for propose in proposers for edit in propose(tree)]
+
+        def build(chosen: Sequence[TreeEdit]) -> Iterator[str]:
+            """Yield the text after these edits, if it is another valid one."""
+            try:
+                text = _without_unused(tree.with_edits(chosen))
+            except (cst.CSTValidationError, SyntaxError, ValueError):
+                return
+            if text != self.problem.current:
+                yield text
+
+        take_most(self.problem, edits, build)
+        return self.problem.current != start
+
+
+def _without_unused(text: str) -> str:
+    """Return `text` without top-level definitions, imports and names that nothing mentions.
+
+    Raises SyntaxError."""
+    while True:
+        tree = ast.parse(text)
+        compile(text, "<candidate>", "exec", dont_inherit=True)
+        gone = [statement for statement in tree.body if _is_unused(statement, tree)]
+        if not gone:
+            return text
+        lines = text.split("\n")
+        for statement in reversed(gone):
+            first = min((d.lineno for d in getattr(statement, "decorator_list", [])), default=0)
+            del lines[(first or statement.lineno) - 1 : statement.end_lineno]
+        text = "\n".join(lines)
+
+
+def _is_unused(statement: ast.stmt, tree: ast.Module) -> bool:
+    """Return whether nothing else mentions what a statement without side effects binds."""
+    match statement:
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            names = [] if statement.decorator_list else [name]
+        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+            names = [alias.asname or alias.name.partition(".")[0] for alias in aliases]
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() | ast.Name()):
+            names = [name]
+        case _:
+            return False
+    if not names or "torch" in names:
+        return False
+    mentioned = {
+        node.id
+        for other in tree.body
+        if other is not statement
+        for node in ast.walk(other)
+        if isinstance(node, ast.Name)
+    }
+    return not mentioned.intersection(names)

@@ -1,0 +1,216 @@
+"""Proposals for variables: unpacked tuples, single uses, unused parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import libcst as cst
+
+from fullgraph.minifier.reduce.source.source_tree import (
+    CurrentNode,
+    Replacement,
+    SourceTree,
+    TreeEdit,
+    parenthesize,
+    remove_node,
+)
+
+HARNESS = frozenset({"expected", "got", "compiled"})
+"""Variables of the check, which keep their names."""
+_LONGEST = 80
+"""Characters of a statement in which a value may take the place of its variable."""
+_BLOCKS = (cst.Lambda, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp, cst.FunctionDef)
+
+
+def unpack_tuples(tree: SourceTree) -> list[TreeEdit]:
+    """Propose one assignment for each name of `a, b = 1, 2`."""
+    found = []
+    for line in tree.nodes_of_kind(cst.SimpleStatementLine):
+        pairs = list(_pairs_of(line))
+        names = [name for name, _ in pairs]
+        later = [n for index, name in enumerate(names) for n in _reads(tree, name, pairs[index:])]
+        if not pairs or later or HARNESS & set(names):
+            continue
+        lines = [
+            cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], value)])
+            for name, value in pairs
+            if tree.code(value) != name
+        ]
+        found.append(TreeEdit({line: lambda now, lines=lines: cst.FlattenSentinel(lines)}))  # type: ignore[misc]
+    return found
+
+
+def inline_once_read(tree: SourceTree) -> list[TreeEdit]:
+    """Propose the value in place of a variable that only the next statement reads."""
+    found = []
+    blocks = [tree.module.body, *(block.body for block in tree.nodes_of_kind(cst.IndentedBlock))]
+    for block in blocks:
+        for index, line in enumerate(block[:-1]):
+            edit = _inline_into(tree, line, block[index + 1], block[index + 2 :])
+            if edit is not None:
+                found.append(edit)
+    return found
+
+
+def inline_names(tree: SourceTree) -> list[TreeEdit]:
+    """Propose the function itself in place of a variable that only names it: `model = f`."""
+    found = []
+    for line in tree.module.body:
+        name, value = _single_assignment(line)
+        if not isinstance(value, cst.Name) or name in HARNESS or name == value.value:
+            continue
+        stores = [n for n in tree.nodes_of_kind(cst.AssignTarget) if tree.code(n.target) == name]
+        uses = [n for n in mentions(tree, tree.module, name) if not _is_target(tree, n)]
+        if len(stores) != 1:
+            continue
+        changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {
+            use: lambda now, value=value: value  # type: ignore[misc]
+            for use in uses
+        }
+        found.append(TreeEdit({line: lambda now: cst.RemoveFromParent(), **changes}))
+    return found
+
+
+def drop_parameters(tree: SourceTree) -> list[TreeEdit]:
+    """Propose each function without a parameter that it does not read, and without its argument."""
+    found = []
+    for function in tree.nodes_of_kind(cst.FunctionDef):
+        if tree.parents[function] is not tree.module:
+            continue
+        for index, param in enumerate(function.params.params):
+            if mentions(tree, function.body, param.name.value):
+                continue
+            changes = dict(remove_node(param).changes)
+            for call in tree.nodes_of_kind(cst.Call):
+                if _calls(tree, call, function.name.value):
+                    changes.update(_without_argument(call, index, param.name.value))
+            found.append(TreeEdit(changes))
+    return found
+
+
+def _calls(tree: SourceTree, call: cst.Call, name: str) -> bool:
+    """Return whether a call is of this function, or of what `torch.compile` makes of it."""
+    if isinstance(call.func, cst.Call):
+        return _compiles(tree, call.func, name)
+    compiled = {
+        _single_assignment(tree.parents[one])[0]
+        for one in tree.nodes_of_kind(cst.Assign)
+        if _compiles(tree, one.value, name)
+    }
+    return isinstance(call.func, cst.Name) and call.func.value in {name, *compiled}
+
+
+def _compiles(tree: SourceTree, node: cst.CSTNode, name: str) -> bool:
+    """Return whether an expression is `torch.compile(name, …)`."""
+    return (
+        isinstance(node, cst.Call)
+        and tree.code(node.func) == "torch.compile"
+        and bool(node.args)
+        and tree.code(node.args[0].value) == name
+    )
+
+
+def _without_argument(
+    call: cst.Call, index: int, name: str
+) -> dict[cst.CSTNode, Callable[[CurrentNode], Replacement]]:
+    """Return the changes that remove the argument for a parameter from a call."""
+    by_name = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
+    plain = [arg for arg in call.args if arg.keyword is None and not arg.star]
+    return {arg: lambda now: cst.RemoveFromParent() for arg in by_name or plain[index : index + 1]}
+
+
+def _pairs_of(line: cst.SimpleStatementLine) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """Yield names and values of `a, b = 1, 2`; nothing for other statements."""
+    match line.body[0]:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as left)], value=right):
+            if not isinstance(right, cst.Tuple) or len(left.elements) != len(right.elements):
+                return
+            elements = [*left.elements, *right.elements]
+            if any(isinstance(one, cst.StarredElement) for one in elements):
+                return
+            if not all(isinstance(one.value, cst.Name) for one in left.elements):
+                return
+            for one, other in zip(left.elements, right.elements, strict=True):
+                yield one.value.value, other.value  # type: ignore[attr-defined]
+
+
+def _reads(
+    tree: SourceTree, name: str, pairs: Sequence[tuple[str, cst.BaseExpression]]
+) -> list[cst.Name]:
+    """Return the uses of a name in the values after its own."""
+    return [n for _, value in pairs[1:] for n in mentions(tree, value, name)]
+
+
+def _inline_into(
+    tree: SourceTree, line: cst.CSTNode, following: cst.CSTNode, later: Sequence[cst.CSTNode]
+) -> TreeEdit | None:
+    """Return the edit that writes a variable's value in the statement after it."""
+    name, value = _single_assignment(line)
+    if value is None or name in HARNESS or not isinstance(following, cst.SimpleStatementLine):
+        return None
+    if len(tree.code(following).strip()) + len(tree.code(value)) - len(name) > _LONGEST:
+        return None
+    uses = [n for n in mentions(tree, following, name) if not _is_target(tree, n)]
+    again = _single_assignment(following)[0] == name
+    leaves = isinstance(following.body[0], cst.Return)
+    scope = tree.function(line) or tree.module
+    if len(uses) != 1 or any(isinstance(one, _BLOCKS) for one in tree.ancestors(uses[0])) != (
+        scope is not tree.module
+    ):
+        return None
+    inside = [one for one in tree.ancestors(uses[0]) if isinstance(one, _BLOCKS)]
+    if inside and inside[0] is not scope:
+        return None
+    if not (again or leaves) and any(mentions(tree, one, name) for one in later):
+        return None
+    if scope is tree.module and not (again or leaves):
+        every = mentions(tree, tree.module, name)
+        elsewhere = [n for n in every if n not in uses and not _is_local(tree, n)]
+        if len(elsewhere) > 1:
+            return None
+    use = uses[0]
+
+    def change(now: CurrentNode) -> Replacement:
+        """Return the value as it must be written at the use."""
+        new = now(value)
+        assert isinstance(new, cst.BaseExpression)
+        return parenthesize(tree, use, new)
+
+    return TreeEdit({line: lambda now: cst.RemoveFromParent(), use: change})
+
+
+def _is_local(tree: SourceTree, node: cst.Name) -> bool:
+    """Return whether a name is a parameter of a function around it."""
+    return any(
+        param.name.value == node.value
+        for one in tree.ancestors(node)
+        if isinstance(one, cst.FunctionDef)
+        for param in one.params.params
+    )
+
+
+def _single_assignment(line: cst.CSTNode) -> tuple[str, cst.BaseExpression | None]:
+    """Return name and value of an assignment to one name; ("", None) for other statements."""
+    if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+        match line.body[0]:
+            case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=value):
+                return name, value
+    return "", None
+
+
+def mentions(tree: SourceTree, scope: cst.CSTNode, name: str) -> list[cst.Name]:
+    """Return where a node mentions a variable, attributes and keywords of this name left out."""
+    found = []
+    for node in [scope, *tree.inside(scope)]:
+        if isinstance(node, cst.Name) and node.value == name:
+            parent = tree.parents.get(node)
+            attribute = isinstance(parent, cst.Attribute) and parent.attr is node
+            keyword = isinstance(parent, cst.Arg) and parent.keyword is node
+            if not attribute and not keyword:
+                found.append(node)
+    return found
+
+
+def _is_target(tree: SourceTree, node: cst.Name) -> bool:
+    """Return whether a name is assigned here."""
+    return isinstance(tree.parents[node], cst.AssignTarget)

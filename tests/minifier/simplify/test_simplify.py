@@ -1,0 +1,354 @@
+"""Scripts as a person writes them: what each pass changes, and that the failure decides."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from fullgraph.minifier.oracle.failure import Kind
+from fullgraph.minifier.repro.script import ScriptCheck
+from fullgraph.minifier.simplify import (
+    ScriptProblem,
+    begin_trial,
+    format_script,
+    simplify_script,
+)
+
+SECONDS = 120
+CALL = """
+x = torch.ones(2)
+expected = f(x)
+got = torch.compile(f, backend="eager")(x)
+torch.testing.assert_close(got, expected)
+"""
+
+
+def clean(text: str) -> str:
+    return dedent(text).strip("\n") + "\n"
+
+
+def simplified(text: str, still_fails=lambda text: True) -> str:
+    """A script simplified with a judge of its text."""
+    problem = ScriptProblem(clean(text), lambda candidate: lambda: still_fails(candidate))
+    simplify_script(problem)
+    return format_script(problem.current)
+
+
+UNCHANGED = {
+    "a plain script": "import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL,
+    "a variable that two statements read": (
+        "import torch\n\n\ndef f(x):\n    y = x.exp()\n    return y * y\n\n" + CALL
+    ),
+    "a size that is not written out": (
+        "import torch\n\n\ndef f(x):\n    return x.exp()[0].shape[0]\n\n" + CALL
+    ),
+    "a closure that reads a variable": (
+        "import torch\n\n\ndef f(x):\n    y = x.exp()\n    return lambda: y\n\n" + CALL
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNCHANGED)
+def test_stays(name: str) -> None:
+    text = format_script(UNCHANGED[name])
+    assert simplified(text) == text
+
+
+BODIES = {
+    "a tuple of one value each": ("x, maps = (x, [])\nreturn x.exp()", "return x.exp()"),
+    "a minus before zero": ("return x.reshape(x.shape[-0], 1)", "return x.reshape(2, 1)"),
+    "arithmetic on a size": ("return x.expand(x.shape[0] - 1, 2)", "return x.expand(1, 2)"),
+    "arithmetic on literals": ("return x * (3 - 1)", "return x * 2"),
+    "a variable that is read once": ("y = x.exp()\nreturn y", "return x.exp()"),
+    "a variable that is set again": (
+        "x = x.exp()\nx = x.log()\nreturn x",
+        "return x.exp().log()",
+    ),
+    "digits": ("return x * 7.391482e-3 + 2.2", "return x * 1.0 + 2.0"),
+    "a multiple of a half": ("return x * 0.5 + 1e9", "return x * 0.5 + 1e9"),
+    "a slice": ("return x[1:].exp()", "return x.exp()"),
+    "an empty list as an argument": ("return x.permute([])", "return x.permute([1])"),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies(name: str) -> None:
+    before, after = (
+        "import torch\n\n\ndef f(x):\n    " + body.replace("\n", "\n    ") + "\n\n" + CALL
+        for body in BODIES[name]
+    )
+    assert simplified(before) == format_script(after)
+
+
+def test_a_module_without_state_is_made_by_its_constructor() -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def forward(self, x):
+            return self.scaled(x)
+
+        def scaled(self, x):
+            return x * self.training
+
+    net = Net.__new__(Net)
+    nn.Module.__init__(net)
+    x = torch.ones(2)
+    torch.compile(net, backend="eager")(x)
+    """
+    made = simplified(text)
+    assert "__new__" not in made and "__init__" not in made
+    assert 'torch.compile(Net(), backend="eager")(torch.ones(2))' in made
+
+
+def test_a_class_that_only_holds_forward_becomes_a_function() -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def forward(self, x):
+            return x.exp()
+
+    net = Net.__new__(Net)
+    nn.Module.__init__(net)
+    x = torch.ones(2)
+    torch.compile(net, backend="eager")(x)
+    """
+    assert simplified(text) == clean(
+        """
+        import torch
+
+
+        def net(x):
+            return x.exp()
+
+
+        torch.compile(net, backend="eager")(torch.ones(2))
+        """
+    )
+
+
+def test_helpers_that_do_nothing_and_unused_definitions_go() -> None:
+    text = """
+    import math
+    import torch
+
+    LIMIT = 3
+
+    def recording(*args):
+        pass
+
+    def unused(x):
+        return x + math.pi
+
+    def f(x):
+        recording(x)
+        return x.exp()
+
+    """
+    made = simplified(dedent(text) + CALL)
+    assert not any(name in made for name in ("recording", "unused", "math", "LIMIT"))
+
+
+def test_a_parameter_that_nothing_reads_goes_with_its_argument() -> None:
+    made = simplified("import torch\n\n\ndef f(x, mask=None):\n    return 3\n\n" + CALL)
+    assert "def f():" in made and "expected = f()" in made
+    assert 'torch.compile(f, backend="eager")()' in made and "torch.ones" not in made
+
+
+def test_an_input_is_not_empty_unless_the_failure_needs_it() -> None:
+    text = "import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL.replace("(2)", "(0, 3)")
+    assert "x = torch.ones(2, 3)" in simplified(text)
+    assert "x = torch.ones(0, 3)" in simplified(text, lambda made: "ones(0" in made)
+
+
+def test_digits_that_the_failure_needs_stay() -> None:
+    text = "import torch\n\n\ndef f(x):\n    return x * 0.7391482\n\n" + CALL
+    assert "x * 0.7\n" in simplified(text, lambda made: "0.7" in made)
+    assert "x * 0.7391482\n" in simplified(text, lambda made: "0.739" in made)
+
+
+def test_the_only_input_is_called_x() -> None:
+    text = "import torch\n\n\ndef f(batch_norm):\n    return batch_norm.exp()\n\n"
+    made = simplified(text + CALL.replace("x)", "batch_norm)").replace("x =", "batch_norm ="))
+    assert made == format_script("import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL)
+
+
+def test_the_names_of_the_check_stay() -> None:
+    made = simplified("import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL)
+    assert "expected = f(x)\ngot = " in made
+
+
+def trial(check: ScriptCheck):
+    return lambda text: begin_trial(text, check, seconds=SECONDS)
+
+
+def really_simplified(text: str, check: ScriptCheck) -> str:
+    """A script simplified in forked children."""
+    start = begin_trial(text, check, seconds=SECONDS, strict=False)()
+    assert start is not None
+
+    def begin(candidate: str):
+        wait = begin_trial(candidate, start, seconds=SECONDS)
+        return lambda: wait() is not None
+
+    problem = ScriptProblem(text, begin)
+    simplify_script(problem)
+    return format_script(problem.current)
+
+
+@pytest.mark.compiles
+def test_the_gradient_of_a_parameter_becomes_that_of_the_input() -> None:
+    text = clean(
+        """
+        import torch
+        from torch import nn
+
+        class Scale(torch.autograd.Function):
+            def forward(ctx, x):
+                return x.clone()
+
+            def backward(ctx, grad):
+                return grad * (2 if torch.compiler.is_compiling() else 1)
+
+        class Net(nn.Module):
+            def forward(self, x):
+                h = self.first(x)
+                h = Scale.apply(h)
+                return h
+
+        net = Net.__new__(Net)
+        nn.Module.__init__(net)
+        net.first = nn.Linear(1, 1)
+        x = torch.ones(1)
+        net(x).sum().backward()
+        expected, net.first.weight.grad = net.first.weight.grad, None
+        torch.compile(net, backend="eager")(x).sum().backward()
+        torch.testing.assert_close(
+            net.first.weight.grad, expected, rtol=1e-4, atol=1e-5, equal_nan=True
+        )
+        """
+    )
+    made = really_simplified(text, ScriptCheck(Kind.GRADIENT, backward=True))
+    assert made == clean(
+        """
+        import torch
+
+
+        class Scale(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad * (2 if torch.compiler.is_compiling() else 1)
+
+
+        def net(x):
+            return Scale.apply(x)
+
+
+        x = torch.ones(1, requires_grad=True)
+        net(x).sum().backward()
+        expected, x.grad = x.grad, None
+        torch.compile(net, backend="eager")(x).sum().backward()
+        torch.testing.assert_close(x.grad, expected)
+        """
+    )
+
+
+@pytest.mark.compiles
+@pytest.mark.slow
+def test_settings_and_options_stay_only_if_the_failure_needs_them() -> None:
+    text = clean(
+        """
+        import torch
+
+        torch._dynamo.config.cache_size_limit = 3
+        torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
+        torch.set_num_threads(1)
+
+        def f(x):
+            return torch.relu(x)
+
+        x = torch.zeros(2)
+        with torch.no_grad():
+            torch.manual_seed(0)
+            expected = f(x)
+            torch.manual_seed(0)
+            got = torch.compile(f, backend="inductor", dynamic=True, fullgraph=True)(x)
+            torch.testing.assert_close(got, expected, rtol=0.1, atol=0.1, msg="no")
+        """
+    )
+    made = really_simplified(text, ScriptCheck(Kind.RESULT))
+    assert made == clean(
+        """
+        import torch
+
+        torch._inductor.config.cpp.inject_relu_bug_TESTING_ONLY = "accuracy"
+
+
+        def f(x):
+            return torch.relu(x)
+
+
+        x = torch.zeros(2)
+        expected = f(x)
+        got = torch.compile(f, backend="inductor")(x)
+        torch.testing.assert_close(got, expected)
+        """
+    )
+
+
+@pytest.mark.compiles
+def test_an_option_without_which_eager_fails_too_stays() -> None:
+    text = clean(
+        """
+        import torch
+
+        def f(x):
+            return x / x * (2 if torch.compiler.is_compiling() else 1)
+
+        x = torch.arange(2.0)
+        expected = f(x)
+        got = torch.compile(f, backend="eager")(x)
+        torch.testing.assert_close(got, expected, rtol=0.1, atol=0.1, equal_nan=True)
+        """
+    )
+    made = really_simplified(text, ScriptCheck(Kind.RESULT))
+    assert "assert_close(got, expected, equal_nan=True)" in made
+
+
+@pytest.mark.compiles
+def test_another_failure_is_not_the_same() -> None:
+    text = clean(
+        """
+        import torch
+
+        def f(x):
+            y = x.double() if torch.compiler.is_compiling() else x
+            return y * 2
+
+        x = torch.ones(2)
+        expected = f(x)
+        got = torch.compile(f, backend="eager")(x)
+        assert got.dtype == expected.dtype, "no"
+        """
+    )
+    check = ScriptCheck(Kind.METADATA, "torch.float32", "torch.float64", aspect="dtype")
+    assert begin_trial(text, check, seconds=SECONDS)() == check
+    for other in ("x.half()", "x", "x.no_such_method()"):
+        changed = text.replace("x.double()", other)
+        assert begin_trial(changed, check, seconds=SECONDS)() is None
+
+
+@pytest.mark.compiles
+def test_the_values_are_those_of_the_script() -> None:
+    text = "import torch\n\n\ndef f(x):\n    return x * (3 if torch.compiler.is_compiling() else 1)"
+    check = ScriptCheck(Kind.RESULT, "-0.9640", "-1.2171")
+    found = begin_trial(f"{text}\n\n{CALL}", check, seconds=SECONDS)()
+    assert found is not None and (found.expected, found.got) == ("1", "3")
