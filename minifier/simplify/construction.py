@@ -8,6 +8,7 @@ from collections.abc import Callable
 import libcst as cst
 from libcst import matchers as m
 
+from fullgraph.minifier.reduce.source import inlining
 from fullgraph.minifier.reduce.source.source_tree import (
     CurrentNode,
     Replacement,
@@ -75,6 +76,12 @@ def drop_attributes(tree: SourceTree) -> list[TreeEdit]:
         if m.matches(call, m.Call(m.Attribute(m.Name("self")), [m.Arg(keyword=None, star="")])):
             found.append(replace_expression(tree, call, tree.code(call.args[0].value)))
     return found
+
+
+def inline_inner_calls(tree: SourceTree) -> list[TreeEdit]:
+    """Propose a function's body in place of its call inside another function."""
+    edits = inlining.inline_functions(tree)
+    return [edit for edit in edits if all(tree.function(node) is not None for node in edit.changes)]
 
 
 def inline_empty_functions(tree: SourceTree) -> list[TreeEdit]:

@@ -1,19 +1,24 @@
-"""Proposal to compare the gradient of the input in place of a parameter's."""
+"""Proposals to compare the gradient of an input in place of a parameter's."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import libcst as cst
 
 from fullgraph.minifier.reduce.source.source_tree import (
+    CurrentNode,
+    Replacement,
     SourceTree,
     TreeEdit,
     replace_expression,
 )
 from fullgraph.minifier.simplify.construction import drop_attributes
+from fullgraph.minifier.simplify.variables import is_call_of, mentions
 
 _OF_PARAMETER = re.compile(r"\w+(\.\w+)+\.grad")
+_NEW = re.compile(r"(?P<model>\w+)\.(?P<name>\w+) = (?:nn|torch\.nn)\.Parameter\((?P<value>.*)\)")
 
 
 def compare_input_gradient(tree: SourceTree) -> list[TreeEdit]:
@@ -42,3 +47,65 @@ def compare_input_gradient(tree: SourceTree) -> list[TreeEdit]:
         edits += [replace_expression(tree, call, text), *drop_attributes(tree)]
         found.append(TreeEdit({node: c for edit in edits for node, c in edit.changes.items()}))
     return found
+
+
+def pass_parameter(tree: SourceTree) -> list[TreeEdit]:
+    """Propose an argument in place of a parameter that is set on the model."""
+    found = []
+    for line in tree.module.body:
+        made = _NEW.fullmatch(tree.code(line).strip())
+        methods = [
+            one
+            for one in tree.nodes_of_kind(cst.FunctionDef)
+            if one.name.value == "forward" and isinstance(tree.function(one), type(None))
+        ]
+        if made is None or len(methods) != 1 or mentions(tree, tree.module, made["name"]):
+            continue
+        found.append(_pass_as_argument(tree, line, made, methods[0]))
+    return found
+
+
+def _pass_as_argument(
+    tree: SourceTree, line: cst.CSTNode, made: re.Match[str], method: cst.FunctionDef
+) -> TreeEdit:
+    """Return the edit that passes a parameter as the last argument of `forward`."""
+    name, value = made["name"], made["value"]
+    plain = re.fullmatch(r"torch\.(?:ones|zeros|randn|rand)\(.*\)", value)
+    text = f"{value[:-1]}, requires_grad=True)" if plain else f"{value}.requires_grad_()"
+    statement = cst.parse_statement(f"{name} = {text}")
+    changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {
+        line: lambda now: statement,
+        method.params: lambda now: _with_parameter(now(method.params), name),
+    }
+    for node in tree.nodes_of_kind(cst.Attribute):
+        if node.attr.value == name and tree.parents[node] is not line:
+            changes[node] = lambda now: cst.Name(name)
+    for call in tree.nodes_of_kind(cst.Call):
+        if is_call_of(tree, call, made["model"]):
+            changes[call] = _with_argument(call, name)
+    changes.pop(_target_of(line), None)
+    return TreeEdit(changes)
+
+
+def _target_of(line: cst.CSTNode) -> cst.CSTNode:
+    """Return the target of an assignment."""
+    assert isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Assign)
+    return line.body[0].targets[0].target
+
+
+def _with_parameter(params: cst.CSTNode, name: str) -> cst.CSTNode:
+    """Return parameters with another one at the end."""
+    assert isinstance(params, cst.Parameters)
+    return params.with_changes(params=[*params.params, cst.Param(cst.Name(name))])
+
+
+def _with_argument(call: cst.Call, name: str) -> Callable[[CurrentNode], Replacement]:
+    """Return the change that adds an argument to a call."""
+
+    def change(now: CurrentNode) -> Replacement:
+        """Return the call, as other edits left it, with the argument."""
+        made = now(call)
+        assert isinstance(made, cst.Call)
+        return made.with_changes(args=[*made.args, cst.Arg(cst.Name(name))])
+
+    return change

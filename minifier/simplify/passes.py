@@ -9,6 +9,7 @@ import libcst as cst
 from fullgraph.minifier.oracle.problem import Problem
 from fullgraph.minifier.reduce.source import definitions, statements
 from fullgraph.minifier.simplify import (
+    attributes,
     construction,
     expressions,
     gradients,
@@ -19,7 +20,7 @@ from fullgraph.minifier.simplify import (
 )
 from fullgraph.minifier.simplify.script_search import ScriptSearch
 
-_ROUNDS = 4
+_ROUNDS = 10
 """Passes over a script; each may enable edits for the next."""
 
 
@@ -49,13 +50,17 @@ def _run_passes(search: ScriptSearch) -> None:
         numbers.fill_empty_lists,
     )
     search.apply(gradients.compare_input_gradient)
+    search.apply(gradients.pass_parameter)
     search.apply(
         statements.unread_assignments,
         variables.inline_once_read,
         variables.inline_names,
     )
+    search.apply(attributes.inline_attributes)
+    search.apply(attributes.drop_empty_constructors, construction.inline_inner_calls)
     search.apply(definitions.classes_to_functions)
     search.apply(variables.drop_parameters, numbers.whole_numbers)
+    search.apply(definitions.unread_parameters)
     search.apply(numbers.round_literals)
     search.apply(expressions.known_sizes, expressions.whole_tensors)
     search.apply(names.rename_input, names.strip_underscores)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 import libcst as cst
+import torch
 
 from fullgraph.minifier.oracle.oracle import Oracle
 from fullgraph.minifier.oracle.problem import Problem
@@ -15,6 +16,8 @@ from fullgraph.minifier.reduce.source.proposals import Propose
 from fullgraph.minifier.reduce.source.source_tree import SourceTree, TreeEdit
 from fullgraph.minifier.reduce.subsets import take_most
 
+_CALLED = {*dir(torch.nn.Module), "backward", "setup_context", "vmap", "jvp"}
+"""Methods that Python or torch calls."""
 Begin = Callable[[str], Callable[[], bool]]
 """Starts a trial of a text, and returns a function that waits for its verdict."""
 
@@ -98,6 +101,7 @@ def _without_unused(text: str) -> str:
         tree = ast.parse(text)
         compile(text, "<candidate>", "exec", dont_inherit=True)
         gone = [statement for statement in tree.body if _is_unused(statement, tree)]
+        gone = gone or list(_unused_methods(tree))
         if not gone:
             return text
         lines = text.split("\n")
@@ -105,6 +109,21 @@ def _without_unused(text: str) -> str:
             first = min((d.lineno for d in getattr(statement, "decorator_list", [])), default=0)
             del lines[(first or statement.lineno) - 1 : statement.end_lineno]
         text = "\n".join(lines)
+
+
+def _unused_methods(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """Yield the methods that nothing mentions and that torch does not call, last one first."""
+    nodes = list(ast.walk(tree))
+    mentioned = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    mentioned |= {node.value for node in nodes if isinstance(node, ast.Constant)}
+    methods = [
+        method
+        for kind in nodes
+        if isinstance(kind, ast.ClassDef) and len(kind.body) > 1
+        for method in kind.body
+        if isinstance(method, ast.FunctionDef) and method.name not in _CALLED | mentioned
+    ]
+    yield from sorted(methods, key=lambda method: method.lineno)
 
 
 def _is_unused(statement: ast.stmt, tree: ast.Module) -> bool:

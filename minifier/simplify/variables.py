@@ -13,6 +13,7 @@ from fullgraph.minifier.reduce.source.source_tree import (
     TreeEdit,
     parenthesize,
     remove_node,
+    replace_always,
 )
 
 HARNESS = frozenset({"expected", "got", "compiled"})
@@ -53,19 +54,24 @@ def inline_once_read(tree: SourceTree) -> list[TreeEdit]:
 
 
 def inline_names(tree: SourceTree) -> list[TreeEdit]:
-    """Propose the function itself in place of a variable that only names it: `model = f`."""
+    """Propose what a variable names in place of it: `model = f`."""
     found = []
-    for line in tree.module.body:
+    for line in tree.nodes_of_kind(cst.SimpleStatementLine):
         name, value = _single_assignment(line)
         if not isinstance(value, cst.Name) or name in HARNESS or name == value.value:
             continue
-        stores = [n for n in tree.nodes_of_kind(cst.AssignTarget) if tree.code(n.target) == name]
-        uses = [n for n in mentions(tree, tree.module, name) if not _is_target(tree, n)]
-        if len(stores) != 1:
+        scope = tree.function(line) or tree.module
+        stores = [
+            tree.code(one.target)
+            for one in tree.inside(scope)
+            if isinstance(one, cst.AssignTarget | cst.AugAssign)
+        ]
+        if stores.count(name) != 1 or (scope is not tree.module and value.value in stores):
             continue
         changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {
-            use: lambda now, value=value: value  # type: ignore[misc]
-            for use in uses
+            use: replace_always(value)
+            for use in mentions(tree, scope, name)
+            if not _is_target(tree, use)
         }
         found.append(TreeEdit({line: lambda now: cst.RemoveFromParent(), **changes}))
     return found
@@ -82,13 +88,27 @@ def drop_parameters(tree: SourceTree) -> list[TreeEdit]:
                 continue
             changes = dict(remove_node(param).changes)
             for call in tree.nodes_of_kind(cst.Call):
-                if _calls(tree, call, function.name.value):
+                if is_call_of(tree, call, function.name.value):
                     changes.update(_without_argument(call, index, param.name.value))
             found.append(TreeEdit(changes))
+        found += _drop_keywords(tree, function)
     return found
 
 
-def _calls(tree: SourceTree, call: cst.Call, name: str) -> bool:
+def _drop_keywords(tree: SourceTree, function: cst.FunctionDef) -> Iterator[TreeEdit]:
+    """Yield the edit that drops the keyword-only parameters that a function does not read."""
+    params = function.params
+    read = [p for p in params.kwonly_params if mentions(tree, function.body, p.name.value)]
+    if len(read) < len(params.kwonly_params):
+        star = params.star_arg if read else cst.MaybeSentinel.DEFAULT
+        new = params.with_changes(kwonly_params=read, star_arg=star)
+        if not read and params.params:
+            last = params.params[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            new = new.with_changes(params=[*params.params[:-1], last])
+        yield TreeEdit({params: replace_always(new)})
+
+
+def is_call_of(tree: SourceTree, call: cst.Call, name: str) -> bool:
     """Return whether a call is of this function, or of what `torch.compile` makes of it."""
     if isinstance(call.func, cst.Call):
         return _compiles(tree, call.func, name)

@@ -185,7 +185,8 @@ def _inline_call(tree: SourceTree, call: cst.Call, function: cst.FunctionDef) ->
     mine = set(_local_names(tree, function)) | set(arguments)
     same = {n for n, a in arguments.items() if isinstance(a, cst.Name) and a.value == n}
     theirs = set(_local_names(tree, outer)) if outer is not None else set()
-    if mine & theirs - same:
+    receiver = {"self"} if isinstance(call.func, cst.Attribute) else set()
+    if mine & theirs - same - receiver:
         return None
     binds = [
         cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], argument)])
