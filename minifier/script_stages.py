@@ -53,6 +53,8 @@ START = 120.0
 """Seconds that an interpreter may take before the failing call."""
 _SEED = 1729
 """A seed that no program is likely to set, so that a program that sets one is seen to."""
+SIMPLIFY = 120.0
+"""Seconds for the simplification of a script's text."""
 
 
 @dataclass(frozen=True)
@@ -359,7 +361,7 @@ class _ScriptWriter:
 
             return finish
 
-        problem = ScriptProblem(text, begin, oracle=self._oracle)
+        problem = ScriptProblem(text, begin, oracle=self._oracle, seconds=SIMPLIFY)
         simplify_script(problem)
         found = shown[problem.current]
         return repro.replace_comment(problem.current, check, found), found

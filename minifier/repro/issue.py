@@ -153,7 +153,10 @@ def _place_of(text: str) -> str:
     """Return what a script compares, without `.grad`; "" if it is a result."""
     compared = compared_expressions(text)
     place = compared[0].removesuffix(".grad") if compared is not None else ""
-    return "" if place == "got" else place
+    if place != "got":
+        return place
+    made = re.findall(r"^ *got = (.*)$", text, re.MULTILINE)
+    return made[-1] if made and "compile" not in made[-1] else ""
 
 
 def _name_stage(backend: str, outcomes: Mapping[str, str]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import sys
+from collections.abc import Iterator
 
 import torch
 
@@ -73,5 +75,16 @@ def _public_name(function: ast.expr, modules: dict[str, str], functions: set[str
     if head in functions and rest == ["apply"]:
         return f"{_FUNCTION}.apply"
     if isinstance(function, ast.Attribute) and head not in ("self", "ctx", "super()"):
-        return f"Tensor.{function.attr}" if hasattr(torch.Tensor, function.attr) else ""
+        if hasattr(torch.Tensor, function.attr):
+            return f"Tensor.{function.attr}"
+        return next(_methods_named(function.attr, modules), "")
     return ""
+
+
+def _methods_named(name: str, modules: dict[str, str]) -> Iterator[str]:
+    """Yield "OrderedDict.name" for each imported class of Python that has this method."""
+    for whole in modules.values():
+        module, _, kind = whole.rpartition(".")
+        found = getattr(sys.modules.get(module), kind, None) if module else None
+        if isinstance(found, type) and module in sys.stdlib_module_names and hasattr(found, name):
+            yield f"{found.__name__}.{name}"

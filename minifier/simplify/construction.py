@@ -1,4 +1,4 @@
-"""Proposals for classes: plain constructor calls, static methods, functions for stateless ones."""
+"""Proposals for calls: plain constructors, bodies of functions, nothing for empty ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from fullgraph.minifier.reduce.source.source_tree import (
 )
 
 _NEW = re.compile(r"(?P<name>\w+) = (?P<kind>[\w.]+)\.__new__\((?P=kind)\)")
-_STATIC = ("forward", "backward", "setup_context", "jvp", "vmap")
-_STATICMETHOD = cst.Decorator(cst.Name("staticmethod"))
 
 
 def call_constructors(tree: SourceTree) -> list[TreeEdit]:
@@ -40,33 +38,6 @@ def call_constructors(tree: SourceTree) -> list[TreeEdit]:
                 changes[other] = lambda now: cst.RemoveFromParent()
         found.append(TreeEdit(changes))
     return found
-
-
-def static_methods(tree: SourceTree) -> list[TreeEdit]:
-    """Propose `@staticmethod` on the methods of each subclass of `autograd.Function`."""
-    found = []
-    for kind in tree.nodes_of_kind(cst.ClassDef):
-        bases = [tree.code(base.value) for base in kind.bases]
-        if not any(base.rpartition(".")[2] == "Function" for base in bases):
-            continue
-        methods = [
-            one
-            for one in kind.body.body
-            if isinstance(one, cst.FunctionDef) and one.name.value in _STATIC and not one.decorators
-        ]
-        if methods:
-            found.append(TreeEdit({one: _as_static(one) for one in methods}))
-    return found
-
-
-def _as_static(method: cst.FunctionDef) -> Callable[[CurrentNode], Replacement]:
-    """Return the change that makes a method static."""
-
-    def change(now: CurrentNode) -> Replacement:
-        """Return the method, as other edits left it, with the decorator."""
-        return now(method).with_changes(decorators=[_STATICMETHOD])
-
-    return change
 
 
 def drop_attributes(tree: SourceTree) -> list[TreeEdit]:

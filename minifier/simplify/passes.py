@@ -7,15 +7,18 @@ from contextlib import suppress
 import libcst as cst
 
 from fullgraph.minifier.oracle.problem import Problem
-from fullgraph.minifier.reduce.source import definitions, statements
+from fullgraph.minifier.reduce.source import definitions
+from fullgraph.minifier.reduce.source.statements import unread_assignments
 from fullgraph.minifier.simplify import (
     attributes,
+    autograd_functions,
     construction,
     expressions,
     gradients,
     names,
     numbers,
     settings,
+    statements,
     variables,
 )
 from fullgraph.minifier.simplify.script_search import ScriptSearch
@@ -42,25 +45,31 @@ def _run_passes(search: ScriptSearch) -> None:
     search.apply(settings.drop_settings, settings.drop_options)
     search.apply(
         construction.call_constructors,
-        construction.static_methods,
+        autograd_functions.static_methods,
         construction.inline_empty_functions,
         variables.unpack_tuples,
         numbers.fold_constants,
         numbers.fill_empty_tensors,
         numbers.fill_empty_lists,
+        statements.drop_counters,
+        statements.compare_lengths,
+        statements.fill_empty_strings,
     )
     search.apply(gradients.compare_input_gradient)
     search.apply(gradients.pass_parameter)
     search.apply(
-        statements.unread_assignments,
+        unread_assignments,
         variables.inline_once_read,
         variables.inline_names,
     )
+    search.apply(statements.name_graph_breaks)
     search.apply(attributes.inline_attributes)
     search.apply(attributes.drop_empty_constructors, construction.inline_inner_calls)
     search.apply(definitions.classes_to_functions)
     search.apply(variables.drop_parameters, numbers.whole_numbers)
     search.apply(definitions.unread_parameters)
+    search.apply(autograd_functions.return_inputs)
+    search.apply(autograd_functions.drop_function_arguments)
     search.apply(numbers.round_literals)
     search.apply(expressions.known_sizes, expressions.whole_tensors)
     search.apply(names.rename_input, names.strip_underscores)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -25,8 +27,13 @@ Begin = Callable[[str], Callable[[], bool]]
 class ScriptProblem(Problem[str]):
     """A failing script to simplify; every text is tried once."""
 
-    def __init__(self, text: str, begin: Begin, *, oracle: Oracle | None = None) -> None:
-        """With an `oracle`, its budget, its number of jobs and its counts hold here too."""
+    def __init__(
+        self, text: str, begin: Begin, *, oracle: Oracle | None = None, seconds: float = math.inf
+    ) -> None:
+        """With an `oracle`, its budget, its number of jobs and its counts hold here too.
+
+        After `seconds` nothing more is tried."""
+        self._deadline = time.monotonic() + seconds
         self.start = self.current = text
         self._begin, self._of_reduction = begin, oracle
         self._known: dict[str, bool] = {text: True}
@@ -56,6 +63,8 @@ class ScriptProblem(Problem[str]):
         if text in self._known:
             return lambda: self._known[text]
         oracle = self._of_reduction
+        if time.monotonic() > self._deadline:
+            return lambda: False
         if oracle is not None:
             if oracle.is_out_of_budget():
                 return lambda: False
@@ -115,7 +124,8 @@ def _unused_methods(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     """Yield the methods that nothing mentions and that torch does not call, last one first."""
     nodes = list(ast.walk(tree))
     mentioned = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    mentioned |= {node.value for node in nodes if isinstance(node, ast.Constant)}
+    constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
+    mentioned |= {value for value in constants if isinstance(value, str)}
     methods = [
         method
         for kind in nodes

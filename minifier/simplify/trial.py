@@ -23,7 +23,7 @@ from fullgraph.minifier.repro.script import (
 )
 
 _PASSES_BELOW = "passes below"
-_PRINTED = ("dtype", "shape", "stride", "layout", "requires_grad", "value", "type")
+_PRINTED = ("dtype", "shape", "stride", "layout", "requires_grad", "value", "type", "keys")
 """Aspects that `assert got == expected` compares directly."""
 
 

@@ -24,20 +24,25 @@ _BLOCKS = (cst.Lambda, cst.ListComp, cst.GeneratorExp, cst.DictComp, cst.SetComp
 
 
 def unpack_tuples(tree: SourceTree) -> list[TreeEdit]:
-    """Propose one assignment for each name of `a, b = 1, 2`."""
+    """Propose one assignment for each target of `a, b = 1, 2`."""
     found = []
     for line in tree.nodes_of_kind(cst.SimpleStatementLine):
         pairs = list(_pairs_of(line))
-        names = [name for name, _ in pairs]
-        later = [n for index, name in enumerate(names) for n in _reads(tree, name, pairs[index:])]
-        if not pairs or later or HARNESS & set(names):
+        later = [
+            use
+            for index, (target, _) in enumerate(pairs)
+            if isinstance(target, cst.Name)
+            for _, value in pairs[index + 1 :]
+            for use in mentions(tree, value, target.value)
+        ]
+        if not pairs or later or not all(_is_plain_target(target) for target, _ in pairs):
             continue
         lines = [
-            cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], value)])
-            for name, value in pairs
-            if tree.code(value) != name
+            cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(target)], value)])
+            for target, value in pairs
+            if tree.code(value) != tree.code(target)
         ]
-        found.append(TreeEdit({line: lambda now, lines=lines: cst.FlattenSentinel(lines)}))  # type: ignore[misc]
+        found.append(TreeEdit({line: replace_always(cst.FlattenSentinel(lines))}))
     return found
 
 
@@ -139,8 +144,10 @@ def _without_argument(
     return {arg: lambda now: cst.RemoveFromParent() for arg in by_name or plain[index : index + 1]}
 
 
-def _pairs_of(line: cst.SimpleStatementLine) -> Iterator[tuple[str, cst.BaseExpression]]:
-    """Yield names and values of `a, b = 1, 2`; nothing for other statements."""
+def _pairs_of(
+    line: cst.SimpleStatementLine,
+) -> Iterator[tuple[cst.BaseAssignTargetExpression, cst.BaseExpression]]:
+    """Yield targets and values of `a, b = 1, 2`; nothing for other statements."""
     match line.body[0]:
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() as left)], value=right):
             if not isinstance(right, cst.Tuple) or len(left.elements) != len(right.elements):
@@ -148,17 +155,19 @@ def _pairs_of(line: cst.SimpleStatementLine) -> Iterator[tuple[str, cst.BaseExpr
             elements = [*left.elements, *right.elements]
             if any(isinstance(one, cst.StarredElement) for one in elements):
                 return
-            if not all(isinstance(one.value, cst.Name) for one in left.elements):
-                return
             for one, other in zip(left.elements, right.elements, strict=True):
-                yield one.value.value, other.value  # type: ignore[attr-defined]
+                if isinstance(one.value, cst.BaseAssignTargetExpression):
+                    yield one.value, other.value
 
 
-def _reads(
-    tree: SourceTree, name: str, pairs: Sequence[tuple[str, cst.BaseExpression]]
-) -> list[cst.Name]:
-    """Return the uses of a name in the values after its own."""
-    return [n for _, value in pairs[1:] for n in mentions(tree, value, name)]
+def _is_plain_target(target: cst.BaseExpression) -> bool:
+    """Return whether a target is a variable, but none of the check's, or an attribute of self."""
+    match target:
+        case cst.Name(value=name):
+            return name not in HARNESS
+        case cst.Attribute(value=cst.Name(value="self")):
+            return True
+    return False
 
 
 def _inline_into(

@@ -79,6 +79,15 @@ BODIES = {
     "digits": ("return x * 7.391482e-3 + 2.2", "return x * 1.0 + 2.0"),
     "a multiple of a half": ("return x * 0.5 + 1e9", "return x * 0.5 + 1e9"),
     "a slice": ("return x[1:].exp()", "return x.exp()"),
+    "a counter that nothing reads": (
+        "for i, y in enumerate(x):\n    x.add_(y)\nreturn x",
+        "for y in x:\n    x.add_(y)\nreturn x",
+    ),
+    "an `if` that does nothing": (
+        "if torch.ones(()):\n    pass\nreturn x.exp()",
+        "torch._dynamo.graph_break()\nreturn x.exp()",
+    ),
+    "empty strings": ("return {'': x, 'a': 1}", "return {'b': x, 'a': 1}"),
     "an empty list as an argument": ("return x.permute([])", "return x.permute([1])"),
 }
 
@@ -246,6 +255,93 @@ def test_an_input_is_not_empty_unless_the_failure_needs_it() -> None:
     text = "import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL.replace("(2)", "(0, 3)")
     assert "x = torch.ones(2, 3)" in simplified(text)
     assert "x = torch.ones(0, 3)" in simplified(text, lambda made: "ones(0" in made)
+
+
+def test_an_argument_of_an_autograd_function_goes_with_its_gradient() -> None:
+    text = """
+    import torch
+
+    class Round(torch.autograd.Function):
+        def forward(x, steps):
+            return torch.ones(1)
+
+        def setup_context(ctx, inputs, output):
+            pass
+
+        def backward(ctx, gradient):
+            return (gradient, None)
+
+    def f(x):
+        return Round.apply(x, 0)
+
+    x = torch.ones(1)
+    torch.compile(f, backend="eager")(x)
+    """
+    assert simplified(text, lambda made: "backward(ctx" in made and runs(made)) == clean(
+        """
+        import torch
+
+
+        class Round(torch.autograd.Function):
+            @staticmethod
+            def forward(x):
+                return x.clone()
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                pass
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient
+
+
+        def f(x):
+            return Round.apply(x)
+
+
+        torch.compile(f, backend="eager")(torch.ones(1))
+        """
+    )
+
+
+def test_attributes_of_a_tuple_assignment_are_set_one_by_one() -> None:
+    text = """
+    import torch
+
+    class Cache:
+        def __init__(self):
+            self.room, self.scales = (0, {})
+
+        def use(self, x):
+            self.scales[1] = x
+            return self.scales
+
+    cache = Cache()
+    torch.compile(cache.use, backend="eager")(torch.ones(1))
+    """
+    made = simplified(text, lambda made: runs(made) and "self.scales = {}" in made)
+    assert "self.scales = {}\n" in made and "room" not in made
+
+
+def test_lengths_stand_for_structures() -> None:
+    text = """
+    import torch
+
+    shapes = []
+
+    def f(x):
+        shapes.append(x)
+        return x
+
+    f(torch.ones(1))
+    expected = torch.utils._pytree.tree_structure(shapes)
+    torch.compile(f, backend="eager")(torch.ones(1))
+    got = torch.utils._pytree.tree_structure(shapes)
+    assert got == expected, f"expected {expected}, got {got}"
+    """
+    made = simplified(text, lambda made: "return x" in made)
+    assert "expected = len(shapes)" in made and "got = len(shapes)" in made
 
 
 def test_digits_that_the_failure_needs_stay() -> None:

@@ -1,0 +1,113 @@
+"""Proposals for subclasses of `torch.autograd.Function`: static methods, no unused argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+
+from fullgraph.minifier.reduce.source.source_tree import (
+    CurrentNode,
+    Replacement,
+    SourceTree,
+    TreeEdit,
+    remove_node,
+    replace_always,
+    replace_expression,
+)
+from fullgraph.minifier.simplify.variables import mentions
+
+_STATIC = ("forward", "backward", "setup_context", "jvp", "vmap")
+_STATICMETHOD = cst.Decorator(cst.Name("staticmethod"))
+
+
+def static_methods(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `@staticmethod` on the methods of each subclass of `autograd.Function`."""
+    found = []
+    for kind in _function_classes(tree):
+        methods = [
+            method
+            for name, method in _methods_of(kind).items()
+            if name in _STATIC and not method.decorators
+        ]
+        if methods:
+            found.append(TreeEdit({method: _as_static(method) for method in methods}))
+    return found
+
+
+def drop_function_arguments(tree: SourceTree) -> list[TreeEdit]:
+    """Propose each subclass without an argument that its `forward` does not read."""
+    found = []
+    for kind in _function_classes(tree):
+        methods = _methods_of(kind)
+        forward = methods.get("forward")
+        if forward is None:
+            continue
+        params = forward.params.params["setup_context" not in methods :]
+        for index, param in enumerate(params):
+            if mentions(tree, forward.body, param.name.value) or len(params) == 1:
+                continue
+            changes = dict(remove_node(param).changes)
+            for call in tree.nodes_of_kind(cst.Call):
+                if tree.code(call.func) == f"{kind.name.value}.apply" and index < len(call.args):
+                    changes.update(remove_node(call.args[index]).changes)
+            for value in _returned_tuples(tree, methods.get("backward")):
+                changes[value] = replace_always(_without_element(value, index))
+            found.append(TreeEdit(changes))
+    return found
+
+
+def return_inputs(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `x.clone()` for a `forward` that returns a new tensor and does not read `x`."""
+    found = []
+    for kind in _function_classes(tree):
+        methods = _methods_of(kind)
+        forward = methods.get("forward")
+        params = forward.params.params["setup_context" not in methods :] if forward else ()
+        if forward is None or not params or mentions(tree, forward.body, params[0].name.value):
+            continue
+        for node in tree.inside(forward):
+            new = isinstance(node, cst.Return) and node.value is not None
+            if new and tree.code(node.value).startswith(("torch.ones(", "torch.zeros(")):  # type: ignore[attr-defined]
+                text = f"{params[0].name.value}.clone()"
+                found.append(replace_expression(tree, node.value, text))  # type: ignore[attr-defined]
+    return found
+
+
+def _function_classes(tree: SourceTree) -> Iterator[cst.ClassDef]:
+    """Yield the subclasses of `autograd.Function`."""
+    for kind in tree.nodes_of_kind(cst.ClassDef):
+        bases = [tree.code(base.value) for base in kind.bases]
+        if any(base.rpartition(".")[2] == "Function" for base in bases):
+            yield kind
+
+
+def _methods_of(kind: cst.ClassDef) -> dict[str, cst.FunctionDef]:
+    """Return the methods of a class by name."""
+    return {one.name.value: one for one in kind.body.body if isinstance(one, cst.FunctionDef)}
+
+
+def _as_static(method: cst.FunctionDef) -> Callable[[CurrentNode], Replacement]:
+    """Return the change that makes a method static."""
+
+    def change(now: CurrentNode) -> Replacement:
+        """Return the method, as other edits left it, with the decorator."""
+        return now(method).with_changes(decorators=[_STATICMETHOD])
+
+    return change
+
+
+def _returned_tuples(tree: SourceTree, method: cst.FunctionDef | None) -> Iterator[cst.Tuple]:
+    """Yield the tuples that a method returns."""
+    for node in tree.inside(method) if method is not None else ():
+        if isinstance(node, cst.Return) and isinstance(node.value, cst.Tuple):
+            yield node.value
+
+
+def _without_element(value: cst.Tuple, index: int) -> cst.BaseExpression:
+    """Return a tuple without one element; the only other one stands alone."""
+    left = [*value.elements[:index], *value.elements[index + 1 :]]
+    if len(left) == 1:
+        return left[0].value
+    last = left[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return value.with_changes(elements=[*left[:-1], last])

@@ -1,0 +1,70 @@
+"""Proposals for loops without a counter, graph breaks by name, lengths of containers."""
+
+from __future__ import annotations
+
+import libcst as cst
+from libcst import matchers as m
+
+from fullgraph.minifier.reduce.source.source_tree import (
+    SourceTree,
+    TreeEdit,
+    replace_always,
+    replace_expression,
+)
+from fullgraph.minifier.simplify.variables import mentions
+
+_STRUCTURE = "torch.utils._pytree.tree_structure"
+_BREAK = cst.parse_statement("torch._dynamo.graph_break()")
+
+
+def drop_counters(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `for x in xs` for `for i, x in enumerate(xs)` where nothing reads `i`."""
+    found = []
+    for loop in tree.nodes_of_kind(cst.For):
+        counted = m.matches(
+            loop,
+            m.For(
+                target=m.Tuple([m.Element(m.Name()), m.Element()]),
+                iter=m.Call(m.Name("enumerate"), [m.Arg()]),
+            ),
+        )
+        if not counted:
+            continue
+        counter, item = (one.value for one in loop.target.elements)  # type: ignore[attr-defined]
+        if not mentions(tree, loop.body, counter.value):
+            each = loop.iter.args[0].value  # type: ignore[attr-defined]
+            found.append(
+                TreeEdit({loop.target: replace_always(item), loop.iter: replace_always(each)})
+            )
+    return found
+
+
+def name_graph_breaks(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `torch._dynamo.graph_break()` for an `if` on a value whose branch does nothing."""
+    return [
+        TreeEdit({node: replace_always(_BREAK)})
+        for node in tree.nodes_of_kind(cst.If)
+        if node.orelse is None
+        and [tree.code(one).strip() for one in node.body.body] == ["pass"]
+        and not m.matches(node.test, m.Name() | m.Attribute())
+    ]
+
+
+def compare_lengths(tree: SourceTree) -> list[TreeEdit]:
+    """Propose the lengths of containers in place of their structures."""
+    calls = [call for call in tree.nodes_of_kind(cst.Call) if tree.code(call.func) == _STRUCTURE]
+    edits = [replace_expression(tree, call.func, "len") for call in calls]
+    changes = {node: change for edit in edits for node, change in edit.changes.items()}
+    return [TreeEdit(changes)] if changes else []
+
+
+def fill_empty_strings(tree: SourceTree) -> list[TreeEdit]:
+    """Propose a letter in place of all empty strings."""
+    strings = tree.nodes_of_kind(cst.SimpleString)
+    empty = [node for node in strings if not node.raw_value and not node.prefix]
+    used = {node.raw_value for node in strings}
+    letter = next(one for one in "abcdefghijklmnopqrstuvwxyz" if one not in used)
+    text = f'"{letter}"'
+    edits = [replace_expression(tree, node, text) for node in empty]
+    changes = {node: change for edit in edits for node, change in edit.changes.items()}
+    return [TreeEdit(changes)] if changes else []
