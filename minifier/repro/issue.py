@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import torch.utils.collect_env
@@ -20,6 +20,10 @@ _FRAMES = 6
 """Frames shown at the end of a traceback."""
 _ENDS = 26
 """Lines shown of the beginning and of the end of a long text."""
+_ERRORS = 3
+"""Errors shown of a C++ compiler."""
+_CONTEXT = 5
+"""Lines of source shown after each."""
 _LINE = 200
 """Characters of the longest line that is shown."""
 _WIDE = 100
@@ -97,7 +101,7 @@ def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...]) -> str:
         case Kind.BREAK:
             told = f"graph break: {first_clauses(check.got)}"
         case Kind.RECOMPILE:
-            told = f"compiles again at every call{of}"
+            told = "compiles again at every call"
         case Kind.SLOW:
             told = f"slower than eager{of}: {check.got}"
         case _:
@@ -178,10 +182,11 @@ def describe_culprit(culprit: Culprit, ops_aten: int) -> str:
         return f"It passes where {culprit.what.removesuffix(' fixes it')} (high confidence)."
     if culprit.part == "lowerings" and ops_aten != 1:
         return ""
-    what = f" of `{culprit.what}`" if culprit.what else ""
-    part = culprit.part.replace("_", " ").removesuffix("s")
     sure = "high" if ops_aten == 1 else "medium"
-    return f"It passes without the {part}{what} ({sure} confidence)."
+    what = f"`{culprit.what}` among " if culprit.what else ""
+    return f"It passes without {what}Inductor's `{culprit.part}` ({sure} confidence).".replace(
+        "Inductor's `decomposition", "the `decomposition"
+    )
 
 
 def _backend_table(outcomes: Mapping[str, str]) -> str:
@@ -204,19 +209,36 @@ def _error_of(ran: ScriptRun | None, failure: Failure) -> str:
 
 
 def shorten_traceback(text: str) -> str:
-    """Return a traceback's last frames without folders; of a C++ compiler's output, the errors."""
+    """Return a traceback's first and last frames without folders, and the lines after it.
+
+    Of a C++ compiler's output, the errors are shown with the lines that explain them."""
     text = re.sub(r'File "[^"]*/site-packages/', 'File "', text)
     text = re.sub(r"/(?:tmp|home|root|Users|work)/[^\s\"':]*/", "", text)
-    lines = [line for line in text.splitlines() if len(line) <= _LINE]
+    lines = text.splitlines()
+    failed = [i for i, line in enumerate(lines) if "CppCompileError: C++ compile error" in line]
+    if failed:
+        lines = [*lines[: failed[-1] + 1], "", *_compiler_errors(lines[failed[-1] :])]
+    lines = [line for line in lines if len(line) <= _LINE or re.search(r"\berror: ", line)]
     starts = [i for i, line in enumerate(lines) if line.startswith('  File "')]
-    if len(starts) > _FRAMES + 1:
-        count = len(starts) - _FRAMES
-        lines[starts[0] : starts[-_FRAMES]] = [f"  [{count} frames are left out]"]
+    if len(starts) > _FRAMES + 2:
+        count = len(starts) - _FRAMES - 1
+        lines[starts[1] : starts[-_FRAMES]] = [f"  [{count} frames are left out]"]
     if len(lines) > 2 * _ENDS:
-        middle = [line for line in lines[_ENDS:-_ENDS] if re.search(r"\berror: ", line)]
-        count = len(lines) - 2 * _ENDS - len(middle[:3])
-        lines[_ENDS:-_ENDS] = [*middle[:3], f"[{count} lines are left out]"]
+        lines[_ENDS:-_ENDS] = [f"[{len(lines) - 2 * _ENDS} lines are left out]"]
     return "\n".join(lines).strip()
+
+
+def _compiler_errors(lines: Sequence[str]) -> list[str]:
+    """Return the first errors of a C++ compiler, each with the lines that explain it."""
+    found: list[str] = []
+    starts = [i for i, line in enumerate(lines) if re.search(r"\berror: ", line)]
+    for start in starts[:_ERRORS]:
+        found.append(lines[start])
+        for line in lines[start + 1 : start + 1 + _CONTEXT]:
+            if not re.match(r"\s*\d*\s*\|", line):
+                break
+            found.append(line)
+    return found
 
 
 def versions() -> str:

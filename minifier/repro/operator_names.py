@@ -67,10 +67,13 @@ def _imported_names(tree: ast.Module) -> dict[str, str]:
 
 def _public_name(function: ast.expr, modules: dict[str, str], functions: set[str]) -> str:
     """Return the public name of what a call calls; "" for what the script itself defines."""
+    root = function
+    while isinstance(root, ast.Attribute):
+        root = root.value
     if isinstance(function, ast.Call):
         return ""
     head, *rest = ast.unparse(function).split(".")
-    if head in modules:
+    if isinstance(root, ast.Name) and head in modules:
         return ".".join([modules[head], *rest])
     if head in functions and rest == ["apply"]:
         return f"{_FUNCTION}.apply"

@@ -37,9 +37,9 @@ def begin_trial(
 ) -> Callable[[], ScriptCheck | None]:
     """Start a script in a forked child; return a function that waits for the result.
 
-    That is `check` with the values of this script, or None unless the script passes one rung below
-    and then fails in the same way. Unless `strict`, any difference counts as the same. Inductor
-    builds in the folder `cache`."""
+    That is `check` with the values of this script, or None unless the script passes in eager and
+    one rung below, and then fails in the same way. Unless `strict`, any difference counts as the
+    same. Inductor builds in the folder `cache`."""
     folder = tempfile.mkdtemp(prefix="repro-")
     job = functools.partial(_try_in_child, text, folder, check.aspect)
     wait = begin_isolated(job, seconds=seconds, cache=cache)
@@ -89,11 +89,12 @@ def _same_difference(found: ScriptCheck, check: ScriptCheck) -> bool:
 
 
 def _try_in_child(text: str, folder: str, aspect: str, emit: Emit) -> None:
-    """Run a script one rung below, then as it is; emit how it fails."""
+    """Run a script in eager and one rung below, then as it is; emit how it fails."""
     backend = backend_of(text)
     if backend is None:
         return
-    execute_script(text, folder, backend_below(backend))
+    for control in dict.fromkeys((None, backend_below(backend))):
+        execute_script(text, folder, control)
     emit(_PASSES_BELOW)
     names: dict[str, object] = {}
     try:

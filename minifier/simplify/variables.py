@@ -83,21 +83,37 @@ def inline_names(tree: SourceTree) -> list[TreeEdit]:
 
 
 def drop_parameters(tree: SourceTree) -> list[TreeEdit]:
-    """Propose each function without a parameter that it does not read, and without its argument."""
+    """Propose each function without a parameter that it does not read, and without its argument.
+
+    A `forward` is called as the instances of its class."""
     found = []
     for function in tree.nodes_of_kind(cst.FunctionDef):
-        if tree.parents[function] is not tree.module:
-            continue
-        for index, param in enumerate(function.params.params):
-            if mentions(tree, function.body, param.name.value):
+        names, offset = _callable_names(tree, function)
+        for index, param in enumerate(function.params.params[offset:]):
+            if not names or mentions(tree, function.body, param.name.value):
                 continue
             changes = dict(remove_node(param).changes)
             for call in tree.nodes_of_kind(cst.Call):
-                if is_call_of(tree, call, function.name.value):
+                if any(is_call_of(tree, call, name) for name in names):
                     changes.update(_without_argument(call, index, param.name.value))
             found.append(TreeEdit(changes))
         found += _drop_keywords(tree, function)
     return found
+
+
+def _callable_names(tree: SourceTree, function: cst.FunctionDef) -> tuple[set[str], int]:
+    """Return the names by which a function is called, and how many parameters are bound."""
+    if tree.parents[function] is tree.module:
+        return {function.name.value}, 0
+    kind = next((one for one in tree.ancestors(function) if isinstance(one, cst.ClassDef)), None)
+    if kind is None or function.name.value != "forward" or function.decorators:
+        return set(), 0
+    made = [
+        _single_assignment(tree.parents[one])[0]
+        for one in tree.nodes_of_kind(cst.Assign)
+        if isinstance(one.value, cst.Call) and tree.code(one.value.func) == kind.name.value
+    ]
+    return {name for name in made if name}, 1
 
 
 def _drop_keywords(tree: SourceTree, function: cst.FunctionDef) -> Iterator[TreeEdit]:

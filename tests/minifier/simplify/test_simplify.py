@@ -251,6 +251,25 @@ def test_a_parameter_that_nothing_reads_goes_with_its_argument() -> None:
     assert 'torch.compile(f, backend="eager")()' in made and "torch.ones" not in made
 
 
+def test_a_parameter_of_forward_goes_with_its_argument() -> None:
+    text = """
+    import torch
+    from torch import nn
+
+    class Policy(nn.Module):
+        def forward(self, obs):
+            self.steps.add_(1)
+
+    policy = Policy()
+    policy.steps = torch.zeros(())
+    x = torch.ones(2)
+    policy(x)
+    torch.compile(policy, backend="eager")(x)
+    """
+    made = simplified(text, lambda made: runs(made) and "self.steps" in made)
+    assert "def forward(self):" in made and "policy()" in made and "ones" not in made
+
+
 def test_an_input_is_not_empty_unless_the_failure_needs_it() -> None:
     text = "import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL.replace("(2)", "(0, 3)")
     assert "x = torch.ones(2, 3)" in simplified(text)
