@@ -54,15 +54,23 @@ def pass_parameter(tree: SourceTree) -> list[TreeEdit]:
     found = []
     for line in tree.module.body:
         made = _NEW.fullmatch(tree.code(line).strip())
-        methods = [
-            one
-            for one in tree.nodes_of_kind(cst.FunctionDef)
-            if one.name.value == "forward" and isinstance(tree.function(one), type(None))
-        ]
+        methods = _forward_methods(tree, made["model"]) if made is not None else []
         if made is None or len(methods) != 1 or mentions(tree, tree.module, made["name"]):
             continue
         found.append(_pass_as_argument(tree, line, made, methods[0]))
     return found
+
+
+def _forward_methods(tree: SourceTree, model: str) -> list[cst.FunctionDef]:
+    """Return the `forward` of the class that makes a script's model."""
+    made = re.search(rf"^{model} = (\w+)\(", tree.text, re.MULTILINE)
+    return [
+        method
+        for kind in tree.nodes_of_kind(cst.ClassDef)
+        if made is not None and kind.name.value == made[1]
+        for method in kind.body.body
+        if isinstance(method, cst.FunctionDef) and method.name.value == "forward"
+    ]
 
 
 def _pass_as_argument(

@@ -48,6 +48,7 @@ def _run_passes(search: ScriptSearch) -> None:
         autograd_functions.static_methods,
         construction.inline_empty_functions,
         variables.unpack_tuples,
+        variables.spread_arguments,
         numbers.fold_constants,
         numbers.fill_empty_tensors,
         numbers.fill_empty_lists,

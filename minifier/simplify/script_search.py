@@ -143,17 +143,40 @@ def _is_unused(statement: ast.stmt, tree: ast.Module) -> bool:
             names = [] if statement.decorator_list else [name]
         case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
             names = [alias.asname or alias.name.partition(".")[0] for alias in aliases]
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant() | ast.Name()):
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_plain(value):
             names = [name]
         case _:
             return False
     if not names or "torch" in names:
         return False
-    mentioned = {
+    others = [other for other in tree.body if other is not statement]
+    return not any(_mentions(other, name) for other in others for name in names)
+
+
+def _mentions(node: ast.AST, name: str) -> bool:
+    """Return whether a node mentions a variable that is no local one of a function inside it."""
+    if isinstance(node, ast.Name):
+        return node.id == name
+    if isinstance(node, ast.FunctionDef) and name in _local_names(node):
+        return any(_mentions(one, name) for one in (*node.args.defaults, *node.decorator_list))
+    return any(_mentions(child, name) for child in ast.iter_child_nodes(node))
+
+
+def _is_plain(value: ast.expr) -> bool:
+    """Return whether a value is a constant, a name, or a new tensor of constants."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func).startswith("torch."):
+        return all(isinstance(arg, ast.Constant) for arg in value.args)
+    return isinstance(value, ast.Constant | ast.Name)
+
+
+def _local_names(function: ast.FunctionDef) -> set[str]:
+    """Return the parameters of a function and the variables that it assigns."""
+    stored = {
         node.id
-        for other in tree.body
-        if other is not statement
-        for node in ast.walk(other)
-        if isinstance(node, ast.Name)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
-    return not mentioned.intersection(names)
+    shared = {
+        name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names
+    }
+    return ({arg.arg for arg in function.args.args} | stored) - shared

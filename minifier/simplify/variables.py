@@ -46,6 +46,20 @@ def unpack_tuples(tree: SourceTree) -> list[TreeEdit]:
     return found
 
 
+def spread_arguments(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `f(1, 2)` for `f(*(1, 2))`."""
+    found = []
+    for call in tree.nodes_of_kind(cst.Call):
+        args: list[cst.Arg] = []
+        for arg in call.args:
+            plain = arg.star == "*" and isinstance(arg.value, cst.Tuple | cst.List)
+            values = [one.value for one in arg.value.elements] if plain else []  # type: ignore[attr-defined]
+            args += [cst.Arg(value) for value in values] if plain else [arg]
+        if len(args) != len(call.args):
+            found.append(TreeEdit({call: replace_always(call.with_changes(args=args))}))
+    return found
+
+
 def inline_once_read(tree: SourceTree) -> list[TreeEdit]:
     """Propose the value in place of a variable that only the next statement reads."""
     found = []

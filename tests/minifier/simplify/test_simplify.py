@@ -79,6 +79,7 @@ BODIES = {
     "digits": ("return x * 7.391482e-3 + 2.2", "return x * 1.0 + 2.0"),
     "a multiple of a half": ("return x * 0.5 + 1e9", "return x * 0.5 + 1e9"),
     "a slice": ("return x[1:].exp()", "return x.exp()"),
+    "arguments in a tuple": ("return torch.add(*(x, 3))", "return torch.add(x, 3)"),
     "a counter that nothing reads": (
         "for i, y in enumerate(x):\n    x.add_(y)\nreturn x",
         "for y in x:\n    x.add_(y)\nreturn x",
@@ -268,6 +269,20 @@ def test_a_parameter_of_forward_goes_with_its_argument() -> None:
     """
     made = simplified(text, lambda made: runs(made) and "self.steps" in made)
     assert "def forward(self):" in made and "policy()" in made and "ones" not in made
+
+
+def test_an_input_goes_that_only_shares_its_name_with_a_local_variable() -> None:
+    text = """
+    import torch
+
+    def f():
+        x = torch.rand(2)
+        return x * x
+
+    x = torch.ones(2)
+    torch.compile(f, backend="eager")()
+    """
+    assert "x = torch.ones(2)" not in simplified(text)
 
 
 def test_an_input_is_not_empty_unless_the_failure_needs_it() -> None:
