@@ -42,6 +42,7 @@ def simplify_script(problem: Problem[str]) -> None:
 
 def _run_passes(search: ScriptSearch) -> None:
     """Run each pass once."""
+    search.drop_unused()
     search.apply(settings.drop_settings, settings.drop_options)
     search.apply(
         construction.call_constructors,

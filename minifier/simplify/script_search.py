@@ -101,6 +101,11 @@ class ScriptSearch:
         take_most(self.problem, edits, build)
         return self.problem.current != start
 
+    def drop_unused(self) -> bool:
+        """Drop what nothing mentions. Return whether anything was."""
+        text = _without_unused(self.problem.current)
+        return text != self.problem.current and self.problem.first([text])
+
 
 def _without_unused(text: str) -> str:
     """Return `text` without top-level definitions, imports and names that nothing mentions.
