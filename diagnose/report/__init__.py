@@ -6,10 +6,12 @@ from fullgraph.diagnose.report.html import page
 from fullgraph.diagnose.report.notebook import mimebundle, next_step
 from fullgraph.diagnose.report.schema import EXPLAIN
 from fullgraph.diagnose.report.terminal import plain, render
+from fullgraph.diagnose.report.wording import count, short_path
 
 __all__ = [
     "EXPLAIN",
     "Difference",
+    "count",
     "diff",
     "from_dict",
     "mimebundle",
@@ -18,5 +20,6 @@ __all__ = [
     "plain",
     "render",
     "render_difference",
+    "short_path",
     "to_dict",
 ]

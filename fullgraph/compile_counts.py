@@ -1,0 +1,154 @@
+"""What compiled while a test ran, in numbers that a test suite can hold."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.events import Position
+from fullgraph.diagnose.explanation import Explanation
+from fullgraph.diagnose.explanation_data import Cause, RecompileInfo
+from fullgraph.diagnose.report import count, short_path
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class CompileCounts:
+    """The causes of graph breaks and the recompiles of one test."""
+
+    breaks: tuple[str, ...]
+    """The causes, each by its key: "model.py: x.sum().item() (scalar extraction)"."""
+    recompiles: tuple[str, ...]
+    """The values that changed: "model.py: self.count", as often as they made it recompile."""
+
+    def to_dict(self) -> dict[str, list[str]]:
+        """Return the counts as data for JSON."""
+        return {"breaks": list(self.breaks), "recompiles": list(self.recompiles)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Iterable[str]]) -> CompileCounts:
+        """Return the counts from `to_dict()`. Raises KeyError for a missing field."""
+        return cls(tuple(data["breaks"]), tuple(data["recompiles"]))
+
+
+@dataclass(frozen=True)
+class CompileRecord:
+    """What compiled while a test ran: its counts, and a line for each of them."""
+
+    counts: CompileCounts
+    lines: Mapping[str, str]
+    """What to print, by the keys in `counts`."""
+
+
+def read_record(explanation: Explanation, folders: Iterable[Path]) -> CompileRecord:
+    """Return what an explanation holds, restricted to code in `folders` unless they are empty."""
+    inside = tuple(folders)
+    breaks: list[str] = []
+    recompiles: list[str] = []
+    lines: dict[str, str] = {}
+    for cause in explanation.causes:
+        if _is_inside(cause.position.file, inside):
+            what = f"{_one_line(cause.expression)} ({cause.category})"
+            key = f"{short_path(cause.position.file)}: {what}"
+            breaks.append(key)
+            lines[key] = _describe_cause(cause)
+    for one in explanation.recompiles:
+        if _is_inside(one.file, inside):
+            key = f"{short_path(one.file)}: {one.root or one.function}"
+            recompiles += [key] * one.count
+            lines[key] = _describe_recompile(one)
+    return CompileRecord(CompileCounts(tuple(sorted(breaks)), tuple(sorted(recompiles))), lines)
+
+
+def describe_excess(
+    found: CompileRecord, limits: tuple[int, int], held: CompileCounts | None
+) -> str:
+    """Return what is over the limits for breaks and recompiles, or over what a baseline holds.
+
+    "" if nothing is. With a baseline, only what it lacks is described.
+    """
+    summary: list[str] = []
+    details: list[str] = []
+    nouns = ("graph-break cause", "recompile")
+    known = (held.breaks, held.recompiles) if held is not None else (None, None)
+    both = (found.counts.breaks, found.counts.recompiles)
+    for noun, keys, limit, old in zip(nouns, both, limits, known, strict=True):
+        allowed = limit if old is None else len(old)
+        if len(keys) > allowed:
+            where = "allowed" if old is None else "in the baseline"
+            summary.append(f"{count(len(keys), noun)}, {allowed} {where}")
+            details += (Counter(keys) - Counter(old or ())).elements() or keys
+    lines = [found.lines[key] for key in dict.fromkeys(details)]
+    return "\n".join(["; ".join(summary) + ":", *lines]) if summary else ""
+
+
+def package_folders(name: str) -> tuple[Path, ...]:
+    """Return the folders, or the file, of a package or module. Raises FullgraphError."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        raise FullgraphError(f'only="{name}": there is no such package; give an importable name.')
+    if spec.submodule_search_locations:
+        return tuple(Path(one).resolve() for one in spec.submodule_search_locations)
+    return (Path(spec.origin or name).resolve(),)
+
+
+def read_baseline(path: Path) -> dict[str, CompileCounts]:
+    """Return the counts of a baseline file by test; {} if there is none. Raises FullgraphError."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["schema"] != SCHEMA:
+            raise FullgraphError(f"{path}: schema {data['schema']}, this version reads {SCHEMA}.")
+        return {test: CompileCounts.from_dict(one) for test, one in data["tests"].items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FullgraphError(
+            f"{path} is no baseline ({type(error).__name__}: {error}): write one with "
+            "--fullgraph-update."
+        ) from None
+
+
+def baseline_text(tests: Mapping[str, CompileCounts], torch: str) -> str:
+    """Return the text of a baseline file."""
+    rows = {test: tests[test].to_dict() for test in sorted(tests)}
+    data: dict[str, Any] = {"schema": SCHEMA, "torch": torch, "tests": rows}
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _is_inside(file: str, folders: tuple[Path, ...]) -> bool:
+    path = Path(file).resolve()
+    return not folders or any(folder in (path, *path.parents) for folder in folders)
+
+
+def _one_line(code: str) -> str:
+    return " ".join(code.split())
+
+
+def _at(position: Position) -> str:
+    column = "" if position.column is None else f":{position.column + 1}"
+    return f"{short_path(position.file)}:{position.line}{column}"
+
+
+def _describe_cause(cause: Cause) -> str:
+    """Return a cause in two lines: where and what, and what to do."""
+    first = f"{_at(cause.position)}: {_one_line(cause.expression)} ({cause.category})"
+    advice = f"\n    {cause.advice[0].text}" if cause.advice else ""
+    return f"{first}\n    {cause.message}{advice}"
+
+
+def _describe_recompile(one: RecompileInfo) -> str:
+    """Return a recompile in two lines: where and what, and what to do."""
+    place = _at(one.where) if one.where is not None else f"{short_path(one.file)}:{one.line}"
+    advice = f"\n    {one.advice[0].text}" if one.advice else ""
+    what = f"{one.root or one.function} ({count(one.count, 'recompile')})"
+    return f"{place}: {what}\n    {one.message}{advice}"
