@@ -11,6 +11,7 @@ from fullgraph.compiler.display import Section, View, mimebundle
 from fullgraph.minifier.oracle.sandbox import SECONDS
 from fullgraph.minifier.repro import fresh_interpreter as fresh
 from fullgraph.minifier.repro import issue as tracker
+from fullgraph.minifier.repro.backend_outcomes import DIFFERS, PASSES
 from fullgraph.minifier.repro.script import ScriptCheck, count_lines
 from fullgraph.minifier.rungs.bisection import Bisection
 
@@ -72,7 +73,18 @@ class Minified:
         def still_fails(text: str) -> bool:
             return fresh.shows_failure(fresh.run(text, seconds=seconds), check)
 
-        found = replace(self, text=redact(self.text, still_fails))
+        text = redact(self.text, still_fails)
+        ran = fresh.run(text, seconds=seconds)
+        found = replace(
+            self,
+            text=text,
+            ran=ran,
+            check=replace(check, got=str(ran)) if ran.error and ran.error in check.got else check,
+            outcomes={
+                name: told if told in (PASSES, DIFFERS) else f"fails: {ran}"
+                for name, told in self.outcomes.items()
+            },
+        )
         if self.path is not None:
             self.path.write_text(found.text)
         return found

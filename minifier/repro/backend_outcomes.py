@@ -12,6 +12,7 @@ from fullgraph.minifier.repro.forked_script import execute_script
 
 NOT_COMPILED = "not compiled"
 PASSES = "passes"
+DIFFERS = "fails: differs from eager"
 
 
 def find_outcomes(
@@ -50,7 +51,7 @@ def _words_of(outcome: JobOutcome[None]) -> str:
     """Return how a script ended."""
     if outcome.messages:
         line = str(outcome.messages[0]).strip().partition("\n")[0]
-        return "fails: differs from eager" if _is_assertion(line) else f"fails: {line}"
+        return DIFFERS if _is_assertion(line) else f"fails: {line}"
     match outcome.status:
         case "ok":
             return PASSES

@@ -211,3 +211,19 @@ def test_of_a_compilers_output_the_errors_are_shown() -> None:
         "  16 | tmp0 + tmp1;",
         "     | ~~~~~^~~~~~",
     ]
+
+
+@pytest.mark.compiles
+def test_a_redacted_issue_tells_no_name_of_the_program() -> None:
+    text = (
+        "import torch\n\n\ndef acme_forward(x):\n"
+        "    return x.reshape(3) if torch.compiler.is_compiling() else x\n\n\n"
+        'torch.compile(acme_forward, backend="eager")(torch.ones(2))\n'
+    )
+    check = ScriptCheck(Kind.EXCEPTION, got="TorchRuntimeError: RuntimeError in acme_forward")
+    ran = ScriptRun(1, "TorchRuntimeError", "", "Traceback: acme_forward")
+    outcomes = {'backend="eager"': "fails: TorchRuntimeError: in acme_forward"}
+    whole = Minified(found().bisection, check, text, ran=ran, outcomes=outcomes)
+    assert "acme" in whole.issue()
+    told = whole.redacted(seconds=120).issue().partition("### Versions")[0]
+    assert "acme" not in told and "TorchRuntimeError" in told and "def f1(x)" in told
