@@ -125,10 +125,8 @@ def summarize(check: ScriptCheck, backend: str, text: str) -> str:
     pair = f"{_code(check.got)} under {compiled} and {_code(check.expected)} in eager"
     match check.kind:
         case Kind.RESULT | Kind.METADATA:
-            index = check.where.removeprefix("output") if check.where.startswith("output[") else ""
-            subject = f"result `{index}`" if index.removeprefix("[0]") else "result"
             element = check.aspect in ("nan", "infinite", "value")
-            told = f"The {subject} is" if element else f"The {check.aspect} of the {subject} is"
+            told = "The result is" if element else f"The {check.aspect} of the result is"
             return f"{told} {pair}."
         case Kind.GRADIENT:
             return f"The gradient of `{_place_of(text) or check.where}` is {pair}."

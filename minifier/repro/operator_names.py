@@ -48,7 +48,7 @@ def operators(text: str) -> tuple[str, ...]:
     names = [name for call in calls if (name := _public_name(call.func, modules, functions))]
     named = [name for name in names if name.rpartition(".")[2] not in _FACTORIES]
     signs = [type(node.op).__name__.lower() for node in nodes if isinstance(node, ast.BinOp)]
-    return tuple(dict.fromkeys(named or signs or names))
+    return tuple(dict.fromkeys(named or signs or (names if len(names) == len(calls) else ())))
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:

@@ -130,9 +130,7 @@ def script(
 def describe_check(check: ScriptCheck) -> list[str]:
     """Return the values or the error that a script shows, as lines of comment."""
     if check.kind in (Kind.RESULT, Kind.METADATA, Kind.GRADIENT, Kind.MUTATION):
-        index = check.where.removeprefix("output") if check.where.startswith("output[") else ""
-        place = f"output {index}: " if index.removeprefix("[0]") else ""
-        told = f"{place}expected {check.expected}, got {check.got}"
+        told = f"expected {check.expected}, got {check.got}"
     else:
         told = check.got
     lines = textwrap.wrap(told, _COMMENT, break_long_words=False, break_on_hyphens=False)

@@ -15,6 +15,7 @@ from fullgraph.minifier.reduce.source.source_tree import (
     replace_always,
     replace_expression,
 )
+from fullgraph.minifier.simplify.results import without_element
 from fullgraph.minifier.simplify.variables import mentions
 
 _STATIC = ("forward", "backward", "setup_context", "jvp", "vmap")
@@ -52,7 +53,7 @@ def drop_function_arguments(tree: SourceTree) -> list[TreeEdit]:
                 if tree.code(call.func) == f"{kind.name.value}.apply" and index < len(call.args):
                     changes.update(remove_node(call.args[index]).changes)
             for value in _returned_tuples(tree, methods.get("backward")):
-                changes[value] = replace_always(_without_element(value, index))
+                changes[value] = replace_always(without_element(value, index))
             found.append(TreeEdit(changes))
     return found
 
@@ -102,12 +103,3 @@ def _returned_tuples(tree: SourceTree, method: cst.FunctionDef | None) -> Iterat
     for node in tree.inside(method) if method is not None else ():
         if isinstance(node, cst.Return) and isinstance(node.value, cst.Tuple):
             yield node.value
-
-
-def _without_element(value: cst.Tuple, index: int) -> cst.BaseExpression:
-    """Return a tuple without one element; the only other one stands alone."""
-    left = [*value.elements[:index], *value.elements[index + 1 :]]
-    if len(left) == 1:
-        return left[0].value
-    last = left[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-    return value.with_changes(elements=[*left[:-1], last])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -15,6 +16,11 @@ _INPUT = "x"
 
 def rename_input(tree: SourceTree) -> list[TreeEdit]:
     """Propose `x` for the only parameter of a script's only function, and for its input."""
+    if mentions(tree, tree.module, _INPUT):
+        return []
+    second = [one for one in ("y", "z") if mentions(tree, tree.module, one)]
+    if len(second) == 1 and re.search(rf"^{second[0]} = ", tree.text, re.MULTILINE):
+        return [_rename(tree, second[0], _INPUT)]
     functions = [one for one in tree.module.body if isinstance(one, cst.FunctionDef)]
     if len(functions) != 1 or len(functions[0].params.params) != 1:
         return []
@@ -23,7 +29,7 @@ def rename_input(tree: SourceTree) -> list[TreeEdit]:
         isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == name
         for line in ast.parse(tree.text).body
     )
-    if name == _INPUT or not assigned or mentions(tree, tree.module, _INPUT):
+    if not assigned:
         return []
     return [_rename(tree, name, _INPUT)]
 

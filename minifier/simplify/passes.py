@@ -17,6 +17,7 @@ from fullgraph.minifier.simplify import (
     gradients,
     names,
     numbers,
+    results,
     settings,
     statements,
     variables,
@@ -74,4 +75,6 @@ def _run_passes(search: ScriptSearch) -> None:
     search.apply(autograd_functions.drop_function_arguments)
     search.apply(numbers.round_literals)
     search.apply(expressions.known_sizes, expressions.whole_tensors)
+    search.apply(results.drop_results, results.drop_repeated_keys, results.fold_appends)
+    search.apply(results.unwrap_compared)
     search.apply(names.rename_input, names.strip_underscores)

@@ -157,6 +157,10 @@ def test_operators_have_their_public_names(name: str) -> None:
     assert name in operators(text) and not set(operators(text)) - {name, "collections.OrderedDict"}
 
 
+def test_a_title_names_no_operator_that_only_makes_a_tensor() -> None:
+    assert operators("import torch\n\ndef f(x): return str(x), torch.ones(2)") == ()
+
+
 def test_counts_are_honest() -> None:
     bisection = found().bisection
     of_lines = Minified(bisection, CHECK, SCRIPT, ops=0, before=76, unit="lines")

@@ -79,6 +79,11 @@ BODIES = {
     "digits": ("return x * 7.391482e-3 + 2.2", "return x * 1.0 + 2.0"),
     "a multiple of a half": ("return x * 0.5 + 1e9", "return x * 0.5 + 1e9"),
     "a slice": ("return x[1:].exp()", "return x.exp()"),
+    "a list that is filled at once": (
+        "found = []\nfound.append(x.exp())\nreturn found, found",
+        "found = [x.exp()]\nreturn found, found",
+    ),
+    "a key that comes again": ("return {'a': 1, 'a': x.exp()}", "return {'a': x.exp()}"),
     "arguments in a tuple": ("return torch.add(*(x, 3))", "return torch.add(x, 3)"),
     "a counter that nothing reads": (
         "for i, y in enumerate(x):\n    x.add_(y)\nreturn x",
@@ -220,6 +225,51 @@ def test_a_method_is_written_where_it_is_called() -> None:
 
 
         torch.compile(cov, backend="eager")(torch.ones(2, 2))
+        """
+    )
+
+
+def test_results_that_nothing_reads_go_and_only_the_compared_one_is_returned() -> None:
+    text = """
+    import torch
+
+    def find(key):
+        try:
+            {}[key]
+        except KeyError as error:
+            return (key, 0, str(error))
+
+    def f(key):
+        expert, number, note = find(key)
+        notes = []
+        notes.append(note)
+        return {"": torch.ones(2), "a": notes}
+
+    y = "a"
+    expected = f(y)["a"][0]
+    got = torch.compile(f, backend="eager")(y)["a"][0]
+    assert got == expected
+    """
+    assert simplified(text, lambda made: "str(error)" in made and runs(made)) == clean(
+        """
+        import torch
+
+
+        def find(key):
+            try:
+                {}[key]
+            except KeyError as error:
+                return str(error)
+
+
+        def f(key):
+            return find(key)
+
+
+        x = "a"
+        expected = f(x)
+        got = torch.compile(f, backend="eager")(x)
+        assert got == expected
         """
     )
 

@@ -1,0 +1,209 @@
+"""Proposals for results: no unused ones, no containers around the one that is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import libcst as cst
+
+from fullgraph.minifier.reduce.source.source_tree import (
+    CurrentNode,
+    Replacement,
+    SourceTree,
+    TreeEdit,
+    replace_always,
+)
+from fullgraph.minifier.simplify.variables import mentions
+
+Changes = dict[cst.CSTNode, Callable[[CurrentNode], Replacement]]
+
+
+def drop_results(tree: SourceTree) -> list[TreeEdit]:
+    """Propose each function without an element of its result that no caller reads."""
+    found = []
+    for function in tree.nodes_of_kind(cst.FunctionDef):
+        returned = _returned_tuples(tree, function)
+        calls = _unpacked_calls(tree, function.name.value)
+        if not returned or not calls:
+            continue
+        count = len(returned[0].elements)
+        targets = [left for _, left in calls]
+        if any(len(one.elements) != count for one in (*returned, *targets)):
+            continue
+        for index in range(count):
+            if all(_is_unread(tree, assign, left, index) for assign, left in calls):
+                changes: Changes = {
+                    one: replace_always(without_element(one, index))
+                    for one in (*returned, *targets)
+                }
+                found.append(TreeEdit(changes))
+                break
+    return found
+
+
+def unwrap_compared(tree: SourceTree) -> list[TreeEdit]:
+    """Propose the compared element in place of the container that the function returns."""
+    picks = [
+        node
+        for node in tree.nodes_of_kind(cst.Subscript)
+        if isinstance(node.value, cst.Call) and _is_compared(tree, node)
+    ]
+    if len(picks) != 2 or len({tree.code(pick.slice[0]) for pick in picks}) != 1:
+        return []
+    key = tree.code(picks[0].slice[0])
+    found = []
+    for node in tree.nodes_of_kind(cst.Return):
+        element = _element_at(tree, node.value, key)
+        if element is not None and node.value is not None:
+            changes: Changes = {pick: _only_value(pick) for pick in picks}
+            changes[node.value] = replace_always(element)
+            found.append(TreeEdit(changes))
+    return found
+
+
+def drop_repeated_keys(tree: SourceTree) -> list[TreeEdit]:
+    """Propose each dict display without the elements whose key comes again."""
+    found = []
+    for node in tree.nodes_of_kind(cst.Dict):
+        last = {
+            tree.code(one.key): one for one in node.elements if isinstance(one, cst.DictElement)
+        }
+        kept = [
+            one
+            for one in node.elements
+            if not isinstance(one, cst.DictElement) or last[tree.code(one.key)] is one
+        ]
+        if len(kept) < len(node.elements):
+            found.append(TreeEdit({node: replace_always(node.with_changes(elements=kept))}))
+    return found
+
+
+def fold_appends(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `x = [y]` for `x = []` and `x.append(y)` after it."""
+    found = []
+    for block in tree.nodes_of_kind(cst.IndentedBlock):
+        for index, line in enumerate(block.body):
+            edit = _fold_append(tree, line, block.body[index + 1 :])
+            if edit is not None:
+                found.append(edit)
+    return found
+
+
+def without_element(value: cst.Tuple, index: int) -> cst.BaseExpression:
+    """Return a tuple without one element; the only other one stands alone."""
+    left = [*value.elements[:index], *value.elements[index + 1 :]]
+    if len(left) == 1:
+        return left[0].value
+    last = left[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    return value.with_changes(elements=[*left[:-1], last])
+
+
+def _returned_tuples(tree: SourceTree, function: cst.FunctionDef) -> list[cst.Tuple]:
+    """Return the tuples that a function returns; none if it returns anything else."""
+    returns = [
+        node
+        for node in tree.inside(function)
+        if isinstance(node, cst.Return) and tree.function(node) is function
+    ]
+    tuples = [node.value for node in returns if isinstance(node.value, cst.Tuple)]
+    return tuples if len(tuples) == len(returns) else []
+
+
+def _unpacked_calls(tree: SourceTree, name: str) -> list[tuple[cst.Assign, cst.Tuple]]:
+    """Return the assignments that unpack every call of a function; none if a call is not."""
+    calls = [
+        call
+        for call in tree.nodes_of_kind(cst.Call)
+        if tree.code(call.func).rpartition(".")[2] == name
+    ]
+    found = []
+    for call in calls:
+        assign = tree.parents[call]
+        if not isinstance(assign, cst.Assign) or len(assign.targets) != 1:
+            return []
+        target = assign.targets[0].target
+        if not isinstance(target, cst.Tuple):
+            return []
+        found.append((assign, target))
+    return found
+
+
+def _is_unread(tree: SourceTree, assign: cst.Assign, left: cst.Tuple, index: int) -> bool:
+    """Return whether nothing reads an element of an unpacked result."""
+    target = left.elements[index].value
+    scope = tree.function(assign) or tree.module
+    return isinstance(target, cst.Name) and len(mentions(tree, scope, target.value)) == 1
+
+
+def _is_compared(tree: SourceTree, node: cst.Subscript) -> bool:
+    """Return whether an expression is of a statement that sets `expected` or `got`."""
+    assign = next((one for one in tree.ancestors(node) if isinstance(one, cst.Assign)), None)
+    return assign is not None and tree.code(assign.targets[0].target) in ("expected", "got")
+
+
+def _element_at(
+    tree: SourceTree, value: cst.BaseExpression | None, key: str
+) -> cst.BaseExpression | None:
+    """Return the element of a display at a key or index, both as source."""
+    if isinstance(value, cst.Dict):
+        found = [
+            one.value
+            for one in value.elements
+            if isinstance(one, cst.DictElement) and tree.code(one.key) == key
+        ]
+        return found[-1] if found else None
+    if isinstance(value, cst.Tuple | cst.List) and key.isdigit() and int(key) < len(value.elements):
+        return value.elements[int(key)].value
+    return None
+
+
+def _only_value(pick: cst.Subscript) -> Callable[[CurrentNode], Replacement]:
+    """Return the change that leaves what is picked from."""
+    return lambda now: now(pick.value)
+
+
+def _fold_append(
+    tree: SourceTree, line: cst.CSTNode, later: Sequence[cst.CSTNode]
+) -> TreeEdit | None:
+    """Return the edit that makes a list with its first element."""
+    match line:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Name(value=name))],
+                    value=cst.List(elements=[]),
+                )
+            ]
+        ):
+            pass
+        case _:
+            return None
+    for other in later:
+        argument = next(_appended(other, name), None)
+        if argument is not None:
+            new = cst.Assign(
+                [cst.AssignTarget(cst.Name(name))], cst.List([cst.Element(argument.value)])
+            )
+            made = cst.SimpleStatementLine([new])
+            return TreeEdit({line: lambda now: cst.RemoveFromParent(), other: replace_always(made)})
+        if mentions(tree, other, name):
+            return None
+    return None
+
+
+def _appended(line: cst.CSTNode, name: str) -> Iterator[cst.Arg]:
+    """Yield the argument of `name.append(…)`, if a statement is that."""
+    match line:
+        case cst.SimpleStatementLine(
+            body=[
+                cst.Expr(
+                    value=cst.Call(
+                        func=cst.Attribute(
+                            value=cst.Name(value=owner), attr=cst.Name(value="append")
+                        ),
+                        args=[argument],
+                    )
+                )
+            ]
+        ) if owner == name:
+            yield argument
