@@ -2,6 +2,7 @@
 
 python docs/constructs.py            writes rewrites/check/constructs/torch-2.13-python-3.11.json
 python docs/constructs.py --check    exit code 1 if it is out of date
+python docs/constructs.py --missing  adds the rows of constructs that the table does not have
 python docs/constructs.py KEY…       prints the rows of these constructs
 
 Each program of `docs/construct_programs` is explained in a forked child: a row says in which modes
@@ -25,17 +26,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 
-from docs.construct_programs import conditions, tensors, world
-from docs.construct_programs.program import Construct
+from docs.construct_programs import conditions, recompiles, tensors, world
+from docs.construct_programs.program import Changing, Construct
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "rewrites/check/constructs"
 MARK = "# here"
 
 
-def all_constructs() -> dict[str, Construct]:
+def all_constructs() -> dict[str, Construct | Changing]:
     """Return the constructs by key."""
-    every = [one for module in (conditions, tensors, world) for one in module.construct.constructs]
+    every: list[Construct | Changing] = list(recompiles.constructs)
+    every += [one for module in (conditions, tensors, world) for one in module.construct.constructs]
     found = {one.key: one for one in every}
     assert len(found) == len(every), "two programs have the same key"
     return found
@@ -47,6 +49,8 @@ def row_of(key: str) -> dict[str, Any]:
 
     warnings.simplefilter("ignore")
     construct = all_constructs()[key]
+    if isinstance(construct, Changing):
+        return row_of_changing(construct)
     code = construct.program.__code__
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         explained = explain(construct.program, torch.tensor([1.0, 2.0, 3.0, 4.0]), unmask=False)
@@ -64,6 +68,25 @@ def row_of(key: str) -> dict[str, Any]:
         "category": str(first.category),
         "frame": str(first.frame) if first.frame is not None else "",
         "expression": " ".join(first.expression.split()),
+    }
+
+
+def row_of_changing(construct: Changing) -> dict[str, Any]:
+    """Return the row of a construct that recompiles: with how many graphs all calls make."""
+    from fullgraph.diagnose.explain import explain
+
+    program, calls = construct.make()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        explained = explain(program, calls[0], calls=calls[1:], unmask=False)
+    if explained.error:
+        return {"modes": [], "error": explained.error}
+    if not explained.recompiles:
+        return {"modes": []}
+    return {
+        "modes": ["default", "fullgraph"],
+        "category": explained.recompiles[0].category,
+        "expression": explained.recompiles[0].message,
+        "compiles": len(explained.graphs),
     }
 
 
@@ -94,10 +117,15 @@ def table(keys: list[str], jobs: int = 2) -> dict[str, dict[str, Any]]:
 def main(arguments: list[str]) -> str | int:
     """Write, check or print the table."""
     keys = [one for one in arguments if not one.startswith("-")] or sorted(all_constructs())
-    rows = table(keys)
+    path = table_path()
+    known: dict[str, Any] = {}
+    if "--missing" in arguments and path.exists():
+        known = json.loads(path.read_text(encoding="utf-8"))["constructs"]
+        known = {key: row for key, row in known.items() if key in keys}
+    rows = known | table([key for key in keys if key not in known])
+    rows = {key: rows[key] for key in keys}
     if wrong := [f"{key}: {row['error']}" for key, row in rows.items() if "error" in row]:
         return "\n".join(wrong)
-    path = table_path()
     version, python = path.stem.split("-")[1::2]
     whole = {"torch": version, "python": python, "constructs": rows}
     text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

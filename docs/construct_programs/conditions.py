@@ -1,5 +1,7 @@
 """Conditions on tensors, and on numbers that come out of tensors."""
 
+import random
+
 import torch
 
 from docs.construct_programs.program import Collection
@@ -205,6 +207,35 @@ def _(x):
     n = x.sum().item()
     assert n > 0 and n < 100  # here
     return x + 1
+
+
+@construct("random.if")
+def _(x):
+    if random.uniform(0, 1) < 2:
+        return x + 1
+    return x - 1
+
+
+@construct("random.while")
+def _(x):
+    while random.uniform(0, 1) > 2:
+        x = x + 1
+    return x
+
+
+@construct("random.ternary")
+def _(x):
+    return x + 1 if random.uniform(0, 1) < 2 else x - 1
+
+
+@construct("random.and")
+def _(x):
+    return x, random.uniform(0, 1) < 2 and len(x) > 1
+
+
+@construct("random.or")
+def _(x):
+    return x, random.uniform(0, 1) > 2 or len(x) > 1
 
 
 construct.calls(

@@ -23,6 +23,14 @@ class Construct:
     program: Program
 
 
+@dataclass(frozen=True)
+class Changing:
+    """One construct that recompiles, and a factory of a program with the inputs of its calls."""
+
+    key: str
+    make: Callable[[], tuple[Callable[..., Any], list[tuple[Any, ...]]]]
+
+
 class Collection:
     """The constructs of a file."""
 

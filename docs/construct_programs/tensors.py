@@ -1,5 +1,7 @@
 """Scalars, shapes that depend on data, masks, and the text of tensors."""
 
+import functools
+
 import numpy as np
 import torch
 from torch import nn
@@ -83,6 +85,22 @@ def _(x):
     return z + 1
 
 
+class Cached:
+    """An object with a cached property."""
+
+    @functools.cached_property
+    def value(self):
+        return 1
+
+
+CACHED = Cached()
+
+
+@construct("python.cached_property")
+def _(x):
+    return x + CACHED.value
+
+
 construct.calls(
     {
         "method:item": lambda x: x * x.sum().item(),
@@ -118,7 +136,10 @@ construct.calls(
         "method:split": lambda x: x.split([1, 3]),
         "method:numpy": lambda x: x.numpy() + 1,
         "method:cpu": lambda x: x.cpu() + 1,
-        "method:data_ptr": lambda x: (x, x.data_ptr()),
+        "method:data_ptr": lambda x: (x, x.data_ptr() % 16),
+        "method:tensor_split": lambda x: x.tensor_split(torch.tensor([1, 3])),
+        "scalar.size_argument": lambda x: torch.zeros(x.argmax()),
+        "attribute:nbytes": lambda x: (x, x.nbytes),
         "method:storage": lambda x: (x, len(x.storage())),
         "method:untyped_storage": lambda x: (x, x.untyped_storage().nbytes()),
         "method:storage_offset": lambda x: (x, x.storage_offset()),

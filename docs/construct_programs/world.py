@@ -23,6 +23,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import tqdm
+import tqdm.auto
 from torch import nn
 
 from docs.construct_programs.program import Collection
@@ -91,6 +93,10 @@ construct.calls(
         "call:warnings.simplefilter": lambda x: (x + 1, warnings.simplefilter("ignore")),
         "call:sys.stdout.write": lambda x: (x + 1, sys.stdout.write("")),
         "call:sys.stderr.write": lambda x: (x + 1, sys.stderr.write("")),
+        "call:tqdm.tqdm": lambda x: [x + i for i in tqdm.tqdm([1, 2])],
+        "call:tqdm.trange": lambda x: [x + i for i in tqdm.trange(2)],
+        "call:tqdm.auto.tqdm": lambda x: [x + i for i in tqdm.auto.tqdm([1, 2])],
+        "call:tqdm.auto.trange": lambda x: [x + i for i in tqdm.auto.trange(2)],
         "call:time.time": lambda x: x + time.time(),
         "call:time.perf_counter": lambda x: x + time.perf_counter(),
         "call:time.monotonic": lambda x: x + time.monotonic(),
@@ -179,6 +185,38 @@ construct.calls(
         "call:functools.partial": lambda x: functools.partial(torch.add, x)(1),
         "call:math.sqrt": lambda x: x + math.sqrt(2),
         "call:math.ceil": lambda x: x + math.ceil(2.5),
+        "call:numpy.unwrap": lambda x: np.unwrap(x.numpy()),
+        "call:numpy.interp": lambda x: np.interp(x.numpy(), x.numpy(), x.numpy()),
+        "call:numpy.apply_along_axis": lambda x: np.apply_along_axis(np.sum, 0, x.numpy()),
+        "call:numpy.vectorize": lambda x: np.vectorize(abs)(x.numpy()),
+        "call:numpy.mgrid": lambda x: np.mgrid[0:2],
+        "call:numpy.digitize": lambda x: np.digitize(x.numpy(), [1, 2]),
+        "call:numpy.histogram": lambda x: np.histogram(x.numpy()),
+        "call:numpy.unique": lambda x: np.unique(x.numpy()),
+        "call:numpy.where": lambda x: np.where(x.numpy() > 2)[0],
+        "call:numpy.nonzero": lambda x: np.nonzero(x.numpy() > 2)[0],
+        "call:numpy.percentile": lambda x: np.percentile(x.numpy(), 50),
+        "call:numpy.median": lambda x: np.median(x.numpy()),
+        "call:numpy.isin": lambda x: np.isin(x.numpy(), [1, 2]),
+        "call:numpy.searchsorted": lambda x: np.searchsorted(x.numpy(), 2.0),
+        "call:numpy.linalg.norm": lambda x: np.linalg.norm(x.numpy()),
+        "call:numpy.fft.fft": lambda x: np.fft.fft(x.numpy()),
+        "call:numpy.array": lambda x: np.array([1.0, 2.0]),
+        "call:numpy.asarray": lambda x: np.asarray([1.0, 2.0]),
+        "call:numpy.arange": lambda x: np.arange(4),
+        "call:numpy.linspace": lambda x: np.linspace(0, 1, 4),
+        "call:numpy.meshgrid": lambda x: np.meshgrid(np.arange(2), np.arange(2))[0],
+        "call:numpy.prod": lambda x: np.prod(x.shape),
+        "call:numpy.sqrt": lambda x: np.sqrt(2.0),
+        "call:numpy.log": lambda x: np.log(2.0),
+        "call:numpy.ceil": lambda x: np.ceil(2.5),
+        "call:numpy.concatenate": lambda x: np.concatenate([x.numpy(), x.numpy()]),
+        "call:numpy.stack": lambda x: np.stack([x.numpy(), x.numpy()]),
+        "call:numpy.argsort": lambda x: np.argsort(x.numpy()),
+        "call:numpy.cumsum": lambda x: np.cumsum(x.numpy()),
+        "call:numpy.diff": lambda x: np.diff(x.numpy()),
+        "call:numpy.clip": lambda x: np.clip(x.numpy(), 0, 1),
+        "call:numpy.save": lambda x: (x + 1, np.save(io.BytesIO(), np.arange(2))),
         "call:id": lambda x: (x + 1, id(x)),
         "call:hash": lambda x: (x + 1, hash("a")),
         "call:globals": lambda x: (x + 1, len(globals())),

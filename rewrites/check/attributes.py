@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from fullgraph.rewrites.analysis import word_set
 from fullgraph.rewrites.check.machine import Machine
-from fullgraph.rewrites.check.operations import tensor_attribute
+from fullgraph.rewrites.check.operations import (
+    NUMERIC_ONLY,
+    ONLY_TENSOR_METHODS,
+    TENSOR_ONLY,
+    tensor_attribute,
+)
 from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Scope
 from fullgraph.rewrites.check.values import (
     BOOL,
@@ -51,11 +57,15 @@ class Attributes(Machine):
     inner: dict[ast.AST, FunctionDefinition]
     comprehensions = 0
     """Number of comprehensions around the expression that is evaluated."""
+    place: ast.expr | None = None
+    """The attribute that is read."""
     seen_value: Value = UNKNOWN
     """Value of the condition that was evaluated last."""
 
     def attribute(self, value: Value, name: str, node: ast.Attribute) -> Value:
         """Return an attribute of a value."""
+        if any(isinstance(one, Tensor) for one in value) and len(value) > 1:
+            value = self.as_tensor(value, name)
         if len(value) == 1:
             return self._attribute_of(value[0], name, node)
         return join_all(self._attribute_of(one, name, node) for one in value) or UNKNOWN
@@ -63,7 +73,7 @@ class Attributes(Machine):
     def _attribute_of(self, one: object, name: str, node: ast.Attribute) -> Value:
         match one:
             case Unknown():
-                return UNKNOWN
+                return (Method((one,), name),) if name in ONLY_TENSOR_METHODS else UNKNOWN
             case Tensor():
                 found = tensor_attribute(one, name)
                 if found is not None:
@@ -71,6 +81,7 @@ class Attributes(Machine):
                     return found
                 return (Method((one,), name),)
             case Instance(kind=kind):
+                self.place = node
                 return self.instance_attribute(kind, name)
             case Super(kind=kind, after=after):
                 method = kind.method(name, after)
@@ -97,6 +108,20 @@ class Attributes(Machine):
                 return (Method((one,), name),)
         return UNKNOWN
 
+    def as_tensor(self, value: Value, name: str) -> Value:
+        """Return the tensors of a value of which an attribute is read that only they have."""
+        if name not in TENSOR_ONLY and name not in NUMERIC_ONLY:
+            return value
+        tensors = tuple(one for one in value if isinstance(one, Tensor))
+        rest = [one for one in value if not isinstance(one, Tensor | Unknown)]
+        known = [one for one in rest if not (isinstance(one, Literal) and one.value is None)]
+        return value if known else tuple(replace(one, proved=True) for one in tensors)
+
+    def note_here(self, construct: str) -> None:
+        """Note a construct at the attribute that is read."""
+        if self.place is not None:
+            self.note(self.place, construct, True, self.frame_statement())
+
     def frame_statement(self) -> tuple[ast.AST, ...]:
         """Return the statement that is being evaluated."""
         return (self.frame.statement,) if self.frame.statement is not None else ()
@@ -119,12 +144,16 @@ class Attributes(Machine):
             return found
         if name in _MODULE_METHODS and kind.is_open is False:
             return (Method((Instance(kind),), name),)
+        if kind.has_base(["logging.Logger", "logging.LoggerAdapter"]):
+            return (Method((Object("logging.Logger"),), name),)
         return UNKNOWN
 
     def _bound(self, method: FunctionDefinition, kind: ClassDefinition) -> Value:
         """Return a method of an instance: bound, or the value of a property."""
         decorators = method.decorators
         if any(one.rpartition(".")[2] in ("property", "cached_property") for one in decorators):
+            if any(one.endswith("cached_property") for one in decorators):
+                self.note_here("python.cached_property")
             return self.call_function(Function(method, (Instance(kind),)), [], {})
         if "staticmethod" in decorators:
             return (Function(method),)

@@ -11,6 +11,8 @@ from fullgraph.rewrites.check.operations import (
     CONTAINERS,
     DYNAMIC,
     LAYERS,
+    NUMERIC_ONLY,
+    ONLY_TENSOR_METHODS,
     RNNS,
     dtype_named,
     function_name,
@@ -18,10 +20,12 @@ from fullgraph.rewrites.check.operations import (
     torch_result,
 )
 from fullgraph.rewrites.check.project import ClassDefinition, dotted
+from fullgraph.rewrites.check.recompiles import is_fresh, owners_of
 from fullgraph.rewrites.check.values import (
     BOOL,
     FALSE,
     INT,
+    LIKELY_TENSOR,
     NONE,
     PLAIN,
     STR,
@@ -49,6 +53,7 @@ from fullgraph.rewrites.check.values import (
     join_all,
     make_sequence,
     sequence_of,
+    weakened,
 )
 
 CONSTANT_CALLS = {
@@ -85,6 +90,15 @@ TRANSPARENT = word_set("""
     overload final wraps deprecated typecheck set_grad_enabled compile
     """)
 """Last parts of the names of decorators that keep a function's result."""
+SIZED = {
+    **dict.fromkeys(word_set("zeros ones empty rand randn arange eye"), 0),
+    **dict.fromkeys(word_set("view reshape expand repeat new_zeros new_ones new_empty"), 1),
+    "linspace": 2,
+}
+"""Functions and methods with sizes, and the place of the first one among their operands."""
+NEEDS_TENSOR = DYNAMIC | word_set("equal allclose is_nonzero")
+DRAWS = word_set("random.uniform random.randint random.randrange")
+"""Draws that are traced as numbers which the graph does not know."""
 LOGGERS = ("getLogger", "get_logger", "getChild")
 DEPTH = 24
 
@@ -207,7 +221,6 @@ class Calls(BuiltinCalls):
     ) -> Value:
         """Return the result of calling a module of torch.nn."""
         last = layer.name.rpartition(".")[2]
-        proved = all(is_proved(one) for one in args[:1])
         if last in RNNS:
             self.note(node, f"layer:{last}", True, self.frame_statement())
             state = TENSOR if last != "LSTM" else make_sequence("tuple", [TENSOR, TENSOR])
@@ -225,7 +238,7 @@ class Calls(BuiltinCalls):
         if last.startswith(("Adaptive", "Max")) and "return_indices" in keywords:
             return sequence_of(TENSOR, "tuple")
         dynamic = any(isinstance(o, Tensor) and o.dynamic for value in args[:1] for o in value)
-        return (Tensor(proved or True, "float", dynamic),)
+        return (Tensor(True, "float", dynamic),)
 
     def _call_sequential(self, layer: Layer, args: list[Value], node: ast.Call) -> Value:
         """Return the result of a Sequential, whose layers are called on tensors."""
@@ -264,6 +277,9 @@ class Calls(BuiltinCalls):
             return self.call_builtin(name[9:], args, keywords, node)
         if name in CONSTANT_CALLS:
             return CONSTANT_CALLS[name]
+        if name in DRAWS:
+            self.note(node, f"call:{name}", True, self.frame_statement())
+            return (Data(True, "", True),)
         last = name.rpartition(".")[2]
         if name.startswith("torch.nn.") and last in LAYERS and last[:1].isupper():
             return self.make_layer(name, args, keywords)
@@ -309,12 +325,11 @@ class Calls(BuiltinCalls):
     ) -> None:
         """Note the construct of a call of an external function."""
         function = function_name(name)
-        if function and args and any(isinstance(one, Tensor) for one in args[0]):
+        if function in SIZED:
+            self._note_sizes(function, args, keywords, node)
+        tensor = bool(args) and any(isinstance(one, Tensor) for one in args[0])
+        if function and args and (tensor or function in NEEDS_TENSOR):
             self.note_operator(function, args, keywords, node)
-            return
-        if function in DYNAMIC and function != "where" and args:
-            if any(isinstance(one, Tensor) for one in args[0]):
-                self.note_operator(function, args, keywords, node)
             return
         self.note(node, f"call:{name}", True, self.frame_statement())
 
@@ -330,7 +345,23 @@ class Calls(BuiltinCalls):
             return
         if name == "nonzero_static":
             return
-        self.note(node, f"method:{name}", is_proved(args[0]), self.frame_statement())
+        if name in SIZED:
+            self._note_sizes(name, args, keywords, node)
+        if name == "tensor_split" and not any(isinstance(o, Tensor) for o in (*args, ())[1]):
+            return
+        self.note(node, f"method:{name}", True, self.frame_statement())
+
+    def _note_sizes(
+        self, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call
+    ) -> None:
+        """Note tensors that are sizes of a new tensor."""
+        first = SIZED[name]
+        given = [*args[first:], *(keywords[k] for k in ("size", "steps", "end") if k in keywords)]
+        for value in given:
+            inner = [e for o in value if isinstance(o, Sequence) for e in (o.items or (o.element,))]
+            for one in (value, *inner):
+                if any(isinstance(o, Tensor) for o in one):
+                    self.note(node, "scalar.size_argument", is_proved(one), self.frame_statement())
 
     def _dtype_of_new(self, args: list[Value], keywords: dict[str, Value]) -> str:
         if "dtype" in keywords:
@@ -361,6 +392,8 @@ class Calls(BuiltinCalls):
         """Return the result of a method of a tensor, container, layer or external object."""
         one = method.receiver[0]
         match one:
+            case Unknown():
+                return self._method_of_unknown(method.name, args, keywords, node)
             case Tensor(array=True):
                 return self._array_method(one, method.name, node)
             case Tensor():
@@ -386,6 +419,17 @@ class Calls(BuiltinCalls):
                 return INT
         return UNKNOWN
 
+    def _method_of_unknown(
+        self, name: str, args: list[Value], keywords: dict[str, Value], node: ast.Call
+    ) -> Value:
+        """Return the result of a method that only tensors have, on a value of unknown kind."""
+        if name not in ONLY_TENSOR_METHODS:
+            self._call_unknown(args, keywords, node)
+            return UNKNOWN
+        receiver = TENSOR if name not in NUMERIC_ONLY else LIKELY_TENSOR
+        result = torch_result(name, [receiver, *args], keywords)
+        return result if name not in NUMERIC_ONLY else weakened(result)
+
     def _array_method(self, array: Tensor, name: str, node: ast.Call) -> Value:
         if name in ("item", "tolist"):
             self.note(node, f"numpy.{name}", array.proved, self.frame_statement())
@@ -396,6 +440,12 @@ class Calls(BuiltinCalls):
         self, one: Sequence, name: str, args: list[Value], node: ast.Call
     ) -> Value:
         if name in ("append", "extend", "insert", "add", "update") and args:
+            path = dotted(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+            first, _, rest = path.partition(".")
+            if rest and name != "update" and not is_fresh(self.frames, path):
+                owners = owners_of(self.lookup(first))
+                if owners and "." not in rest:
+                    self.note(node, "recompile.module_list", True, self.frame_statement())
             added = args[-1] if name in ("append", "insert", "add") else self.element_of(args[0])
             self._rebind(node, (Sequence(one.kind, None, join_all((one.element, added))),))
             return NONE

@@ -36,6 +36,7 @@ def check(
     select: Collection[str] = (),
     ignore: Collection[str] = (),
     exclude: Collection[str] = (),
+    entries: Collection[str] = (),
     fixes: bool = True,
 ) -> CheckResult:
     """Return the graph breaks and recompiles that the source under `paths` shows.
@@ -43,7 +44,9 @@ def check(
     Nothing is imported or run. `torch` and `python` are the versions to check for, such as "2.13"
     and "3.11"; by default the installed torch, else the one that the project requires. `strict`
     adds findings that are likely, not proved. `select` and `ignore` are prefixes of codes,
-    `exclude` patterns of paths. With `fixes=False` no edit is looked for, which is faster.
+    `exclude` patterns of paths. `entries` name functions that run compiled though the source does
+    not show it, such as "pkg.module:step". With `fixes=False` no edit is looked for, which is
+    faster.
     """
     found = find_files(paths, exclude)
     unreadable, sources = list(found.unreadable), []
@@ -56,7 +59,7 @@ def check(
         known = [one for one, _ in known_versions()]
         version = torch_version(torch, found.files[:1], known)
         table = load_table(version, short_version(python) if python else running_python())
-        findings = _check_sources(sources, table)
+        findings = _check_sources(sources, table, entries)
     shown = [one for one in findings if is_selected(one, select, ignore, strict)]
     return CheckResult(
         findings=tuple(sorted(shown, key=lambda one: one.place)),
@@ -68,7 +71,9 @@ def check(
     )
 
 
-def _check_sources(sources: Iterable[Source], table: Table) -> list[Finding]:
+def _check_sources(
+    sources: Iterable[Source], table: Table, entries: Collection[str]
+) -> list[Finding]:
     """Return the findings of files that are checked together."""
     project = Project(sources)
     interpreter = Interpreter(project)
@@ -76,7 +81,7 @@ def _check_sources(sources: Iterable[Source], table: Table) -> list[Finding]:
     sys.setrecursionlimit(max(limit, RECURSION))
     try:
         for module in project.checked:
-            for entry in find_entries(module):
+            for entry in find_entries(module, entries):
                 interpreter.run_entry(entry.function, entry.owner, entry.context)
     finally:
         sys.setrecursionlimit(limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -43,11 +43,16 @@ def is_test(module: Module) -> bool:
     return name.startswith(("test_", "conftest.")) or name.endswith("_test.py")
 
 
-def find_entries(module: Module) -> Iterator[Entry]:
-    """Yield the entries of a file."""
+def find_entries(module: Module, named: Collection[str] = ()) -> Iterator[Entry]:
+    """Yield the entries of a file; `named` are further ones: "pkg.module:function"."""
     if "torch" not in module.source.text or is_test(module):
         return
     seen: set[FunctionDefinition] = set()
+    for name in named:
+        known = module.definitions.get(name.removeprefix(f"{module.name}:"))
+        if isinstance(known, FunctionDefinition):
+            seen.add(known)
+            yield Entry(known)
     for definition in module.definitions.values():
         for entry in _entries_of(definition):
             if entry.function not in seen and not _is_excluded(entry.function):

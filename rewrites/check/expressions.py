@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fullgraph.rewrites.check.attributes import Attributes
-from fullgraph.rewrites.check.operations import operator_result
+from fullgraph.rewrites.check.operations import NUMERIC_ONLY, TENSOR_ONLY, operator_result
 from fullgraph.rewrites.check.project import FunctionDefinition, dotted
 from fullgraph.rewrites.check.values import (
     BOOL,
@@ -77,7 +78,21 @@ class Expressions(Attributes):
         env = self.frame.env
         if path and env is not None and path in env:
             return env[path]
-        return self.attribute(self.evaluate(node.value), node.attr, node)
+        value = self.evaluate(node.value)
+        if isinstance(node.value, ast.Name):
+            self._prove(node.value.id, value, node.attr)
+        return self.attribute(value, node.attr, node)
+
+    def _prove(self, name: str, value: Value, attribute: str) -> None:
+        """Prove that a variable is a tensor, after an attribute that only tensors have was read."""
+        env = self.frame.env
+        likely = any(isinstance(one, Tensor) and not one.proved for one in value)
+        telling = attribute in TENSOR_ONLY or attribute in NUMERIC_ONLY
+        if likely and telling and env is not None and name in env:
+            env[name] = tuple(
+                replace(one, proved=True) if isinstance(one, Tensor) else one
+                for one in self.as_tensor(value, attribute)
+            )
 
     def eval_NamedExpr(self, node: ast.NamedExpr) -> Value:
         value = self.evaluate(node.value)
@@ -370,7 +385,10 @@ class Expressions(Attributes):
         if any(isinstance(one, Tensor) for one in value):
             self.note_tensor(node, value, construct)
         elif any(isinstance(one, Data) for one in value):
-            kind = construct.replace("branch.", "number.").replace("assert.", "number.assert_")
+            prefix = "random" if all(isinstance(o, Data) and o.random for o in value) else "number"
+            kind = construct.replace("branch.", f"{prefix}.").replace(
+                "assert.", f"{prefix}.assert_"
+            )
             self.note(node, kind, is_proved(value), self.around(node))
 
     def around(self, node: ast.AST) -> tuple[ast.AST, ...]:

@@ -253,16 +253,18 @@ class Interpreter(Statements):
             self.frames.pop()
 
     def class_attribute(self, kind: ClassDefinition, name: str) -> Value | None:
-        if id(kind) not in self.attributes:
-            self.attributes[id(kind)] = {}
-            self._initialise(kind)
-        found = self.attributes[id(kind)].get(name)
-        if found is None:
-            found = self._attribute_of_body(kind, name)
+        found = self.initial_attribute(kind, name)
         if name in kind.written_outside_init:
             written = self.written.get(id(kind), {}).get(name, UNKNOWN)
             return join(found, written) if found is not None else written
         return found
+
+    def initial_attribute(self, kind: ClassDefinition, name: str) -> Value | None:
+        if id(kind) not in self.attributes:
+            self.attributes[id(kind)] = {}
+            self._initialise(kind)
+        found = self.attributes[id(kind)].get(name)
+        return found if found is not None else self._attribute_of_body(kind, name)
 
     def _attribute_of_body(self, kind: ClassDefinition, name: str) -> Value | None:
         """Return an attribute that a class body assigns or annotates."""

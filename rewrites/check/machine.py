@@ -63,6 +63,8 @@ class Frame:
     """Environments at the `break`s and `continue`s of each loop around."""
     statement: ast.stmt | None = None
     global_names: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
+    """Attributes that the function assigned so far."""
 
 
 class Machine:
@@ -191,6 +193,10 @@ class Machine:
 
     def class_attribute(self, kind: ClassDefinition, name: str) -> Value | None:
         """Return an attribute that `__init__` or the class body sets; None if neither does."""
+        raise NotImplementedError
+
+    def initial_attribute(self, kind: ClassDefinition, name: str) -> Value | None:
+        """Return the value that `__init__` or the class body gives an attribute."""
         raise NotImplementedError
 
     def condition(self, node: ast.expr, construct: str) -> bool | None:

@@ -20,6 +20,8 @@ from fullgraph.rewrites.check.values import (
     Sequence,
     Tensor,
     Value,
+    is_proved,
+    is_tensor,
     join,
     make_sequence,
     sequence_of,
@@ -72,6 +74,14 @@ TENSOR_ONLY = word_set(
         """
 ) | frozenset({"device"})
 """Attributes that, among a model's usual arguments, only tensors have."""
+ONLY_TENSOR_METHODS = word_set(
+    """
+    unsqueeze permute softmax log_softmax sigmoid masked_fill expand_as index_select scatter
+    scatter_add gather isnan isinf isfinite logsumexp amin amax masked_select nonzero topk
+    any all sum mean abs argmax argmin max min
+    """
+)
+"""Methods whose result is a tensor even if the receiver is of unknown kind."""
 NUMERIC_ONLY = word_set(
     """
     T all any abs argmax argmin argsort clamp clip cos cumsum dtype exp log max mean min mT ndim
@@ -104,7 +114,7 @@ def torch_result(name: str, operands: list[Value], keywords: Mapping[str, Value]
     """Return the result of a torch function or tensor method on operands."""
     values = [*operands, *keywords.values()]
     tensors = list(_tensors(values))
-    proved = all(one.proved for one in tensors)
+    proved = True  # the call raises for anything but tensors
     dynamic = name in DYNAMIC or any(one.dynamic for one in tensors)
     base = name.removesuffix("_") if name in IN_PLACE else name
     made = Tensor(proved, _dtype_of(base, operands, keywords, tensors), dynamic)
@@ -246,7 +256,7 @@ def operator_result(operator: ast.AST, values: list[Value]) -> Value | None:
             bool(value) and all(isinstance(one, Tensor) for one in value) for value in values
         )
         made = Tensor(
-            all(one.proved for one in tensors),
+            any(is_tensor(value) and is_proved(value) for value in values),
             _operator_dtype(operator, tensors, values),
             any(one.dynamic for one in tensors),
             all(one.array for one in tensors),
@@ -256,7 +266,8 @@ def operator_result(operator: ast.AST, values: list[Value]) -> Value | None:
     if data:
         whole = any(bool(value) and all(isinstance(o, Data) for o in value) for value in values)
         kind = "bool" if isinstance(operator, COMPARISONS) else ""
-        found = (Data(all(one.proved for one in data), kind),)
+        sure = any(bool(value) and is_proved(value) for value in values)
+        found = (Data(sure, kind, all(one.random for one in data)),)
         return found if whole else join(found, UNKNOWN)
     return None
 

@@ -279,7 +279,7 @@ class Project:
 
     def _add(self, source: Source) -> Module:
         path = source.path.absolute()
-        root, name = _package_of(path)
+        root, name = package_of(path)
         self._roots.setdefault(root, set()).add(name.partition(".")[0])
         module = Module(source, name, self)
         self._by_path[path] = module
@@ -331,7 +331,7 @@ class Project:
             self._finding.discard(qualified)
 
 
-def _package_of(path: Path) -> tuple[Path, str]:
+def package_of(path: Path) -> tuple[Path, str]:
     """Return the folder that imports start from, and the dotted name of a file."""
     parts = [] if path.name == "__init__.py" else [path.stem]
     folder = path.parent

@@ -9,6 +9,12 @@ from fullgraph.rewrites.check.builtin_calls import classes_in, is_instance
 from fullgraph.rewrites.check.calls import Calls
 from fullgraph.rewrites.check.machine import Env, join_environments
 from fullgraph.rewrites.check.project import dotted
+from fullgraph.rewrites.check.recompiles import (
+    construct_of_update,
+    is_fresh,
+    owners_of,
+    reads,
+)
 from fullgraph.rewrites.check.values import (
     INT,
     NONE,
@@ -23,6 +29,7 @@ from fullgraph.rewrites.check.values import (
     Plain,
     Sequence,
     Tensor,
+    Unknown,
     Value,
     is_proved,
     join_all,
@@ -60,6 +67,11 @@ class Statements(Calls):
     def run_Assign(self, node: ast.Assign) -> None:
         value = self.evaluate(node.value)
         for target in node.targets:
+            path = dotted(target)
+            if isinstance(target, ast.Attribute):
+                self._note_update(target, value, bool(path) and reads(node.value, path))
+            elif path in self.frame.global_names and reads(node.value, path):
+                self.note(target, "recompile.global", True, self.around(target))
             self.assign(target, value)
 
     def run_AnnAssign(self, node: ast.AnnAssign) -> None:
@@ -75,8 +87,21 @@ class Statements(Calls):
         else:
             old = self.lookup(target.id)
         value = self.operate(node.op, old, self.evaluate(node.value))
+        if isinstance(target, ast.Attribute):
+            self._note_update(target, value, True)
+        elif isinstance(target, ast.Name) and target.id in self.frame.global_names:
+            self.note(target, "recompile.global", True, self.around(target))
         if not isinstance(target, ast.Subscript):
             self.assign(target, value)
+
+    def _note_update(self, target: ast.Attribute, value: Value, reads_itself: bool) -> None:
+        """Note an attribute that has another value in the next call."""
+        if self.silent or is_fresh(self.frames, dotted(target) or "?."):
+            return
+        for kind in owners_of(self.quiet(target.value)):
+            before = self.initial_attribute(kind, target.attr)
+            if construct := construct_of_update(kind, before, value, reads_itself):
+                self.note(target, construct, True, self.around(target))
 
     def run_Return(self, node: ast.Return) -> None:
         value = self.evaluate(node.value) if node.value is not None else NONE
@@ -272,8 +297,6 @@ class Statements(Calls):
                 env[name] = value
                 for path in [one for one in env if one.startswith(f"{name}.")]:
                     del env[path]
-                if name in self.frame.global_names:
-                    self.note(target, "recompile.global", True, self.around(target))
             case ast.Attribute():
                 self._assign_attribute(target, value)
             case ast.Subscript():
@@ -285,6 +308,7 @@ class Statements(Calls):
 
     def _assign_attribute(self, target: ast.Attribute, value: Value) -> None:
         owner = self.evaluate(target.value)
+        self.frame.stored.add(target.attr)
         path = dotted(target)
         if path and self.frame.env is not None:
             self.frame.env[path] = value
@@ -374,6 +398,11 @@ class Statements(Calls):
                 return (one,) if index == (Plain("slice"),) else INT
             case Data():
                 return (Data(one.proved, "int" if one.kind == "size" else ""),)
+            case Unknown():
+                if any(isinstance(o, Tensor) and o.dtype == "bool" for p in parts for o in p):
+                    return self._tensor_element(Tensor(), parts, node, use, stored)
+                if len(parts) > 1 and any(p == (Plain("slice"),) for p in parts):
+                    return (Tensor(),)
         return UNKNOWN
 
     def _tensor_element(
@@ -381,6 +410,8 @@ class Statements(Calls):
     ) -> Value:
         masks = [p for p in parts if any(isinstance(o, Tensor) and o.dtype == "bool" for o in p)]
         maybe = [p for p in parts if any(isinstance(o, Tensor) and o.dtype == "" for o in p)]
+        if parts and all(isinstance(o, Literal) and o.kind == "str" for o in parts[0]):
+            return UNKNOWN  # a dict after all
         dynamic = any(isinstance(o, Tensor) and o.dynamic for p in parts for o in p)
         for mask in masks:
             if use == "read":

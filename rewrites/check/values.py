@@ -38,6 +38,8 @@ class Data:
     proved: bool = True
     kind: str = ""
     """"int", "float", "bool", "list"; "" if unknown."""
+    random: bool = False
+    """Whether it comes from Python's generator of random numbers, not from a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +218,8 @@ def _merge(old: Any, new: Any) -> Any:
         both = old.dynamic or new.dynamic
         return Tensor(old.proved and new.proved, dtype, both, old.array and new.array)
     if isinstance(old, Data):
-        return Data(old.proved and new.proved, old.kind if old.kind == new.kind else "")
+        kind = old.kind if old.kind == new.kind else ""
+        return Data(old.proved and new.proved, kind, old.random and new.random)
     if isinstance(old, Literal):
         return Plain(old.kind) if old.kind == new.kind else None
     if isinstance(old, Plain):

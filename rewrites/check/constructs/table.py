@@ -24,6 +24,8 @@ class Row:
     """What happens to the frame: "resumed", "prefix", "skipped"."""
     expression: str = ""
     """The expression that the cause names in the traced program."""
+    compiles: int = 0
+    """Number of graphs that six calls make, for a construct that recompiles."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,306 @@
+"""Compare `check`, which runs nothing, with what `explain` finds in a run.
+
+    python benchmarks/check_truth.py [--only PART] [--sources field fix_models zoo] [--half dev]
+    python benchmarks/check_truth.py --compare        the table alone, from the saved truth
+
+The truth of each program is added to benchmarks/results/check-truth-<torch version>.jsonl as it
+comes: the causes of either mode, and the lines that ran in eager. An interrupted run goes on where
+it stopped. `check` then reads the same files.
+
+*Precision*: of the findings on lines that ran, how many lie at a cause. *Recall*: of the causes on
+lines that ran, at how many a finding lies. A finding lies at a cause if their lines overlap, those
+of the cause's calls included. The programs are halved by the digest of their names: `held` is for
+the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+SOURCES = ("field", "fix_models", "zoo")
+Built = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+def names_of(source: str) -> list[str]:
+    """Return the names of the programs of a source; held-out situations are left out."""
+    if source == "field":
+        from benchmarks.field import SITUATIONS
+
+        return [f"field:{n}" for n, s in SITUATIONS.items() if s.kind == "break" and not s.held_out]
+    if source == "fix_models":
+        from benchmarks.fix_models import ENTRIES
+
+        return [f"fix_models:{name}" for name in ENTRIES]
+    from benchmarks.models import ENTRIES as MODELS
+
+    return [f"zoo:{name}" for name in MODELS]
+
+
+def half_of(name: str) -> str:
+    """Return "dev" or "held" for a program."""
+    return "held" if hashlib.sha1(name.encode()).digest()[0] & 1 else "dev"
+
+
+def build(name: str) -> Built:
+    """Build a program by its name."""
+    source, _, key = name.partition(":")
+    if source == "field":
+        from benchmarks.field import SITUATIONS
+
+        program, inputs, _ = SITUATIONS[key].build()
+        return program, inputs, {}
+    if source == "fix_models":
+        from benchmarks.fix_models import ENTRIES
+
+        return ENTRIES[key].build()
+    from benchmarks.models import ENTRIES as MODELS
+
+    return MODELS[key].build()
+
+
+def truth_of(name: str) -> dict[str, Any]:
+    """Explain a program; return its causes and the lines that ran, as JSON data."""
+    from fullgraph.diagnose.explain import explain
+
+    program, args, kwargs = build(name)
+    lines = executed_lines(program, args, kwargs)
+    explained = explain(program, args, kwargs=kwargs, seconds=60)
+    causes = [
+        {
+            "category": str(cause.category),
+            "modes": list(cause.modes),
+            "hidden": cause.hidden,
+            "expression": cause.expression,
+            "places": [
+                [p.file, p.line, p.end_line or p.line] for p in (cause.position, *cause.stack)
+            ],
+        }
+        for cause in explained.causes
+    ]
+    target = "" if hasattr(program, "forward") else getattr(program, "__qualname__", "")
+    return {
+        "name": name,
+        "target": target,
+        "error": explained.error,
+        "causes": causes,
+        "lines": {file: sorted(found) for file, found in lines.items()},
+    }
+
+
+def executed_lines(
+    program: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, set[int]]:
+    """Return the lines that a call runs, by file; torch, NumPy and Python are left out."""
+    lines: dict[str, set[int]] = defaultdict(set)
+    program, args, kwargs = copy.deepcopy((program, args, kwargs))
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        file = frame.f_code.co_filename
+        if not is_checked(file):
+            return None
+        lines[file].add(frame.f_lineno)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        program(*args, **kwargs)
+    finally:
+        sys.settrace(None)
+    return lines
+
+
+def is_checked(file: str) -> bool:
+    """Return whether a file belongs to a program or its library."""
+    outside = ("/torch/", "/numpy/", "/lib/python3.", "/fullgraph/", "<")
+    inside = "/site-packages/" in file
+    tail = file.rpartition("/site-packages/")[2] if inside else file
+    if inside:
+        return not tail.startswith(("torch/", "numpy/", "einops/"))
+    return not any(part in file for part in outside) or "/benchmarks/" in file
+
+
+def measure(names: Iterable[str], path: Path, timeout: float) -> None:
+    """Add the truth of the programs that have none yet, each from a process of its own."""
+    known = {row["name"] for row in read(path)}
+    for name in names:
+        if name in known:
+            continue
+        try:
+            done = subprocess.run(
+                [sys.executable, __file__, "--truth", name],
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+            row = json.loads(done.stdout.splitlines()[-1])
+        except subprocess.TimeoutExpired:
+            row = {"name": name, "error": "timeout", "causes": [], "lines": {}, "target": ""}
+        except (IndexError, ValueError):
+            error = done.stderr.strip().rpartition("\n")[2]
+            row = {"name": name, "error": error, "causes": [], "lines": {}, "target": ""}
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(row) + "\n")
+        print(name, len(row["causes"]), row["error"] or "", flush=True)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the saved rows."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def compare(rows: list[dict[str, Any]], strict: bool, verbose: bool) -> None:
+    """Print precision and recall by category."""
+    from fullgraph.rewrites.check import check
+
+    rows = [row for row in rows if row["lines"]]
+    files = sorted({file for row in rows for file in row["lines"] if os.path.exists(file)})
+    entries = [
+        f"{module_of(file)}:{row['target']}"
+        for row in rows
+        if row["target"]
+        for file in row["lines"]
+    ]
+    result = check(files, strict=strict, fixes=False, entries=entries)
+    ran, causes = lines_that_ran(rows), causes_by_line(rows)
+    right, wrong, missed, hit, idle = Counter(), Counter(), Counter(), Counter(), 0  # type: ignore[var-annotated]
+    covered: dict[str, set[int]] = defaultdict(set)
+    for one in result.findings:
+        span = range(one.line, one.end_line + 1)
+        covered[one.file].update(span)
+        if not any(line in ran[one.file] for line in span):
+            idle += 1
+        elif any(line in causes[one.file] for line in span):
+            right[one.category] += 1
+        else:
+            wrong[one.category] += 1
+            if verbose:
+                print(f"  wrong   {one.file}:{one.line}: {one.category}: {one.message[:70]}")
+    for place, category, expression in distinct_causes(rows, ran):
+        found = any(
+            line in covered[file] for file, first, last in place for line in range(first, last + 1)
+        )
+        (hit if found else missed)[category] += 1
+        if not found and verbose:
+            file, first, _ = place[0]
+            print(f"  missed  {file}:{first}: {category}: {expression[:70]!r}")
+    print_table(right, wrong, hit, missed)
+    print(f"{len(rows)} programs, {len(files)} files; {idle} findings on lines that did not run")
+
+
+def module_of(file: str) -> str:
+    """Return the dotted name of a file's module."""
+    from fullgraph.rewrites.check.project import package_of
+
+    return package_of(Path(file))[1]
+
+
+def lines_that_ran(rows: list[dict[str, Any]]) -> dict[str, set[int]]:
+    """Return the lines that any program ran, by file."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        for file, lines in row["lines"].items():
+            found[file].update(lines)
+    return found
+
+
+def causes_by_line(rows: list[dict[str, Any]]) -> dict[str, set[int]]:
+    """Return the lines of all causes and of the calls that lead to them, by file."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        for cause in row["causes"]:
+            for file, first, last in cause["places"]:
+                found[file].update(range(first, last + 1))
+    return found
+
+
+def distinct_causes(
+    rows: list[dict[str, Any]], ran: dict[str, set[int]]
+) -> Iterator[tuple[list[tuple[str, int, int]], str, str]]:
+    """Yield each cause once, with its innermost place in a checked file."""
+    seen = set()
+    for row in rows:
+        for cause in row["causes"]:
+            places = [tuple(p) for p in cause["places"] if p[0] in ran]
+            inside = [p for p in places if any(n in ran[p[0]] for n in range(p[1], p[2] + 1))]
+            if not inside:
+                continue
+            own = inside[:1] if cause["places"][0][0] in ran else inside[-1:]
+            key = (*own[0], cause["category"])
+            if key not in seen:
+                seen.add(key)
+                yield own, cause["category"], cause["expression"]  # type: ignore[misc]
+
+
+def print_table(
+    right: Counter[str], wrong: Counter[str], hit: Counter[str], missed: Counter[str]
+) -> None:
+    """Print the figures by category, and their sum."""
+    rows = sorted({*right, *wrong, *hit, *missed}, key=lambda one: -(hit[one] + missed[one]))
+    print(f"{'category':28} right wrong precision | found missed recall")
+    whole = [sum(one.values()) for one in (right, wrong, hit, missed)]
+    for category, counts in [
+        *((one, [c[one] for c in (right, wrong, hit, missed)]) for one in rows),
+        ("all", whole),
+    ]:
+        a, b, c, d = counts
+        print(f"{category:28} {a:5} {b:5} {share(a, b):9} | {c:5} {d:6} {share(c, d):6}")
+
+
+def share(part: int, rest: int) -> str:
+    """Return a percentage; "" of nothing."""
+    return f"{100 * part / (part + rest):.0f} %" if part + rest else ""
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="programs whose names hold this")
+    parser.add_argument("--sources", nargs="*", default=list(SOURCES), choices=SOURCES)
+    parser.add_argument("--half", choices=("dev", "held", "both"), default="dev")
+    parser.add_argument("--timeout", type=float, default=150)
+    parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--verbose", action="store_true", help="list what is wrong and missed")
+    parser.add_argument("--truth", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.truth:
+        print(json.dumps(truth_of(args.truth)))
+        return
+    from importlib.metadata import version
+
+    path = RESULTS / f"check-truth-{version('torch').partition('+')[0]}.jsonl"
+    if not args.compare:
+        names = [name for source in args.sources for name in names_of(source)]
+        wanted = [n for n in names if args.only in n and args.half in (half_of(n), "both")]
+        measure(wanted, path, args.timeout)
+    rows = [
+        row
+        for row in read(path)
+        if args.only in row["name"]
+        and row["name"].partition(":")[0] in args.sources
+        and args.half in (half_of(row["name"]), "both")
+    ]
+    compare(rows, args.strict, args.verbose)
+
+
+if __name__ == "__main__":
+    main()

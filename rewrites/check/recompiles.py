@@ -1,0 +1,57 @@
+"""State that changes from call to call, so that the guards of a graph fail."""
+
+from __future__ import annotations
+
+import ast
+
+from fullgraph.rewrites.check.machine import Frame
+from fullgraph.rewrites.check.project import ClassDefinition, dotted, walk
+from fullgraph.rewrites.check.values import Instance, Literal, Plain, Value
+
+NUMBERS = frozenset({"int", "float", "bool"})
+
+
+def construct_of_update(
+    kind: ClassDefinition, before: Value | None, after: Value, reads_itself: bool
+) -> str:
+    """Return the construct of an assignment to an attribute in compiled code; "" if it has none.
+
+    `before` is the attribute's value after `__init__`; `reads_itself` says whether the new value is
+    computed from the old one.
+    """
+    owner = "module" if kind.has_base(["torch.nn.Module"]) or _is_module(kind) else "object"
+    if before is not None and _is_none(before) and not _is_none(after):
+        return f"recompile.{owner}_none"
+    if reads_itself and before is not None:
+        for name in ("int", "float"):
+            if all(isinstance(o, Plain | Literal) and o.kind == name for o in before):
+                return f"recompile.{owner}_{name}"
+    return ""
+
+
+def _is_module(kind: ClassDefinition) -> bool:
+    return any(isinstance(one, str) and one.startswith("torch.nn.") for one in kind.order)
+
+
+def _is_none(value: Value) -> bool:
+    return bool(value) and all(isinstance(o, Literal) and o.value is None for o in value)
+
+
+def reads(node: ast.AST, path: str) -> bool:
+    """Return whether an expression reads a variable or attribute."""
+    return any(
+        isinstance(one, ast.Name | ast.Attribute)
+        and isinstance(one.ctx, ast.Load)
+        and dotted(one) == path
+        for one in walk(node)
+    )
+
+
+def is_fresh(frames: list[Frame], path: str) -> bool:
+    """Return whether a running function assigned the attribute before, so that it starts anew."""
+    return any(path.rpartition(".")[2] in frame.stored for frame in frames)
+
+
+def owners_of(value: Value) -> list[ClassDefinition]:
+    """Return the classes of the instances in a value."""
+    return [one.kind for one in value if isinstance(one, Instance)]
