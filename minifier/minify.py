@@ -169,15 +169,16 @@ def _minify_case(
     with closing(journal), options.sandbox() as sandbox:
         oracle = Oracle(sandbox, journal, deadline=deadline)
         on_message(Progress("bisect", 0, 0, 0, 0))
-        found = run_ladder(case, rungs, oracle)
+        found = run_ladder(case, rungs, oracle, stop_at_dynamo=True)
         result = Minified(found, calls=oracle.counts.calls)
         if found.failure is not None:
             expect_failure(found, oracle)
-            sandbox.load(rungs)
+            rung = rung_of(rungs, found.failure)
+            sandbox.load(rungs[: rungs.index(rung) + 1])
             reduction = Reduction(
                 case,
                 rungs,
-                rung_of(rungs, found.failure),
+                rung,
                 oracle,
                 seconds=options.seconds,
                 call_text=call_text,

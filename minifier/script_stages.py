@@ -301,10 +301,12 @@ class _ScriptWriter:
         with ThreadPoolExecutor(1) as pool:
             text, check, standing = self._settle(text, check, pool, steady)
             if standing.fails_control:
+                seconds = self._oracle.sandbox.seconds
                 for other in self._independent_scripts(parts, needed):
-                    found = self._settle(other, check, pool, steady)
-                    if found[-1].ok:
-                        text, check, standing = found
+                    if fresh.passes_controls(other, seconds):
+                        found = self._settle(other, check, pool, steady)
+                        if found[-1].ok:
+                            text, check, standing = found
                         break
         part = find_culprit(candidate, self._oracle) if steady else None
         sizes = _count_calls(candidate)
@@ -367,10 +369,13 @@ class _ScriptWriter:
         return repro.replace_comment(problem.current, check, found), found
 
     def _independent_scripts(self, parts: ProgramText, needed: Iterable[str]) -> Iterator[str]:
-        """Yield scripts whose calls share less: not their inputs, then not their definitions."""
-        parts = replace(parts, mutates=True, random=True, random_inputs=True)
-        yield self.script(parts, needed)[0]
-        yield self.script(replace(parts, anew=True), needed)[0]
+        """Yield scripts whose calls share less: inputs, seeds, and at last definitions."""
+        for anew in (False, True):
+            for random_inputs, random in ((False, False), (True, False), (True, True)):
+                less = replace(
+                    parts, mutates=True, random=random, random_inputs=random_inputs, anew=anew
+                )
+                yield self.script(less, needed)[0]
 
     def _begin_standalone_check(
         self, text: str, check: repro.ScriptCheck, pool: ThreadPoolExecutor

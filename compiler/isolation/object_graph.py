@@ -284,8 +284,17 @@ def _getter_part(thing: object) -> StatePart[Any] | None:
     if isinstance(thing, itertools.count):
         return parts.GetterPart(thing, lambda: repr(thing))
     if isinstance(thing, _LRU_CACHE):
-        return parts.GetterPart(thing, lambda: thing.cache_info().currsize)
+        return parts.GetterPart(
+            thing, lambda: thing.cache_info().currsize, functools.partial(_empty_cache, thing)
+        )
     return _numpy_part(thing)
+
+
+def _empty_cache(function: Any, size: int) -> None:
+    """Empty the cache of a function that had none; raise TypeError for one that was in use."""
+    if size:
+        raise TypeError("the results in a cache cannot be put back")
+    function.cache_clear()
 
 
 def _numpy_part(thing: object) -> StatePart[object] | None:

@@ -30,14 +30,20 @@ class ReductionRefused(Exception):
     """Raised where a failure cannot be reduced, with one sentence as the reason."""
 
 
-def run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
+def run_ladder(
+    case: Case, rungs: Sequence[Rung], oracle: Oracle, *, stop_at_dynamo: bool = False
+) -> Bisection:
     """Return the program's outcome on every rung.
+
+    With `stop_at_dynamo` the rungs above a failing first one are not tried: Inductor takes longest
+    to load and to run, and changes nothing about a failure in capture.
 
     If nothing fails it is tried again with the process's thread count, on which compiled code
     depends; if that fails, later candidates run with those threads. They run one at a time if the
     failure depends on what runs beside it.
     """
-    found = _run_ladder(case, rungs, oracle)
+    early = stop_at_dynamo and any(rung.needs_inductor for rung in rungs)
+    found = _run_ladder(case, rungs, oracle, stop_early=early)
     compiles = any(rung.backend not in _INTERPRETED for rung in rungs)
     if case.wanted in (Kind.BREAK, Kind.RECOMPILE) or not (found.healthy and compiles):
         return found
@@ -50,16 +56,28 @@ def run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
     return replace(again, notes=(*again.notes, note))
 
 
-def _run_ladder(case: Case, rungs: Sequence[Rung], oracle: Oracle) -> Bisection:
-    """Run the rungs below Inductor and then the others, concurrently if several may run."""
+def _run_ladder(
+    case: Case,
+    rungs: Sequence[Rung],
+    oracle: Oracle,
+    *,
+    stop_early: bool = False,
+) -> Bisection:
+    """Run the rungs below Inductor and then the others, concurrently if several may run.
+
+    With `stop_early` the first rung runs alone, and the others only if it passes."""
     if case.wanted in NOT_BESIDE:
         oracle.sandbox.limit_to_one_job()
     low = tuple(rung for rung in rungs if rung.backend not in (None, "inductor"))
     top = tuple(rung for rung in rungs if rung.backend == "inductor")
+    together = [low[:1], low[1:], top] if stop_early else [low, top]
     groups = [
         Candidate("ladder", case, group, every=True, repeat_eager=number == 0)
-        for number, group in enumerate(filter(None, (low, top)))
+        for number, group in enumerate(filter(None, together))
     ]
+    first = oracle.report(groups[0])
+    if stop_early and first.result().failure is not None:
+        groups = groups[:1]
     if oracle.sandbox.jobs > 1:
         for candidate in groups:
             oracle.report(candidate)  # Inductor is loaded while the first one runs

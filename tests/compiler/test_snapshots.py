@@ -255,3 +255,21 @@ def test_devices_are_those_of_reachable_tensors():
     model = nn.Linear(2, 2)
     model.extra = {"a": [torch.ones(1, device="meta")]}
     assert devices_of([model]) == {"cpu", "meta"}
+
+
+def test_a_cache_that_was_empty_is_emptied() -> None:
+    calls: list[int] = []
+
+    class Schedule:
+        @functools.lru_cache  # noqa: B019
+        def rate(self, step: int) -> int:
+            calls.append(step)
+            return len(calls)
+
+    schedule = Schedule()
+    before = snapshot((schedule,))
+    schedule.rate(3)
+    assert before.has_changed()
+    before.restore()
+    assert not calls and schedule.rate.cache_info().currsize == 0
+    assert schedule.rate(3) == 1

@@ -456,6 +456,14 @@ def test_a_script_that_fails_its_control_is_not_handed_over(passes, monkeypatch)
     )
 
 
+def test_stages_above_a_failure_of_dynamo_are_not_loaded(tmp_path):
+    found = minify(forgetful, (torch.randn(4), []), jobs=2, out=tmp_path / "repro.py")
+    assert found.standalone and found.bisection.first_failing == "dynamo", found
+    tried = [name for name, outcome in found.bisection.rungs.items() if outcome is not None]
+    assert tried == ["eager", "dynamo"]
+    assert ("inductor", "not tried") in found.bisection.table()
+
+
 MOCKED = """\
 from unittest.mock import MagicMock
 
