@@ -12,6 +12,7 @@ from fullgraph.minifier.reduce.source.source_tree import SourceTree, TreeEdit, r
 from fullgraph.minifier.simplify.variables import mentions
 
 _INPUT = "x"
+_INPUTS = ["x", "y", "z"]
 
 
 def rename_input(tree: SourceTree) -> list[TreeEdit]:
@@ -32,6 +33,27 @@ def rename_input(tree: SourceTree) -> list[TreeEdit]:
     if not assigned:
         return []
     return [_rename(tree, name, _INPUT)]
+
+
+def rename_inputs(tree: SourceTree) -> list[TreeEdit]:
+    """Propose `x`, `y` and `z` for the inputs of a function `f`, which are named after a graph."""
+    functions = [one for one in tree.module.body if isinstance(one, cst.FunctionDef)]
+    if len(functions) != 1 or functions[0].name.value != "f":
+        return []
+    old = [param.name.value for param in functions[0].params.params]
+    new = _INPUTS[: len(old)]
+    assigned = {
+        ast.unparse(target)
+        for line in ast.parse(tree.text).body
+        if isinstance(line, ast.Assign)
+        for target in line.targets
+    }
+    others = [name for name in new if name not in old and mentions(tree, tree.module, name)]
+    if not 1 < len(old) <= len(_INPUTS) or others or not assigned.issuperset(old) or old == new:
+        return []
+    pairs = zip(old, new, strict=True)
+    edits = [_rename(tree, before, after) for before, after in pairs if before != after]
+    return [TreeEdit({node: change for edit in edits for node, change in edit.changes.items()})]
 
 
 def strip_underscores(tree: SourceTree) -> list[TreeEdit]:

@@ -77,4 +77,6 @@ def _run_passes(search: ScriptSearch) -> None:
     search.apply(expressions.known_sizes, expressions.whole_tensors)
     search.apply(results.drop_results, results.drop_repeated_keys, results.fold_appends)
     search.apply(results.unwrap_compared)
+    search.apply(results.rename_repeated_keys)
+    search.apply(names.rename_inputs)
     search.apply(names.rename_input, names.strip_underscores)

@@ -78,6 +78,24 @@ def drop_repeated_keys(tree: SourceTree) -> list[TreeEdit]:
     return found
 
 
+def rename_repeated_keys(tree: SourceTree) -> list[TreeEdit]:
+    """Propose other keys for the elements of a dict display whose key comes again."""
+    found = []
+    used = {node.raw_value for node in tree.nodes_of_kind(cst.SimpleString)}
+    free = iter(sorted(set("abcdefghijklmnopqrstuvwxyz") - used))
+    for node in tree.nodes_of_kind(cst.Dict):
+        pairs = [one for one in node.elements if isinstance(one, cst.DictElement)]
+        last = {tree.code(one.key): one for one in pairs}
+        repeated = [one for one in pairs if last[tree.code(one.key)] is not one]
+        changes: Changes = {
+            one.key: replace_always(cst.SimpleString(f'"{letter}"'))
+            for one, letter in zip(repeated, free, strict=False)
+        }
+        if changes:
+            found.append(TreeEdit(changes))
+    return found
+
+
 def fold_appends(tree: SourceTree) -> list[TreeEdit]:
     """Propose `x = [y]` for `x = []` and `x.append(y)` after it."""
     found = []

@@ -440,6 +440,42 @@ def test_the_only_input_is_called_x() -> None:
     assert made == format_script("import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL)
 
 
+def test_inputs_named_after_a_graph_are_called_x_and_y() -> None:
+    text = """
+    import torch
+
+    def f(sqrt, x):
+        return torch.copysign(sqrt, x)
+
+    sqrt = torch.zeros(2)
+    x = torch.ones(2)
+    expected = f(sqrt, x)
+    got = torch.compile(f, backend="eager")(sqrt, x)
+    torch.testing.assert_close(got, expected)
+    """
+    assert simplified(text, runs) == clean(
+        """
+        import torch
+
+
+        def f(x, y):
+            return torch.copysign(x, y)
+
+
+        x = torch.zeros(2)
+        y = torch.ones(2)
+        expected = f(x, y)
+        got = torch.compile(f, backend="eager")(x, y)
+        torch.testing.assert_close(got, expected)
+        """
+    )
+
+
+def test_a_key_that_comes_again_but_is_needed_gets_another_name() -> None:
+    text = "import torch\n\n\ndef f(x):\n    return {'a': x.sin(), 'a': x.exp()}\n\n" + CALL
+    assert '{"b": x.sin(), "a": x.exp()}' in simplified(text, lambda made: "sin" in made)
+
+
 def test_the_names_of_the_check_stay() -> None:
     made = simplified("import torch\n\n\ndef f(x):\n    return x.exp()\n\n" + CALL)
     assert "expected = f(x)\ngot = " in made
