@@ -6,8 +6,10 @@ wrong is told as plain data.
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -68,16 +70,18 @@ def attempt(
     *,
     stop: bool = True,
     repeat_eager: bool = False,
+    eager_limit: float | None = None,
 ) -> None:
     """Run `case` in eager and then on each rung; `emit` each outcome.
 
     Ends at the first failure unless `stop` is False. With `repeat_eager` eager runs twice, and a
-    difference between the two is a refusal."""
+    difference between the two is a refusal. Eager fails after `eager_limit` seconds."""
     before = snapshot(case.objects)
     emit(RungStarted(EAGER))
     start = time.monotonic()
     try:
-        expected, random = _run_eager(case, before)
+        with time_limit(eager_limit):
+            expected, random = _run_eager(case, before)
         again = _run_eager(case, before)[0] if repeat_eager else None
     except Exception as error:
         emit(RungOutcome(EAGER, failure_of_exception(EAGER, error), time.monotonic() - start))
@@ -97,6 +101,27 @@ def attempt(
         emit(RungOutcome(rung.name, failure, time.monotonic() - start, note))
         if failure is not None and (stop or not devices_are_usable()):
             return
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raise TimeoutError in the block after some seconds, in the main thread of a child.
+
+    An edit can turn a loop into an endless one, which Python code is told to leave."""
+    if seconds is None:
+        yield
+        return
+
+    def end(*_: object) -> None:
+        raise TimeoutError(f"eager did not end within {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _eager_tolerance(case: Case) -> Tolerance | None:

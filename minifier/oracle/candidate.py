@@ -27,6 +27,8 @@ class Candidate:
     every: bool = False
     """Whether to run on the rungs after the first failure, too."""
     repeat_eager: bool = False
+    eager_limit: float | None = None
+    """Seconds that making the program, and eager, may each take; None: the sandbox's limit."""
     limit: tuple[Subsystem, int] | None = None
     """A subsystem, and how often it is applied at most."""
     without: tuple[Subsystem, ...] = ()

@@ -44,6 +44,8 @@ class Oracle:
 
     expected: Failure
     """The program's failure; set once it is known."""
+    eager_limit: float | None = None
+    """Seconds that a smaller program may take in eager; set once the program's own are known."""
 
     def __init__(
         self, sandbox: Sandbox, journal: Journal | None = None, *, deadline: float | None = None

@@ -29,7 +29,7 @@ from fullgraph.compiler.private import (
     reuse_kernel_builds,
     use_compile_threads,
 )
-from fullgraph.minifier.oracle.attempt import EAGER, RungOutcome, RungStarted, attempt
+from fullgraph.minifier.oracle.attempt import EAGER, RungOutcome, RungStarted, attempt, time_limit
 from fullgraph.minifier.oracle.candidate import Candidate, Report
 from fullgraph.minifier.oracle.failure import Failure, Kind
 
@@ -188,12 +188,15 @@ class _CandidateJob:
             stack.enter_context(disable_subsystems(candidate.without))
             if self.building is not None:
                 stack.enter_context(use_compile_threads(self.building))
+            with time_limit(candidate.eager_limit):
+                case = candidate.case()
             attempt(
-                candidate.case(),
+                case,
                 candidate.rungs,
                 emit,
                 stop=not candidate.every,
                 repeat_eager=candidate.repeat_eager,
+                eager_limit=candidate.eager_limit,
             )
 
 

@@ -74,7 +74,8 @@ class Reduction:
     def candidate(self, name: str, program: Case | Callable[[], Case]) -> Candidate:
         """Return a candidate that must fail on the failing rung and pass one rung below."""
         place = self.rungs.index(self.rung)
-        return Candidate(name, program, self.rungs[max(1, place - 1) : place + 1])
+        rungs = self.rungs[max(1, place - 1) : place + 1]
+        return Candidate(name, program, rungs, eager_limit=self.oracle.eager_limit)
 
     @property
     def possible(self) -> tuple[GraphLevel, ...]:

@@ -20,6 +20,8 @@ from fullgraph.minifier.rungs.bisection import Bisection
 
 TIMES = 3
 """Number of consecutive reproductions required before a failure is reduced."""
+_EAGER = 5.0
+"""Seconds that every candidate may take in eager."""
 _BEGUN = 60.0
 """Seconds until a candidate starts in another process that opens a device."""
 _INTERPRETED = tuple(rung.backend for rung in RUNGS if rung.backend != "inductor")
@@ -112,6 +114,8 @@ def expect_failure(found: Bisection, oracle: Oracle) -> None:
     begun = _BEGUN if has_fork_server() else 0.0
     limit = begun + max(5.0 if hangs else 30.0, 10 * took)
     oracle.sandbox.seconds = min(oracle.sandbox.seconds, limit)
+    eager = found.rungs.get(EAGER)
+    oracle.eager_limit = begun + max(_EAGER, 20 * (eager.seconds if eager else 0.0))
 
 
 def _fresh_process_note() -> tuple[str, ...]:
