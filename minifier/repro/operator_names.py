@@ -44,9 +44,13 @@ def operators(text: str) -> tuple[str, ...]:
     ]
     nodes = [node for scope in scopes for node in ast.walk(scope)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
+    writes = any(
+        isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) for node in nodes
+    )
     calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
     names = [name for call in calls if (name := _public_name(call.func, modules, functions))]
     named = [name for name in names if name.rpartition(".")[2] not in _FACTORIES]
+    named += ["Tensor.__setitem__"] if writes else []
     signs = [type(node.op).__name__.lower() for node in nodes if isinstance(node, ast.BinOp)]
     return tuple(dict.fromkeys(named or signs or (names if len(names) == len(calls) else ())))
 
