@@ -11,7 +11,7 @@ from types import ModuleType
 import torch
 
 from fullgraph.compiler.private import non_default_config, reset_config
-from fullgraph.minifier.repro.script import lower_backend
+from fullgraph.minifier.repro.script_text import lower_backend
 
 NAME = "repro.py"
 DISABLE = "TORCHDYNAMO_DISABLE"  # TORCH_COMPILE_DISABLE minds fullgraph=True

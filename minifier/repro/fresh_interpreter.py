@@ -22,7 +22,8 @@ from fullgraph.compiler.isolation import ClippedText, run_isolated
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind
 from fullgraph.minifier.oracle.signatures import normalize_message
 from fullgraph.minifier.repro.forked_script import DISABLE, NAME, execute_script
-from fullgraph.minifier.repro.script import ScriptCheck, backend_below, backend_of, lower_backend
+from fullgraph.minifier.repro.script import ScriptCheck
+from fullgraph.minifier.repro.script_text import backend_below, backend_of, lower_backend
 
 _OURS = re.compile(r"PYTHON(?!HASHSEED)|TORCHDYNAMO|TORCH_COMPILE|TORCHINDUCTOR|TORCH_LOGS|TRITON_")
 """Environment variables that would change what a script does."""

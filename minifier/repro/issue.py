@@ -12,7 +12,8 @@ from fullgraph.minifier.oracle.failure import Failure, Kind
 from fullgraph.minifier.repro.backend_outcomes import PASSES
 from fullgraph.minifier.repro.fresh_interpreter import ScriptRun
 from fullgraph.minifier.repro.operator_names import operators
-from fullgraph.minifier.repro.script import ScriptCheck, backend_of, compared_expressions
+from fullgraph.minifier.repro.script import ScriptCheck
+from fullgraph.minifier.repro.script_text import backend_of, compared_expressions
 from fullgraph.minifier.rungs.bisection import Bisection
 from fullgraph.minifier.rungs.culprit import Culprit
 

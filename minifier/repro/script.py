@@ -11,14 +11,12 @@ from dataclasses import dataclass
 
 import torch
 
-from fullgraph.compiler.ladder import RUNGS
 from fullgraph.compiler.numerics import OWN_MEMORY, Tolerance
 from fullgraph.minifier.emit import syntax
 from fullgraph.minifier.emit.program_text import ProgramText
 from fullgraph.minifier.oracle.failure import SLOW_FACTOR, SLOW_OVERHEAD, Failure, Kind
 from fullgraph.minifier.repro import config_statements as given
 
-_BACKEND = re.compile(r'(?<=backend=")\w+(?=")')
 _ASKED = 14
 """Characters of an expression that may be written twice in an assertion."""
 _REPEATED = 3
@@ -147,47 +145,6 @@ def replace_comment(text: str, old: ScriptCheck, new: ScriptCheck) -> str:
         if before and lines[start:end] == [indent + one for one in before]:
             return "\n".join([*lines[:start], *(indent + one for one in after), *lines[end:]])
     return text
-
-
-def lower_backend(text: str, backend: str) -> str:
-    """Return the script with another backend; raise ValueError unless it names exactly one."""
-    if len(_BACKEND.findall(text)) != 1:
-        raise ValueError("A script names its backend once.")
-    return _BACKEND.sub(backend, text)
-
-
-def backend_of(text: str) -> str | None:
-    """Return the backend that a script names; None if it names none or several."""
-    found = _BACKEND.findall(text)
-    return found[0] if len(found) == 1 else None
-
-
-def backend_below(backend: str) -> str | None:
-    """Return the backend one rung down, which must pass. None for eager itself."""
-    names = [rung.backend for rung in RUNGS]
-    if backend not in names:
-        return "aot_eager" if backend.startswith("aot_") else "eager"
-    found = names[names.index(backend) - 1]
-    return found if isinstance(found, str) else None
-
-
-def compared_expressions(text: str) -> tuple[str, str, bool] | None:
-    """Return what the last statement compares, as source, and whether by `assert_close`."""
-    statement = ast.parse(text).body[-1]
-    while isinstance(statement, ast.With):
-        statement = statement.body[-1]
-    match statement:
-        case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
-            return ast.unparse(left), ast.unparse(right), False
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="assert_close"), args=[one, other])):
-            return ast.unparse(one), ast.unparse(other), True
-    return None
-
-
-def count_lines(text: str) -> int:
-    """Return the number of lines of a text, without comments and blank lines."""
-    lines = (line.strip() for line in text.splitlines())
-    return sum(1 for line in lines if line and not line.startswith("#"))
 
 
 def surroundings() -> str:

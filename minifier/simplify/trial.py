@@ -15,12 +15,8 @@ from fullgraph.compiler.numerics import Mismatch, find_mismatch
 from fullgraph.compiler.results import run_and_record
 from fullgraph.minifier.oracle.failure import Failure, Kind, failure_of_exception
 from fullgraph.minifier.repro.forked_script import execute_script
-from fullgraph.minifier.repro.script import (
-    ScriptCheck,
-    backend_below,
-    backend_of,
-    compared_expressions,
-)
+from fullgraph.minifier.repro.script import ScriptCheck
+from fullgraph.minifier.repro.script_text import backend_below, backend_of, compared_expressions
 
 _PASSES_BELOW = "passes below"
 _PRINTED = ("dtype", "shape", "stride", "layout", "requires_grad", "value", "type", "keys")

@@ -1,0 +1,236 @@
+"""Writer of the script of a failure: simplified, checked, and tried with every backend."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from fullgraph.compiler.isolation import (
+    compiler_environment,
+    run_isolated,
+)
+from fullgraph.compiler.private import count_aten_calls, is_local_backend, non_default_config
+from fullgraph.minifier.emit.program_text import ProgramText
+from fullgraph.minifier.oracle.candidate import Candidate
+from fullgraph.minifier.oracle.failure import Kind
+from fullgraph.minifier.oracle.identity import digest
+from fullgraph.minifier.reduce.reduction import Reduction
+from fullgraph.minifier.reduce.stages import (
+    capture_graphs,
+)
+from fullgraph.minifier.repro import fresh_interpreter as fresh
+from fullgraph.minifier.repro import script as repro
+from fullgraph.minifier.repro.backend_outcomes import find_outcomes
+from fullgraph.minifier.rungs.culprit import Culprit, find_culprit
+from fullgraph.minifier.rungs.ladder_run import run_again
+from fullgraph.minifier.simplify import (
+    ScriptProblem,
+    begin_trial,
+    format_script,
+    simplify_script,
+)
+
+START = 120.0
+"""Seconds that an interpreter may take before the failing call."""
+SIMPLIFY = 120.0
+"""Seconds for the simplification of a script's text."""
+
+
+@dataclass(frozen=True)
+class DraftScript:
+    """A script, with its size and whether it is standalone."""
+
+    text: str
+    check: repro.ScriptCheck
+    before: int
+    standing: fresh.StandaloneCheck
+    culprit: Culprit | None
+    sizes: tuple[int, int]
+    """Calls in Dynamo's graphs and in the ATen graphs."""
+    unit: str = "operators"
+    """The unit of `before`."""
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+    """The script's outcome by backend."""
+
+
+class ScriptWriter:
+    """Writer of scripts for programs with one failure."""
+
+    def __init__(self, reduction: Reduction) -> None:
+        self._reduction, self._rung = reduction, reduction.rung
+        self._oracle, self._failure = reduction.oracle, reduction.oracle.expected
+        self._changed = non_default_config()
+        self.backward = bool(reduction.case.loss)
+        backend = self._rung.backend
+        self._named = isinstance(backend, str) and not is_local_backend(backend)
+        self._backend = backend if isinstance(backend, str) else self._rung.name
+
+    def script(
+        self, parts: ProgramText, needed: Iterable[str] | None = None
+    ) -> tuple[str, repro.ScriptCheck]:
+        """Return a script and its check. The script assigns the settings `needed`; None means
+        all."""
+        case, rung, failure = self._reduction.case, self._rung, self._failure
+        sandbox = self._oracle.sandbox
+        if sandbox.threads > 1:
+            prelude = f"torch.set_num_threads({sandbox.threads})\n{parts.prelude}"
+            parts = replace(parts, prelude=prelude)
+        check = repro.check(
+            failure,
+            tol=case.tol,
+            backward=self.backward,
+            limit=sandbox.seconds if failure.kind is Kind.HANG else 0.0,
+            calls=case.calls,
+        )
+        text = repro.script(
+            parts,
+            check,
+            backend=self._backend,
+            dynamic=case.dynamic,
+            fullgraph=rung.fullgraph,
+            mode=rung.mode,
+            options=rung.options,
+            settings={
+                name: value
+                for name, value in self._changed.items()
+                if needed is None or name in needed
+            },
+        )
+        return text, check
+
+    def draft(
+        self, parts: ProgramText, needed: Iterable[str], candidate: Candidate, before: int
+    ) -> DraftScript:
+        """Return the final script, checked in fresh interpreters."""
+        last = [report.failure for report in run_again(candidate, self._oracle)]
+        steady = all(self._failure.same(failure) for failure in last)
+        if steady and last[0] is not None:
+            self._failure = last[0]
+        text, check = self.script(parts, needed)
+        self._reduction.on_progress("script", before, before, lambda: text)
+        with ThreadPoolExecutor(1) as pool:
+            text, check, standing = self._settle(text, check, pool, steady)
+            if standing.fails_control:
+                seconds = self._oracle.sandbox.seconds
+                for other in self._independent_scripts(parts, needed):
+                    if fresh.passes_controls(other, seconds):
+                        found = self._settle(other, check, pool, steady)
+                        if found[-1].ok:
+                            text, check, standing = found
+                        break
+        part = find_culprit(candidate, self._oracle) if steady else None
+        sizes = _count_calls(candidate)
+        outcomes = self._run_on_backends(text, check)
+        if standing.ok and not steady:
+            reason = f"It fails only sometimes: {self._failure}, but not in {len(last)} tries."
+            standing = replace(standing, ok=False, reason=reason)
+        return DraftScript(text, check, before, standing, part, sizes, outcomes=outcomes)
+
+    def _settle(
+        self, text: str, check: repro.ScriptCheck, pool: ThreadPoolExecutor, steady: bool
+    ) -> tuple[str, repro.ScriptCheck, fresh.StandaloneCheck]:
+        """Return a script simplified and checked; as it was where only that stands alone."""
+        short, shown = self._simplify(text, check) if steady else (text, check)
+        short = format_script(short)
+        standing = self._begin_standalone_check(short, shown, pool).result()
+        if standing.ok or not standing.tried or shown is check:
+            return short, shown, standing
+        text = format_script(text)
+        return text, check, self._begin_standalone_check(text, check, pool).result()
+
+    def _run_on_backends(self, text: str, check: repro.ScriptCheck) -> Mapping[str, str]:
+        """Return the script's outcome on each rung that a script can name."""
+        if not self._named or check.kind in (Kind.HANG, Kind.MEMORY, Kind.SLOW):
+            return {}
+        backends = [rung.backend for rung in self._reduction.rungs]
+        names = [name for name in backends if isinstance(name, str) and not is_local_backend(name)]
+        sandbox = self._oracle.sandbox
+        cache = sandbox.load(self._reduction.rungs)
+        return find_outcomes(text, names, seconds=sandbox.seconds, cache=cache)
+
+    def _simplify(self, text: str, check: repro.ScriptCheck) -> tuple[str, repro.ScriptCheck]:
+        """Return the script as a person would write it, with the values that it shows."""
+        if not self._named or check.kind in (Kind.HANG, Kind.MEMORY, Kind.SLOW):
+            return text, check
+        sandbox = self._oracle.sandbox
+        cache = sandbox.load((self._rung,))
+        trial = functools.partial(begin_trial, seconds=sandbox.seconds, cache=cache)
+        start = trial(text, check, strict=False)()
+        if start is None:
+            return text, check
+        shown = {text: start}
+
+        def begin(candidate: str) -> Callable[[], bool]:
+            """Begin to try a text, and keep what it shows."""
+            wait = trial(candidate, start)
+
+            def finish() -> bool:
+                """Return whether the text still shows the failure."""
+                found = wait()
+                if found is not None:
+                    shown[candidate] = found
+                return found is not None
+
+            return finish
+
+        problem = ScriptProblem(text, begin, oracle=self._oracle, seconds=SIMPLIFY)
+        simplify_script(problem)
+        found = shown[problem.current]
+        return repro.replace_comment(problem.current, check, found), found
+
+    def _independent_scripts(self, parts: ProgramText, needed: Iterable[str]) -> Iterator[str]:
+        """Yield scripts whose calls share less: inputs, seeds, and at last definitions."""
+        for anew in (False, True):
+            for random_inputs, random in ((False, False), (True, False), (True, True)):
+                less = replace(
+                    parts, mutates=True, random=random, random_inputs=random_inputs, anew=anew
+                )
+                yield self.script(less, needed)[0]
+
+    def _begin_standalone_check(
+        self, text: str, check: repro.ScriptCheck, pool: ThreadPoolExecutor
+    ) -> Future[fresh.StandaloneCheck]:
+        """Begin to check in fresh interpreters whether a script is standalone.
+
+        Forks check first whether it passes in eager and one rung down.
+        """
+        sandbox = self._oracle.sandbox
+
+        def begin() -> Future[fresh.StandaloneCheck]:
+            """Submit the check to the thread pool."""
+            return pool.submit(
+                fresh.check_standalone,
+                text,
+                check,
+                seconds=START + self._reduction.seconds,
+                environment=compiler_environment(),
+                passes_controls=fresh.passes_controls(text, sandbox.seconds),
+                beside=sandbox.jobs > 1,
+            )
+
+        if self._named:
+            return self._oracle.run_once(f"script {digest(text)}", begin)
+        reason = (
+            f"The backend {self._backend} is a function of this process: the script needs a "
+            "line that registers it with torch._dynamo.register_backend."
+        )
+        return pool.submit(fresh.StandaloneCheck, False, reason, fresh.ScriptRun(None), tried=False)
+
+
+def _count_calls(candidate: Candidate) -> tuple[int, int]:
+    """Return the number of calls in a program's Dynamo graphs and in its ATen graphs."""
+    jobs = [functools.partial(size, candidate) for size in (_in_dynamo, _count_aten_calls)]
+    found = [run_isolated(job, where="fork", seconds=60).value for job in jobs]
+    return found[0] or 0, found[1] or 0
+
+
+def _in_dynamo(candidate: Candidate, _: object) -> int:
+    return sum(graph.ops for graph in capture_graphs(candidate.case()))
+
+
+def _count_aten_calls(candidate: Candidate, _: object) -> int:
+    """Count the calls in the program's ATen graphs, in a child."""
+    case = candidate.case()
+    return count_aten_calls(case.target, case.args, case.kwargs, case.dynamic)
