@@ -141,13 +141,16 @@ class ScriptWriter:
         return text, check, self._begin_standalone_check(text, check, pool).result()
 
     def _run_on_backends(self, text: str, check: repro.ScriptCheck) -> Mapping[str, str]:
-        """Return the script's outcome on each rung that a script can name."""
+        """Return the script's outcome on each rung that a script can name, up to the failing
+        one: what is above it need not be loaded."""
         if not self._named or check.kind in (Kind.HANG, Kind.MEMORY, Kind.SLOW):
             return {}
-        backends = [rung.backend for rung in self._reduction.rungs]
+        rungs = self._reduction.rungs
+        rungs = rungs[: rungs.index(self._rung) + 1]
+        backends = [rung.backend for rung in rungs]
         names = [name for name in backends if isinstance(name, str) and not is_local_backend(name)]
         sandbox = self._oracle.sandbox
-        cache = sandbox.load(self._reduction.rungs)
+        cache = sandbox.load(rungs)
         return find_outcomes(text, names, seconds=sandbox.seconds, cache=cache)
 
     def _simplify(self, text: str, check: repro.ScriptCheck) -> tuple[str, repro.ScriptCheck]:
