@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from fullgraph.commands.arguments import BAD_INPUT, Commands, add_color, add_com
 from fullgraph.compiler.errors import FullgraphError
 
 if TYPE_CHECKING:
-    from fullgraph.rewrites.check import CheckResult
+    from fullgraph.rewrites.review import Review
 
 
 def add(commands: Commands) -> None:
@@ -23,6 +22,9 @@ def add(commands: Commands) -> None:
         "src",
         "model.py --strict --torch 2.13",
         "src --select FGB1 --ignore FGB201",
+        "src --output text --output sarif:fullgraph.sarif",
+        "src --since main",
+        "src --baseline fullgraph.json --update-baseline",
     )
     parser.set_defaults(command=_run_check)
     parser.add_argument(
@@ -58,14 +60,46 @@ def add(commands: Commands) -> None:
         metavar="PATTERN",
         help="not the paths that match, as in --exclude 'tests/*'; repeatable",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    _add_review(parser)
     add_color(parser)
+
+
+def _add_review(parser: argparse.ArgumentParser) -> None:
+    """Declare where the findings are written, and which of them."""
+    parser.add_argument(
+        "--output",
+        action="append",
+        default=[],
+        metavar="FORMAT[:FILE]",
+        help="text, json, sarif, github, rdjson or gitlab, to a file or to stdout, as in "
+        "--output sarif:fullgraph.sarif; repeatable; default: text",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON instead of the report: --output json"
+    )
+    parser.add_argument(
+        "--since",
+        metavar="REV",
+        help="only findings on lines that changed since a revision or since this branch left it, "
+        "as in --since main",
+    )
+    parser.add_argument(
+        "--baseline", metavar="FILE", help="only findings that this file does not hold"
+    )
+    parser.add_argument(
+        "--update-baseline",
+        action="store_true",
+        help="write the findings to the file of --baseline, and exit with 0",
+    )
 
 
 def _run_check(args: argparse.Namespace) -> int:
     """Run `fullgraph check`."""
     from fullgraph.rewrites.check import check
+    from fullgraph.rewrites.review import parse_outputs, review_of, write_outputs
 
+    outputs = parse_outputs([*args.output, *(["json"] if args.json else [])])
+    _check_flags(args)
     result = check(
         args.paths or ["."],
         torch=args.torch,
@@ -79,15 +113,40 @@ def _run_check(args: argparse.Namespace) -> int:
         print(f"fullgraph: {one}", file=sys.stderr)
     if result.exit_code == BAD_INPUT:
         raise FullgraphError("No file could be read.")
-    _show(result, args)
-    return result.exit_code
+    review = review_of(result)
+    if args.update_baseline:
+        return _update_baseline(review, args.baseline)
+    review = _choose(review, args)
+    write_outputs(review, outputs, args.color)
+    return review.result.exit_code
 
 
-def _show(result: CheckResult, args: argparse.Namespace) -> None:
-    """Print the findings as JSON or as text."""
-    if args.json:
-        print(json.dumps(result.to_dict(), indent=1))
-        return
-    from fullgraph.rewrites.check.text import render
+def _check_flags(args: argparse.Namespace) -> None:
+    """Raise FullgraphError for flags that do not go together."""
+    if args.update_baseline and not args.baseline:
+        raise FullgraphError("--update-baseline needs --baseline FILE to write to.")
+    if args.update_baseline and args.since:
+        raise FullgraphError("A baseline holds all findings: give it without --since.")
 
-    render(result, color=args.color)
+
+def _update_baseline(review: Review, path: str) -> int:
+    """Write the baseline and say so."""
+    from fullgraph.rewrites.review import write_baseline
+
+    write_baseline(path, review.remarks)
+    count = len(review.remarks)
+    print(f"fullgraph: wrote {count} finding{'s' * (count != 1)} to {path}", file=sys.stderr)
+    return 0
+
+
+def _choose(review: Review, args: argparse.Namespace) -> Review:
+    """Return the review with the findings that `--baseline` and `--since` leave."""
+    from fullgraph.rewrites.review import changed_since, read_baseline
+
+    if args.baseline:
+        known = read_baseline(args.baseline)
+        review = review.keep(lambda one: one.fingerprint not in known)
+    if args.since:
+        changed = changed_since(args.since, review.root)
+        review = review.keep(changed.holds)
+    return review

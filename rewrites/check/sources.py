@@ -128,7 +128,7 @@ def read_source(path: Path, name: str | None = None) -> Source:
     text = read_text(path)
     cells: tuple[int, ...] = ()
     if path.suffix == ".ipynb":
-        text, cells = _code_cells(text)
+        text, cells = _joined_cells(text)
     return Source(path, name or str(path), text, parse(text), cells)
 
 
@@ -164,17 +164,21 @@ def parse(text: str) -> ast.Module:
         raise CannotRead(_sentence(error)) from None
 
 
-def _code_cells(text: str) -> tuple[str, tuple[int, ...]]:
-    """Return the code of a notebook as one text, and the number of lines before each cell."""
+def code_cells(text: str) -> list[str]:
+    """Return the code of each code cell of a notebook. Raises CannotRead."""
     try:
         notebook = json.loads(text)
         sources = [one["source"] for one in notebook["cells"] if one["cell_type"] == "code"]
-        codes = ["".join(one) if isinstance(one, list) else str(one) for one in sources]
+        return ["".join(one) if isinstance(one, list) else str(one) for one in sources]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise CannotRead("it is not a notebook.") from None
+
+
+def _joined_cells(text: str) -> tuple[str, tuple[int, ...]]:
+    """Return the code of a notebook as one text, and the number of lines before each cell."""
     lines: list[str] = []
     before = []
-    for code in codes:
+    for code in code_cells(text):
         before.append(len(lines))
         magic = code.lstrip().startswith("%%")
         lines += ["" if magic else _without_magic(line) for line in code.split("\n")]
