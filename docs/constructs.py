@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 
-from docs.construct_programs import conditions, recompiles, tensors, world
+from docs.construct_programs import collectives, conditions, recompiles, tensors, world
 from docs.construct_programs.program import Changing, Construct
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,7 +37,11 @@ MARK = "# here"
 def all_constructs() -> dict[str, Construct | Changing]:
     """Return the constructs by key."""
     every: list[Construct | Changing] = list(recompiles.constructs)
-    every += [one for module in (conditions, tensors, world) for one in module.construct.constructs]
+    every += [
+        one
+        for module in (collectives, conditions, tensors, world)
+        for one in module.construct.constructs
+    ]
     found = {one.key: one for one in every}
     assert len(found) == len(every), "two programs have the same key"
     return found

@@ -49,6 +49,35 @@ def _(x):
     return x
 
 
+@construct("numpy.range")
+def _(x):
+    for i in range(np.arange(3)[2]):
+        x = x + i
+    return x
+
+
+class OldFunction(torch.autograd.Function):
+    """A function that reads what it saved by the old name."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_variables
+        return grad * x
+
+
+WEIGHT = nn.Parameter(torch.ones(4))
+
+
+@construct("attribute:saved_variables")
+def _(x):
+    return OldFunction.apply(x * WEIGHT)
+
+
 @construct("store:requires_grad")
 def _(x):
     y = x * 2
@@ -172,6 +201,8 @@ construct.calls(
         "layer:RNN": lambda x: RNN(x[None])[0],
         "layer:LSTM": lambda x: LSTM(x[None])[0],
         "layer:GRU": lambda x: GRU(x[None])[0],
+        "legacy.size_average": lambda x: nn.functional.mse_loss(x, x, size_average=False),
+        "legacy.size_average_layer": lambda x: nn.MSELoss(size_average=False)(x, x),
         "call:torch.autograd.Variable": lambda x: torch.autograd.Variable(x) + 1,
         "call:torch.nn.Parameter": lambda x: nn.Parameter(x) + 1,
         "call:torch.sparse_coo_tensor": lambda x: torch.sparse_coo_tensor(

@@ -104,6 +104,11 @@ class Attributes(Machine):
                 return (Method((one,), name),)
             case Plain(kind="dtype") | Plain(kind="device"):
                 return BOOL if name.startswith("is_") else STR
+            case Object(name="torch.autograd.function.FunctionCtx"):
+                if name in ("saved_tensors", "saved_variables"):
+                    self.note(node, f"attribute:{name}", True, self.frame_statement())
+                    return (Sequence("tuple", None, TENSOR),)
+                return (Method((one,), name),) if name == "save_for_backward" else UNKNOWN
             case Sequence() | Mapping() | Object() | Plain() | Literal():
                 return (Method((one,), name),)
         return UNKNOWN

@@ -117,7 +117,10 @@ class BuiltinCalls(Expressions):
         """`range`: breaks for a tensor."""
         data = False
         for arg, value in zip(node.args, args, strict=False):
-            self.note_tensor(arg, value, "scalar.range")
+            array = any(isinstance(one, Tensor) and one.array for one in value)
+            self.note_tensor(
+                node if array else arg, value, "numpy.range" if array else "scalar.range"
+            )
             if any(isinstance(one, Data) for one in value):
                 self.note(node, "number.range", is_proved(value), self.frame_statement())
                 data = True

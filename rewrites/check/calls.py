@@ -282,8 +282,14 @@ class Calls(BuiltinCalls):
             return (Data(True, "", True),)
         last = name.rpartition(".")[2]
         if name.startswith("torch.nn.") and last in LAYERS and last[:1].isupper():
+            if "size_average" in keywords or ("reduce" in keywords and last.endswith("Loss")):
+                self.note(node, "legacy.size_average_layer", True, self.frame_statement())
             return self.make_layer(name, args, keywords)
+        if name.startswith("torch.nn.functional.") and "size_average" in keywords:
+            self.note(node, "legacy.size_average", True, self.frame_statement())
         self._note_external(name, args, keywords, node)
+        if name.startswith("torch.distributed.") and keywords.get("async_op") == TRUE:
+            return (Object("torch.distributed.Work"),)
         if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
             return TENSOR
         if name in ("torch.tensor", "torch.as_tensor", "torch.asarray", "torch.from_numpy"):
@@ -331,6 +337,8 @@ class Calls(BuiltinCalls):
         if function and args and (tensor or function in NEEDS_TENSOR):
             self.note_operator(function, args, keywords, node)
             return
+        if keywords.get("async_op") == TRUE:
+            name = f"{name}_async"
         self.note(node, f"call:{name}", True, self.frame_statement())
 
     def note_operator(

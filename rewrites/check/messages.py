@@ -55,6 +55,10 @@ _BY_CATEGORY: Mapping[str, str] = {
     "outside",
     "grad_fn": "{it} reads the autograd graph, which does not exist while tracing",
     "hook registration": "{it} registers a hook in the compiled code; register it outside",
+    "cached property": "{it} is a `functools.cached_property`, which takes a lock before Python "
+    "3.12; compute it in `__init__`",
+    "legacy argument": "{it} has a deprecated argument that cannot be traced; write `reduction`",
+    "unsupported call": "Dynamo cannot trace {it}; move it out of the compiled code",
     "autograd call": "{it} runs autograd inside the graph; call it outside, or write "
     "`torch.func.grad`",
     "saved_variables": "Dynamo does not support {it}; write `ctx.saved_tensors`",

@@ -63,6 +63,7 @@ KEEP_DTYPE = VIEWS | word_set(
 )
 TENSOR_ONLY = word_set(
     """
+        eq ne lt le gt ge
         size unsqueeze permute softmax log_softmax sigmoid masked_fill masked_fill_ view contiguous
         expand expand_as narrow index_select scatter scatter_ scatter_add gather detach cpu cuda
         to half bfloat16 double long float numel dim requires_grad backward is_contiguous bmm mm
@@ -117,9 +118,12 @@ def torch_result(name: str, operands: list[Value], keywords: Mapping[str, Value]
     proved = True  # the call raises for anything but tensors
     dynamic = name in DYNAMIC or any(one.dynamic for one in tensors)
     base = name.removesuffix("_") if name in IN_PLACE else name
-    made = Tensor(proved, _dtype_of(base, operands, keywords, tensors), dynamic)
+    kept = tensors[0].dtype if base != name and tensors else ""
+    made = Tensor(proved, kept or _dtype_of(base, operands, keywords, tensors), dynamic)
     if name in SIZE_METHODS:
-        return (Data(proved, "int"),) if dynamic else (SIZE if name == "size" else INT)
+        if dynamic and name in ("size", "numel", "nelement"):
+            return (Data(proved, "size" if name == "size" and len(operands) < 2 else "int"),)
+        return SIZE if name == "size" and len(operands) < 2 else INT
     if name in ("tolist", "item", "equal", "allclose", "is_nonzero"):
         kind = {"tolist": "list", "item": ""}.get(name, "bool")
         return (Data(proved, kind),)

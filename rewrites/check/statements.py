@@ -21,6 +21,7 @@ from fullgraph.rewrites.check.values import (
     UNKNOWN,
     ClassObject,
     Data,
+    External,
     Function,
     Instance,
     Layer,
@@ -31,7 +32,6 @@ from fullgraph.rewrites.check.values import (
     Tensor,
     Unknown,
     Value,
-    is_proved,
     join_all,
     only_none,
     sequence_of,
@@ -96,12 +96,21 @@ class Statements(Calls):
 
     def _note_update(self, target: ast.Attribute, value: Value, reads_itself: bool) -> None:
         """Note an attribute that has another value in the next call."""
-        if self.silent or is_fresh(self.frames, dotted(target) or "?."):
+        path = dotted(target)
+        local = path.partition(".")[0] in (self.frame.env or {}) and not self._is_receiver(path)
+        if self.silent or not path or local or is_fresh(self.frames, path):
             return
         for kind in owners_of(self.quiet(target.value)):
             before = self.initial_attribute(kind, target.attr)
             if construct := construct_of_update(kind, before, value, reads_itself):
                 self.note(target, construct, True, self.around(target))
+
+    def _is_receiver(self, path: str) -> bool:
+        """Return whether a path starts at the instance whose method runs."""
+        args = self.frame.function.node.args
+        names = [*args.posonlyargs, *args.args]
+        first = names[0].arg if names and self.frame.receiver else ""
+        return path.partition(".")[0] == first
 
     def run_Return(self, node: ast.Return) -> None:
         value = self.evaluate(node.value) if node.value is not None else NONE
@@ -396,8 +405,11 @@ class Statements(Calls):
                 return one.element
             case Plain(kind="size"):
                 return (one,) if index == (Plain("slice"),) else INT
+            case External(name="numpy.mgrid" | "numpy.ogrid" as name):
+                self.note(node, f"call:{name}", True, self.around(node))
+                return (Tensor(array=True),)
             case Data():
-                return (Data(one.proved, "int" if one.kind == "size" else ""),)
+                return (Data(one.proved, "int" if one.kind == "size" else "", one.random),)
             case Unknown():
                 if any(isinstance(o, Tensor) and o.dtype == "bool" for p in parts for o in p):
                     return self._tensor_element(Tensor(), parts, node, use, stored)
@@ -413,7 +425,7 @@ class Statements(Calls):
         if parts and all(isinstance(o, Literal) and o.kind == "str" for o in parts[0]):
             return UNKNOWN  # a dict after all
         dynamic = any(isinstance(o, Tensor) and o.dynamic for p in parts for o in p)
-        for mask in masks:
+        if masks:
             if use == "read":
                 construct = "mask.read"
             elif use == "augmented":
@@ -423,7 +435,8 @@ class Statements(Calls):
                 selected = any(isinstance(o, Tensor) and o.dynamic for o in stored)
                 kind = "selection" if selected else "tensor" if tensor else "number"
                 construct = f"mask.store_{kind}"
-            self.note(node, construct, one.proved and is_proved(mask), self.around(node))
+            # A comparison that is used as an index is one of tensors, and indexes a tensor.
+            self.note(node, construct, True, self.around(node))
         if maybe and not masks and use == "read" and _looks_like_mask(node.slice):
             self.note(node, "mask.read", False, self.around(node))
         proved = one.proved and all(o.proved for p in parts for o in p if isinstance(o, Tensor))
