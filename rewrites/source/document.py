@@ -15,6 +15,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, Posi
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.events import Position
 from fullgraph.rewrites.source.templates import parenthesize, round_trips
+from fullgraph.rewrites.source.wrapping import wrap_new_lines
 
 Replacement = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
 Span = tuple[int, int | None, int | None, int | None]
@@ -172,7 +173,7 @@ class Document:
                 imported, _, alias = name.partition(" as ")
                 AddImportsVisitor.add_needed_import(context, imported, asname=alias or None)
             module = AddImportsVisitor(context).transform_module(module)
-        return module.code + self._text_after_tree
+        return wrap_new_lines(self.text, module.code + self._text_after_tree)
 
     def _reads_back(self, replacements: Mapping[cst.CSTNode, Replacement]) -> bool:
         """Return whether each changed statement's text parses back to its tree."""

@@ -156,11 +156,17 @@ def _operator_name(site: Site, statement: Statement, accepts: StatementPredicate
         if isinstance(one, cst.SimpleStatementLine | cst.If)
         and document.function_name(one) == function
         and accepts(site, one)
+        and not _is_nested(document, one, statement)
     }
     number = sorted(lines).index(document.position(statement).line) + 1
     names = [f"_{stem}_{function.strip('_')}{f'_{n}' if n > 1 else ''}" for n in range(1, 999)]
     used = [n for n, name in enumerate(names[:99], 1) if document.unused_name(name) != name]
     return names[max(used, default=0) + number - 1]
+
+
+def _is_nested(document: Document, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Return whether one of two different statements contains the other."""
+    return one in document.ancestors(other) or other in document.ancestors(one)
 
 
 def _operator_definition(

@@ -1,0 +1,110 @@
+"""Wrap lines of new code that are too long, as black does."""
+
+from __future__ import annotations
+
+import ast
+import tokenize
+from collections.abc import Iterator
+from itertools import pairwise
+
+_SHORTEST, _LONGEST = 88, 120
+"""Width of lines that are never wrapped, and of lines that always are."""
+
+
+def wrap_new_lines(old: str, new: str) -> str:
+    """Return `new` with the lines wrapped that `old` does not have and that are too long.
+
+    The limit is the longest line of `old`, at least 88 and at most 120 characters.
+    """
+    known = old.splitlines()
+    width = min(max([_SHORTEST, *map(len, known)]), _LONGEST)
+    if all(len(line) <= width for line in new.splitlines()):
+        return new
+    kept = set(known)
+    step = next((i for a, b in pairwise(known) if (i := _indent(a, b))), "    ")
+    wrapped = "".join(
+        line
+        if len(line.rstrip()) <= width or line.rstrip("\r\n") in kept
+        else _wrap(line, width, step)
+        for line in new.splitlines(keepends=True)
+    )
+    return wrapped if _parse(wrapped) == _parse(new) else new
+
+
+def _parse(text: str) -> str:
+    """Return the syntax tree of a text, without positions; the text where it is no Python."""
+    try:
+        return ast.dump(ast.parse(text))
+    except (SyntaxError, ValueError):
+        return text
+
+
+def _indent(line: str, following: str) -> str:
+    """Return what `following` is indented by below `line`; "" if it is not."""
+    before, after = (one[: len(one) - len(one.lstrip())] for one in (line, following))
+    return after[len(before) :] if line.rstrip().endswith(":") and after.startswith(before) else ""
+
+
+def _wrap(line: str, width: int, step: str) -> str:
+    """Return a line split at its longest brackets; unchanged without brackets."""
+    code = line.rstrip()
+    end = line[len(code) :]
+    indent = code[: len(code) - len(code.lstrip())]
+    found = _longest_brackets(code)
+    if found is None:
+        return line
+    opening, commas, closing = found
+    body = code[opening + 1 : closing].strip()
+    inner = indent + step
+    if len(inner + body) <= width:
+        rows = [inner + body]
+    else:
+        parts = [code[a + 1 : b].strip() for a, b in pairwise([opening, *commas, closing])]
+        parts = [part for part in parts if part]
+        last = "" if not commas or any(part.startswith("*") for part in parts) else ","
+        rows = [*(f"{inner}{part}," for part in parts[:-1]), f"{inner}{parts[-1]}{last}"]
+        rows = [row if len(row) <= width else _wrap(row, width, step) for row in rows]
+    first, after = code[: opening + 1], indent + code[closing:]
+    return (end or "\n").join([first, *rows, after]) + end
+
+
+def _longest_brackets(code: str) -> tuple[int, list[int], int] | None:
+    """Return the columns of the outer brackets with the longest content: opening, commas, closing.
+
+    The commas are those right inside, none in a comprehension. None if the line is no whole
+    statement or expression, has no brackets, or has a comment.
+    """
+    outer: list[tuple[int, list[int]]] = []
+    found: list[tuple[int, list[int], int]] = []
+    comprehensions: set[int] = set()
+    for token in _tokens(code):
+        if token.type in (tokenize.COMMENT, tokenize.ERRORTOKEN) or token.start[0] > 1:
+            return None
+        column = token.start[1]
+        if token.string in ("(", "[", "{"):
+            outer.append((column, []))
+        elif token.string == "," and outer:
+            outer[-1][1].append(column)
+        elif token.string == "for" and outer:
+            comprehensions.add(outer[-1][0])
+        elif token.string in (")", "]", "}"):
+            if not outer:
+                return None
+            opening, commas = outer.pop()
+            if not outer and code[opening + 1 : column].strip():
+                found.append((opening, [] if opening in comprehensions else commas, column))
+    return None if outer else max(found, key=lambda one: one[2] - one[0], default=None)
+
+
+def _tokens(code: str) -> Iterator[tokenize.TokenInfo]:
+    """Yield the tokens of one line of code, as far as they are complete."""
+    rows = iter([code.lstrip().rjust(len(code)), ""])
+    try:
+        for token in tokenize.generate_tokens(lambda: next(rows, "")):
+            if token.type in (tokenize.INDENT, tokenize.DEDENT):
+                continue
+            if token.type in (tokenize.NEWLINE, tokenize.ENDMARKER):
+                return
+            yield token
+    except (tokenize.TokenError, IndentationError):
+        yield tokenize.TokenInfo(tokenize.ERRORTOKEN, "", (1, 0), (1, 0), code)

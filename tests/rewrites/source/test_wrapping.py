@@ -1,0 +1,59 @@
+import ast
+
+import pytest
+
+from fullgraph.rewrites.source.wrapping import wrap_new_lines
+
+NAME = "a_rather_long_name_of_a_tensor"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = 1",
+        f"x = {' + '.join([NAME] * 4)}",
+        f"x = f({', '.join([NAME] * 3)})  # a comment stays where it is",
+        f"text = '{'(' * 100}'",
+    ],
+)
+def test_left_alone(line):
+    assert wrap_new_lines("", line) == line
+
+
+def test_lines_that_were_there_stay():
+    line = f"x = f({', '.join([NAME] * 3)})\n"
+    assert wrap_new_lines(line, f"{line}y = 1\n") == f"{line}y = 1\n"
+
+
+def test_the_longest_line_of_the_file_is_the_limit():
+    line = f"x = f({', '.join([NAME] * 3)})\n"
+    assert wrap_new_lines("#" * len(line), line) == line
+
+
+def test_the_longest_brackets_are_split():
+    line = f"    {NAME}[:, None] = torch.where({NAME}[:, None], {NAME}, 0)\n"
+    assert wrap_new_lines("", line) == (
+        f"    {NAME}[:, None] = torch.where(\n        {NAME}[:, None], {NAME}, 0\n    )\n"
+    )
+
+
+def test_arguments_that_do_not_fit_get_a_line_each():
+    line = f"if f({NAME}, g({NAME}, {NAME}, {NAME}), {NAME}):\n"
+    assert wrap_new_lines("", line) == (
+        f"if f(\n    {NAME},\n    g(\n        {NAME}, {NAME}, {NAME}\n    ),\n    {NAME},\n):\n"
+    ).replace(f"{NAME}, {NAME}, {NAME}\n", f"{NAME},\n        {NAME},\n        {NAME},\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"x = f(*{NAME}, **{NAME}, key={NAME}[1, 2], other={NAME})",
+        f"x = [{NAME} for a, {NAME} in {NAME}.items()], ({NAME},)",
+        f"x = ({NAME} + {NAME}) * ({NAME} + {NAME}[{NAME}])",
+        f"x = f'{{{NAME}}} and {{{NAME}}}', {{'key': {NAME}, 'other': {NAME}}}",
+    ],
+)
+def test_meaning_stays(line):
+    made = wrap_new_lines("", line + "\n")
+    assert ast.dump(ast.parse(made)) == ast.dump(ast.parse(line))
+    assert len(made.splitlines()[0]) < 88
