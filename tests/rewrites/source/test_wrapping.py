@@ -31,17 +31,18 @@ def test_the_longest_line_of_the_file_is_the_limit():
 
 
 def test_the_longest_brackets_are_split():
-    line = f"    {NAME}[:, None] = torch.where({NAME}[:, None], {NAME}, 0)\n"
+    line = f"if x:\n    {NAME}[:, None] = torch.where({NAME}[:, None], {NAME}, 0)\n"
     assert wrap_new_lines("", line) == (
-        f"    {NAME}[:, None] = torch.where(\n        {NAME}[:, None], {NAME}, 0\n    )\n"
+        f"if x:\n    {NAME}[:, None] = torch.where(\n        {NAME}[:, None], {NAME}, 0\n    )\n"
     )
 
 
 def test_arguments_that_do_not_fit_get_a_line_each():
-    line = f"if f({NAME}, g({NAME}, {NAME}, {NAME}), {NAME}):\n"
+    line = f"while f({NAME}, g({NAME}, {NAME}, {NAME}), {NAME}):\n    pass\n"
+    inner = f"        {NAME},\n" * 3
     assert wrap_new_lines("", line) == (
-        f"if f(\n    {NAME},\n    g(\n        {NAME}, {NAME}, {NAME}\n    ),\n    {NAME},\n):\n"
-    ).replace(f"{NAME}, {NAME}, {NAME}\n", f"{NAME},\n        {NAME},\n        {NAME},\n")
+        f"while f(\n    {NAME},\n    g(\n{inner}    ),\n    {NAME},\n):\n    pass\n"
+    )
 
 
 @pytest.mark.parametrize(
