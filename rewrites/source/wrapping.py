@@ -9,6 +9,8 @@ from itertools import pairwise
 
 _SHORTEST, _LONGEST = 88, 120
 """Width of lines that are never wrapped, and of lines that always are."""
+_WORTHWHILE = 24
+"""Length of brackets that are worth splitting."""
 
 
 def wrap_new_lines(old: str, new: str) -> str:
@@ -51,7 +53,7 @@ def _wrap(line: str, width: int, step: str) -> str:
     end = line[len(code) :]
     indent = code[: len(code) - len(code.lstrip())]
     found = _longest_brackets(code)
-    if found is None:
+    if found is None or found[2] - found[0] < _WORTHWHILE:
         return line
     opening, commas, closing = found
     body = code[opening + 1 : closing].strip()
@@ -64,8 +66,10 @@ def _wrap(line: str, width: int, step: str) -> str:
         last = "" if not commas or any(part.startswith("*") for part in parts) else ","
         rows = [*(f"{inner}{part}," for part in parts[:-1]), f"{inner}{parts[-1]}{last}"]
         rows = [row if len(row) <= width else _wrap(row, width, step) for row in rows]
-    first, after = code[: opening + 1], indent + code[closing:]
-    return (end or "\n").join([first, *rows, after]) + end
+    after = f"{indent}_{code[closing + 1 :]}"  # a name in place of the closing bracket
+    after = _wrap(after, width, step) if len(after) > width else after
+    after = after.replace("_", code[closing], 1)
+    return (end or "\n").join([code[: opening + 1], *rows, after]) + end
 
 
 def _longest_brackets(code: str) -> tuple[int, list[int], int] | None:

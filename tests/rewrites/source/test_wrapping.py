@@ -14,6 +14,7 @@ NAME = "a_rather_long_name_of_a_tensor"
         f"x = {' + '.join([NAME] * 4)}",
         f"x = f({', '.join([NAME] * 3)})  # a comment stays where it is",
         f"text = '{'(' * 100}'",
+        f"with {NAME}, torch.autocast('cpu') if {NAME} else {NAME}: pass",
     ],
 )
 def test_left_alone(line):
@@ -34,6 +35,14 @@ def test_the_longest_brackets_are_split():
     line = f"if x:\n    {NAME}[:, None] = torch.where({NAME}[:, None], {NAME}, 0)\n"
     assert wrap_new_lines("", line) == (
         f"if x:\n    {NAME}[:, None] = torch.where(\n        {NAME}[:, None], {NAME}, 0\n    )\n"
+    )
+
+
+def test_what_follows_the_brackets_is_split_too():
+    line = f"x = f({NAME}, {NAME}, {NAME}) / 2 + function({NAME}, {NAME}, 1)\n"
+    assert wrap_new_lines("", line) == (
+        f"x = f(\n    {NAME},\n    {NAME},\n    {NAME},\n) / 2 + function(\n"
+        f"    {NAME}, {NAME}, 1\n)\n"
     )
 
 
