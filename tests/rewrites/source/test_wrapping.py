@@ -39,9 +39,9 @@ def test_the_longest_brackets_are_split():
 
 
 def test_what_follows_the_brackets_is_split_too():
-    line = f"x = f({NAME}, {NAME}, {NAME}) / 2 + function({NAME}, {NAME}, 1)\n"
+    line = f"x = f({NAME}, {NAME}, {NAME}) / 2 + another_function({NAME}, {NAME}, 1)\n"
     assert wrap_new_lines("", line) == (
-        f"x = f(\n    {NAME},\n    {NAME},\n    {NAME},\n) / 2 + function(\n"
+        f"x = f(\n    {NAME},\n    {NAME},\n    {NAME},\n) / 2 + another_function(\n"
         f"    {NAME}, {NAME}, 1\n)\n"
     )
 
