@@ -27,6 +27,7 @@ from fullgraph.rewrites.analysis.torch_names import (
     STATEFUL,
     VIEWS,
 )
+from fullgraph.rewrites.source import integer_literal
 
 
 def side_effect_of(site: Site, *nodes: cst.CSTNode, random: bool = False) -> str:
@@ -87,15 +88,32 @@ def may_raise(site: Site, *nodes: cst.CSTNode) -> str:
 
 
 def _selects_safely(site: Site, node: cst.Subscript) -> bool:
-    """Return whether a subscript is one of a tensor, or a slice of a sequence."""
+    """Return whether a subscript is one of a tensor, a slice of a sequence, or an element of a
+    shape or tuple that has as many."""
     seen, value = infer(site, node.value), node.value
     if seen is not None and seen.is_tensor:
         return True
+    if (index := _literal_index(node)) is not None:
+        if isinstance(value, cst.Attribute) and value.attr.value == "shape":
+            tensor = infer(site, value.value)
+            lengths = tensor.dims if tensor is not None and tensor.is_tensor else frozenset()
+        else:
+            is_tuple = seen is not None and seen.types == ("tuple",)
+            lengths = frozenset({len(seen.items)} if seen is not None and is_tuple else ())
+        return bool(lengths) and all(-length <= index < length for length in lengths)
     if not all(isinstance(one.slice, cst.Slice) for one in node.slice) or len(node.slice) > 1:
         return False
     if isinstance(value, cst.Attribute) and value.attr.value == "shape":
         return bool(is_tensor(site, value.value))
     return seen is not None and set(seen.types) <= {"tuple", "list", "str", "torch.Size"}
+
+
+def _literal_index(node: cst.Subscript) -> int | None:
+    """Return the index of `x[0]` or `x[-1]`; None for other subscripts."""
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=index))]:
+            return integer_literal(index)
+    return None
 
 
 def _is_single(site: Site, call: cst.Call) -> bool:

@@ -5,6 +5,7 @@ from fullgraph.rewrites.source.document import (
     FunctionNode,
     Replacement,
     dotted_name,
+    integer_literal,
     parse_document,
     replace_nodes,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "check_writable",
     "dotted_name",
     "inline_block",
+    "integer_literal",
     "leading_lines",
     "parenthesize",
     "parse_document",

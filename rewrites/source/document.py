@@ -275,6 +275,16 @@ def dotted_name(node: cst.CSTNode) -> str:
     return ""
 
 
+def integer_literal(node: cst.BaseExpression | None) -> int | None:
+    """Return the value of an integer literal with its sign."""
+    match node:
+        case cst.Integer():
+            return node.evaluated_value
+        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer() as number):
+            return -number.evaluated_value
+    return None
+
+
 def parse_document(file: str, text: str, imports: str = "") -> Document:
     """Parse a file's text, below the import statements `imports`, which it does not hold.
 

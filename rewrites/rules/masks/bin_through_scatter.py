@@ -29,8 +29,7 @@ import libcst as cst
 from fullgraph.diagnose.taxonomy import Category
 from fullgraph.rewrites.analysis import Site, find_definitions
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.masks.operators import integer_literal
+from fullgraph.rewrites.source import build_expression, integer_literal
 
 _NAMES = ("torch.bincount", "torch.Tensor.bincount")
 

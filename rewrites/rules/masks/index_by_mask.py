@@ -38,7 +38,12 @@ from fullgraph.rewrites.analysis import (
     walk,
 )
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
-from fullgraph.rewrites.source import Replacement, build_expression, build_statement
+from fullgraph.rewrites.source import (
+    Replacement,
+    build_expression,
+    build_statement,
+    integer_literal,
+)
 from fullgraph.rewrites.transforms.masks.counts import find_count
 from fullgraph.rewrites.transforms.masks.flow import find_flow
 from fullgraph.rewrites.transforms.masks.nonzero import (
@@ -48,7 +53,6 @@ from fullgraph.rewrites.transforms.masks.nonzero import (
     parse_nonzero,
     question_of,
 )
-from fullgraph.rewrites.transforms.masks.operators import integer_literal
 from fullgraph.rewrites.transforms.masks.reads import Read, find_read, is_name
 from fullgraph.rewrites.transforms.masks.rewriting import require_unchanged_mask, rewrite_flow
 

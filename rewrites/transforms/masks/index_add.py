@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from fullgraph.rewrites.analysis import Site
-from fullgraph.rewrites.transforms.masks.operators import integer_literal, parse_operation
+from fullgraph.rewrites.source import integer_literal
+from fullgraph.rewrites.transforms.masks.operators import parse_operation
 
 _NAMES = frozenset({"index_add", "scatter_add"})
 

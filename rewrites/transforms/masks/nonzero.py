@@ -8,8 +8,8 @@ from enum import Enum
 import libcst as cst
 
 from fullgraph.rewrites.analysis import Site, find_definitions
-from fullgraph.rewrites.source import build_expression
-from fullgraph.rewrites.transforms.masks.operators import integer_literal, integer_literals
+from fullgraph.rewrites.source import build_expression, integer_literal
+from fullgraph.rewrites.transforms.masks.operators import integer_literals
 
 
 class QuestionKind(Enum):

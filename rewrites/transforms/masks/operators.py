@@ -8,7 +8,7 @@ import libcst as cst
 
 from fullgraph.rewrites import analysis
 from fullgraph.rewrites.analysis import Site
-from fullgraph.rewrites.source import dotted_name
+from fullgraph.rewrites.source import dotted_name, integer_literal
 
 SAME = frozenset(
     {"float", "double", "half", "bfloat16", "to", "type", "type_as", "contiguous", "clone"}
@@ -148,16 +148,6 @@ def is_option(made: Operation, operand: cst.BaseExpression) -> bool:
             known = arg.keyword is not None and arg.keyword.value not in ("other", "exponent")
             return known or isinstance(operand, cst.SimpleString)
     return False
-
-
-def integer_literal(node: cst.BaseExpression | None) -> int | None:
-    """Return the value of an integer literal with its sign."""
-    match node:
-        case cst.Integer():
-            return node.evaluated_value
-        case cst.UnaryOperation(operator=cst.Minus(), expression=cst.Integer() as number):
-            return -number.evaluated_value
-    return None
 
 
 def integer_literals(node: cst.BaseExpression | None) -> tuple[int, ...] | None:

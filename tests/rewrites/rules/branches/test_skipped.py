@@ -167,6 +167,25 @@ def test_what_a_bare_return_skips():
         outcome.check((X,), (-X,))
 
 
+def test_a_buffer_that_its_first_batch_fills():
+    source = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.register_buffer('ready', torch.tensor([False]))\n"
+        "        self.register_buffer('book', torch.zeros(2, 4))\n\n"
+        "    def fill(self, x):\n        if self.ready:\n            return\n"
+        "        self.book.copy_(x[: self.book.shape[0]])\n        self.ready.fill_(True)\n\n"
+        "    def forward(self, x):\n        self.fill(x)\n        return x @ self.book.T\n"
+    )
+    outcome = rewritten(source, torch.randn(3, 4))
+    assert (
+        "        condition = self.ready.reshape(()).clone()\n"
+        "        self.book.copy_(torch.where(condition, self.book, x[: self.book.shape[0]]))\n"
+        "        self.ready.copy_(torch.where(condition, self.ready, True))\n"
+    ) in outcome.source, (outcome.source, outcome.refusals)
+    outcome.check((torch.randn(3, 4),))
+
+
 def test_a_sum_that_begins_as_a_number():
     body = (
         "total = 0.0\nfor i in range(3):\n    part = x[i]\n    if part < 0:\n        continue\n"
