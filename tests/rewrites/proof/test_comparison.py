@@ -1,0 +1,37 @@
+"""What counts as the same behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fullgraph.rewrites.proof.behaviour import Behaviour
+from fullgraph.rewrites.proof.comparison import OTHER_MESSAGE, ProofInput, compare_behaviours
+
+DERIVED = ProofInput(3, backward=False)
+REFUSED = Behaviour((), {}, {}, "RuntimeError: split_sizes must sum to 9", "", (), "", crashed=True)
+ASSERTED = "RuntimeError: Runtime assertion failed for expression Eq(u0 + u1, 9) on node 'eq'"
+
+
+def check_exceptions(old: Behaviour, new: Behaviour) -> tuple[bool, tuple[str, ...]]:
+    """Compare the exceptions of two behaviours on a derived input."""
+    checks = compare_behaviours({DERIVED: old}, {DERIVED: new})
+    found = next(one for one in checks if one.name == "exceptions")
+    return found.ok, found.assumes
+
+
+def test_a_graph_may_refuse_the_sizes_that_an_operator_refuses() -> None:
+    assert check_exceptions(REFUSED, replace(REFUSED, raised=ASSERTED)) == (True, (OTHER_MESSAGE,))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (replace(REFUSED, crashed=False), ASSERTED),
+        (REFUSED, "RuntimeError: something else"),
+        (replace(REFUSED, raised=None, crashed=False), ASSERTED),
+    ],
+)
+def test_other_exceptions_are_other_behaviour(old: Behaviour, new: str) -> None:
+    assert not check_exceptions(old, replace(old, raised=new))[0]
