@@ -43,7 +43,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 
-from fullgraph.compiler.private import tree_map
+from fullgraph.compiler.private import tree_leaves, tree_map
 from fullgraph.compiler.results import RecordedTensor, RunResults
 
 T = TypeVar("T")
@@ -222,23 +222,47 @@ def _largest_difference(value: RecordedTensor, exact: RecordedTensor) -> tuple[i
 
 
 def to_float64(module: T, args: object, kwargs: object) -> tuple[T, Any, Any]:
-    """Return copies with float64 for floating-point tensors and complex128 for complex ones."""
+    """Return copies with float64 for floating-point tensors and complex128 for complex ones.
+
+    Arguments that share memory share it in the copies too.
+    """
     if isinstance(module, torch.nn.Module):
         module = copy.deepcopy(module).double()
-    return module, tree_map(_leaf_to_float64, args), tree_map(_leaf_to_float64, kwargs)
+    tensors = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+    by_memory: dict[object, dict[int, torch.Tensor]] = {}
+    for one in tensors:
+        real = one.layout is torch.strided and one.device.type != "meta"
+        memory = one.untyped_storage().data_ptr() if real else id(one)
+        by_memory.setdefault((memory, one.dtype), {})[id(one)] = one
+    wide = {key: new for group in by_memory.values() for key, new in _widen_group(group).items()}
+
+    def widen(leaf: object) -> object:
+        """Return the copy of a tensor; other leaves unchanged."""
+        return wide.get(id(leaf), leaf)
+
+    return module, tree_map(widen, args), tree_map(widen, kwargs)
 
 
-def _leaf_to_float64(leaf: object) -> object:
-    """Copy a tensor to float64 or complex128, without its history; keep other leaves."""
-    if not isinstance(leaf, torch.Tensor):
-        return leaf
-    wide = leaf.detach()
-    if leaf.is_floating_point():
-        wide = wide.double()
-    elif leaf.is_complex():
-        wide = wide.to(torch.complex128)
-    wide = wide.clone() if wide.dtype == leaf.dtype else wide
-    return wide.requires_grad_(leaf.requires_grad) if leaf.is_leaf else wide
+def _widen_group(tensors: Mapping[int, torch.Tensor]) -> dict[int, torch.Tensor]:
+    """Copy tensors of one memory and dtype to float64 or complex128, without their history."""
+    whole = None
+    if len(tensors) > 1:
+        first = next(iter(tensors.values())).detach()
+        length = first.untyped_storage().nbytes() // first.element_size()
+        whole = _widen(first.as_strided((length,), (1,), 0))
+    found = {}
+    for key, one in tensors.items():
+        layout = one.size(), one.stride(), one.storage_offset()
+        new = _widen(one.detach()) if whole is None else whole.as_strided(*layout)
+        found[key] = new.requires_grad_(one.requires_grad) if one.is_leaf else new
+    return found
+
+
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy as float64 or complex128, or of its own dtype if it is neither kind."""
+    kinds = ((tensor.is_floating_point(), torch.float64), (tensor.is_complex(), torch.complex128))
+    dtype = next((dtype for applies, dtype in kinds if applies), tensor.dtype)
+    return tensor.to(dtype, copy=True)
 
 
 @dataclass(frozen=True)

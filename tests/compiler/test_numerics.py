@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from fullgraph.compiler.numerics import find_mismatch, is_pointwise
+from fullgraph.compiler.numerics import find_mismatch, is_pointwise, to_float64
 from fullgraph.compiler.results import RunResults, record_tensor, run_and_record
 
 X = torch.arange(3.0)
@@ -119,6 +119,18 @@ def test_pointwise_graphs_have_the_smaller_tolerance(
     assert find_mismatch(one, recorded(1 + accumulating, dtype), pointwise=True) is not None
     assert find_mismatch(one, recorded(1 + accumulating, dtype)) is None
     assert find_mismatch(one, recorded(1 + 8 * accumulating, dtype)) is not None
+
+
+def test_float64_copies_share_the_memory_that_the_arguments_share() -> None:
+    memory = torch.arange(6.0).reshape(3, 2)
+    args = (memory, [memory[1:], memory.T], torch.ones(2, requires_grad=True), torch.arange(2), "x")
+    _, (whole, (rest, turned), other, numbers, text), kwargs = to_float64(len, args, {"m": memory})
+    assert whole.dtype is turned.dtype is torch.float64 and kwargs["m"] is whole
+    assert rest.equal(memory[1:].double()) and turned.equal(memory.T.double())
+    whole.zero_()
+    assert not rest.any() and not turned.any() and memory.any()
+    assert other.requires_grad and other.dtype is torch.float64 and other.is_leaf
+    assert numbers.dtype is torch.int64 and numbers is not args[3] and text == "x"
 
 
 def test_a_result_nearer_to_float64_is_equal() -> None:
