@@ -5,15 +5,32 @@ from __future__ import annotations
 import argparse
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fullgraph import __version__
-from fullgraph.commands import backends, bisect, check, completion, explain, fix, minify, rule, run
+from fullgraph.commands import (
+    backends,
+    bisect,
+    check,
+    completion,
+    explain,
+    fix,
+    lsp,
+    minify,
+    rule,
+    run,
+)
 from fullgraph.commands.arguments import BAD_INPUT, close_stdout
 from fullgraph.commands.project_defaults import apply_project_defaults
 from fullgraph.compiler.errors import FullgraphError
 
 INTERRUPTED = 130
+INSTALLED_BY: Mapping[str, str] = {
+    "torch": "fullgraph[torch]",
+    "pygls": "fullgraph[lsp]",
+    "lsprotocol": "fullgraph[lsp]",
+}
+"""Optional packages, and what to install for them."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,6 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exception(error)
         print(f"fullgraph: {error}", file=sys.stderr)
         return BAD_INPUT
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in INSTALLED_BY:
+            raise
+        print(f"fullgraph: {_say_missing(args.name, error.name)}", file=sys.stderr)
+        return BAD_INPUT
     except KeyboardInterrupt:
         if args.traceback:
             traceback.print_exc()
@@ -42,6 +64,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `fullgraph … | head`
         close_stdout()
         return 0
+
+
+def _say_missing(command: str, module: str) -> str:
+    """Return the sentence about a command whose optional package is not installed."""
+    package = module.partition(".")[0]
+    own = ", or your own build of torch 2.10 or later" if package == "torch" else ""
+    return (
+        f"`fullgraph {command}` needs {package}, which is not installed: run "
+        f"`pip install '{INSTALLED_BY[package]}'`{own}."
+    )
 
 
 def command_line() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
@@ -59,6 +91,6 @@ def command_line() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argument
         help="print the version and exit",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (explain, fix, check, rule, bisect, minify, run, backends, completion):
+    for module in (explain, fix, check, lsp, rule, bisect, minify, run, backends, completion):
         module.add(commands)
     return parser, dict(commands.choices)

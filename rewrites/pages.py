@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from fullgraph.rewrites.rule import Rule
+from fullgraph.rewrites.rule_pages import markdown_of
 from fullgraph.rewrites.rules import all_rules
 
 BEGIN, END = "<!-- rules -->", "<!-- end of rules -->"
@@ -41,22 +42,11 @@ def with_table(readme: str) -> str:
 
 
 def _rule_section(rule: Rule) -> str:
-    """Return a rule's docstring as Markdown, with indented code in fences."""
-    blocks: list[str] = []
-    code: list[str] = []
-    for line in [*rule.doc.split("\n"), "."]:
-        if line.startswith("    ") or (code and not line.strip()):
-            code.append(line[4:])
-            continue
-        if code:
-            blocks.append("```python\n" + "\n".join(code).rstrip() + "\n```\n")
-            code = []
-        blocks.append(line)
+    """Return a rule's page with the kinds of causes that it is for."""
     mends = ", ".join(sorted(rule.categories))
     return (
-        f"## {rule.code} {rule.name}\n\n"
-        + "\n".join(blocks[:-1]).rstrip()
-        + (f"\n\nFor causes of the kinds: {mends}.\n")
+        f"## {rule.code} {rule.name}\n\n{markdown_of(rule.doc)}\n\n"
+        f"For causes of the kinds: {mends}.\n"
     )
 
 

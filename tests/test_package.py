@@ -34,8 +34,15 @@ def test_the_wheel_holds_fullgraph_alone_and_imports_elsewhere(tmp_path: Path) -
     site = tmp_path / "site"
     with zipfile.ZipFile(wheel) as archive:
         names = [n for n in archive.namelist() if ".dist-info/" not in n]
+        (metadata,) = (n for n in archive.namelist() if n.endswith("/METADATA"))
+        needs = [
+            line.removeprefix("Requires-Dist: ")
+            for line in archive.read(metadata).decode().splitlines()
+            if line.startswith("Requires-Dist: ") and "extra ==" not in line
+        ]
         archive.extractall(site)
     assert {name.partition("/")[0] for name in names} == {"fullgraph"}
+    assert "libcst" in needs and not any("torch" in name or "triton" in name for name in needs)
     sources = {
         f"fullgraph/{path.relative_to(ROOT)}"
         for room in ("compiler", "diagnose")

@@ -37,6 +37,7 @@ def add_command(
         epilog=f"examples:\n{lines}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(name=name)
     parser.add_argument(
         "--traceback",
         action="store_true",

@@ -19,6 +19,7 @@ from fullgraph.rewrites.check.sources import (
     Source,
     find_files,
     no_garbage_collection,
+    parse,
     read_source,
 )
 from fullgraph.rewrites.check.versions import running_python, short_version, torch_version
@@ -96,3 +97,28 @@ def _check_sources(
 def paths_of(result: CheckResult) -> list[Path]:
     """Return the files that have findings."""
     return sorted({Path(one.file) for one in result.findings})
+
+
+def check_text(
+    text: str,
+    path: Path,
+    *,
+    torch: str | None = None,
+    python: str | None = None,
+    strict: bool = False,
+    select: Collection[str] = (),
+    ignore: Collection[str] = (),
+    entries: Collection[str] = (),
+) -> CheckResult:
+    """Return the findings of a text that is not saved yet, as if it stood in the file at `path`.
+
+    What it imports is read from disk. Raises CannotRead if it does not parse.
+    """
+    source = Source(path, str(path), text, parse(text))
+    version = torch_version(torch, [path], [one for one, _ in known_versions()])
+    running = short_version(python) if python else running_python()
+    findings = _check_sources([source], load_table(version, running), entries)
+    shown = [one for one in findings if is_selected(one, select, ignore, strict)]
+    return CheckResult(
+        tuple(sorted(shown, key=lambda one: one.place)), (), 1, version, running, strict
+    )
