@@ -1,7 +1,7 @@
 """Categories of graph breaks, and the sentence and advice of each, as data."""
 
+from fullgraph.compiler.categories import Category
 from fullgraph.diagnose.taxonomy.advice import FIXES, advise, advise_on_fake
-from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.classify import (
     classify,
     is_consequence,

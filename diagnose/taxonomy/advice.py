@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.explanation_data import Advice
 from fullgraph.diagnose.taxonomy import (
     fixes_data,
@@ -16,7 +17,6 @@ from fullgraph.diagnose.taxonomy import (
     remedies_python,
     remedies_world,
 )
-from fullgraph.diagnose.taxonomy.categories import Category as C
 from fullgraph.diagnose.taxonomy.fix import Fix
 from fullgraph.diagnose.taxonomy.remedy import Remedy, find_remedy
 from fullgraph.diagnose.taxonomy.sentences import quote

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
+from fullgraph.compiler.categories import Category as C
 from fullgraph.compiler.events import Break
 from fullgraph.compiler.sources import Owner, owner_of
-from fullgraph.diagnose.taxonomy.categories import Category as C
 from fullgraph.diagnose.taxonomy.keywords import category_of_gb_type
 from fullgraph.diagnose.taxonomy.known_functions import KnownFunction, named_in_context
 from fullgraph.diagnose.taxonomy.usage import Usage

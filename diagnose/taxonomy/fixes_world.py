@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.taxonomy.fix import NOT_AGAIN, ONCE, OUTSIDE, Fix, code
 
 _SILENT = "Nothing is {} once the function is compiled."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.compiler.categories import Category as C
 
 _RULES: tuple[tuple[C, str], ...] = (
     # Names that say all.

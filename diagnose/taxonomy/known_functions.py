@@ -13,9 +13,9 @@ from fnmatch import translate
 from pathlib import PurePath
 from typing import NamedTuple
 
+from fullgraph.compiler.categories import Category as C
 from fullgraph.compiler.events import Break
 from fullgraph.compiler.sources import Owner, owner_of
-from fullgraph.diagnose.taxonomy.categories import Category as C
 
 
 class KnownFunction(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.taxonomy.remedy import (
     Remedy,
     calls_above,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.taxonomy.remedy import Remedy
 
 _FILES = r"\b(open|load|loads|read\w*|exists|is_file|is_dir|listdir|glob|stat)\("

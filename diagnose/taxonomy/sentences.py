@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from fullgraph.compiler.categories import Category as C
 from fullgraph.compiler.events import Break
-from fullgraph.diagnose.taxonomy.categories import Category as C
 from fullgraph.diagnose.taxonomy.classify import is_consequence
 from fullgraph.diagnose.taxonomy.keywords import category_of_gb_type
 from fullgraph.diagnose.taxonomy.known_functions import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.taxonomy.fix import Fix, config
 
 _SCALARS = config(

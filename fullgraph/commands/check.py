@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fullgraph.commands.arguments import BAD_INPUT, Commands, add_color, add_command
 from fullgraph.compiler.errors import FullgraphError
 
 if TYPE_CHECKING:
+    from fullgraph.rewrites.check import CheckResult
     from fullgraph.rewrites.review import Review
 
 
@@ -60,8 +63,20 @@ def add(commands: Commands) -> None:
         metavar="PATTERN",
         help="not the paths that match, as in --exclude 'tests/*'; repeatable",
     )
+    _add_edits(parser)
     _add_review(parser)
     add_color(parser)
+
+
+def _add_edits(parser: argparse.ArgumentParser) -> None:
+    """Declare whether edits are shown or written."""
+    parser.add_argument(
+        "--diff", action="store_true", help="print the edits as one diff; exit 1 if there are any"
+    )
+    parser.add_argument("--fix", action="store_true", help="write the safe edits into the files")
+    parser.add_argument(
+        "--unsafe-fixes", action="store_true", help="with --diff or --fix, the unsafe edits too"
+    )
 
 
 def _add_review(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +115,8 @@ def _run_check(args: argparse.Namespace) -> int:
 
     outputs = parse_outputs([*args.output, *(["json"] if args.json else [])])
     _check_flags(args)
-    result = check(
+    run = partial(
+        check,
         args.paths or ["."],
         torch=args.torch,
         python=args.python,
@@ -109,6 +125,9 @@ def _run_check(args: argparse.Namespace) -> int:
         ignore=args.ignore,
         exclude=args.exclude,
     )
+    if args.fix:
+        _write_edits(run, args)
+    result = run()
     for one in result.unreadable:
         print(f"fullgraph: {one}", file=sys.stderr)
     if result.exit_code == BAD_INPUT:
@@ -117,14 +136,42 @@ def _run_check(args: argparse.Namespace) -> int:
     if args.update_baseline:
         return _update_baseline(review, args.baseline)
     review = _choose(review, args)
+    if args.diff:
+        return _print_diff(review, unsafe=args.unsafe_fixes)
     write_outputs(review, outputs, args.color)
     return review.result.exit_code
+
+
+def _write_edits(run: Callable[[], CheckResult], args: argparse.Namespace) -> None:
+    """Write the edits for the chosen findings into the files, and say how many."""
+    from fullgraph.rewrites.check import fix_until_stable
+    from fullgraph.rewrites.review import review_of
+
+    def chosen() -> CheckResult:
+        """Return the findings that `--baseline` and `--since` leave."""
+        return _choose(review_of(run()), args).result
+
+    count = fix_until_stable(chosen, unsafe=args.unsafe_fixes)
+    print(f"fullgraph: applied {count} edit{'s' * (count != 1)}.", file=sys.stderr)
+
+
+def _print_diff(review: Review, *, unsafe: bool) -> int:
+    """Print the edits as a diff; return 1 if there are any."""
+    from fullgraph.rewrites.check import fixed_files
+
+    diff = fixed_files(review.result, unsafe=unsafe).diff
+    print(diff, end="")
+    return 1 if diff else 0
 
 
 def _check_flags(args: argparse.Namespace) -> None:
     """Raise FullgraphError for flags that do not go together."""
     if args.update_baseline and not args.baseline:
         raise FullgraphError("--update-baseline needs --baseline FILE to write to.")
+    if args.fix and (args.diff or args.update_baseline):
+        raise FullgraphError("--fix goes with neither --diff nor --update-baseline.")
+    if args.unsafe_fixes and not (args.fix or args.diff):
+        raise FullgraphError("--unsafe-fixes needs --fix or --diff.")
     if args.update_baseline and args.since:
         raise FullgraphError("A baseline holds all findings: give it without --since.")
 

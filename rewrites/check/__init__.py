@@ -9,5 +9,17 @@ from fullgraph.rewrites.check.finding import (
     TextEdit,
     Unreadable,
 )
+from fullgraph.rewrites.check.writing import FixedFiles, fix_until_stable, fixed_files
 
-__all__ = ["Certainty", "CheckResult", "Finding", "Fix", "TextEdit", "Unreadable", "check"]
+__all__ = [
+    "Certainty",
+    "CheckResult",
+    "Finding",
+    "Fix",
+    "FixedFiles",
+    "TextEdit",
+    "Unreadable",
+    "check",
+    "fix_until_stable",
+    "fixed_files",
+]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from fullgraph.rewrites.check.constructs import Table, known_versions, load_table
 from fullgraph.rewrites.check.entries import find_entries
 from fullgraph.rewrites.check.finding import CheckResult, Finding, Unreadable
 from fullgraph.rewrites.check.interpreter import Interpreter
-from fullgraph.rewrites.check.project import Project
-from fullgraph.rewrites.check.report import findings_of
+from fullgraph.rewrites.check.project import Module, Project
+from fullgraph.rewrites.check.report import Found, findings_of
 from fullgraph.rewrites.check.selection import is_selected, is_silenced
 from fullgraph.rewrites.check.sources import (
     CannotRead,
@@ -60,7 +62,7 @@ def check(
         known = [one for one, _ in known_versions()]
         version = torch_version(torch, found.files[:1], known)
         table = load_table(version, short_version(python) if python else running_python())
-        findings = _check_sources(sources, table, entries)
+        findings = _check_sources(sources, table, entries, fixes)
     shown = [one for one in findings if is_selected(one, select, ignore, strict)]
     return CheckResult(
         findings=tuple(sorted(shown, key=lambda one: one.place)),
@@ -73,11 +75,37 @@ def check(
 
 
 def _check_sources(
-    sources: Iterable[Source], table: Table, entries: Collection[str]
+    sources: Iterable[Source], table: Table, entries: Collection[str], fixes: bool
 ) -> list[Finding]:
     """Return the findings of files that are checked together."""
+    interpreter, found = _interpret(sources, table, entries, fixes)
+    if interpreter.values is not None and found:
+        from fullgraph.rewrites.check.fixes import with_fixes
+
+        def count(module: Module, text: str) -> Mapping[tuple[str, str], int]:
+            """Count the findings of a file with another text."""
+            try:
+                source = replace(module.source, text=text, tree=parse(text))
+            except CannotRead:
+                return {("", ""): 1_000_000}
+            _, again = _interpret([source], table, entries, fixes=False)
+            return Counter((one.finding.code, one.finding.function) for one in again)
+
+        found = with_fixes(found, interpreter.values, count)
+    return [
+        one.finding
+        for one in found
+        if not is_silenced(one.finding, one.module.lines, one.node.lineno)
+    ]
+
+
+def _interpret(
+    sources: Iterable[Source], table: Table, entries: Collection[str], fixes: bool
+) -> tuple[Interpreter, list[Found]]:
+    """Run the interpreter over files; return it, and what it found."""
     project = Project(sources)
     interpreter = Interpreter(project)
+    interpreter.values = {} if fixes else None
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, RECURSION))
     try:
@@ -86,17 +114,7 @@ def _check_sources(
                 interpreter.run_entry(entry.function, entry.owner, entry.context)
     finally:
         sys.setrecursionlimit(limit)
-    found = findings_of(interpreter.notes.values(), table, project.checked)
-    return [
-        one.finding
-        for one in found
-        if not is_silenced(one.finding, one.module.lines, one.node.lineno)
-    ]
-
-
-def paths_of(result: CheckResult) -> list[Path]:
-    """Return the files that have findings."""
-    return sorted({Path(one.file) for one in result.findings})
+    return interpreter, findings_of(interpreter.notes.values(), table, project.checked)
 
 
 def check_text(
@@ -109,6 +127,7 @@ def check_text(
     select: Collection[str] = (),
     ignore: Collection[str] = (),
     entries: Collection[str] = (),
+    fixes: bool = True,
 ) -> CheckResult:
     """Return the findings of a text that is not saved yet, as if it stood in the file at `path`.
 
@@ -117,7 +136,7 @@ def check_text(
     source = Source(path, str(path), text, parse(text))
     version = torch_version(torch, [path], [one for one, _ in known_versions()])
     running = short_version(python) if python else running_python()
-    findings = _check_sources([source], load_table(version, running), entries)
+    findings = _check_sources([source], load_table(version, running), entries, fixes)
     shown = [one for one in findings if is_selected(one, select, ignore, strict)]
     return CheckResult(
         tuple(sorted(shown, key=lambda one: one.place)), (), 1, version, running, strict

@@ -27,6 +27,7 @@ from fullgraph.rewrites.check.values import (
     Unknown,
     Value,
     is_proved,
+    join,
     join_all,
     literal,
     make_sequence,
@@ -58,7 +59,11 @@ class Expressions(Attributes):
     def evaluate(self, node: ast.expr) -> Value:
         self.burn()
         method = getattr(self, f"eval_{type(node).__name__}", None)
-        return method(node) if method is not None else self.eval_parts(node)
+        value: Value = method(node) if method is not None else self.eval_parts(node)
+        if self.values is not None:
+            known = self.values.get(node)
+            self.values[node] = value if known is None else join(known, value)
+        return value
 
     def eval_parts(self, node: ast.AST) -> Value:
         """Evaluate the parts of an expression of another kind, whose value is unknown."""

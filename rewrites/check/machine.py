@@ -78,6 +78,8 @@ class Machine:
         self.globals: dict[tuple[int, str], Value] = {}
         self.attributes: dict[int, dict[str, Value]] = {}
         self.fuel = FUEL
+        self.values: dict[ast.expr, Value] | None = None
+        """What each expression was, joined over all calls; None if nobody asks."""
         self.silent = 0
         """Depth of evaluations that note nothing, such as those of `__init__`."""
 

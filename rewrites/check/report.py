@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fullgraph.rewrites.check.codes import code_of
 from fullgraph.rewrites.check.constructs import Row, Table
-from fullgraph.rewrites.check.finding import Certainty, Finding
+from fullgraph.rewrites.check.finding import Certainty, Finding, Fix
 from fullgraph.rewrites.check.machine import Note
 from fullgraph.rewrites.check.messages import message_of
 from fullgraph.rewrites.check.project import Module
@@ -23,6 +23,10 @@ class Found:
     finding: Finding
     node: ast.expr | ast.stmt
     module: Module
+
+    def with_fix(self, fix: Fix) -> Found:
+        """Return the same with a fix."""
+        return replace(self, finding=replace(self.finding, fix=fix))
 
 
 def findings_of(notes: Iterable[Note], table: Table, checked: Iterable[Module]) -> list[Found]:

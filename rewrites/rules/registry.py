@@ -26,6 +26,18 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(sorted(found, key=lambda rule: rule.code))
 
 
+@cache
+def rules_of_topics(topics: tuple[str, ...]) -> tuple[Rule, ...]:
+    """Return the rules of some topics in order of their codes; the others are not loaded."""
+    found = []
+    for topic in topics:
+        package = f"{__name__.rpartition('.')[0]}.{topic}"
+        for info in pkgutil.iter_modules([str(Path(__file__).parent / topic)]):
+            module = importlib.import_module(f"{package}.{info.name}")
+            found.append(_with_documentation(module))
+    return tuple(sorted(found, key=lambda rule: rule.code))
+
+
 def _with_documentation(module: ModuleType) -> Rule:
     """Return a module's rule with its documentation from the docstring."""
     rule: Rule = module.RULE

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from fullgraph.diagnose.taxonomy import Category
+from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import Site, walk, word_set
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression

@@ -19,7 +19,7 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.diagnose.taxonomy import Category
+from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from fullgraph.diagnose.taxonomy import Category
+from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import (
     Site,
     live_in,

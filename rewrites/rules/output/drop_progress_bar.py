@@ -30,7 +30,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from fullgraph.diagnose.taxonomy import Category
+from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import NotApplicable, Site, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import (

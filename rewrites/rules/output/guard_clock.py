@@ -25,7 +25,7 @@ import re
 
 import libcst as cst
 
-from fullgraph.diagnose.taxonomy import Category
+from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import (
     NotApplicable,
     Site,

@@ -47,7 +47,7 @@ from __future__ import annotations
 
 import libcst.matchers as m
 
-from fullgraph.diagnose.taxonomy import Category as C
+from fullgraph.compiler.categories import Category as C
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Refusal, Rewrite, Rule
 from fullgraph.rewrites.transforms.outline import (

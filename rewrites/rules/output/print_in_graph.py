@@ -33,8 +33,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 import libcst.matchers as m
 
+from fullgraph.compiler.categories import Category as C
 from fullgraph.compiler.facts import ValueSummary
-from fullgraph.diagnose.taxonomy import Category as C
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 import libcst as cst
 import libcst.matchers as m
 
-from fullgraph.diagnose.taxonomy import Category
+from fullgraph.compiler.categories import Category
 from fullgraph.rewrites.analysis import Site, called_function, walk
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import Replacement, build_expression

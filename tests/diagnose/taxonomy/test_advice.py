@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from fullgraph.compiler.categories import Category
 from fullgraph.diagnose.causes import diagnose
 from fullgraph.diagnose.explanation_data import Advice
 from fullgraph.diagnose.taxonomy.advice import FIXES, with_user_expression
-from fullgraph.diagnose.taxonomy.categories import Category
 from tests.diagnose.taxonomy.snippets import a_break, breaks
 
 

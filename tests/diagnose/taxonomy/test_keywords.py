@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fullgraph.diagnose.taxonomy.categories import Category as C
+from fullgraph.compiler.categories import Category as C
 from fullgraph.diagnose.taxonomy.keywords import category_of_gb_type
 
 

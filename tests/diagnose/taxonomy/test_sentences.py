@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fullgraph.compiler.categories import Category
 from fullgraph.diagnose.causes import diagnose
-from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.sentences import WIDTH, quote
 from tests.diagnose.taxonomy.snippets import a_break, breaks
 

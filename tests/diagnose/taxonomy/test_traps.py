@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from fullgraph.compiler.categories import Category
 from fullgraph.diagnose.taxonomy.advice import FIXES
-from fullgraph.diagnose.taxonomy.categories import Category
 from fullgraph.diagnose.taxonomy.switches import SWITCHES
 from tests.diagnose.taxonomy.snippets import breaks, compiled, eager, setting
 

@@ -1,0 +1,152 @@
+"""Edits for findings: the rules of `fix` that need no run, asked about the source."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from fullgraph.compiler.errors import FullgraphError
+from fullgraph.compiler.events import Position
+from fullgraph.rewrites.analysis import Site
+from fullgraph.rewrites.check.finding import Fix, TextEdit
+from fullgraph.rewrites.check.knowledge import SourceKnowledge
+from fullgraph.rewrites.check.project import Module, walk
+from fullgraph.rewrites.check.report import Found
+from fullgraph.rewrites.check.values import Value
+from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
+from fullgraph.rewrites.rules import rules_of_topics
+from fullgraph.rewrites.source import Document, parse_document
+
+TOPICS = ("legacy", "output", "shapes")
+"""Topics whose rules need no values of tensors, and load no torch."""
+SAFE_BY_SYNTAX = frozenset({"FG603", "FG604"})
+"""Rules whose safe edits need no fact of a run."""
+UNPROVED = "a run would prove it: `fullgraph fix`"
+
+
+Count = Callable[[Module, str], Mapping[tuple[str, str], int]]
+"""Returns the number of findings of each code in each function of a file with another text."""
+
+
+def with_fixes(
+    found: Sequence[Found], values: Mapping[ast.expr, Value], count: Count
+) -> list[Found]:
+    """Return the findings, those that a rule can edit with their fix.
+
+    A fix is kept if the file has a finding less with it. Only files with a finding that a rule
+    knows are parsed by libcst.
+    """
+    rules = rules_of_topics(TOPICS)
+    categories = frozenset().union(*(rule.categories for rule in rules))
+    by_module: dict[Module, list[Found]] = {}
+    for one in found:
+        if one.finding.category in categories and one.finding.cell is None:
+            by_module.setdefault(one.module, []).append(one)
+    fixed: dict[int, Fix] = {}
+    for module, group in by_module.items():
+        fixed |= _fixes_in(module, group, rules, values, count)
+    return [one.with_fix(fixed[id(one)]) if id(one) in fixed else one for one in found]
+
+
+def _fixes_in(
+    module: Module,
+    group: list[Found],
+    rules: Sequence[Rule],
+    values: Mapping[ast.expr, Value],
+    count: Count,
+) -> dict[int, Fix]:
+    """Return the fixes of the findings of one file, by the identity of the finding."""
+    source = module.source
+    try:
+        document = parse_document(source.name, source.text)
+    except (FullgraphError, RecursionError):
+        return {}
+    facts = SourceKnowledge(values, walk(source.tree))
+    fixes: dict[int, Fix] = {}
+    before = count(module, source.text)
+    for one in group:
+        where = one.finding
+        key = where.code, where.function
+        position = Position(
+            *(source.name, where.line, where.column, where.end_line, where.end_column)
+        )
+        node = document.node(position)
+        if node is None:
+            continue
+        site = Site(document, node, where.category, facts, where.message)
+        for fix in _offered_fixes(site, rules):
+            after = count(module, apply_edits(source.text, [fix])[0])
+            known = before.get(key, 0)  # 0 if only other files call this code
+            if sum(after.values()) <= sum(before.values()) and (
+                not known or after.get(key, 0) < known
+            ):
+                fixes[id(one)] = fix
+                break
+    return fixes
+
+
+def _offered_fixes(site: Site, rules: Iterable[Rule]) -> list[Fix]:
+    """Return the fixes that rules offer, in the order in which a person would choose."""
+    offered: list[Fix] = []
+    for rule in rules:
+        if site.category not in rule.categories or rule.boundary:
+            continue
+        answer = rule.rewrite(site)
+        if isinstance(answer, Rewrite) and answer.replacements:
+            offered += _as_fixes(site.document, rule, answer)
+    order = [Applicability.SAFE, Applicability.UNSAFE, Applicability.DISPLAY]
+    preferred = ("FG113", "FG114", "FG116")
+    offered.sort(key=lambda fix: (order.index(fix.applicability), fix.rule not in preferred))
+    return offered
+
+
+def _as_fixes(document: Document, rule: Rule, rewrite: Rewrite) -> list[Fix]:
+    """Return a rewrite as text edits; nothing if it would lose a comment."""
+    text = document.with_edits(rewrite.replacements, rewrite.imports)
+    if _comments_in(document.text) - _comments_in(text):
+        return []
+    safe = rewrite.applicability is Applicability.SAFE
+    applicability, assumes = rewrite.applicability, rewrite.assumes
+    if safe and rule.code not in SAFE_BY_SYNTAX:
+        applicability, assumes = Applicability.UNSAFE, (*assumes, UNPROVED)
+    edits = edits_between(document.text, text)
+    return [Fix(rule.code, applicability, rewrite.why, assumes, edits)]
+
+
+def _comments_in(text: str) -> set[str]:
+    return {match.strip() for match in re.findall(r"#.*", text)}
+
+
+def edits_between(before: str, after: str) -> tuple[TextEdit, ...]:
+    """Return the whole lines to replace, as edits of `before`."""
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return tuple(
+        TextEdit(a + 1, 0, b + 1, 0, "".join(new[c:d]))
+        for kind, a, b, c, d in matcher.get_opcodes()
+        if kind != "equal"
+    )
+
+
+def apply_edits(text: str, fixes: Iterable[Fix]) -> tuple[str, int]:
+    """Apply fixes that do not overlap; return the new text and how many were applied."""
+    lines = text.splitlines(keepends=True)
+    taken: list[TextEdit] = []
+    count = 0
+    for fix in fixes:
+        new = [edit for edit in fix.edits if edit not in taken]
+        if new and not any(_overlap(edit, other) for edit in new for other in taken):
+            taken += new
+            count += 1
+    for edit in sorted(taken, key=lambda one: (one.line, one.end_line), reverse=True):
+        lines[edit.line - 1 : edit.end_line - 1] = [edit.text]
+    return "".join(lines), count
+
+
+def _overlap(one: TextEdit, other: TextEdit) -> bool:
+    """Return whether two edits of whole lines touch the same lines."""
+    if one.line == other.line:
+        return True
+    return one.line < other.end_line and other.line < one.end_line

@@ -1,0 +1,105 @@
+"""Fixes of a check, written into files or shown as a diff, until nothing is left to apply."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph.rewrites.check.finding import CheckResult, Finding
+from fullgraph.rewrites.check.fixes import apply_edits
+from fullgraph.rewrites.check.sources import CannotRead, read_text
+from fullgraph.rewrites.rule import Applicability
+from fullgraph.rewrites.source import write_files
+
+TURNS = 10
+"""Number of times that a file is checked again after its fixes were applied."""
+
+
+@dataclass(frozen=True)
+class FixedFiles:
+    """Texts of files before and after their fixes."""
+
+    before: dict[str, str]
+    after: dict[str, str]
+    applied: int
+
+    @property
+    def diff(self) -> str:
+        """All changes as one unified diff."""
+        parts = []
+        for file, new in self.after.items():
+            old = self.before[file]
+            name = _relative(file)
+            lines = difflib.unified_diff(
+                old.splitlines(keepends=True),
+                new.splitlines(keepends=True),
+                f"a/{name}",
+                f"b/{name}",
+            )
+            parts += [
+                one if one.endswith("\n") else f"{one}\n\\ No newline at end of file\n"
+                for one in lines
+            ]
+        return "".join(parts)
+
+    def write(self) -> tuple[Path, ...]:
+        """Write the files, all or none."""
+        folders = {Path(file).resolve().parent for file in self.after}
+        return write_files(self.before, self.after, roots=folders, force=True)
+
+
+def _relative(file: str) -> str:
+    """Return a path from the working directory, for `git apply`; an outer one as it is."""
+    path = Path(file).absolute()
+    inside = path.is_relative_to(Path.cwd())
+    return (path.relative_to(Path.cwd()) if inside else path).as_posix().lstrip("/")
+
+
+def fixed_files(result: CheckResult, *, unsafe: bool = False) -> FixedFiles:
+    """Return the files of a result with its fixes applied; with `unsafe`, unsafe ones too."""
+    before: dict[str, str] = {}
+    after: dict[str, str] = {}
+    applied = 0
+    for file, findings in _by_file(result.findings).items():
+        fixes = [one.fix for one in findings if one.fix and is_applied(one, unsafe)]
+        if not fixes:
+            continue
+        try:
+            text = read_text(Path(file))
+        except CannotRead:
+            continue
+        new, count = apply_edits(text, fixes)
+        if new != text:
+            before[file], after[file] = text, new
+            applied += count
+    return FixedFiles(before, after, applied)
+
+
+def is_applied(finding: Finding, unsafe: bool) -> bool:
+    """Return whether `--fix` applies the fix of a finding."""
+    fix = finding.fix
+    if fix is None or not fix.edits:
+        return False
+    allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
+    return fix.applicability in allowed
+
+
+def fix_until_stable(check_again: Callable[[], CheckResult], *, unsafe: bool = False) -> int:
+    """Check and write fixes until there are none; return the number of applied fixes."""
+    total = 0
+    for _ in range(TURNS):
+        files = fixed_files(check_again(), unsafe=unsafe)
+        if not files.after:
+            break
+        files.write()
+        total += files.applied
+    return total
+
+
+def _by_file(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for one in findings:
+        found.setdefault(one.file, []).append(one)
+    return found
