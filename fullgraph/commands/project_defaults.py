@@ -11,6 +11,9 @@ from typing import Any
 
 from fullgraph.compiler.errors import FullgraphError
 
+NO_FLAGS = frozenset({"entries"})
+"""Keys of `[tool.fullgraph]` that are no flags: programs that reviews of pull requests run."""
+
 
 def apply_project_defaults(commands: Mapping[str, argparse.ArgumentParser]) -> bool:
     """Set defaults of the commands' flags; return whether there were any.
@@ -27,6 +30,8 @@ def apply_project_defaults(commands: Mapping[str, argparse.ArgumentParser]) -> b
     except (OSError, ValueError) as error:
         raise FullgraphError(f"{path} cannot be read: {error}.") from None
     for key, value in table.items():
+        if key in NO_FLAGS:
+            continue
         if key in commands and isinstance(value, dict):
             for name, own in value.items():
                 _set_default(name, own, {key: commands[key]}, f"{path}: [tool.fullgraph.{key}]")

@@ -40,6 +40,13 @@ class ChangedLines:
         changed = self.lines.get(remark.path, frozenset())
         return any(line in changed for line in range(finding.line, finding.end_line + 1))
 
+    def of(self, path: str) -> frozenset[int]:
+        """Return the changed lines of a file."""
+        if path not in self.untracked:
+            return self.lines.get(path, frozenset())
+        text = (self.root / path).read_text(encoding="utf-8", errors="replace")
+        return frozenset(range(1, len(text.split("\n")) + 1))
+
     def _is_cell_changed(self, path: str, finding: Finding) -> bool:
         """Return whether the base's notebook has no cell with the same code."""
         assert finding.cell is not None

@@ -99,7 +99,7 @@ class CheckServer(LanguageServer):
         codec = self.workspace.get_text_document(uri).position_codec
         places = [
             codec.position_to_client_units(
-                file.lines, lsp.Position(row - 1, code_points(file.lines[row - 1], place))
+                file.lines, lsp.Position(row - 1, code_points(file.line(row), place))
             )
             for row, place in ((line, column), (end_line, end_column))
         ]

@@ -37,6 +37,10 @@ class OpenFile:
     result: CheckResult | None
     """None for a text that does not parse, as while one types."""
 
+    def line(self, number: int) -> str:
+        """Return a line by its 1-based number; "" after the last one."""
+        return self.lines[number - 1] if number <= len(self.lines) else ""
+
     def findings_in(self, first: int, last: int) -> Iterator[Finding]:
         """Yield the findings on lines `first` to `last`, counted from 1."""
         for finding in self.result.findings if self.result else ():

@@ -146,6 +146,22 @@ def test_a_quick_fix_leaves_nothing_to_report(tmp_path):
     in_editor(tmp_path, script)
 
 
+def test_the_edit_of_a_rule_is_a_quick_fix(tmp_path):
+    async def script(editor):
+        printing = CLEAN.replace("        return x", '        print("é𝒳")\n        return x')
+        (found,) = await editor.open(printing)
+        assert found.code == "FGB201"
+        first, *_ = await editor.actions(found.range)
+        assert first.title.startswith("FG113 (unsafe, if ") and not first.is_preferred
+        hover = await editor.hover(found.range.start.line, found.range.start.character)
+        assert "## FG113 guard-output" in hover.contents.value
+        editor.apply(first)
+        assert await editor.diagnostics() == []
+        assert "if not torch.compiler.is_compiling():" in editor.text
+
+    in_editor(tmp_path, script)
+
+
 def test_hover_shows_what_is_wrong_and_where_to_read(tmp_path):
     async def script(editor):
         await editor.open(MODEL)

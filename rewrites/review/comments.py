@@ -1,0 +1,164 @@
+"""Comments on a pull request's changed lines, from findings and from proved edits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fullgraph.rewrites.review.changed_lines import ChangedLines
+from fullgraph.rewrites.review.line_edits import LineEdit, edit_of, edits_in
+from fullgraph.rewrites.review.links import help_uri
+from fullgraph.rewrites.review.paths import relative_path
+from fullgraph.rewrites.review.review import Remark, Review
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A comment on lines of a file."""
+
+    path: str
+    first: int
+    last: int
+    body: str
+    fingerprint: str
+    """The same comment on the next commit has the same."""
+
+
+@dataclass(frozen=True)
+class ProvedEdit:
+    """An edit that `fix` applied and proved."""
+
+    path: str
+    rule: str
+    cause: str
+    why: str
+    applicability: str
+    assumes: tuple[str, ...]
+    edits: tuple[LineEdit, ...]
+
+    @property
+    def lines(self) -> range:
+        """The lines from its first edit to its last."""
+        return range(self.edits[0].first, self.edits[-1].last + 1)
+
+
+def proved_edits(fixes: Mapping[str, Any], review: Review) -> list[ProvedEdit]:
+    """Return the proved edits in the JSON of `fullgraph fix`, for files of the repository."""
+    found = []
+    for one in fixes["suggestions"]:
+        path = relative_path(one["file"], review.root)
+        proved = one["accepted"] and one["proof"]["state"] == "proved" and one["diff"]
+        if not proved or path.startswith("/"):
+            continue
+        lines = (review.root / path).read_text(encoding="utf-8").split("\n")
+        edits = tuple(edits_in(one["diff"], lines))
+        found.append(
+            ProvedEdit(
+                path,
+                *(one["rule"], one["cause"], one["why"], one["applicability"]),
+                tuple(one["assumes"]),
+                edits,
+            )
+        )
+    return found
+
+
+def make_comments(
+    review: Review, changed: ChangedLines, proved: Iterable[ProvedEdit]
+) -> list[Comment]:
+    """Return a comment for each finding and each proved edit on changed lines.
+
+    Where `fix` proved an edit for a finding's lines, that edit stands in place of the static one.
+    """
+    proved = list({(one.path, one.edits): one for one in proved}.values())
+    used: list[ProvedEdit] = []
+    comments = []
+    for remark in review.remarks:
+        if not changed.holds(remark) or remark.finding.cell is not None:
+            continue
+        own = next((one for one in proved if _is_about(one, remark)), None)
+        if own is not None and own in used:
+            continue
+        used += [own] if own is not None else []
+        comments.append(_comment_on(remark, own, review, changed.of(remark.path)))
+    for edit in proved:
+        lines = changed.of(edit.path)
+        if edit not in used and any(number in lines for number in edit.lines):
+            comments.append(_comment_of(edit, lines))
+    return comments
+
+
+def _is_about(edit: ProvedEdit, remark: Remark) -> bool:
+    """Return whether an edit changes a line of a finding."""
+    finding = remark.finding
+    return edit.path == remark.path and any(
+        number in edit.lines for number in range(finding.line, finding.end_line + 1)
+    )
+
+
+def _comment_on(
+    remark: Remark, own: ProvedEdit | None, review: Review, lines: Collection[int]
+) -> Comment:
+    """Return the comment on a finding: with the proved edit, else with its own."""
+    finding = remark.finding
+    likely = " (likely)" if finding.certainty == "likely" else ""
+    head = f"**[{finding.code}]({help_uri(finding.code)})** {finding.message}.{likely}"
+    first, last = _shown(finding.line, finding.end_line, lines)
+    if own is not None:
+        return _with_edits(
+            remark.path, own.edits, [head, _claim(own)], lines, (first, last), remark.fingerprint
+        )
+    merged = review.lines.merged_edit(finding)
+    fix = finding.fix
+    if fix is None or merged is None:
+        return Comment(remark.path, first, last, head, remark.fingerprint)
+    assumed = f" Assumes that {'; '.join(fix.assumes)}." if fix.assumes else ""
+    claim = f"{fix.rule}, {fix.applicability}, not run: {fix.message}{assumed}"
+    edit = edit_of(review.lines.of(finding), merged)
+    return _with_edits(
+        remark.path, (edit,), [head, claim], lines, (first, last), remark.fingerprint
+    )
+
+
+def _comment_of(edit: ProvedEdit, lines: Collection[int]) -> Comment:
+    """Return the comment for a proved edit where `check` found nothing."""
+    head = f"`{edit.cause}` breaks the graph or recompiles when the program runs."
+    key = "\0".join((edit.path, edit.rule, edit.cause))
+    fingerprint = f"{hashlib.sha256(key.encode()).hexdigest()[:16]}:proved"
+    place = _shown(edit.lines[0], edit.lines[-1], lines)
+    return _with_edits(edit.path, edit.edits, [head, _claim(edit)], lines, place, fingerprint)
+
+
+def _claim(edit: ProvedEdit) -> str:
+    assumed = f" Assumes that {'; '.join(edit.assumes)}." if edit.assumes else ""
+    return (
+        f"{edit.rule}, {edit.applicability}, **proved**: {edit.why}{assumed} "
+        "The edited program ran and behaved as before."
+    )
+
+
+def _with_edits(
+    path: str,
+    edits: tuple[LineEdit, ...],
+    parts: list[str],
+    lines: Collection[int],
+    place: tuple[int, int],
+    fingerprint: str,
+) -> Comment:
+    """Return a comment with a suggestion where GitHub takes one, else with a diff to read."""
+    if len(edits) == 1 and edits[0].is_within(lines):
+        body = "\n\n".join([*parts, edits[0].suggestion()])
+        return Comment(path, edits[0].first, edits[0].last, body, fingerprint)
+    body = "\n\n".join([*parts, *(edit.diff() for edit in edits)])
+    return Comment(path, *place, body, fingerprint)
+
+
+def _shown(first: int, last: int, lines: Collection[int]) -> tuple[int, int]:
+    """Return the first run of changed lines among some lines."""
+    start = next(number for number in range(first, last + 1) if number in lines)
+    end = start
+    while end < last and end + 1 in lines:
+        end += 1
+    return start, end

@@ -1,0 +1,182 @@
+"""Calls of GitHub's API for a review, planned as data and then sent."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fullgraph.compiler.errors import FullgraphError
+
+LARGEST = 60_000
+"""Characters of the longest text; GitHub takes 65,536."""
+MOST = 50
+"""Comments of one review."""
+MARK = "<!-- fullgraph:{} -->"
+_MARKED = re.compile(r"<!-- fullgraph:([\w:]+) -->")
+SUMMARY = "summary"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Posted:
+    """What is on the pull request already."""
+
+    head: str
+    """The pull request's newest commit."""
+    comments: Sequence[Mapping[str, Any]] = ()
+    """Its review comments."""
+    remarks: Sequence[Mapping[str, Any]] = ()
+    """Its other comments."""
+
+
+def plan_calls(
+    repository: str, data: Mapping[str, Any], commit: str, posted: Posted
+) -> tuple[Call, ...]:
+    """Return the calls that post a review: one for all new comments, one for the summary.
+
+    `commit` is the commit that the first job ran on, as GitHub says. Raises FullgraphError if the
+    data is not of that commit, or not of the form that `collect` writes: it was made by a job that
+    ran the pull request's code.
+    """
+    _validate(data)
+    if data["commit"] != commit:
+        raise FullgraphError("The data is that of another commit than the job that stored it.")
+    if posted.head != commit:
+        return ()  # a newer commit has a review of its own
+    number = data["pull_request"]
+    calls = []
+    known = set(_marks(posted.comments))
+    new = [one for one in data["comments"] if one["fingerprint"] not in known][:MOST]
+    if new:
+        body = {
+            "commit_id": commit,
+            "event": "COMMENT",
+            "body": f"{len(new)} new comment{'s' * (len(new) != 1)} by `fullgraph check`.",
+            "comments": [_comment(one) for one in new],
+        }
+        calls.append(Call("POST", f"/repos/{repository}/pulls/{number}/reviews", body))
+    return (*calls, *_plan_summary(repository, number, data["summary"], posted.remarks))
+
+
+def _plan_summary(
+    repository: str, number: int, summary: str, remarks: Sequence[Mapping[str, Any]]
+) -> tuple[Call, ...]:
+    """Return the call that writes the summary, or changes the one that is there."""
+    body = f"{summary or 'Nothing that breaks the graph.'}\n\n{MARK.format(SUMMARY)}"
+    for one in _own(remarks):
+        if MARK.format(SUMMARY) in one["body"]:
+            path = f"/repos/{repository}/issues/comments/{int(one['id'])}"
+            return () if one["body"] == body else (Call("PATCH", path, {"body": body}),)
+    path = f"/repos/{repository}/issues/{number}/comments"
+    return (Call("POST", path, {"body": body}),) if summary else ()
+
+
+def _comment(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a comment as the API wants it: the lines of the new version."""
+    mark = MARK.format(data["fingerprint"])
+    place: dict[str, Any] = {"path": data["path"], "line": data["last"], "side": "RIGHT"}
+    if data["first"] < data["last"]:
+        place |= {"start_line": data["first"], "start_side": "RIGHT"}
+    return {**place, "body": f"{data['body']}\n\n{mark}"}
+
+
+def _marks(comments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the fingerprints in comments of ours."""
+    return [mark for one in _own(comments) for mark in _MARKED.findall(one["body"])]
+
+
+def _own(comments: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the comments of bots: a person may not silence us with a mark."""
+    return [one for one in comments if one["user"]["type"] == "Bot"]
+
+
+def _validate(data: Mapping[str, Any]) -> None:
+    """Raise FullgraphError unless data has the form that `collect` writes."""
+
+    def need(holds: bool) -> None:
+        if not holds:
+            raise FullgraphError("The data is not that of a review: it was not stored by collect.")
+
+    need(data.get("schema") == 1 and type(data.get("pull_request")) is int)
+    need(isinstance(data.get("commit"), str) and isinstance(data.get("comments"), list))
+    need(isinstance(data.get("summary"), str) and len(data["summary"]) <= LARGEST)
+    for one in data["comments"]:
+        need(isinstance(one, dict))
+        need(all(isinstance(one.get(name), str) for name in ("path", "body", "fingerprint")))
+        need(all(type(one.get(name)) is int for name in ("first", "last")))
+        need(1 <= one["first"] <= one["last"] and len(one["body"]) <= LARGEST)
+        need(re.fullmatch(r"[\w:]{1,64}", one["fingerprint"]) is not None)
+        need(not one["path"].startswith("/") and ".." not in one["path"].split("/"))
+
+
+def post_review(
+    event: Mapping[str, Any], data: Mapping[str, Any], url: str, token: str
+) -> tuple[Call, ...]:
+    """Ask GitHub what is there, and send what is new; returns the calls that were sent.
+
+    `event` is that of `workflow_run`, after the job that stored the data.
+    """
+    try:
+        repository = str(event["repository"]["full_name"])
+        commit = str(event["workflow_run"]["head_sha"])
+    except (KeyError, TypeError):
+        raise FullgraphError("The event is not that of a workflow run.") from None
+    _validate(data)
+    number = data["pull_request"]
+    pull = _request("GET", f"{url}/repos/{repository}/pulls/{number}", token)
+    posted = Posted(
+        pull["head"]["sha"],
+        _pages(f"{url}/repos/{repository}/pulls/{number}/comments", token),
+        _pages(f"{url}/repos/{repository}/issues/{number}/comments", token),
+    )
+    calls = plan_calls(repository, data, commit, posted)
+    for call in calls:
+        _request(call.method, f"{url}{call.path}", token, call.body)
+    return calls
+
+
+def _pages(url: str, token: str) -> list[Any]:
+    """Return all items of a list that the API gives by pages."""
+    items: list[Any] = []
+    for page in range(1, 100):
+        new = _request("GET", f"{url}?per_page=100&page={page}", token)
+        items += new
+        if len(new) < 100:
+            break
+    return items
+
+
+def _request(method: str, url: str, token: str, body: Mapping[str, Any] | None = None) -> Any:
+    """Send one request and return its JSON. Raises FullgraphError."""
+    request = urllib.request.Request(
+        url,
+        None if body is None else json.dumps(body).encode(),
+        {
+            "Accept": "application/vnd.github+json",
+            "Authorization": f"Bearer {token}",
+            "Content-Type": "application/json",
+            "X-GitHub-Api-Version": "2022-11-28",
+        },
+        method=method,
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        said = error.read().decode(errors="replace")[:500]
+        raise FullgraphError(f"{method} {url} failed with {error.code}: {said}") from None
+    except (urllib.error.URLError, ValueError) as error:
+        raise FullgraphError(f"{method} {url} failed: {error}.") from None
