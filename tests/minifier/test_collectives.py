@@ -94,5 +94,5 @@ def test_the_script_starts_a_group_of_the_same_size(_group: None) -> None:
     found = minify(gathered, torch.ones(3, 2), backend=backend)
     assert found.bisection.first_failing == "backend" and found.ops is not None
     assert found.ops <= 2
-    assert f"world_size={size})" in found.text
+    assert f"world_size={size}\n" in found.text
     assert ("without the other ranks (1)" in str(found)) == (size == 2)

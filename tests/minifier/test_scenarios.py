@@ -163,14 +163,27 @@ def test_a_function_that_only_backward_uses(inductor):
 
 
 @pytest.mark.slow
-def test_dynamic_shapes(inductor):
+def test_dynamic_shapes_go_where_the_failure_does_not_need_them(inductor):
     inductor.cpp.inject_relu_bug_TESTING_ONLY = "compile_error"
 
     def shaped(x):
         return torch.relu(x.view(-1, x.shape[1] // 2)) * x.shape[0]
 
     found = minify(shaped, torch.randn(6, 8), dynamic=True)
-    assert found.standalone and "dynamic=True" in found.text
+    assert found.standalone and "relu" in found.text and "dynamic" not in found.text
+
+
+@pytest.mark.slow
+def test_dynamic_shapes_stay_where_the_failure_needs_them():
+    def backend(module, inputs):
+        if any(isinstance(one, torch.SymInt) for one in inputs):
+            raise ValueError("no sizes here")
+        return module
+
+    found = minify(
+        lambda x: x.relu() * x.shape[0], torch.randn(6, 8), dynamic=True, backend=backend
+    )
+    assert found.bisection.first_failing == "backend" and "dynamic=True" in found.text
 
 
 @pytest.mark.parametrize(
