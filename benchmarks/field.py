@@ -124,6 +124,7 @@ def examine(situation: Situation) -> dict[str, Any]:
         "whole": whole,
         "compiles": compiles,
         "rules": [made.rule for made in accepted],
+        "diffs": [[made.rule, made.applicability.value, made.diff] for made in accepted],
         "failed": [
             [made.rule, made.proof.reason]
             for made in fixes.suggestions

@@ -9,7 +9,8 @@ interrupted run goes on where it stopped, and `--fresh` starts over. The exit co
 changed, if fullgraph crashed, or if fewer than 80 % of the causes in the groups *mechanical* and
 *under conditions* go away.
 
-Words of the table: *causes* before; *safe* and *unsafe*, those gone by proved edits and by unsafe
+Words of the table: *causes* before; *no edit*, those of library models that are one graph under
+`fullgraph=True` as they are, which Inductor ran with equal results; of the others *safe* and *unsafe*, those gone by proved edits and by unsafe
 ones on top; *refused*, those that stay with a reason; *proofs failed*, edits that were tried and
 did something else; *changed*, models whose fixed version gives another result.
 """
@@ -25,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
@@ -47,12 +49,12 @@ FRESH = 4
 """New random inputs that original and fixed model are compared on."""
 
 
-def fixed(built: Built) -> dict[str, Any]:
+def fixed(built: Built, *, inductor: bool = False) -> dict[str, Any]:
     """What fix makes of one model, as JSON-ready data."""
     from fullgraph.rewrites.fix import fix
 
     model, args, kwargs = built
-    fixes = fix(model, args, kwargs=kwargs, inductor=False, seconds=120)
+    fixes = fix(model, args, kwargs=kwargs, inductor=inductor, seconds=120)
     accepted = [s for s in fixes.suggestions if s.accepted]
     numbers = any(s.numbers for s in accepted)
     changed = [
@@ -65,6 +67,8 @@ def fixed(built: Built) -> dict[str, Any]:
         "after": len(fixes.after.causes),
         "after_unsafe": len(fixes.after_unsafe.causes),
         "rules": [s.rule for s in accepted],
+        "diffs": [[s.rule, s.applicability.value, s.diff] for s in accepted],
+        "whole": fixes.whole.edits if fixes.whole and fixes.whole.check.ok else "",
         "failed": [
             {"rule": s.rule, "reason": s.proof.reason}
             for s in fixes.suggestions
@@ -163,8 +167,8 @@ def _breaking() -> list[str]:
 def _table(rows: dict[str, dict[str, Any]]) -> tuple[str, float]:
     """The table in markdown, and the share of causes gone in the groups that count."""
     lines = [
-        "| group | models | causes | safe | unsafe | refused | proofs failed | changed |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| group | models | causes | no edit | safe | unsafe | refused | proofs failed | changed |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     groups: dict[str, list[dict[str, Any]]] = {}
     for key, row in rows.items():
@@ -172,11 +176,14 @@ def _table(rows: dict[str, dict[str, Any]]) -> tuple[str, float]:
     counted = gone = 0
     for group, members in [*groups.items(), ("all", [r for g in groups.values() for r in g])]:
         good = [row for row in members if not row["crash"]]
+        none = sum(row["before"] for row in good if row["whole"] == "none")
+        edited = [row for row in good if row["whole"] != "none"]
         before, after, last = (
-            sum(row[name] for row in good) for name in ("before", "after", "after_unsafe")
+            sum(row[name] for row in edited) for name in ("before", "after", "after_unsafe")
         )
         failed, changed = (sum(len(row[name]) for row in good) for name in ("failed", "changed"))
-        cells = (len(members), before, before - after, after - last, last, failed, changed)
+        counts = (none + before, none, before - after, after - last, last)
+        cells = (len(members), *counts, failed, changed)
         lines.append(f"| {group} | " + " | ".join(map(str, cells)) + " |")
         if group in ("mechanical", "under conditions"):
             counted, gone = counted + before, gone + before - last
@@ -207,7 +214,11 @@ def main() -> int:
                 rows[row["key"]] = row
     server, start = Server(options.timeout), monotonic()
     with path.open("a") as file, ThreadPoolExecutor(options.jobs) as pool:
-        left = {pool.submit(server.ask, fixed, key): key for key in keys if key not in rows}
+        left = {
+            pool.submit(server.ask, partial(fixed, inductor=key in ZOO), key): key
+            for key in keys
+            if key not in rows
+        }
         for done, future in enumerate(as_completed(left), len(keys) - len(left) + 1):
             row = {"key": left[future], **future.result()}
             row.pop("traceback", None) if not row["crash"] else None
