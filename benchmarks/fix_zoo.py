@@ -10,9 +10,10 @@ changed, if fullgraph crashed, or if fewer than 80 % of the causes in the groups
 *under conditions* go away.
 
 Words of the table: *causes* before; *no edit*, those of library models that are one graph under
-`fullgraph=True` as they are, which Inductor ran with equal results; of the others *safe* and *unsafe*, those gone by proved edits and by unsafe
-ones on top; *refused*, those that stay with a reason; *proofs failed*, edits that were tried and
-did something else; *changed*, models whose fixed version gives another result.
+`fullgraph=True` as they are, which Inductor ran with equal results; of the others *safe* and
+*unsafe*, those gone by proved edits and by unsafe ones on top; *refused*, those that stay with a
+reason; *proofs failed*, edits that were tried and did something else; *changed*, models whose fixed
+version gives another result.
 """
 
 from __future__ import annotations
