@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fullgraph.commands.arguments import BAD_INPUT, Commands, add_color, add_command
@@ -132,7 +133,7 @@ def _run_check(args: argparse.Namespace) -> int:
         print(f"fullgraph: {one}", file=sys.stderr)
     if result.exit_code == BAD_INPUT:
         raise FullgraphError("No file could be read.")
-    review = review_of(result)
+    review = review_of(result, _start(args))
     if args.update_baseline:
         return _update_baseline(review, args.baseline)
     review = _choose(review, args)
@@ -149,7 +150,7 @@ def _write_edits(run: Callable[[], CheckResult], args: argparse.Namespace) -> No
 
     def chosen() -> CheckResult:
         """Return the findings that `--baseline` and `--since` leave."""
-        return _choose(review_of(run()), args).result
+        return _choose(review_of(run(), _start(args)), args).result
 
     count = fix_until_stable(chosen, unsafe=args.unsafe_fixes)
     print(f"fullgraph: applied {count} edit{'s' * (count != 1)}.", file=sys.stderr)
@@ -174,6 +175,12 @@ def _check_flags(args: argparse.Namespace) -> None:
         raise FullgraphError("--unsafe-fixes needs --fix or --diff.")
     if args.update_baseline and args.since:
         raise FullgraphError("A baseline holds all findings: give it without --since.")
+
+
+def _start(args: argparse.Namespace) -> Path:
+    """Return the folder whose repository the findings are in: that of the first path."""
+    path = Path(args.paths[0] if args.paths else ".")
+    return path if path.is_dir() else path.parent
 
 
 def _update_baseline(review: Review, path: str) -> int:

@@ -31,8 +31,8 @@ class ChangedLines:
     """Files that git does not know yet: all their lines are new."""
 
     def holds(self, remark: Remark) -> bool:
-        """Return whether a line of the finding changed."""
-        if remark.path in self.untracked:
+        """Return whether a line of the finding changed; True outside of the repository."""
+        if remark.path in self.untracked or remark.path.startswith("/"):
             return True
         finding = remark.finding
         if finding.cell is not None:

@@ -79,6 +79,19 @@ def test_it_works_below_the_root(repo, capsys, monkeypatch):
     assert run(capsys, "..", "--since", "HEAD") == (1, [("../net.py", 9, "FGB201")])
 
 
+def test_the_repository_is_that_of_the_first_path(repo, capsys, monkeypatch, tmp_path):
+    (repo / "net.py").write_text(PRINTING)
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "repo", "--since", "HEAD") == (1, [("repo/net.py", 9, "FGB201")])
+    assert run(capsys, "repo/net.py", "--since", "HEAD") == (1, [("repo/net.py", 9, "FGB201")])
+
+
+def test_findings_outside_of_the_repository_stay(repo, capsys, tmp_path):
+    (tmp_path / "other.py").write_text(MODEL)
+    found = run(capsys, ".", "../other.py", "--since", "HEAD")
+    assert found == (1, [("../other.py", 7, "FGB101")])
+
+
 def test_settings_of_git_do_not_matter(repo, capsys):
     for name, value in (
         ("diff.noprefix", "true"),
