@@ -9,7 +9,7 @@ from typing import Any
 from fullgraph.rewrites.check import Certainty
 from fullgraph.rewrites.check.codes import CODES
 from fullgraph.rewrites.review.links import help_uri
-from fullgraph.rewrites.review.paths import uri_of
+from fullgraph.rewrites.review.paths import relative_path, uri_of
 from fullgraph.rewrites.review.positions import utf16_units
 from fullgraph.rewrites.review.review import Remark, Review
 
@@ -66,7 +66,13 @@ def _invocation(review: Review) -> dict[str, Any]:
         {
             "level": "warning",
             "message": {"text": f"It was not checked: {one.reason}"},
-            "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri_of(one.path)}}}],
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": _artifact(relative_path(one.path, review.root))
+                    }
+                }
+            ],
         }
         for one in review.result.unreadable
     ]
@@ -76,7 +82,7 @@ def _invocation(review: Review) -> dict[str, Any]:
 def _result(remark: Remark, review: Review) -> dict[str, Any]:
     finding = remark.finding
     location: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": _artifact(remark)},
+        "physicalLocation": {"artifactLocation": _artifact(remark.path)},
         "logicalLocations": [{"fullyQualifiedName": finding.function or "<module>"}],
     }
     if finding.cell is None:
@@ -115,12 +121,14 @@ def _fix(remark: Remark, review: Review) -> dict[str, Any]:
     assumed = f" Assumes that {'; '.join(fix.assumes)}." if fix.assumes else ""
     return {
         "description": {"text": f"{fix.rule} ({fix.applicability}): {fix.message}{assumed}"},
-        "artifactChanges": [{"artifactLocation": _artifact(remark), "replacements": replacements}],
+        "artifactChanges": [
+            {"artifactLocation": _artifact(remark.path), "replacements": replacements}
+        ],
     }
 
 
-def _artifact(remark: Remark) -> dict[str, str]:
-    uri = uri_of(remark.path)
+def _artifact(path: str) -> dict[str, str]:
+    uri = uri_of(path)
     return {"uri": uri} if uri.startswith("file:") else {"uri": uri, "uriBaseId": "SRCROOT"}
 
 

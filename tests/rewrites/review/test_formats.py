@@ -70,6 +70,14 @@ def test_sarif_fix_replaces_the_statement(review):
     assert "        x = torch.where(x.sum() > 0, x + 1, x - 1)" in lines
 
 
+def test_sarif_names_what_was_not_checked(review):
+    (run,) = json.loads(FORMATS["sarif"](review))["runs"]
+    (note,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert note["message"]["text"] == "It was not checked: line 1 is not valid Python."
+    place = note["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert place == {"uri": "broken.py", "uriBaseId": "SRCROOT"}
+
+
 def test_a_clean_run_has_empty_results(review):
     clean = review.keep(lambda one: False)
     log = json.loads(FORMATS["sarif"](clean))

@@ -106,6 +106,13 @@ def test_other_commands_say_what_to_install(hooked, arguments):
     )
 
 
+def test_the_language_server_says_what_to_install(hooked):
+    repo, _, command = hooked
+    done = subprocess.run([command, "lsp"], cwd=repo, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout == ""
+    assert "run `pip install 'fullgraph[lsp]'`.\n" in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_the_formats_are_written_without_torch(hooked, tmp_path):
     _, _, command = hooked
     (tmp_path / "net.py").write_text(MODEL)
