@@ -238,6 +238,32 @@ def _(x):
     return x, random.uniform(0, 1) > 2 or len(x) > 1
 
 
+@construct("random.slice_bound")
+def _(x):
+    n = random.randint(1, 2)
+    return x[n : n + 1]
+
+
+@construct("number.slice_bound")
+def _(x):
+    n = int(x.argmax())
+    return x[: n + 1]  # here
+
+
+LAYERS = torch.nn.ModuleList([torch.nn.Tanh(), torch.nn.ReLU()])
+
+
+@construct("number.module_index")
+def _(x):
+    n = int(x.argmin())
+    return LAYERS[n](x)  # here
+
+
+@construct("random.module_index")
+def _(x):
+    return LAYERS[random.randint(0, 1)](x)
+
+
 construct.calls(
     {
         "builtin.max_arguments": lambda x: max(x.sum(), x.mean()),

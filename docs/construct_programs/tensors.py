@@ -130,6 +130,12 @@ def _(x):
     return x + CACHED.value
 
 
+@construct("call:torch.nn.utils.rnn.pad_packed_sequence")
+def _(x):
+    packed = nn.utils.rnn.pack_padded_sequence(x.view(2, 2, 1), torch.tensor([2, 1]))
+    return nn.utils.rnn.pad_packed_sequence(packed)[0]  # here
+
+
 construct.calls(
     {
         "method:item": lambda x: x * x.sum().item(),
@@ -208,6 +214,7 @@ construct.calls(
         "call:torch.sparse_coo_tensor": lambda x: torch.sparse_coo_tensor(
             torch.zeros(1, 4, dtype=torch.long), x, (4,)
         ).to_dense(),
+        "call:torch.sparse.mm": lambda x: torch.sparse.mm(torch.eye(4).to_sparse(), x[:, None]),
         "call:torch.nn.utils.rnn.pack_padded_sequence": lambda x: (
             nn.utils.rnn.pack_padded_sequence(x.view(2, 2, 1), torch.tensor([2, 1])).data
         ),

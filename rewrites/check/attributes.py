@@ -142,6 +142,8 @@ class Attributes(Machine):
         if name == "training":
             return BOOL
         method = kind.method(name)
+        if kind.has_base(["logging.Logger", "logging.LoggerAdapter"]):
+            return (Method((Object("logging.Logger"),), name),)  # Dynamo does not enter them
         if method is not None:
             return self._bound(method, kind)
         found = self.class_attribute(kind, name)
@@ -149,8 +151,6 @@ class Attributes(Machine):
             return found
         if name in _MODULE_METHODS and kind.is_open is False:
             return (Method((Instance(kind),), name),)
-        if kind.has_base(["logging.Logger", "logging.LoggerAdapter"]):
-            return (Method((Object("logging.Logger"),), name),)
         return UNKNOWN
 
     def _bound(self, method: FunctionDefinition, kind: ClassDefinition) -> Value:

@@ -336,7 +336,6 @@ class Calls(BuiltinCalls):
         tensor = bool(args) and any(isinstance(one, Tensor) for one in args[0])
         if function and args and (tensor or function in NEEDS_TENSOR):
             self.note_operator(function, args, keywords, node)
-            return
         if keywords.get("async_op") == TRUE:
             name = f"{name}_async"
         self.note(node, f"call:{name}", True, self.frame_statement())

@@ -193,6 +193,7 @@ class Expressions(Attributes):
             if bound is not None:
                 value = self.evaluate(bound)
                 self.note_tensor(bound, value, "scalar.slice_bound")
+                self.note_branch(bound, data_only(value), "branch.slice_bound")
         return (Plain("slice"),)
 
     # Operators.
@@ -400,6 +401,11 @@ class Expressions(Attributes):
         """Return the statement that is being evaluated."""
         statement = self.frame.statement
         return (statement,) if statement is not None else ()
+
+
+def data_only(value: Value) -> Value:
+    """Return the alternatives that are numbers which the graph does not know."""
+    return tuple(one for one in value if isinstance(one, Data))
 
 
 def _plain(value: Value) -> bool:

@@ -80,6 +80,8 @@ ONLY_TENSOR_METHODS = word_set(
     unsqueeze permute softmax log_softmax sigmoid masked_fill expand_as index_select scatter
     scatter_add gather isnan isinf isfinite logsumexp amin amax masked_select nonzero topk
     any all sum mean abs argmax argmin max min
+    bool float long half int eq ne lt gt le ge isclose logical_not view contiguous flatten clamp
+    unbind chunk squeeze transpose
     """
 )
 """Methods whose result is a tensor even if the receiver is of unknown kind."""

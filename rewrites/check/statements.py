@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from fullgraph.rewrites.check.builtin_calls import classes_in, is_instance
 from fullgraph.rewrites.check.calls import Calls
+from fullgraph.rewrites.check.expressions import data_only
 from fullgraph.rewrites.check.machine import Env, join_environments
 from fullgraph.rewrites.check.project import dotted
 from fullgraph.rewrites.check.recompiles import (
@@ -402,6 +403,7 @@ class Statements(Calls):
                         return known if known is not None else one.element or UNKNOWN
                 return join_all((*(v for _, v in one.items), one.element)) or UNKNOWN
             case Layer() if one.element:
+                self.note_branch(node, data_only(index), "branch.module_index")
                 return one.element
             case Plain(kind="size"):
                 return (one,) if index == (Plain("slice"),) else INT
