@@ -78,7 +78,7 @@ def _check_sources(
     sources: Iterable[Source], table: Table, entries: Collection[str], fixes: bool
 ) -> list[Finding]:
     """Return the findings of files that are checked together."""
-    interpreter, found = _interpret(sources, table, entries, fixes)
+    interpreter, found = _interpret(Project(sources), table, entries, fixes)
     if interpreter.values is not None and found:
         from fullgraph.rewrites.check.fixes import with_fixes
 
@@ -88,7 +88,8 @@ def _check_sources(
                 source = replace(module.source, text=text, tree=parse(text))
             except CannotRead:
                 return {("", ""): 1_000_000}
-            _, again = _interpret([source], table, entries, fixes=False)
+            project = Project([source], around=interpreter.project)
+            _, again = _interpret(project, table, entries, fixes=False)
             return Counter((one.finding.code, one.finding.function) for one in again)
 
         found = with_fixes(found, interpreter.values, count)
@@ -100,10 +101,9 @@ def _check_sources(
 
 
 def _interpret(
-    sources: Iterable[Source], table: Table, entries: Collection[str], fixes: bool
+    project: Project, table: Table, entries: Collection[str], fixes: bool
 ) -> tuple[Interpreter, list[Found]]:
-    """Run the interpreter over files; return it, and what it found."""
-    project = Project(sources)
+    """Run the interpreter over a project; return it, and what it found."""
     interpreter = Interpreter(project)
     interpreter.values = {} if fixes else None
     limit = sys.getrecursionlimit()

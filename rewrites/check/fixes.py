@@ -42,12 +42,34 @@ def with_fixes(
     categories = frozenset().union(*(rule.categories for rule in rules))
     by_module: dict[Module, list[Found]] = {}
     for one in found:
-        if one.finding.category in categories and one.finding.cell is None:
+        known = one.finding.category in categories and one.finding.cell is None
+        if known and _may_have_edit(one):
             by_module.setdefault(one.module, []).append(one)
     fixed: dict[int, Fix] = {}
     for module, group in by_module.items():
         fixed |= _fixes_in(module, group, rules, values, count)
     return [one.with_fix(fixed[id(one)]) if id(one) in fixed else one for one in found]
+
+
+_ALWAYS = frozenset(
+    {
+        *("legacy Variable", "legacy argument", "requires_grad", "saved_variables"),
+        *("autograd call", "print / logging", "warning", "clock"),
+        *("NumPy function", "NumPy scalar"),
+    }
+)
+"""Categories of which a rule is about the expression itself."""
+_HINT = re.compile(r"print|log|warn|write|time|tqdm|np\.|numpy|size|tensor\(")
+"""Text of lines where a rule may edit a finding of another category."""
+
+
+def _may_have_edit(one: Found) -> bool:
+    """Return whether a rule may know the place, before the file is parsed by libcst."""
+    if one.finding.category in _ALWAYS:
+        return True
+    first = one.node.lineno
+    last = one.node.end_lineno or first
+    return any(map(_HINT.search, one.module.lines[first - 1 : min(last, first + 20)]))
 
 
 def _fixes_in(

@@ -266,7 +266,9 @@ class Module:
 class Project:
     """The checked files, and files around them that they import from."""
 
-    def __init__(self, sources: Iterable[Source]) -> None:
+    def __init__(self, sources: Iterable[Source], around: Project | None = None) -> None:
+        """Take files as modules; what `around` has read is not read again."""
+        self._around = around
         self.checked: list[Module] = []
         self._modules: dict[str, Module | None] = {}
         self._by_path: dict[Path, Module] = {}
@@ -289,7 +291,8 @@ class Project:
     def module(self, name: str) -> Module | None:
         """Return the module of a dotted name, read now if it lies under a root of the project."""
         if name not in self._modules:
-            self._modules[name] = self._read(name)
+            around = self._around
+            self._modules[name] = around.module(name) if around is not None else self._read(name)
         return self._modules[name]
 
     def _read(self, name: str) -> Module | None:
