@@ -13,7 +13,11 @@ from types import TracebackType
 import torch
 
 from fullgraph.compiler.numerics import NOTHING, Mismatch
-from fullgraph.minifier.oracle.signatures import normalize_message, strip_qualifiers
+from fullgraph.minifier.oracle.signatures import (
+    find_fake_tensor_error,
+    normalize_message,
+    strip_qualifiers,
+)
 
 TORCH = Path(torch.__file__).parent
 SLOW_FACTOR = 1.5
@@ -140,6 +144,8 @@ def _message_of(exception: BaseException) -> str:
     error = re.search(r"^.*?\berror: .*$", text, re.MULTILINE)
     if "CppCompile" in type(exception).__name__ and error:
         return re.sub(r"^\S+:\d+:\d+: ", "", error.group())
+    if inner := find_fake_tensor_error(text):
+        return inner
     for end in ("\nfrom user code", "\nSet TORCH", "\n\nWhile executing", "\nOriginal traceback"):
         text = text.partition(end)[0]
     return text.strip()

@@ -33,6 +33,11 @@ _NUMBERS = (
 )
 
 
+_FAKE_CALL = re.compile(
+    r"when making fake tensor call\n.*?: got (\w+)\((['\"])(.*?)\2\)$", re.DOTALL | re.MULTILINE
+)
+
+
 def normalize_message(message: str) -> str:
     """Return a message's first line without numbers, shapes, paths, modules and made-up names.
 
@@ -46,6 +51,15 @@ def normalize_message(message: str) -> str:
     for pattern, name in _NUMBERS:
         line = re.sub(pattern, name, line)
     return line.strip()[:_LENGTH]
+
+
+def find_fake_tensor_error(text: str) -> str:
+    """Return the operator's own error in what Dynamo says of a call with fake tensors.
+
+    "RuntimeError: shape '[2, 2]' is invalid"; "" in other texts.
+    """
+    found = _FAKE_CALL.search(text)
+    return f"{found[1]}: {found[3]}" if found is not None else ""
 
 
 def strip_qualifiers(text: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from fullgraph.compiler.isolation import ClippedText, run_isolated
 from fullgraph.minifier.oracle.failure import NOT_BESIDE, Kind
-from fullgraph.minifier.oracle.signatures import normalize_message
+from fullgraph.minifier.oracle.signatures import find_fake_tensor_error, normalize_message
 from fullgraph.minifier.repro.forked_script import DISABLE, NAME, execute_script
 from fullgraph.minifier.repro.script import ScriptCheck
 from fullgraph.minifier.repro.script_text import backend_below, backend_of, lower_backend
@@ -222,7 +222,8 @@ def _contains_signature(ran: ScriptRun, check: ScriptCheck) -> bool:
     if not check.signature:
         return bool(ran.error) and check.got.startswith(ran.error)
     kind, message, *place = check.signature
-    lines = [normalize_message(line) for line in ran.output.splitlines()]
+    told = [*ran.output.splitlines(), find_fake_tensor_error(ran.output)]
+    lines = [normalize_message(line) for line in told]
     named = any(re.search(rf"\b{re.escape(kind)}\b", line) for line in ran.output.splitlines())
     said = not message or any(message[:120] in line for line in lines)
     return named and said and all(not name or _passed_through(ran.output, name) for name in place)

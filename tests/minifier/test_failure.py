@@ -1,6 +1,7 @@
 """When two failures are the same."""
 
 import pytest
+import torch
 
 from fullgraph.compiler.numerics import Mismatch
 from fullgraph.minifier.oracle.failure import (
@@ -31,6 +32,21 @@ from fullgraph.minifier.oracle.signatures import normalize_message, strip_qualif
 )
 def test_numbers_shapes_paths_and_names_do_not_count(one, other):
     assert normalize_message(one) == normalize_message(other)
+
+
+def test_an_operators_error_on_fake_tensors_is_its_own():
+    def of(function):
+        with pytest.raises(Exception) as caught:
+            torch.compile(function, backend="eager", fullgraph=True)(torch.ones(3, 3))
+        return failure_of_exception("dynamo", caught.value)
+
+    one = of(lambda x: x @ torch.ones(4, 4))
+    assert one.message == (
+        "TorchRuntimeError: RuntimeError: a and b must have same reduction dim, "
+        "but got [3, 3] X [4, 4]."
+    )
+    assert one.same(of(lambda x: (x + 1) @ torch.ones(7, 2)))
+    assert not one.same(of(lambda x: x.view(2, 2)))
 
 
 def test_a_librarys_names_keep_their_modules():
