@@ -130,7 +130,9 @@ def _import_file(path: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None, path
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent.resolve()))  # as `python FILE.py` does
-    sys.modules.setdefault(name, module)
+    known = sys.modules.get(name)
+    if known is None or getattr(known, "__file__", None) == module.__file__:
+        sys.modules[name] = module  # a file that is loaded again is the module of its name
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:

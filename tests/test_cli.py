@@ -32,6 +32,7 @@ pytestmark = pytest.mark.compiles
 MODEL = """
 import time
 import torch
+
 from torch import nn
 
 class Net(nn.Module):
@@ -183,6 +184,19 @@ def test_a_model_that_is_one_graph_gets_a_positive_sentence(model: Path) -> None
     assert re.match(r"Clean is one graph of \d+ ops? in default mode and under", done.stdout)
 
 
+def test_fix_after_explain_in_one_process_edits_what_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "explained_then_fixed.py"
+    file.write_text(
+        "import torch\n\n\ndef scale(x):\n    if x.sum() > 0:\n        return x * 2\n"
+        "    return x - 1\n\n\ninputs = (torch.ones(3),)\n"
+    )
+    assert main(["explain", f"{file}:scale", "-q"]) == 0
+    assert main(["fix", f"{file}:scale", "-q", "--no-inductor"]) == 0
+    assert "1 edit, proved" in capsys.readouterr().out
+
+
 def test_a_build_function_is_found_by_its_name(model: Path) -> None:
     assert "is one graph" in fullgraph("explain", f"{model}:build_clean").stdout
 
@@ -287,6 +301,7 @@ def test_backends_start_with_the_ladder() -> None:
 SCRIPT = """
 import sys, time
 import torch
+
 
 def step(x):
     if x.sum() > 0:
