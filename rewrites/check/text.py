@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TextIO
 
+from fullgraph.rewrites.check.constructs import load_table
 from fullgraph.rewrites.check.finding import CheckResult, Finding
 from fullgraph.rewrites.check.sources import CannotRead, read_source
 
@@ -51,6 +52,9 @@ def verdict(result: CheckResult) -> str:
     count = len(result.findings)
     fixable = sum(bool(one.fix and one.fix.edits) for one in result.findings)
     versions = f"torch {result.torch}, Python {result.python}"
+    table = load_table(result.torch, result.python)
+    if (table.torch, table.python) != (result.torch, result.python):
+        versions += f" (what breaks was traced on torch {table.torch}, Python {table.python})"
     files = f"{result.files} file{'s' * (result.files != 1)}"
     if not count:
         return f"No findings in {files} · {versions}"

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from fullgraph.diagnose.taxonomy import Category, RootKind
+from fullgraph.rewrites.check import check
 from fullgraph.rewrites.check.codes import CODES
 from fullgraph.rewrites.check.constructs import known_versions, load_table
+from fullgraph.rewrites.check.text import verdict
 
 SCRIPT = Path(__file__).parents[3] / "docs/constructs.py"
 
@@ -37,3 +39,12 @@ def test_versions_without_a_table_use_the_nearest():
     newest = max(known_versions())
     assert load_table("9.9", "3.99").torch == newest[0]
     assert load_table("1.0", "3.0").rows
+
+
+def test_the_report_names_the_versions_that_were_traced(tmp_path):
+    (tmp_path / "empty.py").write_text("")
+    (torch, python), *_ = sorted(known_versions())
+    traced = verdict(check([tmp_path], torch=torch, python=python))
+    assert traced == f"No findings in 1 file · torch {torch}, Python {python}"
+    other = verdict(check([tmp_path], torch="2.10", python=python))
+    assert other.endswith(f"(what breaks was traced on torch {torch}, Python {python})")
