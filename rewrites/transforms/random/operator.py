@@ -100,7 +100,7 @@ def _operator_name(site: Site, call: cst.Call) -> str:
         if document.function_name(one) == function
     ]
     number = next(i for i, one in enumerate(same, 1) if one is call)
-    base = f"_draw_{function.strip('_')}"
+    base = f"_draw_{function.strip('<>_') or 'number'}"
     return document.unused_name(base if number == 1 else f"{base}_{number}")
 
 

@@ -117,3 +117,10 @@ def test_what_has_no_dimensions_keeps_its_dtype():
     assert "(lam*x.mean()[None])[0] + ((1 - lam) * x.norm()[None])[0], (x" in outcome.source
     assert outcome.applicability == [Applicability.SAFE]
     outcome.check()
+
+
+def test_a_draw_in_a_lambda():
+    body = "scale = lambda y: y + random.gauss(0.0, 1.0)\nreturn scale(x)"
+    outcome = rewritten(f"{HEAD}{_function(body)}", X)
+    assert "scale = lambda y: y + _draw_lambda()\n" in outcome.source, outcome.refusals
+    outcome.check()
