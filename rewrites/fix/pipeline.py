@@ -313,8 +313,8 @@ def fix(
                 safe = unsafe = undo_under_inductor(safe, runs)
             if safe.program is not before:
                 whole = _better(whole, lambda: verify("safe", safe))
-            if whole is None or not whole.check.ok:
-                unsafe = base = search_edits(safe, Applicability.UNSAFE, runs, rounds)
+            needed = whole is None or not whole.check.ok  # else `fullgraph=True` is the answer
+            unsafe = base = search_edits(safe, Applicability.UNSAFE, runs, rounds, needed)
             unsafe = search_recompile_edits(unsafe, Applicability.UNSAFE, runs)
             if inductor and unsafe.program is not safe.program:
                 unsafe = undo_under_inductor(unsafe, runs)

@@ -122,9 +122,16 @@ class EditChain:
 
 
 def search_edits(
-    state: SearchState, level: Applicability, runs: ProgramRuns, rounds: int
+    state: SearchState,
+    level: Applicability,
+    runs: ProgramRuns,
+    rounds: int,
+    boundaries: bool = True,
 ) -> SearchState:
-    """Apply every edit of at most `level` that is proved and reduces the causes."""
+    """Apply every edit of at most `level` that is proved and reduces the causes.
+
+    Without `boundaries`, only edits that keep the code in the graph.
+    """
     for _ in range(rounds):
         explanation = state.program.explanation
         if runs.is_late() or explanation.error or not explanation.causes:
@@ -133,16 +140,19 @@ def search_edits(
         state = state.with_offers(found)
         if runs.is_late():
             break
-        after = _try_together(state, _next_offers(state, found, level), level, runs)
+        after = _try_together(state, _next_offers(state, found, level, boundaries), level, runs)
         if after.program is state.program and len(after.trials) == len(state.trials):
             break
         state = after
     return state
 
 
-def _next_offers(state: SearchState, found: Sequence[Offers], level: Applicability) -> list[Offer]:
+def _next_offers(
+    state: SearchState, found: Sequence[Offers], level: Applicability, boundaries: bool
+) -> list[Offer]:
     """Return the best edit for each cause; if none is left, the boundaries of the next turn."""
-    for turn in sorted({0, *(offer.rule.boundary for one in found for offer in one.offers)}):
+    turns = {offer.rule.boundary for one in found for offer in one.offers if boundaries}
+    for turn in sorted({0, *turns}):
         offers: dict[EditKey, Offer] = {}
         for offer in (state.best_offer(one, level, turn) for one in found):
             if offer is not None:

@@ -87,6 +87,7 @@ ROWS = [
         "introspection",
         "has no address",
         "before the compiled call",
+        "FG815",
     ),
     Row(
         e.aligned,
@@ -94,6 +95,7 @@ ROWS = [
         "introspection",
         "has no address",
         "before the compiled call",
+        "FG815",
     ),
     Row(
         e.storage_size,
