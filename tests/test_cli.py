@@ -32,7 +32,6 @@ pytestmark = pytest.mark.compiles
 MODEL = """
 import time
 import torch
-
 from torch import nn
 
 class Net(nn.Module):
