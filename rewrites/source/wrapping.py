@@ -30,7 +30,8 @@ def wrap_new_lines(old: str, new: str) -> str:
         else _wrap(line, width, step)
         for line in new.splitlines(keepends=True)
     )
-    return wrapped if _parse(wrapped) == _parse(new) else new
+    same = wrapped == new or _parse(wrapped) == _parse(new)  # no parse where nothing was wrapped
+    return wrapped if same else new
 
 
 def _parse(text: str) -> str:
