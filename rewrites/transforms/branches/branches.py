@@ -22,6 +22,13 @@ class Branches:
     other: Sequence[cst.CSTNode]
     rest: Sequence[cst.BaseStatement] = ()
     """Statements after the `if` that form the other branch, up to the end of their block."""
+    inner: cst.If | None = None
+    """The `if` inside `node` whose condition decides; None if it is the condition of `node`."""
+
+    @property
+    def test(self) -> cst.BaseExpression:
+        """Return the condition that decides between the branches."""
+        return (self.inner or self.node).test
 
     @property
     def last(self) -> cst.CSTNode:
@@ -60,19 +67,20 @@ def blocks_of(node: cst.If) -> Branches:
     return Branches(node, statements_of(node.body), other)
 
 
+def last_line(node: cst.If) -> cst.SimpleStatementLine | None:
+    """Return the last line of an `if` without `else`; None if a compound statement ends it."""
+    body = statements_of(node.body)
+    last = body[-1] if body else None
+    return last if node.orelse is None and isinstance(last, cst.SimpleStatementLine) else None
+
+
 def skipped_statements(site: Site, node: cst.If) -> Sequence[cst.BaseStatement]:
     """Return the statements that `if t: continue` or `if t: return` skips.
 
     Empty where more than that is skipped, or where the function returns values.
     """
-    outer = site.document.parent(node)
-    body = statements_of(node.body)
-    last = body[-1] if body else None
-    if (
-        node.orelse is not None
-        or not isinstance(outer, cst.IndentedBlock)
-        or not isinstance(last, cst.SimpleStatementLine)
-    ):
+    outer, last = site.document.parent(node), last_line(node)
+    if last is None or not isinstance(outer, cst.IndentedBlock):
         return ()
     holder, jump = site.document.parent(outer), last.body[-1]
     if isinstance(jump, cst.Continue):
@@ -87,37 +95,32 @@ def find_guarded_skip(site: Site, node: cst.If) -> Branches | None:
 
     They are the branches of the outer `if`, which is their `node`; None for other code.
     """
-    block = site.document.parent(node)
-    outer = site.document.parents.get(block)
-    body = statements_of(node.body)
-    last = body[-1] if body else None
-    if (
-        not isinstance(outer, cst.If)
-        or outer.orelse is not None
-        or node.orelse is not None
-        or statements_of(outer.body)[-1] is not node
-        or not isinstance(last, cst.SimpleStatementLine)
-        or not isinstance(last.body[-1], cst.Continue)
-        or len(last.body) > 1
-    ):
+    outer = site.document.parents.get(site.document.parent(node))
+    if not isinstance(outer, cst.If) or outer.orelse is not None:
         return None
+    match last_line(node):
+        case cst.SimpleStatementLine(body=[cst.Continue()]) if (
+            statements_of(outer.body)[-1] is node
+        ):
+            pass
+        case _:
+            return None
     holder = site.document.parent(outer)
     loop = site.document.parents.get(holder)
     if not isinstance(holder, cst.IndentedBlock) or not isinstance(loop, cst.For | cst.While):
         return None
     rest = holder.body[holder.body.index(outer) + 1 :]
-    return Branches(outer, body[:-1], rest, rest) if rest else None
+    return Branches(outer, statements_of(node.body)[:-1], rest, rest, node) if rest else None
 
 
 def leaves_early(site: Site, node: cst.CSTNode) -> bool:
     """Return whether the `if` raises or leaves a loop, except by skipping the rest of an
     iteration."""
-    end = None
-    if isinstance(node, cst.If) and (
+    skips = isinstance(node, cst.If) and (
         skipped_statements(site, node) or find_guarded_skip(site, node)
-    ):
-        end = statements_of(node.body)[-1]
-    last = end.body[-1] if isinstance(end, cst.SimpleStatementLine) else None
+    )
+    line = last_line(node) if isinstance(node, cst.If) and skips else None
+    last = line.body[-1] if line is not None else None
     kinds = cst.Raise | cst.Break | cst.Continue
     return any(isinstance(one, kinds) and one is not last for one in walk(node))
 

@@ -21,6 +21,7 @@ from fullgraph.rewrites.transforms.branches.assignments import (
     statements_of,
     values_assigned,
 )
+from fullgraph.rewrites.transforms.branches.branches import last_line
 from fullgraph.rewrites.transforms.branches.predicate import Predicate
 from fullgraph.rewrites.transforms.branches.use_where import (
     Lines,
@@ -43,13 +44,8 @@ class LaterStatements:
 
 def is_early_return(node: cst.If) -> bool:
     """Return whether an `if` without `else` returns."""
-    body = statements_of(node.body)
-    last = body[-1] if body else None
-    return (
-        node.orelse is None
-        and isinstance(last, cst.SimpleStatementLine)
-        and isinstance(last.body[-1], cst.Return)
-    )
+    last = last_line(node)
+    return last is not None and isinstance(last.body[-1], cst.Return)
 
 
 def statements_after(site: Site, node: cst.If | cst.For) -> LaterStatements:

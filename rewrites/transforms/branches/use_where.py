@@ -163,7 +163,7 @@ class WhereWriter:
         """Return the lines of both branches, and selections of what they assign."""
         choice = self.choice(condition)
         merged = self._merge_values(branches, choice, one, other)
-        self.tests.append(branches.node.test)
+        self.tests.append(branches.test)
         return self._hoist_condition(choice, [*merged.own, *_make_assignments(merged.values)])
 
     def _merge_updates(self, branches: Branches, condition: Predicate) -> Lines:
@@ -179,7 +179,7 @@ class WhereWriter:
 
         lines = guard_updates(choice, sides, read_later, old)
         choice.agreement.assume_zero_gradients(*(stored_operands(branch) for branch, _ in sides))
-        self.tests.append(branches.node.test)
+        self.tests.append(branches.test)
         return self._hoist_condition(choice, lines, changes=True)
 
     def _hoist_condition(self, choice: Choice, lines: Lines, changes: bool = False) -> Lines:

@@ -101,8 +101,6 @@ def _edits_for_guarded_skip(
     made = lines[-1] if lines else None
     if len(lines) != 1 or not isinstance(made, cst.If) or made.test is not outer.test:
         raise NotApplicable("more than the guarded block would change")
-    if isinstance(writer, WhereWriter):
-        writer.tests[:] = [node.test if test is outer.test else test for test in writer.tests]
     kept = [*node.leading_lines, *lost_comments(node, lines)]
     first, *others = statements_of(made.body)
     assert isinstance(first, cst.BaseStatement)
