@@ -7,9 +7,14 @@ import libcst as cst
 from fullgraph.rewrites.source import Document, build_expression
 
 
+def compiling_condition(document: Document) -> str:
+    """Return the code of the condition that is true while compiling."""
+    return f"{document.imported_name('torch') or 'torch'}.compiler.is_compiling()"
+
+
 def eager_condition(document: Document) -> str:
     """Return the code of the condition that is false while compiling."""
-    return f"not {document.imported_name('torch') or 'torch'}.compiler.is_compiling()"
+    return f"not {compiling_condition(document)}"
 
 
 def run_in_eager_only(document: Document, *statements: cst.BaseStatement) -> cst.If:

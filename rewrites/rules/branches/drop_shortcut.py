@@ -47,10 +47,11 @@ _RANDOM = re.compile(r"\brand\w*\(|\bnormal_?\(|\buniform_?\(|\bbernoulli\w*\(|\
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    found = find_operand(site)
-    node = None if found is None else found.branch
-    if found is None or not isinstance(node, cst.If | cst.IfExp):
-        return None
+    match find_operand(site):
+        case ConditionOperand(branch=cst.If() | cst.IfExp() as node) as found:
+            pass
+        case _:
+            return None
     if isinstance(node, cst.If) and isinstance(site.document.parent(node), cst.If):
         return Refusal("an `elif` depends on the conditions before it")
     wanted = _wanted_value(node)

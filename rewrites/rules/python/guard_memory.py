@@ -31,7 +31,7 @@ from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.rule import Applicability, Refusal, Rewrite, Rule
 from fullgraph.rewrites.source import build_expression
 from fullgraph.rewrites.transforms.branches.operands import find_operand
-from fullgraph.rewrites.transforms.eager_only import eager_condition
+from fullgraph.rewrites.transforms.eager_only import compiling_condition, eager_condition
 
 _MEMORY = re.compile(r"(data_ptr|storage|untyped_storage|is_set_to|_is_view|is_alias_of|nbytes)$")
 
@@ -46,12 +46,12 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
     seen = site.observed(found.operand)
     answers = {bool(value) for value in seen.values} if seen is not None else set()
     true = answers == {True} or (not answers and isinstance(found.branch, cst.Assert))
-    eager = eager_condition(site.document)
-    guard = f"({eager.removeprefix('not ')} or {{asked}})" if true else f"({eager} and {{asked}})"
-    guarded = build_expression(guard, asked=found.operand)
+    document = site.document
+    guard = f"{compiling_condition(document)} or" if true else f"{eager_condition(document)} and"
+    guarded = build_expression(f"({guard} {{asked}})", asked=found.operand)
     if not found.path:
         guarded = guarded.with_changes(lpar=(), rpar=())
-    code = site.document.code(found.operand)
+    code = document.code(found.operand)
     return Rewrite(
         {found.operand: guarded},
         f"Compiled code takes it that `{code}` is {'true' if true else 'false'}.",
