@@ -97,9 +97,10 @@ def _selects_safely(site: Site, node: cst.Subscript) -> bool:
         if isinstance(value, cst.Attribute) and value.attr.value == "shape":
             tensor = infer(site, value.value)
             lengths = tensor.dims if tensor is not None and tensor.is_tensor else frozenset()
+        elif seen is not None and seen.types == ("tuple",):
+            lengths = frozenset({len(seen.items)})
         else:
-            is_tuple = seen is not None and seen.types == ("tuple",)
-            lengths = frozenset({len(seen.items)} if seen is not None and is_tuple else ())
+            return False
         return bool(lengths) and all(-length <= index < length for length in lengths)
     if not all(isinstance(one.slice, cst.Slice) for one in node.slice) or len(node.slice) > 1:
         return False
