@@ -16,14 +16,11 @@ from fullgraph.rewrites.rule import Rule
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Return all rules in order of their codes, found by listing this folder."""
-    found = []
-    folder, package = Path(__file__).parent, __name__.rpartition(".")[0]
-    for info in pkgutil.walk_packages([str(folder)], f"{package}."):
-        if not info.ispkg and info.name != __name__:
-            found.append(_with_documentation(importlib.import_module(info.name)))
-    codes = [rule.code for rule in found]
-    assert len(set(codes)) == len(codes), f"two rules share a code: {sorted(codes)}"
-    return tuple(sorted(found, key=lambda rule: rule.code))
+    folders = pkgutil.iter_modules([str(Path(__file__).parent)])
+    rules = rules_of_topics(tuple(info.name for info in folders if info.ispkg))
+    codes = [rule.code for rule in rules]
+    assert len(set(codes)) == len(codes), f"two rules share a code: {codes}"
+    return rules
 
 
 @cache
