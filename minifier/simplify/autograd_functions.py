@@ -19,6 +19,7 @@ from fullgraph.minifier.simplify.results import without_element
 from fullgraph.minifier.simplify.variables import mentions
 
 _STATIC = ("forward", "backward", "setup_context", "jvp", "vmap")
+_NEW_TENSORS = ("torch.ones(", "torch.zeros(")
 _STATICMETHOD = cst.Decorator(cst.Name("staticmethod"))
 
 
@@ -68,10 +69,10 @@ def return_inputs(tree: SourceTree) -> list[TreeEdit]:
         if forward is None or not params or mentions(tree, forward.body, params[0].name.value):
             continue
         for node in tree.inside(forward):
-            new = isinstance(node, cst.Return) and node.value is not None
-            if new and tree.code(node.value).startswith(("torch.ones(", "torch.zeros(")):  # type: ignore[attr-defined]
+            value = node.value if isinstance(node, cst.Return) else None
+            if value is not None and tree.code(value).startswith(_NEW_TENSORS):
                 text = f"{params[0].name.value}.clone()"
-                found.append(replace_expression(tree, node.value, text))  # type: ignore[attr-defined]
+                found.append(replace_expression(tree, value, text))
     return found
 
 

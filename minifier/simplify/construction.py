@@ -14,6 +14,7 @@ from fullgraph.minifier.reduce.source.source_tree import (
     Replacement,
     SourceTree,
     TreeEdit,
+    replace_always,
     replace_expression,
 )
 
@@ -30,7 +31,7 @@ def call_constructors(tree: SourceTree) -> list[TreeEdit]:
             continue
         call = cst.parse_statement(f"{made['name']} = {made['kind']}()")
         changes: dict[cst.CSTNode, Callable[[CurrentNode], Replacement]] = {
-            line: lambda now, call=call: call  # type: ignore[misc]
+            line: replace_always(call)
         }
         begun = re.compile(rf"[\w.]+\.__init__\({made['name']}\)")
         for other in lines:

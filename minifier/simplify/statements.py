@@ -21,21 +21,13 @@ def drop_counters(tree: SourceTree) -> list[TreeEdit]:
     """Propose `for x in xs` for `for i, x in enumerate(xs)` where nothing reads `i`."""
     found = []
     for loop in tree.nodes_of_kind(cst.For):
-        counted = m.matches(
-            loop,
-            m.For(
-                target=m.Tuple([m.Element(m.Name()), m.Element()]),
-                iter=m.Call(m.Name("enumerate"), [m.Arg()]),
-            ),
-        )
-        if not counted:
-            continue
-        counter, item = (one.value for one in loop.target.elements)  # type: ignore[attr-defined]
-        if not mentions(tree, loop.body, counter.value):
-            each = loop.iter.args[0].value  # type: ignore[attr-defined]
-            found.append(
-                TreeEdit({loop.target: replace_always(item), loop.iter: replace_always(each)})
-            )
+        match loop.target, loop.iter:
+            case (
+                cst.Tuple(elements=[cst.Element(value=cst.Name(value=counter)), item]),
+                cst.Call(func=cst.Name(value="enumerate"), args=[each]),
+            ) if not mentions(tree, loop.body, counter):
+                target, values = replace_always(item.value), replace_always(each.value)
+                found.append(TreeEdit({loop.target: target, loop.iter: values}))
     return found
 
 

@@ -52,9 +52,11 @@ def spread_arguments(tree: SourceTree) -> list[TreeEdit]:
     for call in tree.nodes_of_kind(cst.Call):
         args: list[cst.Arg] = []
         for arg in call.args:
-            plain = arg.star == "*" and isinstance(arg.value, cst.Tuple | cst.List)
-            values = [one.value for one in arg.value.elements] if plain else []  # type: ignore[attr-defined]
-            args += [cst.Arg(value) for value in values] if plain else [arg]
+            match arg:
+                case cst.Arg(star="*", value=cst.Tuple(elements=items) | cst.List(elements=items)):
+                    args += [cst.Arg(item.value) for item in items]
+                case _:
+                    args.append(arg)
         if len(args) != len(call.args):
             found.append(TreeEdit({call: replace_always(call.with_changes(args=args))}))
     return found

@@ -8,13 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from fullgraph.rewrites.analysis import word_set
-from fullgraph.rewrites.check.project import (
-    ClassDefinition,
-    FunctionDefinition,
-    Module,
-    dotted,
-    walk,
-)
+from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module
+from fullgraph.rewrites.check.syntax import dotted, walk
 
 _COMPILERS = frozenset({"torch.compile", "torch._dynamo.optimize"})
 _MODULES = word_set("Module PreTrainedModel LightningModule ModelMixin PyTorchModelHubMixin _Loss")

@@ -11,10 +11,11 @@ from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.events import Position
 from fullgraph.rewrites.analysis import Site
 from fullgraph.rewrites.check.finding import Fix, TextEdit
+from fullgraph.rewrites.check.interpreter.values import Value
 from fullgraph.rewrites.check.knowledge import SourceKnowledge
-from fullgraph.rewrites.check.project import Module, walk
+from fullgraph.rewrites.check.project import Module
 from fullgraph.rewrites.check.report import Found
-from fullgraph.rewrites.check.values import Value
+from fullgraph.rewrites.check.syntax import walk
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
 from fullgraph.rewrites.rules import rules_of_topics
 from fullgraph.rewrites.source import Document, parse_document

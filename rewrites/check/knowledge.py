@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from fullgraph.compiler.events import Position
 from fullgraph.compiler.facts import Term, ValueSummary
-from fullgraph.rewrites.check.values import (
+from fullgraph.rewrites.check.interpreter.values import (
     External,
     Instance,
     Layer,

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from fullgraph.rewrites.check.sources import CannotRead, Source, read_source
+from fullgraph.rewrites.check.syntax import (
+    Scope,
+    absolute_module,
+    dotted,
+    imported_names,
+    own_nodes,
+    self_writes,
+    statements_of,
+    walk,
+)
 
 _NEVER_READ = frozenset({"", "torch", "numpy", "builtins"})
 """Packages that stay external wherever they lie."""
-Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 MODULES_READ = 2000
 """Files that are read because a checked file imports from them."""
 
@@ -219,12 +228,15 @@ class Module:
         """Global names, and all expressions that the module assigns to each."""
         found: dict[str, list[ast.expr]] = {}
         for one in self.statements:
-            targets = one.targets if isinstance(one, ast.Assign) else []
-            if isinstance(one, ast.AnnAssign) and one.value is not None:
-                targets = [one.target]
-            for target in targets:
-                if isinstance(target, ast.Name):
-                    found.setdefault(target.id, []).append(one.value)  # type: ignore[attr-defined]
+            match one:
+                case ast.Assign(targets=targets, value=value):
+                    names = [target.id for target in targets if isinstance(target, ast.Name)]
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                    names = [name]
+                case _:
+                    continue
+            for name in names:
+                found.setdefault(name, []).append(value)
         return found
 
     @cached_property
@@ -342,92 +354,3 @@ def package_of(path: Path) -> tuple[Path, str]:
         parts.insert(0, folder.name)
         folder = folder.parent
     return folder, ".".join(parts)
-
-
-def dotted(node: ast.AST | None) -> str:
-    """Return "a.b.c" for a variable or a path of attributes on one; "" for anything else."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name):
-        return ""
-    parts.append(node.id)
-    return ".".join(reversed(parts))
-
-
-def statements_of(body: Iterable[ast.stmt], types: bool = True) -> Iterator[ast.stmt]:
-    """Yield statements, and those in `if`, `try` and `with` blocks among them.
-
-    Without `types`, blocks under `if TYPE_CHECKING:` are left out.
-    """
-    for one in body:
-        yield one
-        if not types and isinstance(one, ast.If) and dotted(one.test).endswith("TYPE_CHECKING"):
-            continue
-        if isinstance(one, ast.If | ast.Try | ast.With | ast.For | ast.While):
-            for name in ("body", "orelse", "finalbody"):
-                yield from statements_of(getattr(one, name, ()), types)
-            for handler in getattr(one, "handlers", ()):
-                yield from statements_of(handler.body, types)
-
-
-def imported_names(statements: Iterable[ast.stmt], package: str) -> Iterator[tuple[str, str]]:
-    """Yield the names that imports bind, with their qualified names."""
-    for one in statements:
-        if isinstance(one, ast.Import):
-            for alias in one.names:
-                first = alias.name.partition(".")[0]
-                yield (alias.asname, alias.name) if alias.asname else (first, first)
-        elif isinstance(one, ast.ImportFrom):
-            module = absolute_module(one, package)
-            for alias in one.names:
-                if alias.name != "*":
-                    yield alias.asname or alias.name, f"{module}.{alias.name}".lstrip(".")
-
-
-def absolute_module(node: ast.ImportFrom, package: str) -> str:
-    """Return the absolute name of the module that is imported from."""
-    if not node.level:
-        return node.module or ""
-    parts = package.split(".") if package else []
-    parts = parts[: len(parts) - node.level + 1]
-    return ".".join([*parts, node.module] if node.module else parts)
-
-
-def walk(node: ast.AST, stop: tuple[type[ast.AST], ...] = ()) -> Iterator[ast.AST]:
-    """Yield a node and all below it, not those below nodes of the types `stop`; no contexts."""
-    todo = [node]
-    while todo:
-        one = todo.pop()
-        yield one
-        if stop and one is not node and isinstance(one, stop):
-            continue
-        for value in one.__dict__.values():
-            if value.__class__ is list:
-                todo.extend(inner for inner in value if isinstance(inner, ast.AST))
-            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
-                todo.append(value)
-
-
-def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function's body, without those of functions and classes inside."""
-    nodes = walk(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef))
-    next(nodes)
-    yield from nodes
-
-
-def self_writes(function: Scope) -> Iterator[tuple[str, ast.AST]]:
-    """Yield the attributes of the first parameter that a method assigns, with the targets."""
-    args = function.args.posonlyargs + function.args.args
-    if not args:
-        return
-    first = args[0].arg
-    for node in walk(function):
-        if (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Store | ast.Del)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == first
-        ):
-            yield node.attr, node

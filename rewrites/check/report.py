@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fullgraph.rewrites.check.codes import code_of
 from fullgraph.rewrites.check.constructs import Row, Table
 from fullgraph.rewrites.check.finding import Certainty, Finding, Fix
-from fullgraph.rewrites.check.machine import Note
+from fullgraph.rewrites.check.interpreter.machine import Note
 from fullgraph.rewrites.check.messages import message_of
 from fullgraph.rewrites.check.project import Module
 

@@ -5,47 +5,35 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from fullgraph.rewrites.check.builtin_calls import classes_in, is_instance
-from fullgraph.rewrites.check.calls import Calls
-from fullgraph.rewrites.check.expressions import data_only
-from fullgraph.rewrites.check.machine import Env, join_environments
-from fullgraph.rewrites.check.project import dotted
-from fullgraph.rewrites.check.recompiles import (
+from fullgraph.rewrites.check.interpreter.conditions import Conditions
+from fullgraph.rewrites.check.interpreter.machine import Env, join_environments
+from fullgraph.rewrites.check.interpreter.recompiles import (
     construct_of_update,
     is_fresh,
     owners_of,
     reads,
 )
-from fullgraph.rewrites.check.values import (
-    INT,
+from fullgraph.rewrites.check.interpreter.values import (
     NONE,
     UNKNOWN,
-    ClassObject,
-    Data,
-    External,
     Function,
     Instance,
-    Layer,
     Literal,
     Mapping,
-    Plain,
     Sequence,
     Tensor,
-    Unknown,
     Value,
     join_all,
-    only_none,
     sequence_of,
-    truth,
-    without_none,
 )
+from fullgraph.rewrites.check.syntax import dotted
 
 ITERATIONS = 3
 """Number of times that the body of a loop is evaluated, at most."""
 
 
-class Statements(Calls):
-    """Layer of the interpreter: statements, assignments and conditions."""
+class Statements(Conditions):
+    """Layer of the interpreter: statements and assignments."""
 
     def run_block(self, body: Iterable[ast.stmt]) -> None:
         """Evaluate statements until one leaves the block."""
@@ -355,214 +343,6 @@ class Statements(Calls):
                     inner = sequence_of(element) if isinstance(one, ast.Starred) else element
                     self.assign(one.value if isinstance(one, ast.Starred) else one, inner)
 
-    # Subscripts.
-
-    def eval_Subscript(self, node: ast.Subscript) -> Value:
-        return self.evaluate_subscript(node, "read")
-
-    def evaluate_subscript(self, node: ast.Subscript, use: str, stored: Value = ()) -> Value:
-        """Return an element; note masks. `use` is "read", "store" or "augmented".
-
-        For "store" the container itself is returned.
-        """
-        base, index = self.evaluate(node.value), self.evaluate(node.slice)
-        parts = _index_parts(index)
-        found: list[Value] = []
-        for one in base:
-            found.append(self._element(one, index, parts, node, use, stored))
-        return base if use == "store" else join_all(found) or UNKNOWN
-
-    def _element(
-        self,
-        one: object,
-        index: Value,
-        parts: list[Value],
-        node: ast.Subscript,
-        use: str,
-        stored: Value,
-    ) -> Value:
-        match one:
-            case Tensor():
-                return self._tensor_element(one, parts, node, use, stored)
-            case Sequence():
-                if any(isinstance(o, Tensor) for o in index):
-                    self.note_tensor(node, index, "scalar.list_index")
-                match index:
-                    case (Literal(value=int() as number),) if one.items is not None:
-                        if -len(one.items) <= number < len(one.items):
-                            return one.items[number]
-                    case (Plain(kind="slice"),):
-                        return sequence_of(one.element, one.kind)
-                return one.element or UNKNOWN
-            case Mapping():
-                if any(isinstance(o, Tensor) for o in index):
-                    self.note_tensor(node, index, "scalar.dict_index")
-                match index:
-                    case (Literal(value=key),):
-                        known = dict(one.items).get(key)
-                        return known if known is not None else one.element or UNKNOWN
-                return join_all((*(v for _, v in one.items), one.element)) or UNKNOWN
-            case Layer() if one.element:
-                self.note_branch(node, data_only(index), "branch.module_index")
-                return one.element
-            case Plain(kind="size"):
-                return (one,) if index == (Plain("slice"),) else INT
-            case External(name="numpy.mgrid" | "numpy.ogrid" as name):
-                self.note(node, f"call:{name}", True, self.around(node))
-                return (Tensor(array=True),)
-            case Data():
-                return (Data(one.proved, "int" if one.kind == "size" else "", one.random),)
-            case Unknown():
-                if any(isinstance(o, Tensor) and o.dtype == "bool" for p in parts for o in p):
-                    return self._tensor_element(Tensor(), parts, node, use, stored)
-                if len(parts) > 1 and any(p == (Plain("slice"),) for p in parts):
-                    return (Tensor(),)
-        return UNKNOWN
-
-    def _tensor_element(
-        self, one: Tensor, parts: list[Value], node: ast.Subscript, use: str, stored: Value
-    ) -> Value:
-        masks = [p for p in parts if any(isinstance(o, Tensor) and o.dtype == "bool" for o in p)]
-        maybe = [p for p in parts if any(isinstance(o, Tensor) and o.dtype == "" for o in p)]
-        if parts and all(isinstance(o, Literal) and o.kind == "str" for o in parts[0]):
-            return UNKNOWN  # a dict after all
-        dynamic = any(isinstance(o, Tensor) and o.dynamic for p in parts for o in p)
-        if masks:
-            if use == "read":
-                construct = "mask.read"
-            elif use == "augmented":
-                construct = "mask.augmented"
-            else:
-                tensor = any(isinstance(o, Tensor) for o in stored)
-                selected = any(isinstance(o, Tensor) and o.dynamic for o in stored)
-                kind = "selection" if selected else "tensor" if tensor else "number"
-                construct = f"mask.store_{kind}"
-            # A comparison that is used as an index is one of tensors, and indexes a tensor.
-            self.note(node, construct, True, self.around(node))
-        if maybe and not masks and use == "read" and _looks_like_mask(node.slice):
-            self.note(node, "mask.read", False, self.around(node))
-        proved = one.proved and all(o.proved for p in parts for o in p if isinstance(o, Tensor))
-        return (Tensor(proved, one.dtype, one.dynamic or dynamic or bool(masks), one.array),)
-
-    # Conditions.
-
-    def condition(self, node: ast.expr, construct: str) -> bool | None:
-        match node:
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                known = self.condition(operand, construct)
-                return None if known is None else not known
-            case ast.BoolOp():
-                return self._conditions(node, construct)
-        value = self.evaluate(node)
-        self.seen_value = value
-        known = truth(value)
-        if known is None:
-            self.note_branch(node, value, construct)
-        return known
-
-    def _conditions(self, node: ast.BoolOp, construct: str) -> bool | None:
-        """Evaluate the operands of `and` or `or` as conditions."""
-        stops = isinstance(node.op, ast.Or)
-        before, answers = self.frame.env, []
-        for operand in node.values:
-            self.frame.env = dict(self.frame.env or {})
-            known = self.condition(operand, construct)
-            answers.append(known)
-            if known is stops:
-                break
-            self.narrow(operand, not stops)
-        self.frame.env = before
-        self.seen_value = UNKNOWN
-        if stops in answers:
-            return (
-                stops
-                if all(one is not None for one in answers) or answers[0] is stops
-                else (stops if answers[-1] is stops else None)
-            )
-        return not stops if all(one is (not stops) for one in answers) else None
-
-    def narrow(self, node: ast.expr, outcome: bool) -> None:
-        env = self.frame.env
-        if env is None:
-            return
-        match node:
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                self.narrow(operand, not outcome)
-            case ast.BoolOp(op=op, values=values):
-                if isinstance(op, ast.And) is outcome:
-                    for one in values:
-                        self.narrow(one, outcome)
-            case ast.Compare(
-                left=left,
-                ops=[ast.Is() | ast.IsNot() | ast.Eq() | ast.NotEq() as op],
-                comparators=[ast.Constant(value=None)],
-            ):
-                positive = isinstance(op, ast.Is | ast.Eq)
-                self._restrict(left, positive is outcome)
-            case ast.Name() | ast.Attribute():
-                if outcome:
-                    self._restrict(node, False)
-            case ast.Call(func=ast.Name(id="isinstance"), args=[subject, kinds]):
-                self._restrict_to_classes(subject, kinds, outcome)
-            case ast.Call(func=function, args=[subject]) if dotted(function).endswith("is_tensor"):
-                self._keep(subject, lambda one: isinstance(one, Tensor) is outcome, outcome)
-            case ast.NamedExpr(target=target):
-                self.narrow(target, outcome)
-
-    def _restrict(self, node: ast.expr, to_none: bool) -> None:
-        """Restrict a variable or attribute to None, or to what is not None."""
-        path, env = dotted(node), self.frame.env
-        if not path or env is None:
-            return
-        value = self.quiet(node)
-        rest = only_none(value) if to_none else without_none(value)
-        if rest:
-            env[path] = rest
-        elif value:
-            env[path] = UNKNOWN
-
-    def _restrict_to_classes(self, subject: ast.expr, kinds: ast.expr, outcome: bool) -> None:
-        from_classes = self.quiet(kinds)
-        self._keep(
-            subject, lambda one: is_instance(one, from_classes) is not (not outcome), outcome
-        )
-        path, env = dotted(subject), self.frame.env
-        if not outcome or not path or env is None:
-            return
-        if all(type(one).__name__ == "Unknown" for one in env.get(path, UNKNOWN)):
-            made = self.instances_of(from_classes)
-            if made:
-                env[path] = made
-
-    def instances_of(self, kinds: Value) -> Value:
-        """Return the value that `isinstance` with classes promises; empty if not known."""
-        found: list[Value] = []
-        for one in classes_in(kinds):
-            if isinstance(one, ClassObject):
-                found.append((Instance(one.kind),))
-            elif getattr(one, "name", "") == "torch.Tensor":
-                found.append((Tensor(),))
-            elif getattr(one, "name", "") == "numpy.ndarray":
-                found.append((Tensor(array=True),))
-            else:
-                return ()
-        return join_all(found)
-
-    def _keep(self, node: ast.expr, keeps: object, outcome: bool) -> None:
-        path, env = dotted(node), self.frame.env
-        assert callable(keeps)
-        if path and env is not None:
-            value = self.quiet(node)
-            env[path] = tuple(one for one in value if keeps(one)) or UNKNOWN
-
-    def quiet(self, node: ast.expr) -> Value:
-        """Return the value of an expression without noting anything."""
-        self.silent += 1
-        try:
-            return self.evaluate(node)
-        finally:
-            self.silent -= 1
-
 
 def assert_construct(node: ast.Assert) -> str:
     """Return the construct of an assert by the form of its condition and message."""
@@ -573,18 +353,3 @@ def assert_construct(node: ast.Assert) -> str:
     if node.msg is None:
         return "assert.plain"
     return "assert.message" if isinstance(node.msg, ast.Constant) else "assert.made_message"
-
-
-def _index_parts(index: Value) -> list[Value]:
-    """Return the elements of an index: those of a tuple, else the index itself."""
-    match index:
-        case (Sequence(kind="tuple", items=tuple() as items),):
-            return list(items)
-    return [index]
-
-
-def _looks_like_mask(node: ast.expr) -> bool:
-    """Return whether an index has the name of a mask."""
-    parts = node.elts if isinstance(node, ast.Tuple) else [node]
-    names = [dotted(one).rpartition(".")[2].lower() for one in parts]
-    return any(n in ("mask", "valid", "keep") or n.endswith("_mask") for n in names)

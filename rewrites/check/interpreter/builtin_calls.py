@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from fullgraph.rewrites.check.expressions import Expressions
-from fullgraph.rewrites.check.operations import operator_result
-from fullgraph.rewrites.check.values import (
+from fullgraph.rewrites.check.interpreter.expressions import Expressions
+from fullgraph.rewrites.check.interpreter.operations import operator_result
+from fullgraph.rewrites.check.interpreter.values import (
     BOOL,
     FALSE,
     FLOAT,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from fullgraph.rewrites.analysis import word_set
 from fullgraph.rewrites.analysis.torch_names import IN_PLACE, VIEWS, names_with
-from fullgraph.rewrites.check.values import (
+from fullgraph.rewrites.check.interpreter.values import (
     BOOL,
     INT,
     PLAIN,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from fullgraph.rewrites.check.machine import Frame
-from fullgraph.rewrites.check.project import ClassDefinition, dotted, walk
-from fullgraph.rewrites.check.values import Instance, Literal, Plain, Value
+from fullgraph.rewrites.check.interpreter.machine import Frame
+from fullgraph.rewrites.check.interpreter.values import Instance, Literal, Plain, Value
+from fullgraph.rewrites.check.project import ClassDefinition
+from fullgraph.rewrites.check.syntax import dotted, walk
 
 NUMBERS = frozenset({"int", "float", "bool"})
 

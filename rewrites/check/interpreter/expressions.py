@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from fullgraph.rewrites.check.attributes import Attributes
-from fullgraph.rewrites.check.operations import NUMERIC_ONLY, TENSOR_ONLY, operator_result
-from fullgraph.rewrites.check.project import FunctionDefinition, dotted
-from fullgraph.rewrites.check.values import (
+from fullgraph.rewrites.check.interpreter.attributes import Attributes
+from fullgraph.rewrites.check.interpreter.folding import OPERATORS, fold, identity, plain_result
+from fullgraph.rewrites.check.interpreter.operations import (
+    NUMERIC_ONLY,
+    TENSOR_ONLY,
+    operator_result,
+)
+from fullgraph.rewrites.check.interpreter.values import (
     BOOL,
     INT,
     PLAIN,
@@ -35,22 +37,8 @@ from fullgraph.rewrites.check.values import (
     truth,
     weakened,
 )
-
-_OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.truediv,
-    ast.Mod: operator.mod,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
-_NUMBERS = frozenset({"int", "float", "bool"})
+from fullgraph.rewrites.check.project import FunctionDefinition
+from fullgraph.rewrites.check.syntax import dotted
 
 
 class Expressions(Attributes):
@@ -209,8 +197,8 @@ class Expressions(Attributes):
         both = left[0], right[0]
         if len(left) == len(right) == 1:
             a, b = both
-            if isinstance(a, Literal) and isinstance(b, Literal) and type(op) in _OPERATORS:
-                return _fold(op, a, b)
+            if isinstance(a, Literal) and isinstance(b, Literal) and type(op) in OPERATORS:
+                return fold(op, a, b)
             if isinstance(a, Sequence) and isinstance(b, Sequence) and isinstance(op, ast.Add):
                 if a.items is not None and b.items is not None:
                     return make_sequence(a.kind, (*a.items, *b.items))
@@ -220,7 +208,7 @@ class Expressions(Attributes):
                     if isinstance(one, Sequence) and not isinstance(other, Unknown):
                         return sequence_of(one.element, one.kind)
             if isinstance(a, Literal | Plain) and isinstance(b, Literal | Plain):
-                return _plain_result(op, a.kind, b.kind)
+                return plain_result(op, a.kind, b.kind)
         if all(isinstance(one, Plain | Literal) for one in (*left, *right)):
             return PLAIN
         return UNKNOWN
@@ -277,14 +265,14 @@ class Expressions(Attributes):
         self, node: ast.Compare, op: ast.cmpop, left: Value, right: Value, right_node: ast.expr
     ) -> Value:
         if isinstance(op, ast.Is | ast.IsNot):
-            return _identity(left, right, isinstance(op, ast.IsNot))
+            return identity(left, right, isinstance(op, ast.IsNot))
         if isinstance(op, ast.In | ast.NotIn):
             return self._membership(node, left, right)
         if (found := operator_result(op, [left, right])) is not None:
             return found
         match left, right:
-            case (Literal() as a,), (Literal() as b,) if type(op) in _OPERATORS:
-                return _fold(op, a, b)
+            case (Literal() as a,), (Literal() as b,) if type(op) in OPERATORS:
+                return fold(op, a, b)
         return BOOL if _plain(left) and _plain(right) else UNKNOWN
 
     def _membership(self, node: ast.Compare, left: Value, right: Value) -> Value:
@@ -410,38 +398,6 @@ def data_only(value: Value) -> Value:
 
 def _plain(value: Value) -> bool:
     return all(isinstance(one, Plain | Literal) for one in value)
-
-
-def _identity(left: Value, right: Value, negated: bool) -> Value:
-    """Return the result of `is` or `is not` as far as it is known."""
-    for one, other in ((left, right), (right, left)):
-        if len(other) == 1 and isinstance(other[0], Literal) and other[0].value is None:
-            nones = [isinstance(o, Literal) and o.value is None for o in one]
-            if nones and all(nones):
-                return literal(not negated)
-            if not any(nones) and not any(isinstance(o, Unknown) for o in one):
-                return literal(negated)
-            return BOOL
-    return BOOL
-
-
-def _fold(op: ast.AST, a: Literal, b: Literal) -> Value:
-    """Return the constant that an operator gives for small constants."""
-    small = all(kind in _NUMBERS or isinstance(op, ast.Eq | ast.NotEq) for kind in (a.kind, b.kind))
-    if small:
-        try:
-            return literal(_OPERATORS[type(op)](a.value, b.value))
-        except Exception:
-            return PLAIN
-    return _plain_result(op, a.kind, b.kind)
-
-
-def _plain_result(op: ast.AST, a: str, b: str) -> Value:
-    if isinstance(op, ast.cmpop):
-        return BOOL
-    if isinstance(op, ast.Div) and {a, b} <= _NUMBERS:
-        return (Plain("float"),)
-    return (Plain(a if a == b else "float" if {a, b} == {"int", "float"} else ""),)
 
 
 def unknown_if(value: Value, certain: bool) -> Value:

@@ -7,14 +7,7 @@ import builtins
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fullgraph.rewrites.check.project import (
-    ClassDefinition,
-    FunctionDefinition,
-    Module,
-    Project,
-    imported_names,
-)
-from fullgraph.rewrites.check.values import (
+from fullgraph.rewrites.check.interpreter.values import (
     UNKNOWN,
     ClassObject,
     External,
@@ -23,6 +16,8 @@ from fullgraph.rewrites.check.values import (
     Value,
     join,
 )
+from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module, Project
+from fullgraph.rewrites.check.syntax import imported_names
 
 Env = dict[str, Value]
 """Values by name; by path for attributes that the function assigned or tested: "self.cache"."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 
 from fullgraph.rewrites.analysis import word_set
-from fullgraph.rewrites.check.project import ClassDefinition, Module, dotted
-from fullgraph.rewrites.check.values import (
+from fullgraph.rewrites.check.interpreter.values import (
     BOOL,
     FLOAT,
     INT,
@@ -25,6 +24,8 @@ from fullgraph.rewrites.check.values import (
     make_sequence,
     sequence_of,
 )
+from fullgraph.rewrites.check.project import ClassDefinition, Module
+from fullgraph.rewrites.check.syntax import dotted
 
 _PLAIN = {
     "int": INT,

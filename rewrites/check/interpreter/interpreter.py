@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import ast
 
-from fullgraph.rewrites.check.annotations import value_of_annotation
-from fullgraph.rewrites.check.evidence import Evidence, evidence_for
-from fullgraph.rewrites.check.machine import FUEL, Env, Frame, Machine, OutOfFuel
-from fullgraph.rewrites.check.project import (
-    ClassDefinition,
-    FunctionDefinition,
-    Module,
-    Project,
-)
-from fullgraph.rewrites.check.statements import Statements
-from fullgraph.rewrites.check.values import (
+from fullgraph.rewrites.check.interpreter.annotations import value_of_annotation
+from fullgraph.rewrites.check.interpreter.evidence import Evidence, evidence_for
+from fullgraph.rewrites.check.interpreter.machine import FUEL, Env, Frame, Machine, OutOfFuel
+from fullgraph.rewrites.check.interpreter.statements import Statements
+from fullgraph.rewrites.check.interpreter.values import (
     LIKELY_TENSOR,
     NONE,
     TENSOR,
@@ -32,6 +26,7 @@ from fullgraph.rewrites.check.values import (
     join_all,
     sequence_of,
 )
+from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module, Project
 
 DEPTH = 20
 """Number of nested calls that are followed."""

@@ -62,7 +62,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         known = {} if kind == "runnable" else compiler_environment()  # whose settings are looked at
         shutil.copytree(preload_inductor(), folder / "cache", ignore=built)
         subprocess.run(
-            [sys.executable, str(Path(__file__).with_name("failing_network.py")), *arguments],
+            [
+                sys.executable,
+                str(Path(__file__).parent.with_name("failing_network.py")),
+                *arguments,
+            ],
             cwd=folder,
             env={
                 **os.environ,

@@ -6,15 +6,14 @@ import ast
 from dataclasses import replace
 
 from fullgraph.rewrites.analysis import word_set
-from fullgraph.rewrites.check.machine import Machine
-from fullgraph.rewrites.check.operations import (
+from fullgraph.rewrites.check.interpreter.machine import Machine
+from fullgraph.rewrites.check.interpreter.operations import (
     NUMERIC_ONLY,
     ONLY_TENSOR_METHODS,
     TENSOR_ONLY,
     tensor_attribute,
 )
-from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Scope
-from fullgraph.rewrites.check.values import (
+from fullgraph.rewrites.check.interpreter.values import (
     BOOL,
     PLAIN,
     STR,
@@ -40,6 +39,8 @@ from fullgraph.rewrites.check.values import (
     join,
     join_all,
 )
+from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition
+from fullgraph.rewrites.check.syntax import Scope
 
 _LAYER_TENSORS = frozenset({"weight", "bias", "running_mean", "running_var", "in_proj_weight"})
 _MODULE_METHODS = word_set("""

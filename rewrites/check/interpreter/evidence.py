@@ -7,8 +7,9 @@ from enum import Enum
 
 from fullgraph.rewrites.analysis import word_set
 from fullgraph.rewrites.analysis.torch_names import names_with
-from fullgraph.rewrites.check.operations import NUMERIC_ONLY, TENSOR_ONLY
-from fullgraph.rewrites.check.project import FunctionDefinition, Module, dotted
+from fullgraph.rewrites.check.interpreter.operations import NUMERIC_ONLY, TENSOR_ONLY
+from fullgraph.rewrites.check.project import FunctionDefinition, Module
+from fullgraph.rewrites.check.syntax import dotted
 
 _FIRST_OPERAND = names_with("gives-tensor") - word_set(
     "arange as_tensor asarray empty eye full linspace ones rand randint randn randperm tensor zeros"
