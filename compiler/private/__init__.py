@@ -52,6 +52,12 @@ from fullgraph.compiler.private.context_regions import (
 from fullgraph.compiler.private.dynamo_caches import DynamoCaches
 from fullgraph.compiler.private.dynamo_hooks import listen
 from fullgraph.compiler.private.dynamo_objects import Frame, OutputGraph, Tracer
+from fullgraph.compiler.private.fake_operators import (
+    OperatorListener,
+    run_on_fake_tensors,
+    storage_id,
+    tensors_in,
+)
 from fullgraph.compiler.private.fake_process_groups import (
     group_name_of,
     group_size_and_rank,
@@ -169,6 +175,7 @@ __all__ = [
     "GraphLevel",
     "KernelTable",
     "NumpyCall",
+    "OperatorListener",
     "OutputGraph",
     "RegionCall",
     "ReproCall",
@@ -267,6 +274,7 @@ __all__ = [
     "resolve_backend",
     "reuse_kernel_builds",
     "root_cause_of",
+    "run_on_fake_tensors",
     "running_modules",
     "running_tracers",
     "save_compilation_metrics",
@@ -280,7 +288,9 @@ __all__ = [
     "silence_torch_logs",
     "skip_guard_profiling",
     "start_fake_process_groups",
+    "storage_id",
     "summary_positions",
+    "tensors_in",
     "tree_leaves",
     "tree_map",
     "triton_constants",

@@ -1,0 +1,1 @@
+"""Stages after capture, each a function from one plain value to the next."""

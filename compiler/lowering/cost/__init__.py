@@ -1,0 +1,38 @@
+"""The cost stage: what graphs cost on a device, estimated without compiling them."""
+
+from fullgraph.compiler.lowering.cost.device import (
+    CPU,
+    Device,
+    check_device,
+    find_device,
+    published_devices,
+)
+from fullgraph.compiler.lowering.cost.estimate import (
+    Cost,
+    add_costs,
+    graph_cost,
+    sequence_cost,
+    trace_cost,
+)
+from fullgraph.compiler.lowering.cost.joining import Saving, estimate_saving, join_traces
+from fullgraph.compiler.lowering.cost.kernels import Kernel, plan_kernels
+from fullgraph.compiler.lowering.cost.trace import trace_operators
+
+__all__ = [
+    "CPU",
+    "Cost",
+    "Device",
+    "Kernel",
+    "Saving",
+    "add_costs",
+    "check_device",
+    "estimate_saving",
+    "find_device",
+    "graph_cost",
+    "join_traces",
+    "plan_kernels",
+    "published_devices",
+    "sequence_cost",
+    "trace_cost",
+    "trace_operators",
+]

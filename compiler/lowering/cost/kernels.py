@@ -1,0 +1,241 @@
+"""Kernels that a fusing compiler would launch for the operators of a graph.
+
+The rules follow Inductor's. A pointwise operator is inlined into its consumers unless it is an
+output, an extern operator reads it, or it has several consumers and is expensive or reads much.
+What is left are loops. A loop joins a kernel with which it shares a value, if their iteration
+spaces agree and no dependency leads out of the kernel and back:
+
+- pointwise loops of the same number of elements agree, and so do equal reductions;
+- a reduction agrees with a pointwise loop over its operand before it, if it folds the last dims;
+- a pointwise loop over its operand, or over its result, agrees after it unless one number is left.
+
+A scatter or an extern operator is a kernel of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from fullgraph.compiler.lowering.cost.operator_kinds import is_heavy
+from fullgraph.compiler.operations import Operation, OperatorTrace, Space
+
+MAX_SHARED_READS, MAX_READS = 4, 8
+"""Reads up to which a pointwise operator is inlined: with several consumers, and with one."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One launch: a generated kernel, or a call of a library."""
+
+    operations: tuple[str, ...]
+    """Names of the operators in order; an inlined one is in each kernel that computes it."""
+    is_extern: bool
+    reads: tuple[tuple[int, int], ...]
+    """Values read from memory, with the bytes of each."""
+    writes: tuple[int, ...]
+    """Values written to memory."""
+    flops: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """An operator that writes memory, with those inlined into it."""
+
+    operation: Operation
+    inlined: tuple[Operation, ...]
+    reads: dict[int, int]
+
+
+class _Group:
+    """Loops that become one kernel."""
+
+    def __init__(self, loop: _Loop) -> None:
+        self.loops = [loop]
+        self.producers: set[int] = set()
+
+    @property
+    def touched(self) -> set[int]:
+        """The values that its loops read or write."""
+        return {v for loop in self.loops for v in (*loop.reads, *loop.operation.writes)}
+
+
+def plan_kernels(trace: OperatorTrace, *, fuse: bool = True) -> tuple[Kernel, ...]:
+    """Return the kernels of a graph in an order of execution; one an operator without `fuse`."""
+    loops = list(_make_loops(trace, fuse))
+    groups: list[_Group] = []
+    made_by: dict[int, int] = {}
+    for loop in loops:
+        needs = {made_by[value] for value in loop.reads if value in made_by}
+        index = _find_group(loop, needs, groups) if fuse else None
+        if index is None:
+            index = len(groups)
+            groups.append(_Group(loop))
+        else:
+            groups[index].loops.append(loop)
+        groups[index].producers |= needs - {index}
+        made_by.update(dict.fromkeys(loop.operation.writes, index))
+    order = list(_sort_groups(groups))
+    return tuple(_make_kernel(groups, index, trace.outputs) for index in order)
+
+
+def _make_loops(trace: OperatorTrace, fuse: bool) -> Iterator[_Loop]:
+    """Yield the operators that write memory; drop those whose results nobody reads."""
+    operations = _drop_unused(trace)
+    users: dict[int, list[Operation]] = {}
+    for operation in operations:
+        for value in {read.value for read in operation.reads}:
+            users.setdefault(value, []).append(operation)
+    inlined: dict[int, _Loop] = {}
+    for operation in operations:
+        reads: dict[int, int] = {}
+        inner: dict[int, Operation] = {}
+        for read in operation.reads:
+            if read.value in inlined:
+                producer = inlined[read.value]
+                inner.update((id(one), one) for one in (*producer.inlined, producer.operation))
+                found = producer.reads
+            else:
+                found = {read.value: read.bytes}
+            for value, size in found.items():
+                reads[value] = max(size, reads.get(value, 0))
+        loop = _Loop(operation, tuple(inner.values()), reads)
+        consumers = [user for value in operation.writes for user in users.get(value, ())]
+        if fuse and _is_inlined(loop, consumers, trace.outputs):
+            inlined[operation.writes[0]] = loop
+        else:
+            yield loop
+
+
+def _drop_unused(trace: OperatorTrace) -> list[Operation]:
+    """Return the operators that an output needs, and unknown ones, which may have effects."""
+    needed = set(trace.outputs)
+    kept = []
+    for operation in reversed(trace.operations):
+        if not operation.is_known or not needed.isdisjoint(operation.writes):
+            needed.update(read.value for read in operation.reads)
+            kept.append(operation)
+    return kept[::-1]
+
+
+def _is_inlined(loop: _Loop, consumers: list[Operation], outputs: Collection[int]) -> bool:
+    """Return whether a loop is computed inside its consumers instead of being stored."""
+    operation = loop.operation
+    if operation.kind != "pointwise" or len(operation.writes) != 1 or not consumers:
+        return False
+    if operation.writes[0] in outputs:
+        return False
+    if any(consumer.kind in ("extern", "scatter") for consumer in consumers):
+        return False
+    if len(consumers) > 1 and (len(loop.reads) > MAX_SHARED_READS or is_heavy(operation.name)):
+        return False
+    return len(loop.reads) <= MAX_READS
+
+
+def _find_group(loop: _Loop, needs: set[int], groups: list[_Group]) -> int | None:
+    """Return the group that `loop` joins, the latest producer first; None if there is none."""
+    if loop.operation.kind in ("extern", "scatter"):
+        return None
+    candidates = sorted(needs, reverse=True)
+    candidates += [i for i in range(len(groups) - 1, -1, -1) if i not in needs]
+    for index in candidates:
+        group = groups[index]
+        if group.loops[0].operation.kind in ("extern", "scatter"):
+            continue
+        if group.touched.isdisjoint(loop.reads) or not _agrees(loop, group):
+            continue
+        if not _reaches(index, needs - {index}, groups):
+            return index
+    return None
+
+
+def _reaches(index: int, needs: Iterable[int], groups: list[_Group]) -> bool:
+    """Return whether one of `needs` depends on the group `index`."""
+    left, seen = list(needs), set(needs)
+    while left:
+        producers = groups[left.pop()].producers - seen
+        if index in producers:
+            return True
+        seen |= producers
+        left += producers
+    return False
+
+
+def _agrees(loop: _Loop, group: _Group) -> bool:
+    """Return whether the iteration space of `loop` agrees with all of `group`."""
+    space = loop.operation.space
+    spaces = [one.operation.space for one in group.loops]
+    reduction = next((one for one in spaces if _is_reduction(one)), None)
+    if not _is_reduction(space):
+        size = _size(space)
+        if reduction is None:
+            return size == _size(spaces[0])
+        kept = _size_kept(reduction)
+        return kept > 1 and (size == kept or (size == _size(reduction) and _folds_last(reduction)))
+    if reduction is not None:
+        return space == reduction
+    size = _size(spaces[0])
+    if size == _size(space):
+        return _folds_last(space)
+    return size == _size_kept(space) > 1
+
+
+def _is_reduction(space: Space) -> bool:
+    return any(reduced for _, reduced in space)
+
+
+def _size(space: Space) -> int:
+    return math.prod(size for size, _ in space)
+
+
+def _size_kept(space: Space) -> int:
+    """Return the number of results of a reduction."""
+    return math.prod(size for size, reduced in space if not reduced)
+
+
+def _folds_last(space: Space) -> bool:
+    """Return whether a reduction folds its last dims and no others."""
+    return space[-1][1] and sum(reduced for _, reduced in space) == 1
+
+
+def _sort_groups(groups: list[_Group]) -> Iterator[int]:
+    """Yield the groups' indices, each after those that it depends on."""
+    done: set[int] = set()
+    for root in range(len(groups)):
+        stack = [root]
+        while stack:
+            missing = groups[stack[-1]].producers - done - {stack[-1]}
+            if missing:
+                stack += sorted(missing, reverse=True)
+                continue
+            index = stack.pop()
+            if index not in done:
+                done.add(index)
+                yield index
+
+
+def _make_kernel(groups: list[_Group], index: int, outputs: Collection[int]) -> Kernel:
+    """Return a group as a kernel, with the values that it moves from and to memory."""
+    loops = groups[index].loops
+    written = {value for loop in loops for value in loop.operation.writes}
+    others = (loop for i, group in enumerate(groups) if i != index for loop in group.loops)
+    outside = {value for loop in others for value in loop.reads} | set(outputs)
+    reads: dict[int, int] = {}
+    for loop in loops:
+        for value, size in loop.reads.items():
+            if value not in written:
+                reads[value] = max(size, reads.get(value, 0))
+    bodies = [[*loop.inlined, loop.operation] for loop in loops]
+    operations = [one for body in bodies for one in body]
+    first = loops[0].operation
+    is_extern = first.kind == "extern"
+    return Kernel(
+        tuple(one.name for one in operations),
+        is_extern,
+        tuple(reads.items()),
+        tuple(sorted(written if is_extern else written & outside)),
+        sum(one.flops for one in operations),
+        first.dtype,
+    )

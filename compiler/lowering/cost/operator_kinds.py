@@ -1,0 +1,116 @@
+"""Kinds of ATen operators: pointwise, reduction, scatter or extern."""
+
+from __future__ import annotations
+
+import torch
+
+from fullgraph.compiler.operations import Kind
+
+Operator = torch._ops.OpOverload
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_REDUCTIONS = _names(
+    """
+    sum mean amax amin max min argmax argmin prod any all var std var_mean std_mean norm
+    linalg_vector_norm count_nonzero nansum aminmax xor_sum
+    """
+)
+_POINTWISE = _names(
+    """
+    copy copy_ clone _to_copy full full_like zeros zeros_like ones ones_like new_full new_zeros
+    new_ones arange linspace scalar_tensor eye cat index _unsafe_index index_select embedding
+    gather constant_pad_nd where triu tril select_scatter slice_scatter as_strided_scatter
+    diagonal_scatter flip roll repeat fill_ fill zero_ avg_pool2d max_pool2d_with_indices
+    _low_memory_max_pool_with_offsets avg_pool2d_backward max_pool2d_with_indices_backward
+    _adaptive_avg_pool2d _adaptive_avg_pool2d_backward upsample_nearest1d upsample_nearest2d
+    upsample_nearest3d upsample_bilinear2d upsample_bicubic2d upsample_linear1d
+    upsample_trilinear3d reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d
+    replication_pad2d replication_pad3d native_dropout rand randn rand_like randn_like randint
+    randint_like bernoulli bernoulli_ uniform_ normal_ glu bucketize im2col pixel_shuffle
+    pixel_unshuffle complex polar convert_element_type
+    """
+)
+_SCATTERS = _names(
+    """
+    index_put index_put_ _unsafe_index_put scatter scatter_ scatter_add scatter_add_
+    scatter_reduce scatter_reduce_ index_add index_add_ index_copy index_copy_ masked_scatter
+    embedding_dense_backward put put_ col2im
+    """
+)
+_EXTERNS = _names(
+    """
+    mm addmm bmm baddbmm mv addmv dot vdot _int_mm _scaled_mm convolution convolution_backward
+    _convolution sort topk cumsum cumprod cummax cummin logcumsumexp nonzero unique_dim
+    _unique2 unique_consecutive multinomial randperm median nanmedian mode kthvalue
+    grid_sampler_3d _cdist_forward _pdist_forward lstm gru histc searchsorted bincount
+    max_pool3d_with_indices avg_pool3d adaptive_max_pool2d adaptive_max_pool3d
+    _adaptive_avg_pool3d _embedding_bag _ctc_loss masked_select repeat_interleave cholesky
+    triangular_solve
+    """
+)
+_EXTERN_PREFIXES = (
+    "_scaled_dot_product_",
+    "_flash_attention",
+    "_efficient_attention",
+    "linalg_",
+    "_linalg_",
+    "_fft_",
+    "mkldnn_",
+    "cudnn_",
+    "miopen_",
+)
+_FREE = _names(
+    """
+    empty empty_like empty_strided new_empty new_empty_strided _local_scalar_dense item
+    is_nonzero sym_size sym_stride sym_numel sym_storage_offset _assert_async _assert_scalar
+    _assert_tensor_metadata sym_constrain_range sym_constrain_range_for_size device equal
+    """
+)
+_HEAVY = _names(
+    """
+    exp expm1 log log2 log10 log1p sin cos tan tanh sigmoid silu gelu mish softplus elu erf
+    erfc erfinv pow atan atan2 asin acos sinh cosh lgamma digamma logit log_sigmoid_forward
+    gelu_backward sigmoid_backward tanh_backward silu_backward
+    """
+)
+HEAVY_FLOPS = 8
+"""Flops that count for one element of a transcendental function, and 1 for any other."""
+
+
+def is_free(operator: Operator) -> bool:
+    """Return whether an operator moves no data: it allocates, asserts or reads a size."""
+    return name_of(operator) in _FREE
+
+
+def kind_of(operator: Operator) -> Kind | None:
+    """Return the kind of an operator; None for one without a rule."""
+    name = name_of(operator)
+    if name in _SCATTERS:
+        return "scatter"
+    if torch.Tag.pointwise in operator.tags or name in _POINTWISE:
+        return "pointwise"
+    if name in _REDUCTIONS:
+        return "reduction"
+    if name in _EXTERNS or name.startswith(_EXTERN_PREFIXES):
+        return "extern"
+    # Prims that are neither views nor reductions compute each element on its own.
+    return "pointwise" if operator.namespace == "prims" else None
+
+
+def flops_of_element(operator: Operator) -> int:
+    """Return the flops of one element of a pointwise operator or of a reduction's operand."""
+    return HEAVY_FLOPS if name_of(operator).rstrip("_") in _HEAVY else 1
+
+
+def is_heavy(name: str) -> bool:
+    """Return whether an operator, by its full name, is a transcendental function."""
+    return name.split(".")[1].rstrip("_") in _HEAVY if name.count(".") == 2 else False
+
+
+def name_of(operator: Operator) -> str:
+    """Return the name without namespace and overload: "add"."""
+    return operator._schema.name.partition("::")[2]

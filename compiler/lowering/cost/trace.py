@@ -1,0 +1,201 @@
+"""Operator trace of a captured graph: what each operator reads, writes and computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import torch
+from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+
+from fullgraph.compiler.lowering.cost.operator_kinds import (
+    Operator,
+    flops_of_element,
+    is_free,
+    kind_of,
+)
+from fullgraph.compiler.operations import Kind, Operation, OperatorTrace, Read, Space, Value
+from fullgraph.compiler.private import run_on_fake_tensors, storage_id, tensors_in
+
+
+def trace_operators(module: torch.fx.GraphModule) -> OperatorTrace:
+    """Return the operators of a graph of Dynamo, AOTAutograd or `make_fx`.
+
+    Nodes need example values in `meta`: "example_value" or "val". Nothing is compiled and no
+    tensor is computed. Operators without a rule run as their decompositions where torch has one.
+    Raises what the graph raises on fake tensors.
+    """
+    tracer = _Tracer()
+    run_on_fake_tensors(module, tracer)
+    return tracer.trace()
+
+
+class _Tracer:
+    """Listener that turns the operators of one run into operations."""
+
+    def __init__(self) -> None:
+        self._values: list[Value] = []
+        self._inputs: list[int] = []
+        self._outputs: list[int] = []
+        self._operations: list[Operation] = []
+        self._current: dict[int, int] = {}  # storage → the value that it holds now
+        self._alive: list[torch.Tensor] = []  # a storage's id is only unique while it lives
+        self._input_storages: dict[int, None] = {}
+
+    def trace(self) -> OperatorTrace:
+        """Return what was recorded."""
+        written = [self._current[storage] for storage in self._input_storages]
+        outputs = [value for value in written if value not in self._inputs]
+        return OperatorTrace(
+            tuple(self._values),
+            tuple(self._inputs),
+            tuple(dict.fromkeys([*self._outputs, *outputs])),
+            tuple(self._operations),
+        )
+
+    # The methods of OperatorListener.
+
+    def on_inputs(self, inputs: Sequence[torch.Tensor]) -> None:
+        """Make each input a value."""
+        for tensor in inputs:
+            self._value_of(tensor)
+
+    def needs_decomposition(self, operator: Operator) -> bool:
+        """Return whether there is no rule for the operator."""
+        return kind_of(operator) is None and not is_free(operator)
+
+    def on_operator(
+        self,
+        operator: Operator | str,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        result: object,
+    ) -> None:
+        """Record one call, unless it only makes a view or allocates."""
+        operands, results = tensors_in((args, kwargs)), tensors_in(result)
+        written = _mutated_operands(operator, args, kwargs)
+        self._alive += results
+        storages = {storage_id(tensor) for tensor in operands}
+        if isinstance(operator, str):
+            kind: Kind | None = None
+        elif is_free(operator):
+            return
+        else:
+            kind = kind_of(operator)
+            if not written and all(storage_id(tensor) in storages for tensor in results):
+                return  # a view, or a number
+        reads = tuple(Read(self._value_of(t), _bytes_covered(t)) for t in operands)
+        new = written or [t for t in results if storage_id(t) not in storages]
+        main = max(new, key=torch.Tensor.numel, default=None)
+        space = _space_of(operator, kind, args, kwargs, operands, main)
+        writes = tuple(dict.fromkeys(self._add_value(tensor) for tensor in new))
+        name = operator if isinstance(operator, str) else str(operator)
+        flops = _count_flops(operator, kind, args, kwargs, result, space)
+        dtype = str(main.dtype if main is not None else torch.float32).removeprefix("torch.")
+        self._operations.append(
+            Operation(name, kind or "extern", reads, writes, space, flops, dtype, kind is not None)
+        )
+
+    def on_outputs(self, outputs: Sequence[torch.Tensor]) -> None:
+        """Mark the values that the graph returns."""
+        self._outputs = [self._value_of(tensor) for tensor in outputs]
+
+    def _value_of(self, tensor: torch.Tensor) -> int:
+        """Return the value that a tensor's memory holds; new memory is an input."""
+        storage = storage_id(tensor)
+        if storage not in self._current:
+            self._alive.append(tensor)
+            self._inputs.append(self._add_value(tensor))
+            self._input_storages[storage] = None
+        return self._current[storage]
+
+    def _add_value(self, tensor: torch.Tensor) -> int:
+        """Return a new value for the tensor's memory."""
+        size = tensor.untyped_storage().nbytes()
+        is_parameter = hasattr(tensor, "is_example_parameter")
+        self._values.append(Value(size, _signature(tensor), is_parameter))
+        self._current[storage_id(tensor)] = len(self._values) - 1
+        return len(self._values) - 1
+
+
+def _signature(tensor: torch.Tensor) -> str:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return f"{tensor.device} {dtype}{list(tensor.shape)} {tuple(tensor.stride())}"
+
+
+def _bytes_covered(tensor: torch.Tensor) -> int:
+    """Return the bytes of the distinct elements of a tensor; expanded sizes count once."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return math.prod(size for size, stride in pairs if stride != 0) * tensor.element_size()
+
+
+def _mutated_operands(
+    operator: Operator | str, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> list[torch.Tensor]:
+    """Return the operands that the operator writes."""
+    if isinstance(operator, str) or not operator._schema.is_mutable:
+        return []
+    named = zip(operator._schema.arguments, args, strict=False)
+    given = [(argument, value) for argument, value in named]
+    given += [(a, kwargs[a.name]) for a in operator._schema.arguments if a.name in kwargs]
+    return [
+        tensor
+        for argument, value in given
+        if argument.alias_info is not None and argument.alias_info.is_write
+        for tensor in tensors_in(value)
+    ]
+
+
+def _space_of(
+    operator: Operator | str,
+    kind: Kind | None,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    operands: Sequence[torch.Tensor],
+    main: torch.Tensor | None,
+) -> Space:
+    """Return the iteration space: the result's elements, and those that a reduction folds."""
+    if kind != "reduction" or isinstance(operator, str) or not operands:
+        return ((main.numel() if main is not None else 1, False),)
+    sizes = operands[0].shape
+    dims = _reduced_dims(operator, args, kwargs)
+    reduced = {d % len(sizes) for d in dims} if dims and sizes else set(range(len(sizes)))
+    marks = [(size, d in reduced) for d, size in enumerate(sizes) if size != 1]
+    groups = groupby(marks, key=lambda mark: mark[1])
+    return tuple((math.prod(size for size, _ in group), key) for key, group in groups)
+
+
+def _reduced_dims(
+    operator: Operator, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> tuple[int, ...]:
+    """Return the dims that a reduction folds; none for all of them."""
+    for position, argument in enumerate(operator._schema.arguments):
+        if argument.name in ("dim", "dims"):
+            value = args[position] if position < len(args) else kwargs.get(argument.name)
+            if isinstance(value, int):
+                return (value,)
+            return tuple(value) if isinstance(value, list | tuple) else ()
+    return ()
+
+
+def _count_flops(
+    operator: Operator | str,
+    kind: Kind | None,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    result: object,
+    space: Space,
+) -> int:
+    """Return the flops of a call: torch's formula where there is one."""
+    if isinstance(operator, str) or kind is None:
+        return 0
+    formula = flop_registry.get(operator.overloadpacket)
+    if formula is not None:
+        return int(formula(*args, **kwargs, out_val=result))
+    if operator.overloadpacket is torch.ops.aten._scaled_dot_product_flash_attention_for_cpu:
+        query, key, value = tensors_in(args)[:3]
+        return int(sdpa_flop_count(query.shape, key.shape, value.shape))
+    if kind == "extern":
+        return math.prod(size for size, _ in space)
+    return math.prod(size for size, _ in space) * flops_of_element(operator)
