@@ -64,6 +64,14 @@ def add(commands: Commands) -> None:
         metavar="PATTERN",
         help="not the paths that match, as in --exclude 'tests/*'; repeatable",
     )
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="number of processes; default: one for each CPU"
+    )
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="check every file anew, and store nothing in .fullgraph_cache of the project",
+    )
     _add_edits(parser)
     _add_review(parser)
     add_color(parser)
@@ -111,7 +119,7 @@ def _add_review(parser: argparse.ArgumentParser) -> None:
 
 def _run_check(args: argparse.Namespace) -> int:
     """Run `fullgraph check`."""
-    from fullgraph.rewrites.check import check
+    from fullgraph.rewrites.check import cache_folder, check, usable_cpus
     from fullgraph.rewrites.review import parse_outputs, review_of, write_outputs
 
     outputs = parse_outputs([*args.output, *(["json"] if args.json else [])])
@@ -125,6 +133,8 @@ def _run_check(args: argparse.Namespace) -> int:
         select=args.select,
         ignore=args.ignore,
         exclude=args.exclude,
+        jobs=usable_cpus() if args.jobs is None else args.jobs,
+        cache=None if args.no_cache else cache_folder(_start(args)),
     )
     if args.fix:
         _write_edits(run, args)
@@ -167,6 +177,8 @@ def _print_diff(review: Review, *, unsafe: bool) -> int:
 
 def _check_flags(args: argparse.Namespace) -> None:
     """Raise FullgraphError for flags that do not go together."""
+    if args.jobs is not None and args.jobs < 1:
+        raise FullgraphError("--jobs is the number of processes: give 1 or more.")
     if args.update_baseline and not args.baseline:
         raise FullgraphError("--update-baseline needs --baseline FILE to write to.")
     if args.fix and (args.diff or args.update_baseline):

@@ -1,5 +1,6 @@
 """Static check: graph breaks and recompiles from the source alone, without torch."""
 
+from fullgraph.rewrites.check.cache import cache_folder
 from fullgraph.rewrites.check.check import check
 from fullgraph.rewrites.check.finding import (
     Certainty,
@@ -9,6 +10,7 @@ from fullgraph.rewrites.check.finding import (
     TextEdit,
     Unreadable,
 )
+from fullgraph.rewrites.check.workers import usable_cpus
 from fullgraph.rewrites.check.writing import FixedFiles, fix_until_stable, fixed_files
 
 __all__ = [
@@ -19,7 +21,9 @@ __all__ = [
     "FixedFiles",
     "TextEdit",
     "Unreadable",
+    "cache_folder",
     "check",
     "fix_until_stable",
     "fixed_files",
+    "usable_cpus",
 ]

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
+from fullgraph.rewrites.check.cache import Cache, key_of_fixes
 from fullgraph.rewrites.check.constructs import Table, known_versions, load_table
-from fullgraph.rewrites.check.entries import find_entries
+from fullgraph.rewrites.check.examine import Examiner, Record
 from fullgraph.rewrites.check.finding import CheckResult, Finding, Unreadable
-from fullgraph.rewrites.check.interpreter import Interpreter
-from fullgraph.rewrites.check.project import Module, Project
+from fullgraph.rewrites.check.project import Project
 from fullgraph.rewrites.check.report import Found, findings_of
 from fullgraph.rewrites.check.selection import is_selected, is_silenced
-from fullgraph.rewrites.check.sources import (
-    CannotRead,
-    Source,
-    find_files,
-    no_garbage_collection,
-    parse,
-    read_source,
-)
+from fullgraph.rewrites.check.sources import Source, find_files, parse
 from fullgraph.rewrites.check.versions import running_python, short_version, torch_version
-
-RECURSION = 4000
-"""Python's recursion limit while the interpreter follows nested calls."""
+from fullgraph.rewrites.check.workers import FILES_PER_WORKER, Workers, split_by_size
 
 
 def check(
@@ -41,6 +30,8 @@ def check(
     exclude: Collection[str] = (),
     entries: Collection[str] = (),
     fixes: bool = True,
+    jobs: int = 1,
+    cache: str | os.PathLike[str] | None = None,
 ) -> CheckResult:
     """Return the graph breaks and recompiles that the source under `paths` shows.
 
@@ -49,72 +40,102 @@ def check(
     adds findings that are likely, not proved. `select` and `ignore` are prefixes of codes,
     `exclude` patterns of paths. `entries` name functions that run compiled though the source does
     not show it, such as "pkg.module:step". With `fixes=False` no edit is looked for, which is
-    faster.
+    faster. `jobs` is the number of processes. `cache` is a folder for what was found in each file,
+    which is read again while neither the file nor any that it depends on changes.
     """
     found = find_files(paths, exclude)
-    unreadable, sources = list(found.unreadable), []
-    with no_garbage_collection():
-        for path in found.files:
-            try:
-                sources.append(read_source(path))
-            except CannotRead as error:
-                unreadable.append(Unreadable(str(path), str(error)))
-        known = [one for one, _ in known_versions()]
-        version = torch_version(torch, found.files[:1], known)
-        table = load_table(version, short_version(python) if python else running_python())
-        findings = _check_sources(sources, table, entries, fixes)
-    shown = [one for one in findings if is_selected(one, select, ignore, strict)]
+    table, version, running = _versions(torch, python, found.files[:1])
+    names = {str(file.absolute()): str(file) for file in found.files}
+    store = Cache(Path(cache) if cache is not None else None, table, entries)
+    project = Project(found.files)
+    records = {file: store.load_record(file, project) for file in found.files}
+    missing = [file for file, record in records.items() if record is None]
+    make = partial(Examiner, found.files, table, tuple(entries))
+    count = max(1, min(jobs, len(missing) // FILES_PER_WORKER))
+    with Workers(make, count) as workers:
+        parts = split_by_size(missing, count)
+        for part, (made,) in zip(
+            parts, workers.call("examine", [[(p,)] for p in parts]), strict=True
+        ):
+            for file, record in zip(part, made, strict=True):
+                records[file] = record
+                store.store_record(file, record)
+        known = {file: record for file, record in records.items() if record is not None}
+        places = (place for record in known.values() for place in record.places)
+        every = findings_of(places, table, names)
+        if fixes:
+            every = _with_fixes(every, known, parts, workers, store)
+    store.close()
+    unreadable = [
+        Unreadable(str(file), record.unreadable)
+        for file, record in known.items()
+        if record.unreadable
+    ]
     return CheckResult(
-        findings=tuple(sorted(shown, key=lambda one: one.place)),
-        unreadable=tuple(unreadable),
-        files=len(sources),
+        findings=_shown(every, select, ignore, strict),
+        unreadable=(*found.unreadable, *unreadable),
+        files=len(known) - len(unreadable),
         torch=version,
-        python=short_version(python) if python else running_python(),
+        python=running,
         strict=strict,
     )
 
 
-def _check_sources(
-    sources: Iterable[Source], table: Table, entries: Collection[str], fixes: bool
-) -> list[Finding]:
-    """Return the findings of files that are checked together."""
-    interpreter, found = _interpret(Project(sources), table, entries, fixes)
-    if interpreter.values is not None and found:
-        from fullgraph.rewrites.check.fixes import with_fixes
+def _with_fixes(
+    found: list[Found],
+    records: Mapping[Path, Record],
+    parts: Sequence[Sequence[Path]],
+    workers: Workers,
+    store: Cache,
+) -> list[Found]:
+    """Return the findings, those that a rule can edit with their fix."""
+    groups: dict[str, list[Found]] = {}
+    for one in found:
+        groups.setdefault(one.finding.file, []).append(one)
+    noted: dict[str, list[Path]] = {}
+    for file, record in records.items():
+        for name in {place.file for place in record.places}:
+            noted.setdefault(name, []).append(file)
+    owner = {file: number for number, part in enumerate(parts) for file in part}
+    todo: list[list[tuple[Path, str, list[Found], list[Path]]]] = [[] for _ in parts]
+    done: list[Found] = []
+    for name, group in groups.items():
+        callers = noted[group[0].place.file]
+        key = key_of_fixes(group, (records[file] for file in callers))
+        if (known := store.load_fixes(Path(name), key)) is not None:
+            done += [one.with_fix(fix) for one, fix in zip(group, known, strict=True)]
+        else:
+            number = owner.get(Path(name), len(done) % len(parts))
+            todo[number].append((Path(name), key, group, callers))
+    if any(todo):
+        calls = [[(file, group, callers) for file, _, group, callers in part] for part in todo]
+        for part, results in zip(todo, workers.call("find_fixes", calls), strict=True):
+            for (file, key, group, _), made in zip(part, results, strict=True):
+                store.store_fixes(file, key, made)
+                done += [one.with_fix(fix) for one, fix in zip(group, made, strict=True)]
+    return done
 
-        def count(module: Module, text: str) -> Mapping[tuple[str, str], int]:
-            """Count the findings of a file with another text."""
-            try:
-                source = replace(module.source, text=text, tree=parse(text))
-            except CannotRead:
-                return {("", ""): 1_000_000}
-            project = Project([source], around=interpreter.project)
-            _, again = _interpret(project, table, entries, fixes=False)
-            return Counter((one.finding.code, one.finding.function) for one in again)
 
-        found = with_fixes(found, interpreter.values, count)
-    return [
+def _versions(
+    torch: str | None, python: str | None, paths: Iterable[Path]
+) -> tuple[Table, str, str]:
+    """Return the table of constructs, and the versions of torch and Python to check for."""
+    version = torch_version(torch, paths, [one for one, _ in known_versions()])
+    running = short_version(python) if python else running_python()
+    return load_table(version, running), version, running
+
+
+def _shown(
+    found: Iterable[Found], select: Collection[str], ignore: Collection[str], strict: bool
+) -> tuple[Finding, ...]:
+    """Return the findings that are selected and not silenced, in order."""
+    shown = (
         one.finding
         for one in found
-        if not is_silenced(one.finding, one.module.lines, one.node.lineno)
-    ]
-
-
-def _interpret(
-    project: Project, table: Table, entries: Collection[str], fixes: bool
-) -> tuple[Interpreter, list[Found]]:
-    """Run the interpreter over a project; return it, and what it found."""
-    interpreter = Interpreter(project)
-    interpreter.values = {} if fixes else None
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, RECURSION))
-    try:
-        for module in project.checked:
-            for entry in find_entries(module, entries):
-                interpreter.run_entry(entry.function, entry.owner, entry.context)
-    finally:
-        sys.setrecursionlimit(limit)
-    return interpreter, findings_of(interpreter.notes.values(), table, project.checked)
+        if is_selected(one.finding, select, ignore, strict)
+        and not is_silenced(one.finding, one.place.comments)
+    )
+    return tuple(sorted(shown, key=lambda one: one.place))
 
 
 def check_text(
@@ -134,10 +155,12 @@ def check_text(
     What it imports is read from disk. Raises CannotRead if it does not parse.
     """
     source = Source(path, str(path), text, parse(text))
-    version = torch_version(torch, [path], [one for one, _ in known_versions()])
-    running = short_version(python) if python else running_python()
-    findings = _check_sources([source], load_table(version, running), entries, fixes)
-    shown = [one for one in findings if is_selected(one, select, ignore, strict)]
-    return CheckResult(
-        tuple(sorted(shown, key=lambda one: one.place)), (), 1, version, running, strict
-    )
+    table, version, running = _versions(torch, python, [path])
+    examiner = Examiner([path], table, tuple(entries), [source])
+    (record,) = examiner.examine([path])
+    found = findings_of(record.places, table, {str(path.absolute()): str(path)})
+    if fixes and found:
+        made = examiner.find_fixes(path, found, [path])
+        found = [one.with_fix(fix) for one, fix in zip(found, made, strict=True)]
+    findings = _shown(found, select, ignore, strict)
+    return CheckResult(findings, (), 1, version, running, strict)

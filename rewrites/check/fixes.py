@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 
 from fullgraph.compiler.errors import FullgraphError
 from fullgraph.compiler.events import Position
@@ -14,7 +16,7 @@ from fullgraph.rewrites.check.finding import Fix, TextEdit
 from fullgraph.rewrites.check.interpreter.values import Value
 from fullgraph.rewrites.check.knowledge import SourceKnowledge
 from fullgraph.rewrites.check.project import Module
-from fullgraph.rewrites.check.report import Found
+from fullgraph.rewrites.check.report import Found, Place
 from fullgraph.rewrites.check.syntax import walk
 from fullgraph.rewrites.rule import Applicability, Rewrite, Rule
 from fullgraph.rewrites.rules import rules_of_topics
@@ -31,27 +33,6 @@ Count = Callable[[Module, str], Mapping[tuple[str, str], int]]
 """Returns the number of findings of each code in each function of a file with another text."""
 
 
-def with_fixes(
-    found: Sequence[Found], values: Mapping[ast.expr, Value], count: Count
-) -> list[Found]:
-    """Return the findings, those that a rule can edit with their fix.
-
-    A fix is kept if the file has a finding less with it. Only files with a finding that a rule
-    knows are parsed by libcst.
-    """
-    rules = rules_of_topics(TOPICS)
-    categories = frozenset().union(*(rule.categories for rule in rules))
-    by_module: dict[Module, list[Found]] = {}
-    for one in found:
-        known = one.finding.category in categories and one.finding.cell is None
-        if known and _may_have_edit(one):
-            by_module.setdefault(one.module, []).append(one)
-    fixed: dict[int, Fix] = {}
-    for module, group in by_module.items():
-        fixed |= _fixes_in(module, group, rules, values, count)
-    return [one.with_fix(fixed[id(one)]) if id(one) in fixed else one for one in found]
-
-
 _ALWAYS = frozenset(
     {
         *("legacy Variable", "legacy argument", "requires_grad", "saved_variables"),
@@ -64,50 +45,75 @@ _HINT = re.compile(r"print|log|warn|write|time|tqdm|np\.|numpy|size|tensor\(")
 """Text of lines where a rule may edit a finding of another category."""
 
 
-def _may_have_edit(one: Found) -> bool:
+def may_have_edit(one: Found, module: Module) -> bool:
     """Return whether a rule may know the place, before the file is parsed by libcst."""
-    if one.finding.category in _ALWAYS:
+    category = one.finding.category
+    if one.finding.cell is not None or not any(category in r.categories for r in _rules()):
+        return False
+    if category in _ALWAYS:
         return True
-    first = one.node.lineno
-    last = one.node.end_lineno or first
-    return any(map(_HINT.search, one.module.lines[first - 1 : min(last, first + 20)]))
+    first, _, last, _ = one.place.span
+    return any(map(_HINT.search, module.lines[first - 1 : min(last, first + 20)]))
 
 
-def _fixes_in(
-    module: Module,
-    group: list[Found],
-    rules: Sequence[Rule],
-    values: Mapping[ast.expr, Value],
-    count: Count,
-) -> dict[int, Fix]:
-    """Return the fixes of the findings of one file, by the identity of the finding."""
+def fixes_in(
+    module: Module, found: Sequence[Found], values: Mapping[ast.expr, Value], count: Count
+) -> dict[Place, Fix]:
+    """Return the fixes of the findings of one file, by place.
+
+    A fix is kept if the file has a finding less with it: all first fixes are tried together, and
+    one after the other only if some of them remove nothing.
+    """
     source = module.source
     try:
         document = parse_document(source.name, source.text)
     except (FullgraphError, RecursionError):
         return {}
     facts = SourceKnowledge(values, walk(source.tree))
-    fixes: dict[int, Fix] = {}
-    before = count(module, source.text)
-    for one in group:
+    offered: dict[Place, list[Fix]] = {}
+    for one in found:
         where = one.finding
-        key = where.code, where.function
         position = Position(
             *(source.name, where.line, where.column, where.end_line, where.end_column)
         )
         node = document.node(position)
-        if node is None:
-            continue
-        site = Site(document, node, where.category, facts, where.message)
-        for fix in _offered_fixes(site, rules):
+        if node is not None:
+            site = Site(document, node, where.category, facts, where.message)
+            if fixes := _offered_fixes(site, _rules()):
+                offered[one.place] = fixes
+    if not offered:
+        return {}
+    before = count(module, source.text)
+    chosen = [one for one in found if one.place in offered]
+    first = {one.place: offered[one.place][0] for one in chosen}
+    text, applied = apply_edits(source.text, first.values())
+    removed = Counter((one.finding.code, one.finding.function) for one in chosen)
+    if applied == len(first) and count(module, text) == _less(before, removed):
+        return first
+    kept: dict[Place, Fix] = {}
+    for one in chosen:
+        key = one.finding.code, one.finding.function
+        known = before.get(key, 0)  # 0 if only other files call this code
+        for fix in offered[one.place]:
             after = count(module, apply_edits(source.text, [fix])[0])
-            known = before.get(key, 0)  # 0 if only other files call this code
-            if sum(after.values()) <= sum(before.values()) and (
-                not known or after.get(key, 0) < known
-            ):
-                fixes[id(one)] = fix
+            fewer = not known or after.get(key, 0) < known
+            if sum(after.values()) <= sum(before.values()) and fewer:
+                kept[one.place] = fix
                 break
-    return fixes
+    return kept
+
+
+def _less(
+    before: Mapping[tuple[str, str], int], removed: Mapping[tuple[str, str], int]
+) -> dict[tuple[str, str], int]:
+    """Return the counts that are left when as many findings are gone as were edited."""
+    left = {key: count - removed.get(key, 0) for key, count in before.items()}
+    return {key: count for key, count in left.items() if count}
+
+
+@cache
+def _rules() -> tuple[Rule, ...]:
+    return tuple(rules_of_topics(TOPICS))
 
 
 def _offered_fixes(site: Site, rules: Iterable[Rule]) -> list[Fix]:

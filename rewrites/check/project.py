@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from fullgraph.rewrites.check.sources import CannotRead, Source, read_source
+from fullgraph.rewrites.check.sources import CannotRead, Digests, Source, read_source
 from fullgraph.rewrites.check.syntax import (
     Scope,
     absolute_module,
@@ -179,6 +180,8 @@ class Module:
     name: str
     """Dotted name: "pkg.model"."""
     project: Project = field(repr=False)
+    asked: set[str] = field(default_factory=set, repr=False)
+    """Names of modules that its code asked for, found or not."""
 
     @property
     def package(self) -> str:
@@ -267,67 +270,110 @@ class Module:
         if first in self.definitions:
             return self.definitions[first] if not rest else None
         if (qualified := self.qualified(name)) != "":
-            return self.project.find(qualified)
+            return self.project.find(qualified, self)
         for star in self.stars:
-            inside = self.project.module(star)
+            inside = self.project.module(star, self)
             if inside is not None and inside is not self and (known := inside.find(name)):
                 return known
         return None
 
 
 class Project:
-    """The checked files, and files around them that they import from."""
+    """The checked files, and files around them that they import from; each is read when needed."""
 
-    def __init__(self, sources: Iterable[Source], around: Project | None = None) -> None:
-        """Take files as modules; what `around` has read is not read again."""
-        self._around = around
-        self.checked: list[Module] = []
+    def __init__(self, files: Iterable[Path], texts: Iterable[Source] = ()) -> None:
+        """Take files as modules; `texts` are sources that replace what is on disk."""
+        self.digests = Digests()
+        self._texts = {source.path.absolute(): source for source in texts}
+        self._names: dict[Path, str] = {}
+        """Dotted names of the checked files, by absolute path."""
+        self._paths: dict[str, Path | None] = {}
         self._modules: dict[str, Module | None] = {}
         self._by_path: dict[Path, Module] = {}
         self._roots: dict[Path, set[str]] = {}
         """Folders that imports start from, and the packages of checked files in each."""
         self._finding: set[str] = set()
-        for source in sources:
-            module = self._add(source)
-            self.checked.append(module)
+        packages: dict[Path, tuple[Path, str]] = {}
+        for file in files:
+            path = file.absolute()
+            if path.parent not in packages:
+                packages[path.parent] = package_of(path.parent / "__init__.py")
+            root, package = packages[path.parent]
+            stem = "" if path.name == "__init__.py" else path.stem
+            name = f"{package}.{stem}".strip(".")
+            self._roots.setdefault(root, set()).add(name.partition(".")[0])
+            self._names[path] = name
+            self._paths.setdefault(name, path)
 
-    def _add(self, source: Source) -> Module:
-        path = source.path.absolute()
-        root, name = package_of(path)
-        self._roots.setdefault(root, set()).add(name.partition(".")[0])
-        module = Module(source, name, self)
-        self._by_path[path] = module
-        self._modules.setdefault(name, module)
-        return module
+    def with_text(self, source: Source) -> Project:
+        """Return a project of one file with another text; other modules are taken from here."""
+        other = Project([source.path], [source])
+        own = other._names[source.path.absolute()]
+        other._modules = {name: one for name, one in self._modules.items() if name != own}
+        other._paths = self._paths
+        other._roots = self._roots
+        return other
 
-    def module(self, name: str) -> Module | None:
-        """Return the module of a dotted name, read now if it lies under a root of the project."""
+    def name_of(self, file: Path) -> str:
+        """Return the dotted name of a checked file."""
+        return self._names[file.absolute()]
+
+    def checked(self, file: Path) -> Module:
+        """Return a checked file as a module. Raises CannotRead."""
+        path = file.absolute()
+        if path not in self._by_path:
+            self.digests.of(path)
+            source = self._texts.get(path) or read_source(file)
+            self._by_path[path] = Module(source, self._names[path], self)
+        return self._by_path[path]
+
+    def module(self, name: str, asking: Module | None = None) -> Module | None:
+        """Return the module of a dotted name, read now if it lies under a root of the project.
+
+        `asking` is the module whose code has the name: what is found in it depends on the answer.
+        """
+        if asking is not None:
+            asking.asked.add(name)
         if name not in self._modules:
-            around = self._around
-            self._modules[name] = around.module(name) if around is not None else self._read(name)
+            self._modules[name] = self._read(name)
         return self._modules[name]
 
-    def _read(self, name: str) -> Module | None:
+    def locate(self, name: str) -> Path | None:
+        """Return the file of a dotted name; None if it lies under no root of the project."""
+        if name not in self._paths:
+            self._paths[name] = self._search(name)
+        return self._paths[name]
+
+    def _search(self, name: str) -> Path | None:
         parts = name.split(".")
-        if parts[0] in _NEVER_READ or len(self._modules) > MODULES_READ:
+        if parts[0] in _NEVER_READ:
             return None
         for root, packages in self._roots.items():
             if root.name in ("site-packages", "dist-packages") and parts[0] not in packages:
                 continue
             base = root.joinpath(*parts)
             for path in (base.with_suffix(".py"), base / "__init__.py"):
-                if path in self._by_path:
-                    return self._by_path[path]
-                try:
+                with suppress(OSError, ValueError):
                     if path.is_file():
-                        module = Module(read_source(path), name, self)
-                        self._by_path[path] = module
-                        return module
-                except (CannotRead, OSError, ValueError):
-                    return None
+                        return path
         return None
 
-    def find(self, qualified: str) -> FunctionDefinition | ClassDefinition | Module | str | None:
+    def _read(self, name: str) -> Module | None:
+        path = self.locate(name)
+        if path is None or len(self._by_path) > len(self._names) + MODULES_READ:
+            return None
+        with suppress(CannotRead):
+            if path in self._names:
+                return self.checked(path)
+            if path not in self._by_path:
+                self.digests.of(path)
+                self._by_path[path] = Module(read_source(path), name, self)
+            return self._by_path[path]
+        return None
+
+    def find(
+        self, qualified: str, asking: Module | None = None
+    ) -> FunctionDefinition | ClassDefinition | Module | str | None:
         """Return what a qualified name means: a definition, a module, or the name itself."""
         if qualified in self._finding:  # an import of itself
             return qualified
@@ -335,7 +381,7 @@ class Project:
         try:
             parts = qualified.split(".")
             for cut in range(len(parts), 0, -1):
-                module = self.module(".".join(parts[:cut]))
+                module = self.module(".".join(parts[:cut]), asking)
                 if module is None:
                     continue
                 if cut == len(parts):

@@ -1,9 +1,9 @@
-"""From notes of the interpreter to findings."""
+"""From notes of the interpreter to places, and from places to findings."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from fullgraph.rewrites.check.codes import code_of
@@ -12,57 +12,83 @@ from fullgraph.rewrites.check.finding import Certainty, Finding, Fix
 from fullgraph.rewrites.check.interpreter.machine import Note
 from fullgraph.rewrites.check.messages import message_of
 from fullgraph.rewrites.check.project import Module
+from fullgraph.rewrites.check.selection import noqa_comments
 
 Span = tuple[int, int, int, int]
 
 
+@dataclass(frozen=True, order=True)
+class Place:
+    """An expression that is an instance of a construct, as plain data."""
+
+    file: str
+    """Absolute path."""
+    span: Span
+    """First line and column, last line and column, in the file or in the joined notebook."""
+    construct: str
+    proved: bool
+    cell: int
+    """Number of the notebook's cell, from 1; 0 in a module."""
+    line: int
+    """First line in the cell or file."""
+    function: str
+    """Qualified name of the function around it."""
+    text: str
+    mask: str
+    """Text of the index of a subscript."""
+    comments: tuple[str, ...] = ()
+    """`# noqa` comments of its lines."""
+
+
 @dataclass(frozen=True)
 class Found:
-    """A finding with the node that it is about."""
+    """A finding with the place that it is about."""
 
     finding: Finding
-    node: ast.expr | ast.stmt
-    module: Module
+    place: Place
 
-    def with_fix(self, fix: Fix) -> Found:
+    def with_fix(self, fix: Fix | None) -> Found:
         """Return the same with a fix."""
         return replace(self, finding=replace(self.finding, fix=fix))
 
 
-def findings_of(notes: Iterable[Note], table: Table, checked: Iterable[Module]) -> list[Found]:
-    """Return the findings for the notes whose construct is a cause, one for each expression."""
-    modules = set(checked)
-    found: list[tuple[Note, Row]] = []
-    for note in notes:
-        row = table.find(note.construct)
-        if row is not None and note.function.module in modules:
-            found.append((note, row))
-    places: dict[tuple[int, Span, str], tuple[Note, Row]] = {}
-    for note, row in found:
-        key = (id(note.function.module), span_of(note.node), row.category)
-        old = places.get(key)
-        if old is None or (note.proved, len(row.modes)) > (old[0].proved, len(old[1].modes)):
-            places[key] = (note, row)
-    return [_found(note, row) for note, row in _without_consequences(list(places.values()))]
+def places_of(notes: Iterable[Note], table: Table) -> tuple[Place, ...]:
+    """Return the places of the notes whose construct is a cause, in order."""
+    causes = (note for note in notes if table.find(note.construct) is not None)
+    return tuple(sorted({_place_of(note) for note in causes}))
 
 
-def _without_consequences(
-    pairs: list[tuple[Note, Row]],
-) -> Iterator[tuple[Note, Row]]:
-    """Yield the notes, without those about a number or shape that another finding is inside of."""
-    spans: dict[int, list[Span]] = {}
-    for note, row in pairs:
+def findings_of(places: Iterable[Place], table: Table, names: Mapping[str, str]) -> list[Found]:
+    """Return the findings at places, one for each expression and category.
+
+    `names` are the checked files: absolute path to the path that is shown.
+    """
+    kept: dict[tuple[str, Span, str], tuple[Place, Row]] = {}
+    for place in places:
+        row = table.find(place.construct)
+        if row is None or place.file not in names:
+            continue
+        key = (place.file, place.span, row.category)
+        old = kept.get(key)
+        if old is None or (place.proved, len(row.modes)) > (old[0].proved, len(old[1].modes)):
+            kept[key] = (place, row)
+    pairs = _without_consequences(list(kept.values()))
+    return [_found(place, row, names[place.file]) for place, row in pairs]
+
+
+def _without_consequences(pairs: list[tuple[Place, Row]]) -> Iterator[tuple[Place, Row]]:
+    """Yield the places, without those about a number or shape that another finding is inside of."""
+    spans: dict[str, list[Span]] = {}
+    for place, row in pairs:
         if "default" in row.modes:
-            spans.setdefault(id(note.function.module), []).append(span_of(note.node))
-    for note, row in pairs:
-        if "default" not in row.modes:
-            own = span_of(note.node)
-            others = spans.get(id(note.function.module), ())
-            if any(inside != own and _contains(own, inside) for inside in others):
-                continue
-            if any(inside == own for inside in others):
-                continue
-        yield note, row
+            spans.setdefault(place.file, []).append(place.span)
+    for place, row in pairs:
+        if "default" not in row.modes and any(
+            inside == place.span or _contains(place.span, inside)
+            for inside in spans.get(place.file, ())
+        ):
+            continue
+        yield place, row
 
 
 def _contains(outer: Span, inner: Span) -> bool:
@@ -81,29 +107,41 @@ def span_of(node: ast.expr | ast.stmt) -> Span:
     )
 
 
-def _found(note: Note, row: Row) -> Found:
+def _place_of(note: Note) -> Place:
     module = note.function.module
-    line, column, end_line, end_column = span_of(note.node)
-    cell, shown = module.source.place(line)
-    text = segment(module, (line, column, end_line, end_column))
-    return Found(
-        Finding(
-            code=code_of(row.category),
-            file=module.source.name,
-            line=shown,
-            column=column,
-            end_line=shown + end_line - line,
-            end_column=end_column,
-            message=message_of(row.category, text, _mask_of(note.node, module)),
-            certainty=Certainty.PROVED if note.proved else Certainty.LIKELY,
-            category=row.category,
-            function=note.function.qualified,
-            modes=row.modes,
-            cell=cell,
-        ),
-        note.node,
-        module,
+    span = span_of(note.node)
+    cell, shown = module.source.place(span[0])
+    return Place(
+        file=str(module.source.path.absolute()),
+        span=span,
+        construct=note.construct,
+        proved=note.proved,
+        cell=cell or 0,
+        line=shown,
+        function=note.function.qualified,
+        text=segment(module, span),
+        mask=_mask_of(note.node, module),
+        comments=noqa_comments(module.lines, span[0], span[2]),
     )
+
+
+def _found(place: Place, row: Row, name: str) -> Found:
+    first, column, last, end_column = place.span
+    finding = Finding(
+        code=code_of(row.category),
+        file=name,
+        line=place.line,
+        column=column,
+        end_line=place.line + last - first,
+        end_column=end_column,
+        message=message_of(row.category, place.text, place.mask),
+        certainty=Certainty.PROVED if place.proved else Certainty.LIKELY,
+        category=row.category,
+        function=place.function,
+        modes=row.modes,
+        cell=place.cell or None,
+    )
+    return Found(finding, place)
 
 
 def segment(module: Module, span: Span) -> str:

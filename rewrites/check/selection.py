@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from fullgraph.rewrites.check.finding import Certainty, Finding
 
@@ -27,13 +27,17 @@ def codes_of(finding: Finding) -> tuple[str, ...]:
     return (finding.code, finding.fix.rule) if finding.fix else (finding.code,)
 
 
-def is_silenced(finding: Finding, lines: Sequence[str], first: int) -> bool:
-    """Return whether a line of the finding has a `# noqa` for it; `first` is its first line."""
-    last = first + finding.end_line - finding.line
-    for text in (lines[first - 1 : first], lines[last - 1 : last]):
-        found = _NOQA.search(text[0]) if text else None
-        if found is None:
-            continue
+def noqa_comments(lines: Sequence[str], first: int, last: int) -> tuple[str, ...]:
+    """Return the `# noqa` comments of the lines with the numbers `first` and `last`."""
+    ends = {number: lines[number - 1] for number in (first, last) if number <= len(lines)}
+    return tuple(found[0] for text in ends.values() if (found := _NOQA.search(text)))
+
+
+def is_silenced(finding: Finding, comments: Iterable[str]) -> bool:
+    """Return whether a `# noqa` comment at a finding is for it."""
+    for comment in comments:
+        found = _NOQA.match(comment)
+        assert found is not None
         codes = re.findall(r"[A-Z]+\d*", (found["codes"] or "").upper())
         if not codes or any(own.startswith(code) for code in codes for own in codes_of(finding)):
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import hashlib
 import io
 import json
 import os
@@ -22,8 +23,9 @@ LARGEST = 5_000_000
 """Bytes of the largest file that is read."""
 SKIPPED_FOLDERS = word_set(
     """
-    .bzr .direnv .eggs .git .hg .ipynb_checkpoints .mypy_cache .nox .pytest_cache .ruff_cache .svn
-    .tox .venv __pycache__ __pypackages__ build dist node_modules site-packages venv
+    .bzr .direnv .eggs .fullgraph_cache .git .hg .ipynb_checkpoints .mypy_cache .nox
+    .pytest_cache .ruff_cache .svn .tox .venv __pycache__ __pypackages__
+    build dist node_modules site-packages venv
     """
 )
 
@@ -121,6 +123,28 @@ def no_garbage_collection() -> Iterator[None]:
         if enabled:
             gc.freeze()
             gc.enable()
+
+
+class Digests:
+    """Digests of files' bytes, each taken once: ask before the file is read and parsed."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, str] = {}
+
+    def of(self, path: Path) -> str:
+        """Return the digest of a file; "unreadable" if it cannot be read."""
+        if path not in self._known:
+            try:
+                large = path.stat().st_size > LARGEST
+                self._known[path] = "large" if large else digest_of(path.read_bytes())
+            except (OSError, ValueError):
+                self._known[path] = "unreadable"
+        return self._known[path]
+
+
+def digest_of(data: bytes) -> str:
+    """Return a short digest that two different texts do not share."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def read_source(path: Path, name: str | None = None) -> Source:

@@ -94,7 +94,7 @@ class Attributes(Machine):
                 if known is None and name in module.assigned:
                     return self.global_value(module, name)
                 if known is None:
-                    inside = self.project.module(f"{module.name}.{name}")
+                    inside = self.project.module(f"{module.name}.{name}", module)
                     return (ModuleObject(inside),) if inside is not None else UNKNOWN
                 return self.value_of_definition(known)
             case ClassObject(kind=kind):

@@ -31,7 +31,9 @@ from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition
 DEPTH = 20
 """Number of nested calls that are followed."""
 CONTEXTS = 12
-"""Number of different arguments for which a function is evaluated."""
+"""Number of different arguments for which a function is evaluated, in the entries of one file."""
+NESTED_IN_INIT = 1
+"""Number of nested calls that are followed inside `__init__`, other `__init__`s not counted."""
 
 
 class Interpreter(Statements):
@@ -56,19 +58,37 @@ class Interpreter(Statements):
         env = self._bind(
             definition, [*([function.receiver] if function.receiver else []), *args], keywords
         )
+        if self.silent and self._is_nested_in_init(definition):
+            return UNKNOWN
         closed = function.scope is None
         key = (id(definition), bool(self.silent), tuple(env.items())) if closed else None
         if key is not None and key in self.summaries:
-            return self.summaries[key]
+            result, known = self.summaries[key]
+            self.noted |= known
+            return result
         number = self.contexts[id(definition)] = self.contexts.get(id(definition), 0) + 1
         if number > CONTEXTS and closed:
             return UNKNOWN
         if key is not None:
-            self.summaries[key] = UNKNOWN  # for a recursive call
-        result = self.run_function(definition, env, function.receiver, function.scope)
+            self.summaries[key] = UNKNOWN, frozenset()  # for a recursive call
+        outer, self.noted = self.noted, set()
+        try:
+            result = self.run_function(definition, env, function.receiver, function.scope)
+        finally:
+            seen, self.noted = self.noted, outer
+            self.noted |= seen
         if key is not None:
-            self.summaries[key] = result
+            self.summaries[key] = result, frozenset(seen)
         return result
+
+    def _is_nested_in_init(self, definition: FunctionDefinition) -> bool:
+        """Return whether a call lies too deep inside `__init__` to set its attributes."""
+        if definition.name == "__init__":
+            return False
+        names = [frame.function.name for frame in self.frames]
+        if "__init__" not in names:
+            return False
+        return names[::-1].index("__init__") >= NESTED_IN_INIT
 
     def run_function(
         self,
@@ -124,6 +144,11 @@ class Interpreter(Statements):
                 env[name] = self.evaluate_global(definition.module, default)
 
     # Entries.
+
+    def start_file(self) -> None:
+        """Forget what was noted, and how often functions were evaluated, for another file."""
+        self.noted = set()
+        self.contexts.clear()
 
     def run_entry(
         self, function: FunctionDefinition, owner: ClassDefinition | None, context: bool

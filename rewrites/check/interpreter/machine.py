@@ -68,8 +68,10 @@ class Machine:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.frames: list[Frame] = []
-        self.notes: dict[tuple[int, str], Note] = {}
-        self.summaries: dict[object, Value] = {}
+        self.noted: set[Note] = set()
+        """What the running function and those that it calls noted."""
+        self.summaries: dict[object, tuple[Value, frozenset[Note]]] = {}
+        """Result of each call, and what was noted during it."""
         self.globals: dict[tuple[int, str], Value] = {}
         self.attributes: dict[int, dict[str, Value]] = {}
         self.fuel = FUEL
@@ -94,10 +96,7 @@ class Machine:
         """Note that an expression is an instance of a construct."""
         if self.silent:
             return
-        key = (id(node), construct)
-        old = self.notes.get(key)
-        if old is None or (proved and not old.proved):
-            self.notes[key] = Note(construct, node, self.frame.function, proved, tuple(context))
+        self.noted.add(Note(construct, node, self.frame.function, proved, tuple(context)))
 
     def burn(self) -> None:
         """Count one step. Raises OutOfFuel."""
@@ -150,7 +149,8 @@ class Machine:
     def external(self, qualified: str) -> Value:
         """Return the value of a qualified name; a name of the project if it has one."""
         module, _, last = qualified.rpartition(".")
-        inside = self.project.module(module) if module else None
+        asking = self.frames[-1].module if self.frames else None
+        inside = self.project.module(module, asking) if module else None
         if inside is not None and last:
             if last in inside.assigned:
                 return self.global_value(inside, last)
@@ -163,7 +163,7 @@ class Machine:
         env = self.frame.env
         assert env is not None
         for name, qualified in imported_names([node], self.frame.module.package):
-            known = self.project.find(qualified)
+            known = self.project.find(qualified, self.frame.module)
             env[name] = self.value_of_definition(known) if known is not None else UNKNOWN
 
     # What the layers above evaluate.

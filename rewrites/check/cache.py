@@ -1,0 +1,163 @@
+"""Cache of what files noted, by their content and that of all files on which it depends."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, astuple, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fullgraph.rewrites.check.constructs import Table
+from fullgraph.rewrites.check.examine import Record
+from fullgraph.rewrites.check.finding import Fix, TextEdit
+from fullgraph.rewrites.check.project import Project
+from fullgraph.rewrites.check.report import Found, Place
+from fullgraph.rewrites.check.sources import digest_of
+from fullgraph.rewrites.rule import Applicability
+
+FOLDER = ".fullgraph_cache"
+KEPT_DAYS = 30
+"""Age at which a stored file is removed."""
+
+
+def cache_folder(path: Path) -> Path | None:
+    """Return the cache's folder in the project around a path; None outside of any project."""
+    path = path.absolute()
+    for folder in (path, *path.parents):
+        if (folder / "pyproject.toml").is_file() or (folder / ".git").exists():
+            return folder / FOLDER
+    return None
+
+
+class Cache:
+    """Records and fixes on disk: one JSON file each, by the file's path and the settings.
+
+    Without a folder nothing is stored. What cannot be read or written is computed again.
+    """
+
+    def __init__(self, folder: Path | None, table: Table, entries: Iterable[str]) -> None:
+        self._folder = folder
+        python = ".".join(map(str, sys.version_info[:3]))
+        settings = [own_digest(), python, table.torch, table.python, *sorted(entries)]
+        self._settings = "\0".join(settings)
+        self._wrote = False
+
+    def load_record(self, file: Path, project: Project) -> Record | None:
+        """Return the record of a file if all that it depends on is as it was."""
+        data = self._load("record", file)
+        try:
+            record = data and Record(
+                data["name"],
+                data["digest"],
+                data["uses"],
+                tuple(map(_place_of, data["places"])),
+                data["unreadable"],
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
+        return record if record and _is_current(record, file, project) else None
+
+    def store_record(self, file: Path, record: Record) -> None:
+        """Keep the record of a file."""
+        places = [astuple(one) for one in record.places]
+        self._store("record", file, {**vars(record), "places": places})
+
+    def load_fixes(self, file: Path, key: str) -> list[Fix | None] | None:
+        """Return the fixes of a file's findings if they were stored under the same key."""
+        data = self._load("fixes", file)
+        try:
+            return [_fix_of(one) for one in data["fixes"]] if data and data["key"] == key else None
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def store_fixes(self, file: Path, key: str, fixes: Sequence[Fix | None]) -> None:
+        """Keep the fixes of a file's findings."""
+        plain = [asdict(fix) if fix is not None else None for fix in fixes]
+        self._store("fixes", file, {"key": key, "fixes": plain})
+
+    def close(self) -> None:
+        """Remove what is old, if anything was stored."""
+        if not self._wrote or self._folder is None:
+            return
+        oldest = time.time() - KEPT_DAYS * 86_400
+        with suppress(OSError), os.scandir(self._folder) as files:
+            for one in files:
+                if one.name.endswith(".json") and one.stat().st_mtime < oldest:
+                    os.unlink(one)
+
+    def _path(self, kind: str, file: Path) -> Path:
+        assert self._folder is not None
+        name = digest_of(f"{self._settings}\0{os.path.abspath(file)}".encode(errors="replace"))
+        return self._folder / f"{kind}-{name}.json"
+
+    def _load(self, kind: str, file: Path) -> Any:
+        if self._folder is None:
+            return None
+        try:
+            data = json.loads(self._path(kind, file).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+        return data if isinstance(data, dict) else None
+
+    def _store(self, kind: str, file: Path, data: object) -> None:
+        if self._folder is None:
+            return
+        with suppress(OSError):
+            if not self._wrote:
+                self._folder.mkdir(exist_ok=True)
+                (self._folder / ".gitignore").write_text("*\n", encoding="utf-8")
+                self._wrote = True
+            handle, part = tempfile.mkstemp(dir=self._folder)
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                json.dump(data, out)
+            os.replace(part, self._path(kind, file))
+
+
+def key_of_fixes(found: Iterable[Found], records: Iterable[Record]) -> str:
+    """Return what fixes depend on: the findings, and all that the callers' values depend on."""
+    parts = [repr([one.finding for one in found])]
+    parts += [repr((one.name, one.digest, sorted(one.uses.items()))) for one in records]
+    return digest_of("\0".join(parts).encode(errors="replace"))
+
+
+@cache
+def own_digest() -> str:
+    """Return a digest of the rules, analyses and tables of this package."""
+    folder = Path(__file__).parents[1]
+    files = sorted(one for one in folder.rglob("*") if one.suffix in (".py", ".json"))
+    return digest_of("".join(digest_of(one.read_bytes()) for one in files).encode())
+
+
+def _is_current(record: Record, file: Path, project: Project) -> bool:
+    if record.name != project.name_of(file):
+        return False
+    if record.digest != project.digests.of(file.absolute()):
+        return False
+    for name, digest in record.uses.items():
+        path = project.locate(name)
+        if digest != (project.digests.of(path) if path is not None else ""):
+            return False
+    return True
+
+
+def _place_of(data: Sequence[Any]) -> Place:
+    names = [one.name for one in fields(Place)]
+    whole: dict[str, Any] = dict(zip(names, data, strict=True))
+    first, column, last, end_column = whole["span"]
+    whole |= {"span": (first, column, last, end_column), "comments": tuple(whole["comments"])}
+    return Place(**whole)
+
+
+def _fix_of(data: Mapping[str, Any] | None) -> Fix | None:
+    if data is None:
+        return None
+    edits = tuple(TextEdit(**edit) for edit in data["edits"])
+    applicability = Applicability(data["applicability"])
+    return Fix(data["rule"], applicability, data["message"], tuple(data["assumes"]), edits)

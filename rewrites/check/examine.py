@@ -1,0 +1,136 @@
+"""What the compiled code of one file notes, and which files that depends on."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fullgraph.rewrites.check.constructs import Table
+from fullgraph.rewrites.check.entries import find_entries
+from fullgraph.rewrites.check.finding import Fix
+from fullgraph.rewrites.check.interpreter import Interpreter
+from fullgraph.rewrites.check.project import Module, Project
+from fullgraph.rewrites.check.report import Found, Place, findings_of, places_of
+from fullgraph.rewrites.check.sources import CannotRead, Source, no_garbage_collection, parse
+
+RECURSION = 4000
+"""Python's recursion limit while the interpreter follows nested calls."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of a file after its entries were interpreted."""
+
+    name: str
+    """Dotted name of the file as a module."""
+    digest: str
+    uses: Mapping[str, str]
+    """Digests by the names of the modules that the places depend on; "" if there is no file."""
+    places: tuple[Place, ...]
+    """In this file and in others."""
+    unreadable: str = ""
+    """Why the file cannot be read; "" if it can."""
+
+
+class Examiner:
+    """Interpreter of a project's files, one after the other, that shares what it read."""
+
+    def __init__(
+        self,
+        files: Sequence[Path],
+        table: Table,
+        entries: Collection[str] = (),
+        texts: Iterable[Source] = (),
+    ) -> None:
+        self._project = Project(files, texts)
+        self._interpreter = Interpreter(self._project)
+        self._table = table
+        self._entries = entries
+
+    def examine(self, files: Iterable[Path]) -> list[Record]:
+        """Return the records of checked files."""
+        with no_garbage_collection(), _deep_recursion():
+            return [self._examine(file) for file in files]
+
+    def _examine(self, file: Path) -> Record:
+        project = self._project
+        name = project.name_of(file)
+        try:
+            module = project.checked(file)
+        except CannotRead as error:
+            return Record(name, project.digests.of(file.absolute()), {}, (), str(error))
+        self._run(self._interpreter, module)
+        places = places_of(self._interpreter.noted, self._table)
+        uses = {}
+        for used in sorted(used_names(module, project)):
+            path = project.locate(used)
+            uses[used] = project.digests.of(path) if path is not None else ""
+        return Record(name, project.digests.of(file.absolute()), uses, places)
+
+    def _run(self, interpreter: Interpreter, module: Module) -> None:
+        """Interpret the entries of a file."""
+        interpreter.start_file()
+        for entry in find_entries(module, self._entries):
+            interpreter.run_entry(entry.function, entry.owner, entry.context)
+
+    def find_fixes(
+        self, file: Path, found: Sequence[Found], callers: Iterable[Path]
+    ) -> list[Fix | None]:
+        """Return the fix of each finding of a file; `callers` are the files that noted them."""
+        from fullgraph.rewrites.check.fixes import fixes_in, may_have_edit
+
+        with no_garbage_collection(), _deep_recursion():
+            module = self._project.checked(file)
+            known = [one for one in found if may_have_edit(one, module)]
+            if not known:
+                return [None] * len(found)
+            interpreter = Interpreter(self._project)
+            interpreter.values = {}
+            for caller in callers:
+                self._run(interpreter, self._project.checked(caller))
+            fixes = fixes_in(module, known, interpreter.values, self._count)
+        return [fixes.get(one.place) for one in found]
+
+    def _count(self, module: Module, text: str) -> Mapping[tuple[str, str], int]:
+        """Return the number of findings of each code in each function of a file with a text."""
+        path = module.source.path
+        try:
+            source = Source(path, module.source.name, text, parse(text))
+        except CannotRead:
+            return {("", ""): 1_000_000}
+        project = self._project.with_text(source)
+        interpreter = Interpreter(project)
+        self._run(interpreter, project.checked(path))
+        places = places_of(interpreter.noted, self._table)
+        found = findings_of(places, self._table, {str(path.absolute()): source.name})
+        return Counter((one.finding.code, one.finding.function) for one in found)
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Context in which calls nest as deeply as the interpreter follows them."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def used_names(module: Module, project: Project) -> set[str]:
+    """Return the names of all modules on which the meaning of a module's code depends.
+
+    They are those that its code asked for, those that the code of these asked for, and so on,
+    whether or not there is a file of that name.
+    """
+    found: set[str] = set()
+    todo = [module]
+    while todo:
+        new = todo.pop().asked - found
+        found |= new
+        todo += [one for name in new if (one := project.module(name)) is not None]
+    return found
