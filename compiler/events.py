@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fullgraph.compiler.operations import OperatorTrace
+
 Span = tuple[str, int, int | None, int | None]
 """File, line, first and last column of an expression."""
 
@@ -108,6 +110,8 @@ class Graph:
     """"forward", or "backward" for a graph of compiled autograd."""
     splits: int = 1
     """Number of pieces that DDPOptimizer split the graph into."""
+    operators: OperatorTrace | None = None
+    """The operators that it calls; None unless recorded, or if fake tensors cannot run it."""
 
     @property
     def ops(self) -> int:

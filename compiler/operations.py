@@ -1,4 +1,4 @@
-"""Operators of a captured graph as plain data: what each reads, writes and computes."""
+"""Operators of a captured graph, and what joining two graphs saves, as plain data."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ class Operation:
     flops: int
     dtype: str
     """The dtype of the result without "torch.": "float32"."""
+    is_stored: bool = False
+    """Whether the result is written to memory even if one operator alone reads it."""
     is_known: bool = True
     """Whether the cost model has a rule for the operator."""
 
@@ -59,3 +61,14 @@ class OperatorTrace:
     outputs: tuple[int, ...] = ()
     """Values that exist after it: results, and inputs that it writes."""
     operations: tuple[Operation, ...] = ()
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Estimated saving of one run: launches and bytes that go, and their roofline time."""
+
+    device: str
+    """The label of the device: "this CPU"."""
+    launches: int
+    bytes: int
+    seconds: float

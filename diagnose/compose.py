@@ -27,6 +27,7 @@ from fullgraph.diagnose.explanation_data import (
     Mode,
     Note,
 )
+from fullgraph.diagnose.savings import add_estimates
 from fullgraph.diagnose.taxonomy import Category, advise_on_fake, describe_skip, quote
 from fullgraph.diagnose.trace import TIMEOUT, Trace
 from fullgraph.diagnose.verdict import verdict
@@ -52,12 +53,14 @@ _NEEDS_HOST_VALUE = {
 def compose_explanation(evidence: Evidence) -> Explanation:
     """Return the explanation of the evidence gathered so far."""
     recording = evidence.default.recording
+    first_call = Recording("", tuple(recording.events[: evidence.default.first_call]))
     causes = describe_causes(evidence.groups, recording.graphs, evidence.values)
+    if evidence.device is not None:
+        causes = add_estimates(causes, first_call.graphs, evidence.device)
     crashes = tuple(_find_crashes(evidence))
     graphs = _describe_graphs(recording, causes)
     default_groups = group_breaks(recording, "default", evidence.function)
     breaks = sum(len(group.breaks) for group in default_groups)
-    first_call = Recording("", tuple(recording.events[: evidence.default.first_call]))
     first_graphs = sum(1 for graph in first_call.graphs if graph.phase == "forward")
     whole = evidence.works_under_fullgraph
     whole_graphs = (1 if breaks else first_graphs) if whole else None

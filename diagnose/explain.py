@@ -12,6 +12,7 @@ from fullgraph.compiler.display import progress_line
 from fullgraph.compiler.events import Position, Recording
 from fullgraph.compiler.isolation import preload_dynamic_shapes, preload_dynamo
 from fullgraph.compiler.ladder import Backend, CompileOptions
+from fullgraph.compiler.lowering.cost import CPU, check_device, find_device
 from fullgraph.compiler.program import Loss, Program, parse_program
 from fullgraph.compiler.sources import find_live_functions, index_live_functions
 from fullgraph.diagnose.causes import ModeName, note_guards
@@ -59,6 +60,7 @@ def explain(
     rounds: int = ROUNDS,
     seconds: float | None = None,
     verify: bool = False,
+    device: str = CPU,
     progress: Callable[[Explanation], object] | None = None,
     offer: Offer | None = None,
 ) -> Explanation:
@@ -79,6 +81,8 @@ def explain(
         measure: whether to time eager against compiled, in this process.
         verify: whether to compile a program that `fullgraph=True` captures whole with Inductor,
             and to compare the outcome with eager.
+        device: where the estimates of what joining graphs saves hold: "cpu", this machine, or one
+            of "a100", "h100", "h200" and "rtx4090".
         progress: called with each partial explanation and with the last one.
         offer: adds the rewrite rules' edits to an explanation, and to a complete one with `verify`
             the verification; `fullgraph.explain` passes it. The first explanation goes without
@@ -89,6 +93,7 @@ def explain(
     `runs` of the result counts the runs. Raises FullgraphError for arguments that cannot be called;
     a model that raises gives an explanation with `error`.
     """
+    check_device(device)
     program = parse_program(
         model,
         inputs,
@@ -108,6 +113,7 @@ def explain(
         rounds=rounds,
         seconds=SECONDS if seconds is None else seconds,
         limit=seconds,
+        device=device,
     )
     with progress_line("Tracing in default mode …") as show:
         for number, explanation in enumerate(steps):
@@ -129,14 +135,18 @@ def explanations(
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
     limit: float | None = None,
+    device: str | None = None,
 ) -> Iterator[Explanation]:
     """Yield explanations of `program`, each with more evidence; the last one is `complete`.
 
     The search for hidden causes has `seconds` of wall time, and everything together `limit`.
+    With `device` the causes say what joining the graphs would save there.
     """
     clock = _Clock(limit)
     with index_live_functions():
-        evidence = trace_default_mode(program, clock)
+        evidence = trace_default_mode(program, clock, operators=device is not None)
+        if device is not None and evidence.error is None and evidence.default.recording.breaks:
+            evidence = replace(evidence, device=find_device(device))
         yield compose_explanation(evidence)
         if evidence.error is None and evidence.is_broken and not clock.is_over:
             evidence = trace_fullgraph_mode(program, evidence, clock.left())
@@ -201,11 +211,11 @@ class _Clock:
         return max(left, min(self._limit, GRACE))
 
 
-def trace_default_mode(program: Program, clock: _Clock) -> Evidence:
+def trace_default_mode(program: Program, clock: _Clock, *, operators: bool = False) -> Evidence:
     """Trace `program` in default mode; if that fails, run it in eager to see whose fault it is."""
     preload_dynamo()
     function = _position_of(program.target)
-    trace = trace_program(program, clock.left())
+    trace = trace_program(program, clock.left(), operators=operators)
     silence = explain_silence(program.target, trace, function)
     evidence = Evidence(
         program.name,

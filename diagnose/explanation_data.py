@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fullgraph.compiler.events import Position
+from fullgraph.compiler.operations import Saving
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,9 @@ class Cause:
     """Address of the page about `gb_id` in torch's documentation; "" if there is none."""
     consequences: tuple[str, ...] = ()
     """What broke only because of this cause, one sentence each."""
+    saving: Saving | None = None
+    """What joining the graphs that it separates would save in one run, estimated without compiling;
+    None if unknown."""
 
 
 @dataclass(frozen=True)

@@ -62,23 +62,31 @@ class Trace:
     """What could not be restored afterwards, one sentence each."""
 
 
-def trace_program(program: Program, seconds: float | None = None) -> Trace:
+def trace_program(
+    program: Program, seconds: float | None = None, *, operators: bool = False
+) -> Trace:
     """Compile and call `program` in default mode, in isolation; return what was recorded.
 
     If the process ends early, or after `seconds`, the trace holds the events received until then.
+    With `operators`, graphs beside a break are recorded with their operators.
     """
-    return trace_of(isolate(program, make_trace_job(program), seconds))
+    return trace_of(isolate(program, make_trace_job(program, operators=operators), seconds))
 
 
 def make_trace_job(
-    program: Program, *, fullgraph: bool = False, capture: bool = False
+    program: Program, *, fullgraph: bool = False, capture: bool = False, operators: bool = False
 ) -> IsolatedJob[Trace]:
     """Return the job that compiles and calls the program and records it.
 
     `capture` records, in default mode, the graph breaks that `fullgraph=True` would hit.
     """
     return lambda emit, in_process: trace_here(
-        program, emit, fullgraph=fullgraph, capture=capture, in_process=in_process
+        program,
+        emit,
+        fullgraph=fullgraph,
+        capture=capture,
+        operators=operators,
+        in_process=in_process,
     )
 
 
@@ -132,6 +140,7 @@ def trace_here(
     *,
     fullgraph: bool = False,
     capture: bool = False,
+    operators: bool = False,
     in_process: bool = False,
 ) -> Trace:
     """Compile and call `program` in this process; pass each event to `emit` as it happens."""
@@ -139,7 +148,8 @@ def trace_here(
     raised = None
     before = _module_numbers(program.target)
     captures = capture_scalars_and_shapes() if capture else nullcontext()
-    with silence_torch_logs(), captures, record(program.target, emit) as recorder:
+    recording_events = record(program.target, emit, operators=operators)
+    with silence_torch_logs(), captures, recording_events as recorder:
         try:
             compiled = program.compiled(fullgraph=fullgraph, isolated=in_process)
             program.run(compiled, lambda _: calls.append(len(recorder.recording.events)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -131,14 +131,12 @@ class _Recorder(TorchDispatchMode):
     ) -> object:
         kwargs = kwargs or {}
         if self._listener.needs_decomposition(func):
-            decomposition: Callable[..., object] | None = torch._decomp.decomposition_table.get(
-                func
-            )
-            if decomposition is not None:
-                with self, contextlib.suppress(NotImplementedError):
-                    result = decomposition(*args, **kwargs)
-                    if result is not NotImplemented:
-                        return result
+            # `decompose` runs an operator that is made of others, and returns NotImplemented else.
+            decompose = torch._decomp.decomposition_table.get(func, func.decompose)
+            with self, contextlib.suppress(NotImplementedError):
+                result = decompose(*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
         result = func(*args, **kwargs)
         self._listener.on_operator(func, args, kwargs, result)
         return result

@@ -23,6 +23,8 @@ from fullgraph.compiler.events import (
     Skip,
     Timing,
 )
+from fullgraph.compiler.lowering.cost import trace_operators
+from fullgraph.compiler.operations import OperatorTrace
 from fullgraph.compiler.private import (
     Frame,
     OutputGraph,
@@ -55,19 +57,23 @@ _BREAKS = ("Unsupported", "UserError", "UncapturedHigherOrderOpError", *_BARE_LI
 
 @contextlib.contextmanager
 def record(
-    root: object = None, on_event: Callable[[Event], object] | None = None
+    root: object = None,
+    on_event: Callable[[Event], object] | None = None,
+    *,
+    operators: bool = False,
 ) -> Iterator[Recorder]:
     """Record what torch.compile does inside the `with` block.
 
     `root` is the model: submodules are named relative to it. `on_event` is called with each event
     as it happens, so a crash of the process loses none. The recorder adds no graph, guard or
-    compilation, and costs a few microseconds an event.
+    compilation, and costs a few microseconds an event. With `operators` it also records the
+    operators of each graph that a break ends, and of those after it: about a millisecond each.
 
     >>> with record(model) as recorder:
     ...     torch.compile(model)(x)
     >>> recorder.recording.breaks
     """
-    recorder = Recorder(root, on_event)
+    recorder = Recorder(root, on_event, operators)
     with listen(recorder) as unknown:
         recorder.unknown = unknown
         yield recorder
@@ -76,8 +82,15 @@ def record(
 class Recorder:
     """Compile listener that turns torch's objects into events; read `recording` at any time."""
 
-    def __init__(self, root: object, on_event: Callable[[Event], object] | None) -> None:
+    def __init__(
+        self,
+        root: object,
+        on_event: Callable[[Event], object] | None,
+        operators: bool = False,
+    ) -> None:
         self._on_event = on_event
+        self._records_operators = operators
+        self._has_broken = False
         self.unknown: tuple[str, ...] = ()
         self._events: list[Event] = []
         self._seen: set[int] = set()
@@ -182,6 +195,7 @@ class Recorder:
             why = None
         stack = summary_positions(why.user_stack) if why else ()
         compile_id = current_compile_id()
+        self._has_broken |= why is not None
         self._add_event(
             Graph(
                 compile_id,
@@ -192,6 +206,7 @@ class Recorder:
                 parse_graph_break(why.reason).gb_type if why else None,
                 stack[-1] if stack else None,
                 "backward" if compile_id.startswith("!") else "forward",
+                operators=self._operators_of(gm),
             )
         )
 
@@ -294,6 +309,15 @@ class Recorder:
                 None if users else calling_position(),
             )
         )
+
+    def _operators_of(self, gm: torch.fx.GraphModule) -> OperatorTrace | None:
+        """Return the operators of a graph beside a break; None if fake tensors cannot run it."""
+        if not (self._records_operators and self._has_broken):
+            return None
+        try:
+            return trace_operators(gm)
+        except Exception:  # tensor subclasses, operators without a fake kernel: no estimate
+            return None
 
     def _module_paths(self, txs: list[Tracer]) -> tuple[str, ...]:
         """Return the paths of the innermost running module and its siblings of the same class."""

@@ -57,6 +57,13 @@ _EDIT = _object_schema(
     tried=_TEXT,
 )
 
+_SAVING = _object_schema(
+    device=_TEXT,
+    launches={"type": "integer"},
+    bytes={"type": "integer"},
+    seconds={"type": "number"},
+)
+
 _CAUSE = _object_schema(
     id=_TEXT,
     category=_TEXT,
@@ -71,6 +78,7 @@ _CAUSE = _object_schema(
     events=_COUNT,
     advice=_list_schema(_ADVICE),
     edits=_list_schema(_EDIT),
+    saving=_or_null(_SAVING),
 )
 
 EXPLAIN: dict[str, object] = {

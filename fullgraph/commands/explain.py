@@ -30,6 +30,7 @@ def add(commands: Commands) -> None:
         "every graph break of a model, by cause, at its expression",
         "model.py:Net --input 4x3x32x32",
         "model.py:make_model --train --seconds 20",
+        "model.py:Net --device h200 -v",
         "model.py:Net --json > saved.json",
         "model.py:Net --against saved.json --exit-nonzero-on-break",
     )
@@ -41,6 +42,13 @@ def add(commands: Commands) -> None:
         "--verify",
         action="store_true",
         help="compile what fullgraph=True captures whole with Inductor, and compare with eager",
+    )
+    explain.add_argument(
+        "--device",
+        default="cpu",
+        metavar="NAME",
+        help="estimate for this device what joining graphs saves: cpu (this machine), a100, h100, "
+        "h200 or rtx4090",
     )
     explain.add_argument(
         "--no-unmask",
@@ -113,6 +121,7 @@ def _explain_target(
         unmask=args.unmask,
         measure=args.measure,
         verify=args.verify,
+        device=args.device,
         rounds=args.rounds,
         seconds=args.seconds,
         progress=progress,

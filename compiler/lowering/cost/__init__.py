@@ -14,7 +14,11 @@ from fullgraph.compiler.lowering.cost.estimate import (
     sequence_cost,
     trace_cost,
 )
-from fullgraph.compiler.lowering.cost.joining import Saving, estimate_saving, join_traces
+from fullgraph.compiler.lowering.cost.joining import (
+    add_savings,
+    estimate_saving,
+    join_traces,
+)
 from fullgraph.compiler.lowering.cost.kernels import Kernel, plan_kernels
 from fullgraph.compiler.lowering.cost.trace import trace_operators
 
@@ -23,8 +27,8 @@ __all__ = [
     "Cost",
     "Device",
     "Kernel",
-    "Saving",
     "add_costs",
+    "add_savings",
     "check_device",
     "estimate_saving",
     "find_device",

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fullgraph.compiler.lowering.cost.device import Device
 from fullgraph.compiler.lowering.cost.estimate import trace_cost
-from fullgraph.compiler.operations import Operation, OperatorTrace, Read
-
-
-@dataclass(frozen=True)
-class Saving:
-    """Estimated saving of one run: launches and bytes that go, and their roofline time."""
-
-    launches: int
-    bytes: int
-    seconds: float
+from fullgraph.compiler.operations import Operation, OperatorTrace, Read, Saving
 
 
 def estimate_saving(first: OperatorTrace, second: OperatorTrace, device: Device) -> Saving:
@@ -24,9 +15,20 @@ def estimate_saving(first: OperatorTrace, second: OperatorTrace, device: Device)
     apart = [trace_cost(first, device), trace_cost(second, device)]
     joined = trace_cost(join_traces(first, second), device)
     return Saving(
+        device.label,
         sum(cost.launches for cost in apart) - joined.launches,
         sum(cost.bytes for cost in apart) - joined.bytes,
         sum(cost.seconds for cost in apart) - joined.seconds,
+    )
+
+
+def add_savings(savings: Sequence[Saving]) -> Saving:
+    """Return the saving of several joins on one device."""
+    return Saving(
+        savings[0].device,
+        sum(saving.launches for saving in savings),
+        sum(saving.bytes for saving in savings),
+        sum(saving.seconds for saving in savings),
     )
 
 

@@ -9,7 +9,8 @@ spaces agree and no dependency leads out of the kernel and back:
 - a reduction agrees with a pointwise loop over its operand before it, if it folds the last dims;
 - a pointwise loop over its operand, or over its result, agrees after it unless one number is left.
 
-A scatter or an extern operator is a kernel of its own.
+A scatter or an extern operator is a kernel of its own. On CPU each operand of `cat` is copied by a
+loop of its own, and so are inputs and weights of convolutions that are not channels-last yet.
 """
 
 from __future__ import annotations
@@ -124,6 +125,8 @@ def _is_inlined(loop: _Loop, consumers: list[Operation], outputs: Collection[int
     """Return whether a loop is computed inside its consumers instead of being stored."""
     operation = loop.operation
     if operation.kind != "pointwise" or len(operation.writes) != 1 or not consumers:
+        return False
+    if operation.is_stored:
         return False
     if operation.writes[0] in outputs:
         return False

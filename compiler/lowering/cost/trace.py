@@ -14,6 +14,7 @@ from fullgraph.compiler.lowering.cost.operator_kinds import (
     flops_of_element,
     is_free,
     kind_of,
+    name_of,
 )
 from fullgraph.compiler.operations import Kind, Operation, OperatorTrace, Read, Space, Value
 from fullgraph.compiler.private import run_on_fake_tensors, storage_id, tensors_in
@@ -42,15 +43,17 @@ class _Tracer:
         self._current: dict[int, int] = {}  # storage → the value that it holds now
         self._alive: list[torch.Tensor] = []  # a storage's id is only unique while it lives
         self._input_storages: dict[int, None] = {}
+        self._parts: dict[int, tuple[int, ...]] = {}  # of the results of `cat`
 
     def trace(self) -> OperatorTrace:
         """Return what was recorded."""
         written = [self._current[storage] for storage in self._input_storages]
         outputs = [value for value in written if value not in self._inputs]
+        outputs = [p for v in (*self._outputs, *outputs) for p in self._parts.get(v, (v,))]
         return OperatorTrace(
             tuple(self._values),
             tuple(self._inputs),
-            tuple(dict.fromkeys([*self._outputs, *outputs])),
+            tuple(dict.fromkeys(outputs)),
             tuple(self._operations),
         )
 
@@ -85,21 +88,68 @@ class _Tracer:
             kind = kind_of(operator)
             if not written and all(storage_id(tensor) in storages for tensor in results):
                 return  # a view, or a number
-        reads = tuple(Read(self._value_of(t), _bytes_covered(t)) for t in operands)
+        name = operator if isinstance(operator, str) else name_of(operator)
+        if kind == "pointwise" and name == "cat" and operands[0].device.type == "cpu":
+            self._copy_parts(operands, results[0])
+            return
+        reads = tuple(read for tensor in operands for read in self._reads_of(tensor))
+        if kind == "extern" and name == "convolution":
+            reads = (*map(self._copy_to_channels_last, operands[:2]), *reads[2:])
         new = written or [t for t in results if storage_id(t) not in storages]
         main = max(new, key=torch.Tensor.numel, default=None)
         space = _space_of(operator, kind, args, kwargs, operands, main)
         writes = tuple(dict.fromkeys(self._add_value(tensor) for tensor in new))
-        name = operator if isinstance(operator, str) else str(operator)
         flops = _count_flops(operator, kind, args, kwargs, result, space)
         dtype = str(main.dtype if main is not None else torch.float32).removeprefix("torch.")
         self._operations.append(
-            Operation(name, kind or "extern", reads, writes, space, flops, dtype, kind is not None)
+            Operation(
+                str(operator),
+                kind or "extern",
+                reads,
+                writes,
+                space,
+                flops,
+                dtype,
+                is_known=kind is not None,
+            )
         )
 
     def on_outputs(self, outputs: Sequence[torch.Tensor]) -> None:
         """Mark the values that the graph returns."""
         self._outputs = [self._value_of(tensor) for tensor in outputs]
+
+    def _reads_of(self, tensor: torch.Tensor) -> list[Read]:
+        """Return the reads of one operand: of each part, if it was concatenated."""
+        value, size = self._value_of(tensor), _bytes_covered(tensor)
+        parts = self._parts.get(value, (value,))
+        return [Read(part, min(size, self._values[part].bytes)) for part in parts]
+
+    def _copy_parts(self, operands: Sequence[torch.Tensor], result: torch.Tensor) -> None:
+        """Record `cat` as a copy of each operand into its part of the result."""
+        parts = [
+            self._add_copy("aten.cat.default", tensor) for tensor in operands if tensor.numel()
+        ]
+        self._parts[self._add_value(result)] = tuple(parts)
+
+    def _copy_to_channels_last(self, tensor: torch.Tensor) -> Read:
+        """Return the read of an operand of a convolution, copied first if it has to be."""
+        value = self._value_of(tensor)
+        has_layout = tensor.ndim != 4 or tensor.is_contiguous(memory_format=torch.channels_last)
+        if has_layout or tensor.device.type != "cpu" or value not in self._inputs:
+            return self._reads_of(tensor)[0]
+        return Read(self._add_copy("aten.clone.default", tensor), _bytes_covered(tensor))
+
+    def _add_copy(self, name: str, tensor: torch.Tensor) -> int:
+        """Record a stored copy of a tensor; return its value."""
+        size = tensor.numel() * tensor.element_size()
+        reads = tuple(self._reads_of(tensor))
+        self._values.append(Value(size, _signature(tensor)))
+        copy, dtype = len(self._values) - 1, str(tensor.dtype).removeprefix("torch.")
+        space = ((tensor.numel(), False),)
+        self._operations.append(
+            Operation(name, "pointwise", reads, (copy,), space, 0, dtype, is_stored=True)
+        )
+        return copy
 
     def _value_of(self, tensor: torch.Tensor) -> int:
         """Return the value that a tensor's memory holds; new memory is an input."""

@@ -77,6 +77,17 @@ def test_product_is_an_extern_call_with_torchs_flops():
     assert found.flops == 2 * 16 * 32 * 8 + 16 * 8
 
 
+def test_each_operand_of_cat_is_copied_on_cpu():
+    found = cost(lambda x, y: torch.cat([x.relu(), y + 1]) * 2, torch.ones(8, 4), torch.ones(8, 4))
+    assert found.kernels == 3
+
+
+def test_convolution_copies_its_operands_to_channels_last_on_cpu():
+    module = torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3), torch.nn.BatchNorm2d(8).eval())
+    found = cost(module, torch.ones(2, 8, 16, 16))
+    assert (found.kernels, found.externs, found.unknown) == (3, 1, ())
+
+
 def test_loops_stay_apart_where_joining_makes_a_cycle():
     def function(x, w):
         a = x.relu()
