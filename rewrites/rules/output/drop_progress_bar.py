@@ -69,6 +69,10 @@ def rewrite(site: Site) -> Rewrite | Refusal | None:
 
 def _find_bar(site: Site) -> cst.Call | None:
     """Return the call that makes the bar of the site's statement, or of the loop around it."""
+    if not any(name in site.document.text for name in ("tqdm", "rich")):
+        return None
+    function = site.document.function(site.node)
+    assigned = _assigned_bars(site, function) if isinstance(function, cst.FunctionDef) else {}
     for one in (site.node, *site.document.ancestors(site.node)):
         heads: Sequence[cst.CSTNode] = (one,)
         if isinstance(one, cst.For):
@@ -82,8 +86,8 @@ def _find_bar(site: Site) -> cst.Call | None:
         for node in (inner for head in heads for inner in walk(head)):
             if isinstance(node, cst.Call) and _BAR.fullmatch(_callee(site, node)):
                 return node
-            if isinstance(node, cst.Name) and (made := _assigned_bar(site, node)) is not None:
-                return made
+            if isinstance(node, cst.Name) and node.value in assigned:
+                return assigned[node.value]
     return None
 
 
@@ -91,16 +95,16 @@ def _callee(site: Site, call: cst.Call) -> str:
     return site.document.qualified_name(call.func)
 
 
-def _assigned_bar(site: Site, name: cst.Name) -> cst.Call | None:
-    """Return the bar that a variable of the same function is made as."""
-    function = site.document.function(name)
-    for one in walk(function) if isinstance(function, cst.FunctionDef) else ():
+def _assigned_bars(site: Site, function: cst.FunctionDef) -> dict[str, cst.Call]:
+    """Return the first bar that each variable of a function is made as."""
+    found: dict[str, cst.Call] = {}
+    for one in walk(function):
         match one:
             case cst.Assign(
                 targets=[cst.AssignTarget(target=cst.Name(value=bound))], value=cst.Call() as call
-            ) if bound == name.value and _BAR.fullmatch(_callee(site, call)):
-                return call
-    return None
+            ) if _BAR.fullmatch(_callee(site, call)):
+                found.setdefault(bound, call)
+    return found
 
 
 def _drop_bar(site: Site, call: cst.Call) -> dict[cst.CSTNode, Replacement]:
