@@ -65,6 +65,14 @@ def add(commands: Commands) -> None:
         help="not the paths that match, as in --exclude 'tests/*'; repeatable",
     )
     parser.add_argument(
+        "--entry",
+        action="append",
+        default=[],
+        metavar="PKG.MODULE:FUNCTION",
+        help="a function that runs compiled though the source does not show it, as in "
+        "--entry train.loop:step; repeatable",
+    )
+    parser.add_argument(
         "--jobs", type=int, metavar="N", help="number of processes; default: one for each CPU"
     )
     parser.add_argument(
@@ -133,6 +141,7 @@ def _run_check(args: argparse.Namespace) -> int:
         select=args.select,
         ignore=args.ignore,
         exclude=args.exclude,
+        entries=args.entry,
         jobs=usable_cpus() if args.jobs is None else args.jobs,
         cache=None if args.no_cache else cache_folder(_start(args)),
     )

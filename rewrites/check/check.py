@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from fullgraph.compiler.errors import FullgraphError
 from fullgraph.rewrites.check.cache import Cache, key_of_fixes
 from fullgraph.rewrites.check.constructs import Table, known_versions, load_table
 from fullgraph.rewrites.check.examine import Examiner, Record
@@ -39,10 +40,14 @@ def check(
     and "3.11"; by default the installed torch, else the one that the project requires. `strict`
     adds findings that are likely, not proved. `select` and `ignore` are prefixes of codes,
     `exclude` patterns of paths. `entries` name functions that run compiled though the source does
-    not show it, such as "pkg.module:step". With `fixes=False` no edit is looked for, which is
-    faster. `jobs` is the number of processes. `cache` is a folder for what was found in each file,
-    which is read again while neither the file nor any that it depends on changes.
+    not show it, such as "pkg.module:step" or "pkg.module:Trainer.step". With `fixes=False` no edit
+    is looked for, which is faster. `jobs` is the number of processes. `cache` is a folder for what
+    was found in each file, which is read again while neither the file nor any that it depends on
+    changes.
     """
+    for entry in entries:
+        if not all(entry.partition(":")):
+            raise FullgraphError(f"The entry {entry!r} must be written as pkg.module:function.")
     found = find_files(paths, exclude)
     table, version, running = _versions(torch, python, found.files[:1])
     names = {str(file.absolute()): str(file) for file in found.files}

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from fullgraph.compiler.errors import FullgraphError
 from fullgraph.rewrites.analysis import word_set
 from fullgraph.rewrites.check.project import ClassDefinition, FunctionDefinition, Module
 from fullgraph.rewrites.check.syntax import dotted, walk
@@ -40,14 +41,15 @@ def is_test(module: Module) -> bool:
 
 def find_entries(module: Module, named: Collection[str] = ()) -> Iterator[Entry]:
     """Yield the entries of a file; `named` are further ones: "pkg.module:function"."""
-    if "torch" not in module.source.text or is_test(module):
-        return
     seen: set[FunctionDefinition] = set()
     for name in named:
-        known = module.definitions.get(name.removeprefix(f"{module.name}:"))
-        if isinstance(known, FunctionDefinition):
-            seen.add(known)
-            yield Entry(known)
+        inside, _, function = name.partition(":")
+        if inside == module.name:
+            known = _named_entry(module, function)
+            seen.add(known.function)
+            yield known
+    if "torch" not in module.source.text or is_test(module):
+        return
     for definition in module.definitions.values():
         for entry in _entries_of(definition):
             if entry.function not in seen and not _is_excluded(entry.function):
@@ -57,6 +59,17 @@ def find_entries(module: Module, named: Collection[str] = ()) -> Iterator[Entry]
         if entry.function not in seen:
             seen.add(entry.function)
             yield entry
+
+
+def _named_entry(module: Module, name: str) -> Entry:
+    """Return the entry "step" or "Trainer.step". Raises FullgraphError if there is none."""
+    outer, _, last = name.rpartition(".")
+    known = module.definitions.get(outer or last)
+    if isinstance(known, ClassDefinition) and outer and last in known.own_methods:
+        return Entry(known.own_methods[last], known)
+    if isinstance(known, FunctionDefinition) and not outer:
+        return Entry(known)
+    raise FullgraphError(f"{module.source.name} defines no function {name!r} to check as an entry.")
 
 
 def _is_excluded(function: FunctionDefinition) -> bool:

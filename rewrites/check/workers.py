@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from fullgraph.compiler.errors import FullgraphError
 from fullgraph.rewrites.check.examine import Examiner
 
 FILES_PER_WORKER = 8
@@ -61,7 +62,7 @@ class Workers:
     def call(self, method: str, arguments: Sequence[Sequence[tuple[Any, ...]]]) -> list[list[Any]]:
         """Call a method of each worker's examiner with its list of arguments; return the results.
 
-        Raises RuntimeError with the worker's traceback if a call failed.
+        Raises FullgraphError for bad input, else RuntimeError with the worker's traceback.
         """
         if self.count == 1:
             self._own = self._own or self._make()
@@ -74,6 +75,8 @@ class Workers:
                 done, result = connection.recv()
             except EOFError:
                 raise RuntimeError("A worker process of `check` ended early.") from None
+            if isinstance(result, FullgraphError):
+                raise result
             if not done:
                 raise RuntimeError(f"A worker process of `check` failed.\n{result}")
             results.append(result)
@@ -90,6 +93,8 @@ def _serve(connection: Connection, make: Callable[[], Examiner]) -> None:
         method, arguments = request
         try:
             answer: tuple[bool, Any] = True, [getattr(examiner, method)(*one) for one in arguments]
+        except FullgraphError as error:
+            answer = False, error
         except Exception:
             answer = False, traceback.format_exc()
         connection.send(answer)

@@ -57,7 +57,7 @@ ODD = [
 ]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=hostile_texts())
 def test_hostile_files_never_crash(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("hostile") / "model.py"
