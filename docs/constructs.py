@@ -4,6 +4,7 @@ python docs/constructs.py            writes rewrites/check/constructs/torch-2.13
 python docs/constructs.py --check    exit code 1 if it is out of date
 python docs/constructs.py --missing  adds the rows of constructs that the table does not have
 python docs/constructs.py KEY…       prints the rows of these constructs
+python docs/constructs.py --page     writes docs/constructs.md from the tables, and traces nothing
 
 Each program of `docs/construct_programs` is explained in a forked child: a row says in which modes
 the construct is a cause, its category, what happens to the frame, and which expression is named.
@@ -28,9 +29,12 @@ import torch
 
 from docs.construct_programs import collectives, conditions, recompiles, tensors, world
 from docs.construct_programs.program import Changing, Construct
+from fullgraph.rewrites.check.codes import code_of
+from fullgraph.rewrites.check.constructs import Row, known_versions, load_table
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "rewrites/check/constructs"
+PAGE = ROOT / "docs/constructs.md"
 MARK = "# here"
 
 
@@ -118,8 +122,44 @@ def table(keys: list[str], jobs: int = 2) -> dict[str, dict[str, Any]]:
         return dict(zip(keys, pool.map(row_of, keys, chunksize=4), strict=True))
 
 
+def page() -> str:
+    """Return docs/constructs.md: for each construct that breaks, what it does."""
+    versions = known_versions()
+    tables = [load_table(*version) for version in versions]
+    heads = [f"torch {torch}, Python {python}" for torch, python in versions]
+    lines = [
+        "# What breaks a graph, construct by construct\n",
+        "`fullgraph check` reads these tables. `python docs/constructs.py` traces a program of one "
+        "construct for each row and stores what happened; the tests trace them again on the "
+        "running torch. A construct that no version breaks on is left out.\n",
+        f"| construct | {' | '.join(heads)} | code |",
+        f"| --- |{' --- |' * len(heads)} --- |",
+    ]
+    for key in sorted({key for table in tables for key in table.rows}):
+        rows = [table.find(key) for table in tables]
+        known = next((row for row in rows if row is not None), None)
+        if known is not None:
+            cells = " | ".join(_cell(row) for row in rows)
+            lines.append(f"| `{key}` | {cells} | {code_of(known.category)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: Row | None) -> str:
+    """Return what a construct does on one version."""
+    if row is None:
+        return "traced"
+    if row.compiles:
+        return f"{row.category}: {row.compiles} graphs in six calls"
+    where = "" if "default" in row.modes else " (only with `fullgraph=True`)"
+    frame = f", frame {row.frame}" if row.frame else ""
+    return f"{row.category}{frame}{where}"
+
+
 def main(arguments: list[str]) -> str | int:
     """Write, check or print the table."""
+    if "--page" in arguments:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
     keys = [one for one in arguments if not one.startswith("-")] or sorted(all_constructs())
     path = table_path()
     known: dict[str, Any] = {}
@@ -136,10 +176,14 @@ def main(arguments: list[str]) -> str | int:
     if any(not one.startswith("-") for one in arguments):
         print(text, end="")
     elif "--check" in arguments:
+        if PAGE.read_text(encoding="utf-8") != page():
+            return f"{PAGE.name}: run `python docs/constructs.py --page`."
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             return f"{path.name}: run `python docs/constructs.py`."
     else:
         path.write_text(text, encoding="utf-8")
+        load_table.cache_clear()
+        PAGE.write_text(page(), encoding="utf-8")
     return 0
 
 

@@ -19,7 +19,8 @@ def page() -> str:
     """Return docs/rules.md: every rule's documentation, by code."""
     parts = [
         "# The rules of `fullgraph fix`\n\nWritten from the rules' own documentation by "
-        "`python -m fullgraph.rewrites.pages`.\n"
+        "`python -m fullgraph.rewrites.pages`. [constructs.md](constructs.md) lists what breaks a "
+        "graph on which version.\n"
     ]
     parts += [_rule_section(rule) for rule in all_rules()]
     return "\n".join(parts)

@@ -41,7 +41,9 @@ _ALWAYS = frozenset(
     }
 )
 """Categories of which a rule is about the expression itself."""
-_HINT = re.compile(r"print|log|warn|write|time|tqdm|np\.|numpy|size|tensor\(")
+_HINT = re.compile(
+    r"\bprint\(|\blog(?:ger|ging)?\.|warn|\bwrite\(|\btime\b|tqdm|\bnp\.|numpy|\.size\(|\btensor\("
+)
 """Text of lines where a rule may edit a finding of another category."""
 
 

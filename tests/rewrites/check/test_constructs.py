@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from docs import constructs
 from fullgraph.diagnose.taxonomy import Category, RootKind
 from fullgraph.rewrites.check import check
 from fullgraph.rewrites.check.codes import CODES
@@ -21,6 +22,10 @@ SCRIPT = Path(__file__).parents[3] / "docs/constructs.py"
 def test_every_construct_does_on_the_running_torch_what_the_table_says():
     done = subprocess.run([sys.executable, str(SCRIPT), "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_of_the_docs_is_that_of_the_tables():
+    assert constructs.PAGE.read_text(encoding="utf-8") == constructs.page()
 
 
 def test_categories_are_those_of_explain():
