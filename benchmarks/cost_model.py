@@ -86,6 +86,7 @@ def tiny_models() -> Iterator[tuple[str, Example]]:
     load_torchvision()
     import timm
     import transformers as hf
+    from timm.models.mlp_mixer import MlpMixer
 
     def vision(name: str, size: int, batch: int, **options: object) -> tuple[str, Example]:
         model = timm.create_model(name, **options).eval()
@@ -100,19 +101,28 @@ def tiny_models() -> Iterator[tuple[str, Example]]:
         options = {"embed_dim": width, "depth": depth, "num_heads": 3, "img_size": size}
         yield vision("vit_tiny_patch16_224", size, batch, **options)
         yield vision("deit_tiny_patch16_224", size, 2 * batch, **options)
-    for size, batch, dims in ((32, 1, (16, 32)), (64, 2, (24, 48)), (96, 4, (40, 80))):
-        yield vision("convnext_atto", size, batch, depths=(1, 1), dims=dims)
-    for size, batch, channels in ((32, 1, (8, 16, 32, 64)), (64, 4, (32, 64, 128, 256))):
+    for size, batch, dims in (
+        (32, 1, (16, 32, 48, 64)),
+        (64, 2, (24, 48, 64, 96)),
+        (96, 4, (40, 80, 96, 128)),
+    ):
+        yield vision("convnext_atto", size, batch, depths=(1, 1, 1, 1), dims=dims)
+    for size, batch, channels in (
+        (32, 1, (8, 16, 32, 64)),
+        (64, 4, (32, 64, 128, 256)),
+        (128, 2, (16, 32, 64, 128)),
+    ):
         yield vision("resnet10t", size, batch, channels=channels, layers=(1, 1, 1, 1))
     for width, size, batch in ((32, 64, 1), (64, 128, 4), (128, 224, 1)):
-        options = {"embed_dim": width, "num_blocks": 2, "img_size": size}
-        yield vision("mixer_s16_224", size, batch, **options)
-        yield vision("resmlp_12_224", size, batch, **options)
+        mixer = MlpMixer(img_size=size, num_blocks=2, embed_dim=width).eval()
+        images = torch.randn(batch, 3, size, size)
+        yield f"MlpMixer {width}, {size} × {batch}", (mixer, (images,))
 
     def text(kind: str, config: str, width: int, length: int, batch: int) -> tuple[str, Example]:
         sizes = {
             "hidden_size": width, "num_hidden_layers": 2, "num_attention_heads": 4,
             "intermediate_size": 4 * width, "vocab_size": 500, "max_position_embeddings": 512,
+            "num_key_value_heads": 4,
         }  # fmt: skip
         settings = getattr(hf, config)(**sizes)
         model = getattr(hf, kind)(settings).eval()

@@ -82,8 +82,8 @@ HEAVY_FLOPS = 8
 
 
 def is_free(operator: Operator) -> bool:
-    """Return whether an operator moves no data: it allocates, asserts or reads a size."""
-    return name_of(operator) in _FREE
+    """Return whether an operator moves no data: it allocates, asserts or resizes a view."""
+    return name_of(operator) in _FREE or torch.Tag.inplace_view in operator.tags
 
 
 def kind_of(operator: Operator) -> Kind | None:

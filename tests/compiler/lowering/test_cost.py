@@ -44,6 +44,11 @@ def test_pointwise_chain_is_one_kernel_that_reads_and_writes_once():
     assert (found.bytes_read, found.bytes_written) == (64 * 128 * 4, 64 * 128 * 4)
 
 
+def test_change_of_sizes_in_place_is_free():
+    found = cost(lambda x: (x + 1).t_() * 2, torch.ones(4, 8))
+    assert (found.launches, found.unknown) == (1, ())
+
+
 def test_without_fusing_each_operator_is_a_kernel():
     found = cost(lambda x: x.relu() + 1, torch.ones(64, 128), fuse=False)
     assert found.kernels == 2
