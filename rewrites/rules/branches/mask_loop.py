@@ -15,7 +15,8 @@ After:
         done = done | (x.sum() > 100)
 
 A `return` in the loop is rewritten the same way: its value is chosen after the loop. A name
-that gets its first value in the loop is None before.
+that gets its first value in the loop is None before. What Python decides stays an `if`:
+`if step > 2 and t: break` becomes `if step > 2: done = done | t`.
 
 The loop always runs to its end: this pays for short loops, which are unrolled in the graph anyway.
 

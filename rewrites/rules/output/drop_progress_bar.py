@@ -44,7 +44,6 @@ from fullgraph.rewrites.source import (
 _BAR = re.compile(
     r"tqdm\.(\w+\.)*(tqdm|trange|tqdm_notebook|tnrange)|rich\.progress\.track|tqdm\.(\w+\.)*std\.tqdm"
 )
-_LIBRARIES = re.compile(r"\b(tqdm|rich)\b")
 _SHOWN = {
     "update", "set_description", "set_description_str", "set_postfix", "set_postfix_str", "refresh",
     "close", "write", "reset", "clear", "display",
@@ -53,7 +52,7 @@ _ITERABLE = {"iterable", "sequence"}
 
 
 def rewrite(site: Site) -> Rewrite | Refusal | None:
-    call = _find_bar(site) if _LIBRARIES.search(site.document.text) else None
+    call = _find_bar(site)
     if call is None:
         return None
     try:

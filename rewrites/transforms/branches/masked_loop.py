@@ -40,7 +40,7 @@ from fullgraph.rewrites.transforms.branches.in_place import (
     parse_assignment,
 )
 from fullgraph.rewrites.transforms.branches.predicate import predicate_of
-from fullgraph.rewrites.transforms.branches.use_where import lost_comments
+from fullgraph.rewrites.transforms.branches.use_where import guard_with, lost_comments
 
 _CONCATENATIONS = word_set("cat column_stack concat concatenate dstack hstack row_stack vstack")
 _JUMPS = cst.Return | cst.Raise | cst.Break | cst.Continue
@@ -63,19 +63,22 @@ class MaskedLoop:
         loop = self._masked_loop()
         done = document.unused_name("done")
         condition = predicate_of(site, self.node.test)
-        if condition is None or condition.guard is not None:
-            raise NotApplicable("Python decides a part of its test")
+        if condition is None:
+            raise NotApplicable("no tensor decides its test")
+        guard = condition.guard
+        if guard is not None and (condition.disjunction or condition.negated):
+            raise NotApplicable("Python alone can make its test true")
         choice = Choice(site, cst.Name(done), Agreement(site, self.assumes))
-        choice.require_pure(condition.tensor)
+        choice.require_pure(condition.tensor, *([] if guard is None else [guard]))
         lines, behind = self._statements_behind(choice, loop)
         edits: dict[cst.CSTNode, Replacement] = {}
         for line in loop.body.body:
             if line is self.node:
                 sign = "~" if condition.negated else ""
                 bare = condition.tensor.with_changes(lpar=(), rpar=())
-                new = self._exit_statements(
-                    build_statement(f"{done} = {done} | {sign}{{t}}", t=bare), loop
-                )
+                new = self._exit_statements(done, build_expression(f"{sign}{{t}}", t=bare), loop)
+                if guard is not None:
+                    new = [guard_with(guard, new, [])]
                 kept = [*self.node.leading_lines, *lost_comments(self.node, new)]
                 head = new[0].with_changes(leading_lines=kept)
                 edits[line] = cst.FlattenSentinel([head, *new[1:]])
@@ -93,14 +96,14 @@ class MaskedLoop:
         masked = replace_nodes(loop, edits).with_changes(leading_lines=())
         return {loop: cst.FlattenSentinel([first, *nothing, masked, *lines]), **behind}
 
-    def _exit_statements(self, ends: cst.BaseStatement, loop: cst.For) -> list[cst.BaseStatement]:
+    def _exit_statements(
+        self, done: str, test: cst.BaseExpression, loop: cst.For
+    ) -> list[cst.BaseStatement]:
         """Return the update of the exit condition, and the statements before the exit, masked."""
         *first, _ = split_statements(self.node.body)
         if not first:
-            return [ends]
+            return [build_statement(f"{done} = {done} | {{t}}", t=test)]
         leaving = self.site.document.unused_name("leaving")
-        (assign,) = ends.body  # type: ignore[attr-defined]
-        done, condition = assign.value.left, assign.value.right
         choice = Choice(self.site, cst.Name(leaving), Agreement(self.site, self.assumes))
 
         def old(path: str, value: cst.BaseExpression) -> cst.BaseExpression:
@@ -113,9 +116,9 @@ class MaskedLoop:
             for one in first
         ]
         return [
-            build_statement(f"{leaving} = ~{{d}} & {{t}}", d=done, t=condition),
+            build_statement(f"{leaving} = ~{done} & {{t}}", t=test),
             *lines,
-            build_statement(f"{done.value} = {done.value} | {leaving}"),
+            build_statement(f"{done} = {done} | {leaving}"),
         ]
 
     def _earlier_value(self, choice: Choice, path: str, loop: cst.For) -> cst.BaseExpression:

@@ -56,6 +56,11 @@ def _function(body, *names):
             "        break\nreturn x",
             "`x` grows in each iteration",
         ),
+        (
+            "for i in range(3):\n    x = x * 2\n    if i > 1 or x.sum() > 5:\n        break\n"
+            "return x",
+            "Python alone",
+        ),
     ],
 )
 def test_left_alone(body, reason):
@@ -83,6 +88,18 @@ def test_left_alone(body, reason):
         (
             "y = torch.zeros_like(x)\nfor i in range(3):\n    y += x / (i + 1)\n"
             "    if y.max().item() > 1:\n        break\nreturn y",
+            None,
+        ),
+        (
+            "for i in range(6):\n    x = x * 2\n    if i > 1 and x.sum() > 10:\n        break\n"
+            "return x",
+            "done = torch.zeros((), dtype=torch.bool, device=x.device)\n"
+            "for i in range(6):\n    x = torch.where(done, x, x * 2)\n    if i > 1:\n"
+            "        done = done | (x.sum() > 10)\nreturn x",
+        ),
+        (
+            "y = x\nfor i in range(4):\n    x = x * 2\n    if i and x.sum() > 5:\n"
+            "        y = -x\n        break\nreturn x + y",
             None,
         ),
         (
