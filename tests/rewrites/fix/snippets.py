@@ -105,6 +105,18 @@ def recurrent(x):
     return lstm(x)[0]
 
 
+def halve_until_small(x):
+    small = False
+    for step in range(6):
+        x = x / 2
+        if step > 1 and x.abs().max() < 0.1:
+            small = True
+            break
+    if not small:
+        warnings.warn("still large", stacklevel=2)
+    return x
+
+
 def mean_of_some(x):
     some = x[x > 0.5]
     if some.numel() == 0:

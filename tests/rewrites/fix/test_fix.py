@@ -75,6 +75,15 @@ def test_what_was_not_proved_is_not_safe():
             assert suggestion.proof.state is ProofState.PROVED
 
 
+def test_an_edit_that_brings_a_branch_with_a_cause_in_it_pays_with_its_edit():
+    fixes = fix(snippets.halve_until_small, X.clone(), inductor=False)
+    new, large = fixes.patched(unsafe=True), X * 100
+    assert fixes.after_unsafe.fullgraph.ok and not fixes.after_unsafe.causes, fixes
+    with pytest.warns(UserWarning, match="still large"):
+        assert_close(new(large), large / 64)
+    assert_close(new(X), X / 16)
+
+
 def test_an_edit_that_brings_a_branch_pays_with_the_edit_of_the_branch():
     fixes = fix(snippets.mean_of_some, X.clone().requires_grad_(), inductor=False)
     assert [s.rule for s in fixes.suggestions if s.accepted] == ["FG401", "FG301"]
