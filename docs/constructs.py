@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 
-from docs.construct_programs import collectives, conditions, recompiles, tensors, world
 from docs.construct_programs.program import Changing, Construct
 from fullgraph.rewrites.check.codes import code_of
 from fullgraph.rewrites.check.constructs import Row, known_versions, load_table
@@ -39,7 +38,9 @@ MARK = "# here"
 
 
 def all_constructs() -> dict[str, Construct | Changing]:
-    """Return the constructs by key."""
+    """Return the constructs by key. Starts a process group of one rank, for the collectives."""
+    from docs.construct_programs import collectives, conditions, recompiles, tensors, world
+
     every: list[Construct | Changing] = list(recompiles.constructs)
     every += [
         one
