@@ -288,7 +288,8 @@ class _Comparison:
         for aspect, mask in unequal.items():
             if mask.any():
                 first = int(mask.reshape(-1).to(torch.uint8).argmax())
-                shown = (f"{each.reshape(-1)[first].item():.6g}" for each in (expected, got))
+                pair = (each.reshape(-1)[first].item() for each in (expected, got))
+                shown = (str(one) if type(one) is int else f"{one:.6g}" for one in pair)
                 return Mismatch(self.kind, where, aspect, *shown)
         return None
 

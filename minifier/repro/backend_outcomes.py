@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from fullgraph.compiler.isolation import Emit, JobOutcome, run_isolated
 from fullgraph.minifier.oracle.failure import failure_of_exception
 from fullgraph.minifier.repro.forked_script import execute_script
+from fullgraph.minifier.repro.fresh_interpreter import asserts_itself
 
 NOT_COMPILED = "not compiled"
 PASSES = "passes"
@@ -40,18 +41,20 @@ def _find_outcome(text: str, backend: str | None, seconds: float, cache: str | N
 
 
 def _run_in_child(text: str, folder: str, backend: str | None, emit: Emit) -> None:
-    """Execute a script in a forked child, and emit the exception that ends it."""
+    """Execute a script in a forked child, and emit how it fails if it does."""
     try:
         execute_script(text, folder, backend)
     except Exception as error:
-        emit(failure_of_exception(backend or "", error).message)
+        failure = failure_of_exception(backend or "", error)
+        differs = asserts_itself(failure.signature[0], failure.details)
+        line = failure.message.strip().partition("\n")[0]
+        emit(DIFFERS if differs else f"fails: {line}")
 
 
 def _words_of(outcome: JobOutcome[None]) -> str:
     """Return how a script ended."""
     if outcome.messages:
-        line = str(outcome.messages[0]).strip().partition("\n")[0]
-        return DIFFERS if _is_assertion(line) else f"fails: {line}"
+        return str(outcome.messages[0])
     match outcome.status:
         case "ok":
             return PASSES
@@ -62,7 +65,3 @@ def _words_of(outcome: JobOutcome[None]) -> str:
         case "memory":
             return "fails: it runs out of memory"
     return f"fails: {outcome.error.type if outcome.error else outcome.status}"
-
-
-def _is_assertion(line: str) -> bool:
-    return line.startswith("AssertionError")

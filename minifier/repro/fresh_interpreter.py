@@ -214,7 +214,17 @@ def shows_failure(ran: ScriptRun, check: ScriptCheck) -> bool:
             return ran.code not in (0, None) and "recompil" in ran.message.lower()
         case Kind.EXCEPTION | Kind.BREAK:
             return ran.code not in (0, None) and _contains_signature(ran, check)
-    return ran.code not in (0, None) and ran.error == "AssertionError"
+    return ran.code not in (0, None) and asserts_itself(ran.error, ran.output)
+
+
+def asserts_itself(error: str, printed: str) -> bool:
+    """Return whether a script's own assertion failed, and none inside torch.
+
+    `error` is the type of the exception, `printed` the output that ends with its traceback."""
+    last = printed.split("Traceback (most recent call last):\n")[-1]
+    files = re.findall(r'^ +File "([^"]+)"', last, re.MULTILINE)
+    inside = bool(files) and Path(files[-1]).name != NAME and "torch/testing/" not in files[-1]
+    return error == "AssertionError" and not inside
 
 
 def _contains_signature(ran: ScriptRun, check: ScriptCheck) -> bool:

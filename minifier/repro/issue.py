@@ -82,12 +82,17 @@ def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...]) -> str:
     """Return the issue's title: what fails, and with which operators."""
     what = ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
     of = f" of {what}" if what else ""
+    whose = of or " of the result"
     values = f": {check.got} instead of {check.expected}"
     values = values if max(len(check.got), len(check.expected)) <= _SHORT else ""
     match check.kind:
         case Kind.RESULT | Kind.METADATA:
             aspect = check.aspect if check.aspect not in ("nan", "infinite", "value") else "result"
-            told = f"wrong {aspect}{of}{values}"
+            told = (
+                f"wrong result{of}{values}"
+                if aspect == "result"
+                else f"wrong {aspect}{whose}{values}"
+            )
         case Kind.GRADIENT:
             told = f"wrong gradient{of}{values}"
         case Kind.MUTATION:
@@ -127,8 +132,12 @@ def summarize(check: ScriptCheck, backend: str, text: str) -> str:
     match check.kind:
         case Kind.RESULT | Kind.METADATA:
             element = check.aspect in ("nan", "infinite", "value")
-            told = "The result is" if element else f"The {check.aspect} of the result is"
-            return f"{told} {pair}."
+            if element:
+                return (
+                    f"The result has {_code(check.got)} under {compiled} where it has "
+                    f"{_code(check.expected)} in eager."
+                )
+            return f"The {check.aspect} of the result is {pair}."
         case Kind.GRADIENT:
             return f"The gradient of `{_place_of(text) or check.where}` is {pair}."
         case Kind.MUTATION:
@@ -168,8 +177,10 @@ def _name_stage(backend: str, outcomes: Mapping[str, str]) -> str:
     stage = _STAGES.get(backend)
     if stage is None or not good:
         return ""
-    below = "without compilation" if len(good) == 1 else f"with `{good[-1]}`"
-    return f"The script passes {below}, so that the failure begins in {stage}."
+    if len(good) == 1:
+        alone = f'It fails with `backend="{backend}"` already, which runs {stage} alone.'
+        return alone if backend == "eager" else ""
+    return f"The script passes with `{good[-1]}`, so the failure begins in {stage}."
 
 
 def describe_culprit(culprit: Culprit, ops_aten: int) -> str:
@@ -178,14 +189,13 @@ def describe_culprit(culprit: Culprit, ops_aten: int) -> str:
     An operator without its lowering runs as ATen's kernel, which also ends every fusion with it: in
     a graph of several operators this names no cause."""
     if culprit.number is None:
-        return f"It passes where {culprit.what.removesuffix(' fixes it')} (high confidence)."
+        return f"With `{culprit.what.removesuffix(' fixes it')}` it passes."
     if culprit.part == "lowerings" and ops_aten != 1:
         return ""
-    sure = "high" if ops_aten == 1 else "medium"
-    what = f"`{culprit.what}` among " if culprit.what else ""
-    return f"It passes without {what}Inductor's `{culprit.part}` ({sure} confidence).".replace(
-        "Inductor's `decomposition", "the `decomposition"
-    )
+    if culprit.part == "decomposition" and culprit.what:
+        return f"It passes if `{culprit.what}` is not decomposed."
+    what = f"`{culprit.what}` of " if culprit.what else ""
+    return f"It passes if {what}Inductor's `{culprit.part}` is left out."
 
 
 def _backend_table(outcomes: Mapping[str, str]) -> str:

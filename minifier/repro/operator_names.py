@@ -22,13 +22,20 @@ _FACTORIES = {
 }
 """Functions of torch that compute nothing: a title names them only if nothing else is called."""
 _FUNCTION = "torch.autograd.Function"
+_BREAK = "torch._dynamo.graph_break"
+_SIGNS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
+    ast.Pow: "**", ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^",
+    ast.LShift: "<<", ast.RShift: ">>",
+}  # fmt: skip
 
 
 def operators(text: str) -> tuple[str, ...]:
     """Return the distinct operators that a script's functions and classes call, in order.
 
     "torch.cat", "Tensor.exp", "numpy.percentile", "torch.autograd.Function.apply"; if they call
-    nothing, Python's operators: "add"."""
+    nothing, Python's operators: "*". A graph break is none, and neither are containers that the
+    script builds."""
     tree = ast.parse(text)
     modules = dict(_imported_names(tree))
     functions = {
@@ -44,15 +51,42 @@ def operators(text: str) -> tuple[str, ...]:
     ]
     nodes = [node for scope in scopes for node in ast.walk(scope)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
+    dicts = _dicts(nodes)
     writes = any(
-        isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) for node in nodes
+        isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Store)
+        and not isinstance(node.value, ast.Dict)
+        and ast.unparse(node.value).rpartition(".")[2] not in dicts
+        for node in nodes
     )
     calls.sort(key=lambda call: (call.end_lineno, call.end_col_offset))
     names = [name for call in calls if (name := _public_name(call.func, modules, functions))]
-    named = [name for name in names if name.rpartition(".")[2] not in _FACTORIES]
+    named = [
+        name
+        for name in names
+        if name.rpartition(".")[2] not in _FACTORIES
+        and name != _BREAK
+        and not name.startswith("collections.")
+    ]
     named += ["Tensor.__setitem__"] if writes else []
-    signs = [type(node.op).__name__.lower() for node in nodes if isinstance(node, ast.BinOp)]
+    signs = [_SIGNS[type(node.op)] for node in nodes if isinstance(node, ast.BinOp)]
     return tuple(dict.fromkeys(named or signs or (names if len(names) == len(calls) else ())))
+
+
+def _dicts(nodes: list[ast.AST]) -> set[str]:
+    """Return the variables and attributes that are assigned a dict or a container's constructor."""
+    made = [one for one in nodes if isinstance(one, ast.Assign)]
+    kinds = ("dict", "OrderedDict", "defaultdict", "list", "Counter", "ChainMap")
+    return {
+        ast.unparse(target).rpartition(".")[2]
+        for one in made
+        for target in one.targets
+        if isinstance(one.value, ast.Dict | ast.DictComp | ast.List | ast.ListComp)
+        or (
+            isinstance(one.value, ast.Call)
+            and ast.unparse(one.value.func).rpartition(".")[2] in kinds
+        )
+    }
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:
@@ -81,6 +115,8 @@ def _public_name(function: ast.expr, modules: dict[str, str], functions: set[str
         return ".".join([modules[head], *rest])
     if head in functions and rest == ["apply"]:
         return f"{_FUNCTION}.apply"
+    if head == "self" and len(rest) > 1:
+        return next(_methods_named(rest[-1], modules), "")
     if isinstance(function, ast.Attribute) and head not in ("self", "ctx", "super()"):
         if hasattr(torch.Tensor, function.attr):
             return f"Tensor.{function.attr}"

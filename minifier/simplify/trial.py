@@ -15,6 +15,7 @@ from fullgraph.compiler.numerics import Mismatch, find_mismatch
 from fullgraph.compiler.results import run_and_record
 from fullgraph.minifier.oracle.failure import Failure, Kind, failure_of_exception
 from fullgraph.minifier.repro.forked_script import execute_script
+from fullgraph.minifier.repro.fresh_interpreter import asserts_itself
 from fullgraph.minifier.repro.script import ScriptCheck
 from fullgraph.minifier.repro.script_text import backend_below, backend_of, compared_expressions
 
@@ -69,7 +70,7 @@ def _shown_failure(
             if failure is None or failure.signature != check.signature:
                 return None
             return replace(check, got=failure.message.strip().partition("\n")[0])
-    if failure is None or failure.signature[0] != "AssertionError":
+    if failure is None or not asserts_itself(failure.signature[0], failure.details):
         return None
     if pair is None:
         return check
