@@ -31,6 +31,8 @@ _WIDE = 100
 """Characters of an error in a title."""
 _SHORT = 40
 """Characters of a value in a title."""
+_TYPES = re.compile(r"(?:[\w.]+: )*[\w.]+")
+"""Types of exceptions alone: "TorchRuntimeError: RuntimeError"."""
 _STAGES = {
     "eager": "Dynamo",
     "aot_eager": "AOTAutograd",
@@ -116,13 +118,17 @@ def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...]) -> str:
 
 
 def first_clauses(text: str) -> str:
-    """Return the first line of an error, up to the last whole clause that fits into a title."""
+    """Return the first line of an error, up to the last whole clause that fits into a title.
+
+    Where only the exception's type fits, the words after it that fit follow, and "…"."""
     line = text.strip().partition("\n")[0].rstrip(".")
     if len(line) <= _WIDE:
         return line
     ends = [end.start() for end in re.finditer(r"(?:\. |: |; |, | \()", line)]
     fitting = [end for end in ends if end <= _WIDE]
-    return line[: fitting[-1]] if fitting else line.partition(" ")[0].rstrip(":")
+    clauses = line[: fitting[-1]] if fitting else line.partition(" ")[0].rstrip(":")
+    words = line[:_WIDE].rpartition(" ")[0].rstrip(" :,;")
+    return f"{words} …" if _TYPES.fullmatch(clauses) and len(words) > len(clauses) else clauses
 
 
 def summarize(check: ScriptCheck, backend: str, text: str) -> str:
@@ -227,7 +233,11 @@ def shorten_traceback(text: str) -> str:
     failed = [i for i, line in enumerate(lines) if "CppCompileError: C++ compile error" in line]
     if failed:
         lines = [*lines[: failed[-1] + 1], "", *_compiler_errors(lines[failed[-1] :])]
-    lines = [line for line in lines if len(line) <= _LINE or re.search(r"\berror: ", line)]
+    lines = [
+        line if len(line) <= _LINE or re.search(r"\berror: ", line) else f"{line[:_LINE]} …"
+        for line in lines
+        if len(line) <= _LINE or re.search(r"\berror: |^[A-Za-z_][\w.]*: ", line)
+    ]
     starts = [i for i, line in enumerate(lines) if line.startswith('  File "')]
     if len(starts) > _FRAMES + 2:
         count = len(starts) - _FRAMES - 1

@@ -103,6 +103,8 @@ def test_a_long_error_ends_at_a_clause() -> None:
     assert tracker.first_clauses(error) == "CppCompileError: error: no match for operator+"
     assert tracker.first_clauses("KeyError: 3.\nmore") == "KeyError: 3"
     assert tracker.first_clauses("KeyError: " + "x" * 999) == "KeyError"
+    wide = "TorchRuntimeError: RuntimeError: a() && b() INTERNAL ASSERT FAILED at file.cpp"
+    assert tracker.first_clauses(f"{wide} {'y' * 99}") == f"{wide} …"
 
 
 def test_sentences_for_every_kind() -> None:
