@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -70,7 +71,7 @@ def issue(found: CheckedScript) -> str:
     if culprit is not None:
         describe.append(describe_culprit(culprit, found.ops_aten))
     parts = [
-        title_of(check, backend, operators(found.text)),
+        title_of(check, backend, operators(found.text), found.text),
         f"### 🐛 Describe the bug\n\n{' '.join(filter(None, describe))}",
         f"```python\n{found.text.rstrip()}\n```",
         _backend_table(found.outcomes),
@@ -80,8 +81,8 @@ def issue(found: CheckedScript) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...]) -> str:
-    """Return the issue's title: what fails, and with which operators."""
+def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...], text: str = "") -> str:
+    """Return the issue's title: what fails, and with which operators. `text` is the script."""
     what = ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
     of = f" of {what}" if what else ""
     whose = of or " of the result"
@@ -114,7 +115,20 @@ def title_of(check: ScriptCheck, backend: str, names: tuple[str, ...]) -> str:
             told = f"slower than eager{of}: {check.got}"
         case _:
             told = f"{first_clauses(check.got)}{of and f' ({what})'}"
-    return f'torch.compile(backend="{backend}"): {told}'
+    return f"{_call_of(backend, text)}: {told}"
+
+
+def _call_of(backend: str, text: str) -> str:
+    """Return the call of `torch.compile` with the options that a script gives."""
+    options = [f'backend="{backend}"']
+    options += [
+        f"{keyword.arg}={keyword.value.value!r}"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.compile"
+        for keyword in node.keywords
+        if keyword.arg != "backend" and isinstance(keyword.value, ast.Constant)
+    ]
+    return f"torch.compile({', '.join(options)})"
 
 
 def first_clauses(text: str) -> str:
@@ -133,7 +147,7 @@ def first_clauses(text: str) -> str:
 
 def summarize(check: ScriptCheck, backend: str, text: str) -> str:
     """Return a sentence on what the compiled script does, and what eager does."""
-    compiled = f'`torch.compile(backend="{backend}")`'
+    compiled = f"`{_call_of(backend, text)}`"
     pair = f"{_code(check.got)} under {compiled} and {_code(check.expected)} in eager"
     match check.kind:
         case Kind.RESULT | Kind.METADATA:

@@ -96,6 +96,9 @@ def test_titles_say_what_is_wrong() -> None:
     long = ScriptCheck(Kind.RESULT, "tensor([" + "1., " * 30 + "])", "0")
     assert title(long) == "wrong result of Tensor.exp"
     assert all(title(ScriptCheck(kind)) for kind in Kind)
+    script = 'torch.compile(f, backend="inductor", dynamic=True)(x)'
+    whole = tracker.title_of(ScriptCheck(Kind.HANG), "inductor", (), script)
+    assert whole == 'torch.compile(backend="inductor", dynamic=True): does not end'
 
 
 def test_a_long_error_ends_at_a_clause() -> None:
