@@ -53,10 +53,9 @@ _NEEDS_HOST_VALUE = {
 def compose_explanation(evidence: Evidence) -> Explanation:
     """Return the explanation of the evidence gathered so far."""
     recording = evidence.default.recording
-    first_call = Recording("", tuple(recording.events[: evidence.default.first_call]))
+    first_call = evidence.default.first_recording
     causes = describe_causes(evidence.groups, recording.graphs, evidence.values)
-    if evidence.device is not None:
-        causes = add_estimates(causes, first_call.graphs, evidence.device)
+    causes = add_estimates(causes, evidence.savings)
     crashes = tuple(_find_crashes(evidence))
     graphs = _describe_graphs(recording, causes)
     default_groups = group_breaks(recording, "default", evidence.function)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from fullgraph.compiler.events import Break, Position, Recording
 from fullgraph.compiler.isolation import JobOutcome
-from fullgraph.compiler.lowering.cost import Device
 from fullgraph.compiler.observe import Observations, observe
+from fullgraph.compiler.operations import Saving
 from fullgraph.compiler.program import Program
 from fullgraph.compiler.recording import RECOMPILE_LIMIT
 from fullgraph.diagnose.causes import (
@@ -52,8 +52,8 @@ class Evidence:
     """The trace of a call with `fullgraph=True`."""
     search: HiddenSearch = field(default_factory=HiddenSearch)
     timing: TimingOutcome | None = None
-    device: Device | None = None
-    """The device of the estimates; None for none."""
+    savings: tuple[Saving | None, ...] = ()
+    """What joining each graph of the first call with the next one would save; () if not asked."""
     fallbacks: tuple[Fallback, ...] = ()
     notes: tuple[Note, ...] = ()
     error: str | None = None

@@ -23,6 +23,7 @@ from fullgraph.diagnose.explanation import Explanation
 from fullgraph.diagnose.explanation_data import Note
 from fullgraph.diagnose.hidden_search import search_hidden
 from fullgraph.diagnose.report import next_step
+from fullgraph.diagnose.savings import estimate_savings
 from fullgraph.diagnose.trace import (
     Trace,
     isolate,
@@ -146,7 +147,8 @@ def explanations(
     with index_live_functions():
         evidence = trace_default_mode(program, clock, operators=device is not None)
         if device is not None and evidence.error is None and evidence.default.recording.breaks:
-            evidence = replace(evidence, device=find_device(device))
+            graphs = evidence.default.first_recording.graphs
+            evidence = replace(evidence, savings=estimate_savings(graphs, find_device(device)))
         yield compose_explanation(evidence)
         if evidence.error is None and evidence.is_broken and not clock.is_over:
             evidence = trace_fullgraph_mode(program, evidence, clock.left())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,27 +12,30 @@ from fullgraph.compiler.operations import Saving
 from fullgraph.diagnose.explanation_data import Cause
 
 
-def add_estimates(
-    causes: Iterable[Cause], graphs: tuple[Graph, ...], device: Device
-) -> tuple[Cause, ...]:
+def estimate_savings(graphs: tuple[Graph, ...], device: Device) -> tuple[Saving | None, ...]:
+    """Return what joining each graph with the next one would save; None if unknown."""
+    return tuple(
+        estimate_saving(one.operators, other.operators, device)
+        if one.operators is not None and other.operators is not None and one.phase == other.phase
+        else None
+        for one, other in pairwise(graphs)
+    )
+
+
+def add_estimates(causes: Iterable[Cause], savings: tuple[Saving | None, ...]) -> tuple[Cause, ...]:
     """Return `causes`, each with what joining the graphs that it separates would save.
 
-    `graphs` are those of the first call. A cause without operators on both sides has no estimate.
+    `savings` are those of `estimate_savings` for the first call. A cause without operators on both
+    sides has no estimate.
     """
-    return tuple(replace(c, saving=_estimate_cause(c, graphs, device)) for c in causes)
+    return tuple(replace(cause, saving=_saving_of(cause, savings)) for cause in causes)
 
 
-def _estimate_cause(cause: Cause, graphs: tuple[Graph, ...], device: Device) -> Saving | None:
-    savings = [
-        estimate_saving(one.operators, other.operators, device)
-        for one, other in _separated(cause, graphs)
-        if one.operators is not None and other.operators is not None
+def _saving_of(cause: Cause, savings: tuple[Saving | None, ...]) -> Saving | None:
+    """Return the saving of the graphs that ended at a cause, each joined with the next one."""
+    found = [
+        saving
+        for number, saving in enumerate(savings, 1)
+        if saving is not None and f"G{number}" in cause.graphs
     ]
-    return add_savings(savings) if savings else None
-
-
-def _separated(cause: Cause, graphs: tuple[Graph, ...]) -> Iterator[tuple[Graph, Graph]]:
-    """Yield each graph that ended at the cause, with the graph after it."""
-    for index, (one, other) in enumerate(pairwise(graphs), 1):
-        if f"G{index}" in cause.graphs and one.phase == other.phase:
-            yield one, other
+    return add_savings(found) if found else None

@@ -61,6 +61,11 @@ class Trace:
     unrestored: tuple[str, ...] = ()
     """What could not be restored afterwards, one sentence each."""
 
+    @property
+    def first_recording(self) -> Recording:
+        """The events of the first call."""
+        return Recording("", tuple(self.recording.events[: self.first_call]))
+
 
 def trace_program(
     program: Program, seconds: float | None = None, *, operators: bool = False
